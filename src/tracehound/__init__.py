@@ -1,0 +1,5 @@
+"""Explore machine-learning performance traces in a terminal."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

@@ -1,0 +1,127 @@
+"""What an analysis is, and what it gives back.
+
+Owns `Result` and `Column` (the only things a pane or a writer needs), `Analysis` (a map over ranks and a combine), the
+`Share` of a trace that a map sees, and `Options`. Knows no file, width or colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from tracehound.trace import Host, Note, Window
+
+Unit = Literal["text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host"]
+"""What a column's raw numbers are: `time` and `instant` (since the origin) in ps, `rate` in bytes per second, `share`
+a fraction of the base that the column names, `id` an event of the trace (never shown, only followed), `host` a list of
+`COVER` structs: what host threads did meanwhile."""
+
+COVER = pl.List(pl.Struct({"thread": pl.String, "event": pl.String, "share": pl.Float64, "time": pl.Int64}))
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a result: its name in the raw table, its unit, and what it means in one line.
+
+    `base` says of what a share is a share. `brief` columns are the ones a narrow screen keeps.
+    """
+
+    name: str
+    unit: Unit
+    meaning: str
+    base: str = ""
+    brief: bool = True
+
+
+@dataclass(frozen=True)
+class Result:
+    """Raw numbers with their units; `table` holds one column for each of `columns`, in that order.
+
+    `total` is the number of rows before any cut. `jump` names the `id` column that leads to an event in the timeline,
+    `span` the two `instant` or `time` columns that bound a row's window, if it has one.
+    """
+
+    analysis: str
+    title: str
+    columns: tuple[Column, ...]
+    table: pl.DataFrame
+    total: int
+    notes: tuple[str, ...] = ()
+    window: tuple[int, int] | None = None
+
+    @property
+    def cut(self) -> str:
+        """``40 of 1,312 rows`` when rows are left out, else nothing."""
+        return f"{self.table.height:,} of {self.total:,} rows" if self.table.height < self.total else ""
+
+    def column(self, name: str) -> Column:
+        """The column of that name; KeyError when there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller may ask of any analysis: at most `top` rows (None: all)."""
+
+    top: int | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """One rank's share of a trace, in one window: what a map sees.
+
+    `device` holds the events on the rank's own lanes and `threads` those on its host's, both in the schema `EVENTS` and
+    cut to the events that overlap `[start, end)`; their times are not clipped. `lanes`, `steps` and `ops` are the rows
+    of the trace's frames that belong to the rank. Without a window the bounds are those of the trace.
+    """
+
+    rank: int
+    label: str
+    device: pl.DataFrame
+    threads: pl.DataFrame
+    lanes: pl.DataFrame
+    steps: pl.DataFrame
+    ops: pl.DataFrame
+    start: int
+    end: int
+    windowed: bool
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a combine may know besides the small tables: no events."""
+
+    name: str
+    hosts: tuple[Host, ...]
+    ranks: pl.DataFrame
+    lanes: pl.DataFrame
+    steps: pl.DataFrame
+    notes: tuple[Note, ...]
+    window: Window
+    start: int
+    end: int
+    formats: tuple[str, ...] = ()
+    origin_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A question about a trace: `per_rank` runs where one rank's events are, `combine` sees only its small tables.
+
+    `question` is what it answers, in the user's words; `definition` says how its numbers are defined and where peers
+    differ, for `--explain`.
+    """
+
+    name: str
+    title: str
+    question: str
+    definition: str
+    columns: tuple[Column, ...]
+    per_rank: Callable[[Share, Options], pl.DataFrame]
+    combine: Callable[[Sequence[pl.DataFrame], Scene, Options], Result]

@@ -1,0 +1,1 @@
+"""Numbers -> characters, for panes and for reports alike; knows no terminal toolkit."""

@@ -1,0 +1,1 @@
+"""The headless face: `Result` -> text, markdown, csv, json. `WRITERS` is the literal list of forms."""

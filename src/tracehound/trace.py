@@ -1,0 +1,269 @@
+"""The vocabulary of the program: what a trace is, in frames.
+
+Owns `Trace`, `Part`, `Window`, `Note` and the schemas of the frames. Knows no file format, no analysis and no face.
+
+A *part* is one ingested file with ids and times of its own; a `Trace` is the parts placed together: one clock, one
+numbering of hosts, ranks and lanes. Both are immutable. An id (event, lane, op) of a trace holds its part's number in
+the upper half: ``part << 32 | row``, so that any part can be placed, dropped or read again without touching the others.
+
+Time is Int64 picoseconds from the trace's own origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+
+def schema(columns: Mapping[str, pl.DataType]) -> pl.Schema:
+    """The schema of a frame with these columns."""
+    return pl.Schema(columns)
+
+
+KINDS = (
+    "kernel", "collective", "copy", "memset", "op", "runtime", "annotation", "step", "module", "python", "sync",
+    "transfer", "compile", "other",
+)  # fmt: skip
+"""What an event is. The order is the order of legends."""
+
+KIND = pl.Enum(KINDS)
+
+ROLES = (
+    "steps", "annotations", "modules", "ops", "stream", "async", "sync", "scope", "thread", "counter", "other",
+)  # fmt: skip
+"""What a lane shows. `steps` to `scope` belong to a device (or to the profiler's own rows), `thread` to a host."""
+
+ROLE = pl.Enum(ROLES)
+
+EVENTS = schema(
+    {
+        "id": pl.Int64,  # of the event; row of the part's frame, see the module's docstring
+        "lane": pl.Int64,
+        "start": pl.Int64,
+        "end": pl.Int64,
+        "name": pl.Categorical,
+        "kind": KIND,
+        "rank": pl.Int32,  # null on a host's lanes
+        "step": pl.Int32,  # the step that the event belongs to: by its launch, else by its start
+        "depth": pl.UInt16,  # row inside the lane; overlapping events are on different rows
+        "parent": pl.Int64,  # id of the innermost event of the lane that contains it
+        "self": pl.Int64,  # length less the lengths of its children, on the device's own clock where there is one
+        "launch": pl.Int64,  # id of the host event that enqueued it
+        "correlation": pl.Int64,  # Kineto's and CUPTI's id shared by a runtime call and its device events
+        "external": pl.Int64,  # Kineto's "External id": the operator active at the launch
+        "run": pl.Int64,  # XLA's run_id: one execution of a module, on all its devices
+        "op": pl.Int64,  # row of the `ops` frame
+        "bytes": pl.Int64,  # moved, or the message of a collective
+        "device_start": pl.Int64,  # on the device's own clock (TPU), which may not be mixed with start and end
+        "device_end": pl.Int64,
+        "record": pl.Int64,  # where the event lies in its file; the format knows what that means
+    }
+)
+"""The frame of events, sorted by (lane, start, -end). Times in ps."""
+
+LANES = schema(
+    {
+        "lane": pl.Int64,
+        "host": pl.Int32,
+        "rank": pl.Int32,  # null: a host's lane
+        "role": ROLE,
+        "work": pl.Boolean,  # its events are what keeps the device busy: busy and idle time are counted on these lanes
+        "name": pl.String,  # for people: "stream 7", "XLA Ops", "python3 (1234)"
+        "process": pl.String,
+        "thread": pl.String,
+        "stream": pl.Int64,
+        "order": pl.Int32,  # place in its rank's or host's group
+        "rows": pl.Int32,  # how many rows its events need
+        "events": pl.Int64,
+        "first": pl.Int64,  # start of the first event, end of the last; ps
+        "last": pl.Int64,
+    }
+)
+
+RANKS = schema(
+    {
+        "rank": pl.Int32,
+        "host": pl.Int32,
+        "device": pl.Int32,  # the ordinal that the file gives the device; null without a device
+        "label": pl.String,  # "GPU 0", "TPU:1", "CPU"
+        "model": pl.String,  # "NVIDIA H100 80GB HBM3"
+        "inferred": pl.Boolean,  # the file did not say which rank this is
+    }
+)
+
+STEPS = schema(
+    {
+        "step": pl.Int32,
+        "host": pl.Int32,
+        "rank": pl.Int32,  # null: marked on the host, and so for all ranks it drives
+        "name": pl.String,
+        "start": pl.Int64,
+        "end": pl.Int64,
+        "inferred": pl.Boolean,
+        "event": pl.Int64,  # id of the mark, or of the module's event
+    }
+)
+
+OPS = schema(
+    {
+        "op": pl.Int64,
+        "name": pl.String,
+        "category": pl.String,  # HLO category or opcode, kernel class
+        "module": pl.String,
+        "program": pl.Int64,
+        "framework": pl.String,  # op_name of the framework: "jit(step)/layer0/dot_general"
+        "source": pl.String,  # "file:line"
+        "text": pl.String,  # the HLO line
+        "flops": pl.Int64,
+        "bytes_accessed": pl.Int64,
+    }
+)
+"""What is true of every execution of an HLO op; events point here by `op`."""
+
+Level = Literal["repaired", "dropped", "missing", "inferred", "info"]
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something the user should know of how the trace was read; shown by `health`.
+
+    `count` is how often, `where` the first place ("worker0.json, byte 1,024").
+    """
+
+    level: Level
+    text: str
+    count: int = 1
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class Host:
+    """One process (Kineto) or machine (XLA) whose threads drive ranks."""
+
+    name: str
+    part: int = 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """One ingested file. Ids are rows of its own frames, times are ps from `wall_ns` (or from an unknown instant).
+
+    `events`, `lanes`, `ranks`, `steps` and `ops` have the schemas above with local ids: `lane`, `op`, `parent`,
+    `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of `ranks`. `ranks.rank` is what the file claims
+    (null: nothing), and `places` is what the format needs to find the args of an event again.
+    """
+
+    path: Path
+    format: str
+    events: pl.DataFrame
+    lanes: pl.DataFrame
+    ranks: pl.DataFrame
+    steps: pl.DataFrame
+    ops: pl.DataFrame
+    hosts: tuple[str, ...]
+    wall_ns: int | None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+    places: Any = None
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of time, and the ranks and lanes of interest: an argument of every analysis and drawing.
+
+    None means no limit. It clips: an event that overlaps it counts, with the part of its time that lies inside.
+    """
+
+    start: int | None = None
+    end: int | None = None
+    ranks: tuple[int, ...] | None = None
+    lanes: tuple[int, ...] | None = None
+
+    def within(self, start: int, end: int) -> tuple[int, int]:
+        """The window's own bounds, clipped to `[start, end)`; empty windows collapse to `(start, start)`."""
+        low = start if self.start is None else max(start, self.start)
+        high = end if self.end is None else min(end, self.end)
+        return (low, max(low, high))
+
+    def at(self, start: int | None, end: int | None) -> Window:
+        """The same ranks and lanes, other times."""
+        return replace(self, start=start, end=end)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it limits nothing."""
+        return self == Window()
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything opened together, over all its ranks; immutable. Made by `tracehound.store`.
+
+    `origin_ns` is the wall clock (Unix, ns) of time 0, where known.
+    """
+
+    name: str
+    parts: tuple[Part, ...]
+    hosts: tuple[Host, ...]
+    frames: tuple[pl.DataFrame, ...]
+    """The events of each part, with the ids and times of this trace."""
+    lanes: pl.DataFrame
+    ranks: pl.DataFrame
+    steps: pl.DataFrame
+    ops: pl.DataFrame
+    origin_ns: int | None
+    notes: tuple[Note, ...] = ()
+
+    def events(self) -> pl.LazyFrame:
+        """All events of all parts, lazily, in the schema `EVENTS`."""
+        if not self.frames:
+            return pl.LazyFrame(schema=EVENTS)
+        return pl.concat([frame.lazy() for frame in self.frames])
+
+    def lane(self, lane: int) -> pl.DataFrame:
+        """The events of one lane, sorted by (start, -end); a slice, nothing is copied."""
+        low, high = self._slices[lane]
+        return self.frames[lane >> 32][low:high]
+
+    def event(self, event: int) -> dict[str, Any]:
+        """The columns of one event."""
+        return self.frames[event >> 32].row(event & 0xFFFFFFFF, named=True)
+
+    def lanes_of(self, ranks: Sequence[int] | None = None) -> pl.DataFrame:
+        """The lanes of the ranks, and of the hosts that drive them, in the order in which they are shown."""
+        if ranks is None:
+            return self.lanes
+        chosen = self.ranks.filter(pl.col("rank").is_in(list(ranks)))
+        of_rank = pl.col("rank").is_in(chosen["rank"].to_list())
+        of_host = pl.col("rank").is_null() & pl.col("host").is_in(chosen["host"].to_list())
+        return self.lanes.filter(of_rank | of_host)
+
+    @cached_property
+    def span(self) -> tuple[int, int]:
+        """First start and last end of all events, ps; (0, 0) without any."""
+        lanes = self.lanes.filter(pl.col("events") > 0)
+        if lanes.is_empty():
+            return (0, 0)
+        return (_whole(lanes["first"].min()), _whole(lanes["last"].max()))
+
+    @cached_property
+    def _slices(self) -> dict[int, tuple[int, int]]:
+        slices: dict[int, tuple[int, int]] = {}
+        for frame in self.frames:
+            lane = frame["lane"].to_numpy()
+            first = np.flatnonzero(np.append(True, lane[1:] != lane[:-1])) if len(lane) else np.empty(0, np.int64)
+            last = np.append(first[1:], len(lane))
+            slices.update((int(lane[a]), (int(a), int(b))) for a, b in zip(first, last, strict=True))
+        return {lane: slices.get(lane, (0, 0)) for lane in self.lanes["lane"].to_list()}
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(value)
+    return value

@@ -1,0 +1,1 @@
+"""The interactive face; the only importer of textual."""

@@ -1,0 +1,1 @@
+"""Panes: what shows a result; each watches the one view."""

@@ -1,0 +1,1 @@
+"""Screens: the only place that connects two widgets."""
