@@ -112,8 +112,8 @@ class Nesting(NamedTuple):
     """How the intervals of one lane nest.
 
     `parent` is the index of the innermost interval that wholly contains this one (-1: none), `depth` the row on which
-    it can be drawn without touching another. They agree where intervals nest; where two overlap without either containing
-    the other, the later is still pushed to a row of its own.
+    it can be drawn without touching another. They agree where intervals nest; where two overlap without either
+    containing the other, the later is still pushed to a row of its own.
     """
 
     parent: Ints

@@ -43,85 +43,85 @@ ROLE = pl.Enum(ROLES)
 
 EVENTS = schema(
     {
-        "id": pl.Int64,  # of the event; row of the part's frame, see the module's docstring
-        "lane": pl.Int64,
-        "start": pl.Int64,
-        "end": pl.Int64,
-        "name": pl.Categorical,
+        "id": pl.Int64(),  # of the event; row of the part's frame, see the module's docstring
+        "lane": pl.Int64(),
+        "start": pl.Int64(),
+        "end": pl.Int64(),
+        "name": pl.Categorical(),
         "kind": KIND,
-        "rank": pl.Int32,  # null on a host's lanes
-        "step": pl.Int32,  # the step that the event belongs to: by its launch, else by its start
-        "depth": pl.UInt16,  # row inside the lane; overlapping events are on different rows
-        "parent": pl.Int64,  # id of the innermost event of the lane that contains it
-        "self": pl.Int64,  # length less the lengths of its children, on the device's own clock where there is one
-        "launch": pl.Int64,  # id of the host event that enqueued it
-        "correlation": pl.Int64,  # Kineto's and CUPTI's id shared by a runtime call and its device events
-        "external": pl.Int64,  # Kineto's "External id": the operator active at the launch
-        "run": pl.Int64,  # XLA's run_id: one execution of a module, on all its devices
-        "op": pl.Int64,  # row of the `ops` frame
-        "bytes": pl.Int64,  # moved, or the message of a collective
-        "device_start": pl.Int64,  # on the device's own clock (TPU), which may not be mixed with start and end
-        "device_end": pl.Int64,
-        "record": pl.Int64,  # where the event lies in its file; the format knows what that means
+        "rank": pl.Int32(),  # null on a host's lanes
+        "step": pl.Int32(),  # the step that the event belongs to: by its launch, else by its start
+        "depth": pl.UInt16(),  # row inside the lane; overlapping events are on different rows
+        "parent": pl.Int64(),  # id of the innermost event of the lane that contains it
+        "self": pl.Int64(),  # length less the lengths of its children, on the device's own clock where there is one
+        "launch": pl.Int64(),  # id of the host event that enqueued it
+        "correlation": pl.Int64(),  # Kineto's and CUPTI's id shared by a runtime call and its device events
+        "external": pl.Int64(),  # Kineto's "External id": the operator active at the launch
+        "run": pl.Int64(),  # XLA's run_id: one execution of a module, on all its devices
+        "op": pl.Int64(),  # row of the `ops` frame
+        "bytes": pl.Int64(),  # moved, or the message of a collective
+        "device_start": pl.Int64(),  # on the device's own clock (TPU), which may not be mixed with start and end
+        "device_end": pl.Int64(),
+        "record": pl.Int64(),  # where the event lies in its file; the format knows what that means
     }
 )
 """The frame of events, sorted by (lane, start, -end). Times in ps."""
 
 LANES = schema(
     {
-        "lane": pl.Int64,
-        "host": pl.Int32,
-        "rank": pl.Int32,  # null: a host's lane
+        "lane": pl.Int64(),
+        "host": pl.Int32(),
+        "rank": pl.Int32(),  # null: a host's lane
         "role": ROLE,
-        "work": pl.Boolean,  # its events are what keeps the device busy: busy and idle time are counted on these lanes
-        "name": pl.String,  # for people: "stream 7", "XLA Ops", "python3 (1234)"
-        "process": pl.String,
-        "thread": pl.String,
-        "stream": pl.Int64,
-        "order": pl.Int32,  # place in its rank's or host's group
-        "rows": pl.Int32,  # how many rows its events need
-        "events": pl.Int64,
-        "first": pl.Int64,  # start of the first event, end of the last; ps
-        "last": pl.Int64,
+        "work": pl.Boolean(),  # its events are what keeps the device busy: busy and idle time are counted on these lanes
+        "name": pl.String(),  # for people: "stream 7", "XLA Ops", "python3 (1234)"
+        "process": pl.String(),
+        "thread": pl.String(),
+        "stream": pl.Int64(),
+        "order": pl.Int32(),  # place in its rank's or host's group
+        "rows": pl.Int32(),  # how many rows its events need
+        "events": pl.Int64(),
+        "first": pl.Int64(),  # start of the first event, end of the last; ps
+        "last": pl.Int64(),
     }
 )
 
 RANKS = schema(
     {
-        "rank": pl.Int32,
-        "host": pl.Int32,
-        "device": pl.Int32,  # the ordinal that the file gives the device; null without a device
-        "label": pl.String,  # "GPU 0", "TPU:1", "CPU"
-        "model": pl.String,  # "NVIDIA H100 80GB HBM3"
-        "inferred": pl.Boolean,  # the file did not say which rank this is
+        "rank": pl.Int32(),
+        "host": pl.Int32(),
+        "device": pl.Int32(),  # the ordinal that the file gives the device; null without a device
+        "label": pl.String(),  # "GPU 0", "TPU:1", "CPU"
+        "model": pl.String(),  # "NVIDIA H100 80GB HBM3"
+        "inferred": pl.Boolean(),  # the file did not say which rank this is
     }
 )
 
 STEPS = schema(
     {
-        "step": pl.Int32,
-        "host": pl.Int32,
-        "rank": pl.Int32,  # null: marked on the host, and so for all ranks it drives
-        "name": pl.String,
-        "start": pl.Int64,
-        "end": pl.Int64,
-        "inferred": pl.Boolean,
-        "event": pl.Int64,  # id of the mark, or of the module's event
+        "step": pl.Int32(),
+        "host": pl.Int32(),
+        "rank": pl.Int32(),  # null: marked on the host, and so for all ranks it drives
+        "name": pl.String(),
+        "start": pl.Int64(),
+        "end": pl.Int64(),
+        "inferred": pl.Boolean(),
+        "event": pl.Int64(),  # id of the mark, or of the module's event
     }
 )
 
 OPS = schema(
     {
-        "op": pl.Int64,
-        "name": pl.String,
-        "category": pl.String,  # HLO category or opcode, kernel class
-        "module": pl.String,
-        "program": pl.Int64,
-        "framework": pl.String,  # op_name of the framework: "jit(step)/layer0/dot_general"
-        "source": pl.String,  # "file:line"
-        "text": pl.String,  # the HLO line
-        "flops": pl.Int64,
-        "bytes_accessed": pl.Int64,
+        "op": pl.Int64(),
+        "name": pl.String(),
+        "category": pl.String(),  # HLO category or opcode, kernel class
+        "module": pl.String(),
+        "program": pl.Int64(),
+        "framework": pl.String(),  # op_name of the framework: "jit(step)/layer0/dot_general"
+        "source": pl.String(),  # "file:line"
+        "text": pl.String(),  # the HLO line
+        "flops": pl.Int64(),
+        "bytes_accessed": pl.Int64(),
     }
 )
 """What is true of every execution of an HLO op; events point here by `op`."""
@@ -155,8 +155,8 @@ class Part:
     """One ingested file. Ids are rows of its own frames, times are ps from `wall_ns` (or from an unknown instant).
 
     `events`, `lanes`, `ranks`, `steps` and `ops` have the schemas above with local ids: `lane`, `op`, `parent`,
-    `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of `ranks`. `ranks.rank` is what the file claims
-    (null: nothing), and `places` is what the format needs to find the args of an event again.
+    `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of `ranks`. `ranks.rank` is what the
+    file claims (null: nothing), and `places` is what the format needs to find the args of an event again.
     """
 
     path: Path

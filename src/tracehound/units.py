@@ -22,7 +22,7 @@ _DECIMAL = ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s")
 
 
 def duration(ps: int, unit: TimeUnit = "auto") -> str:
-    """A length of time with four significant digits (``12.34 us``), or in a fixed unit with all: ``77,773,215.731 us``."""
+    """A length of time with four significant digits (``12.34 us``); in a fixed unit, with all of them."""
     if unit != "auto":
         return f"{fixed(ps, unit)} {unit}"
     if ps == 0:

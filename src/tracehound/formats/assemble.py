@@ -22,37 +22,37 @@ from tracehound.trace import EVENTS, KIND, LANES, OPS, RANKS, ROLE, STEPS, Note,
 
 RAW = schema(
     {
-        "lane": pl.Int64,
-        "start": pl.Int64,
-        "end": pl.Int64,
-        "name": pl.Categorical,
+        "lane": pl.Int64(),
+        "start": pl.Int64(),
+        "end": pl.Int64(),
+        "name": pl.Categorical(),
         "kind": KIND,
-        "step": pl.Int32,  # the number that the event marks a step with; null on all others
-        "correlation": pl.Int64,
-        "external": pl.Int64,
-        "run": pl.Int64,
-        "produces": pl.Int64,  # an id that exactly one `consumes` repeats: the event enqueued that one
-        "consumes": pl.Int64,
-        "op": pl.Int64,
-        "bytes": pl.Int64,
-        "device_start": pl.Int64,
-        "device_end": pl.Int64,
-        "record": pl.Int64,
+        "step": pl.Int32(),  # the number that the event marks a step with; null on all others
+        "correlation": pl.Int64(),
+        "external": pl.Int64(),
+        "run": pl.Int64(),
+        "produces": pl.Int64(),  # an id that exactly one `consumes` repeats: the event enqueued that one
+        "consumes": pl.Int64(),
+        "op": pl.Int64(),
+        "bytes": pl.Int64(),
+        "device_start": pl.Int64(),
+        "device_end": pl.Int64(),
+        "record": pl.Int64(),
     }
 )
 """What a format hands over, a row per event. Columns that a format lacks may be left out: they are null."""
 
 RAW_LANES = schema(
     {
-        "host": pl.Int32,
-        "rank": pl.Int32,
+        "host": pl.Int32(),
+        "rank": pl.Int32(),
         "role": ROLE,
-        "work": pl.Boolean,
-        "name": pl.String,
-        "process": pl.String,
-        "thread": pl.String,
-        "stream": pl.Int64,
-        "order": pl.Int32,
+        "work": pl.Boolean(),
+        "name": pl.String(),
+        "process": pl.String(),
+        "thread": pl.String(),
+        "stream": pl.Int64(),
+        "order": pl.Int32(),
     }
 )
 """The lanes a format hands over; `RAW.lane` is a row of them, `host` and `rank` rows of hosts and ranks."""

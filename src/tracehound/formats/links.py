@@ -17,9 +17,9 @@ def launches(raw: pl.DataFrame, lanes: pl.DataFrame, parent: Rows) -> Rows:
     """For every event the row of the host event that enqueued it, -1 where none is known.
 
     `raw` has the schema `RAW`, sorted; `lanes` has a row per lane. Only events on a rank's lanes have a launch. In
-    order of trust: equal `correlation`; the host event whose `produces` is this event's `consumes`; the first host event of
-    the same `run`; and for an op, the launch of the module execution on its rank in which it starts. One launch may
-    have many device events (a graph).
+    order of trust: equal `correlation`; the host event whose `produces` is this event's `consumes`; the first host
+    event of the same `run`; and for an op, the launch of the module execution on its rank in which it starts. One
+    launch may have many device events (a graph).
     """
     on_device = lanes["rank"].is_not_null().gather(raw["lane"])
     rows = raw.select(
