@@ -73,7 +73,7 @@ LANES = schema(
         "host": pl.Int32(),
         "rank": pl.Int32(),  # null: a host's lane
         "role": ROLE,
-        "work": pl.Boolean(),  # its events are what keeps the device busy: busy and idle time are counted on these lanes
+        "work": pl.Boolean(),  # its events keep the device busy: busy and idle time are counted on these lanes
         "name": pl.String(),  # for people: "stream 7", "XLA Ops", "python3 (1234)"
         "process": pl.String(),
         "thread": pl.String(),

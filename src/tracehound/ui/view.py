@@ -1,0 +1,35 @@
+"""The explorer's state: one frozen value, which panes watch and none keeps a copy of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tracehound.trace import Window
+
+
+@dataclass(frozen=True)
+class View:
+    """What the explorer shows and has selected. Times are ps from the trace's origin; ids are the trace's.
+
+    `start` and `end` bound what the timeline shows, `selection` the window that every table is narrowed to (None: the
+    whole run). `lane` is the lane under the cursor, `event` the selected event, `ranks` the ranks shown (None: all),
+    `needle` what was searched for last.
+    """
+
+    start: int = 0
+    end: int = 1
+    ranks: tuple[int, ...] | None = None
+    lane: int | None = None
+    event: int | None = None
+    selection: tuple[int, int] | None = None
+    needle: str = ""
+
+    @property
+    def window(self) -> Window:
+        """The window of every analysis that a pane shows."""
+        start, end = self.selection if self.selection is not None else (None, None)
+        return Window(start, end, self.ranks)
+
+    def shown(self, start: int, end: int) -> View:
+        """The same with other bounds; never shorter than 1 ps."""
+        return replace(self, start=start, end=max(end, start + 1))
