@@ -13,7 +13,8 @@ class View:
 
     `start` and `end` bound what the timeline shows, `selection` the window that every table is narrowed to (None: the
     whole run). `lane` is the lane under the cursor, `event` the selected event, `ranks` the ranks shown (None: all),
-    `needle` what was searched for last.
+    `needle` what was searched for last. `focus` is the instant that zooming keeps in place and that moving to another lane
+    looks at; None is the middle of what is shown.
     """
 
     start: int = 0
@@ -23,6 +24,7 @@ class View:
     event: int | None = None
     selection: tuple[int, int] | None = None
     needle: str = ""
+    focus: int | None = None
 
     @property
     def window(self) -> Window:
