@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import gzip
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tracehound.errors import TracehoundError
+from tracehound.formats.inflate import head, opened, section, whole
+
+TEXT = random.Random(7).randbytes(200_000).hex().encode()
+
+
+@pytest.fixture
+def file(tmp_path: Path):
+    def write(data: bytes, name: str = "trace.json") -> Path:
+        path = tmp_path / name
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+def test_plain_and_gzip_give_the_same_whatever_the_name(file):
+    assert whole(file(TEXT, "a.gz")) == (TEXT, ())
+    assert whole(file(gzip.compress(TEXT), "b.json")) == (TEXT, ())
+    assert head(file(gzip.compress(TEXT), "c")) == TEXT[:65536]
+    assert head(file(b"ab"), 10) == b"ab"
+
+
+def test_several_members_are_one_text(file):
+    assert whole(file(gzip.compress(TEXT) + gzip.compress(b"tail"))) == (TEXT + b"tail", ())
+
+
+@pytest.mark.parametrize("cut", [30, 5_000, 100_000, 215_000])
+def test_a_cut_gzip_keeps_what_zlib_can_inflate(file, cut):
+    data = gzip.compress(TEXT)[:cut]
+    text, notes = whole(file(data))
+    assert TEXT.startswith(text)
+    assert len(text) > 1.6 * (cut - 1000)
+    (note,) = notes
+    assert note.level == "dropped"
+    assert f"byte {cut:,}" in note.where
+
+
+def test_a_damaged_gzip_keeps_what_comes_before(file):
+    data = bytearray(gzip.compress(TEXT))
+    data[150_000:150_400] = bytes(400)
+    text, notes = whole(file(bytes(data)))
+    assert len(notes) == 1
+    good = len(os.path.commonprefix([text, TEXT]))
+    assert good > 200_000
+
+
+def test_a_wrong_checksum_loses_nothing(file):
+    data = bytearray(gzip.compress(TEXT))
+    data[-6] ^= 0xFF
+    text, notes = whole(file(bytes(data)))
+    assert text == TEXT
+    assert "damaged" in notes[0].text
+
+
+def test_damage_in_the_second_member(file):
+    text, notes = whole(file(gzip.compress(TEXT) + gzip.compress(TEXT)[:50_000]))
+    assert text.startswith(TEXT)
+    assert len(text) > len(TEXT)
+    assert len(notes) == 1
+
+
+def test_rubbish_after_the_end_is_noted(file):
+    text, notes = whole(file(gzip.compress(TEXT) + b"rubbish"))
+    assert text == TEXT
+    assert len(notes) == 1
+
+
+def test_a_bomb_is_refused_and_the_limit_can_be_raised(file):
+    path = file(gzip.compress(bytes(1_000_000)))
+    with pytest.raises(TracehoundError, match="grows to more than 10,000 bytes"):
+        whole(path, limit=10_000)
+    assert len(whole(path, limit=2_000_000)[0]) == 1_000_000
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_section_lies_where_it_was_cut(file, pack):
+    path = file(pack(TEXT))
+    assert section(path, 123_456, 789) == TEXT[123_456 : 123_456 + 789]
+    assert section(path, len(TEXT) + 5, 10) == b""
+
+
+def test_the_position_grows_to_the_size_of_the_file(file):
+    path = file(gzip.compress(TEXT))
+    with opened(path) as stream:
+        assert stream.compressed
+        stream.skip(len(TEXT) + 1)
+        assert stream.position == path.stat().st_size
+
+
+def test_what_cannot_be_opened_is_one_line(tmp_path, file):
+    for path, words in ((tmp_path / "none", "no such file"), (tmp_path, "is a folder"), (file(b""), "is empty")):
+        with pytest.raises(TracehoundError, match=words) as error:
+            head(path)
+        assert "\n" not in str(error.value)
+        assert error.value.code == 2
+
+
+def test_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TracehoundError, match="not a regular file"):
+        head(tmp_path / "pipe")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_no_permission(file):
+    path = file(b"x")
+    path.chmod(0)
+    with pytest.raises(TracehoundError, match="no permission"):
+        head(path)
