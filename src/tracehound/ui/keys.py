@@ -1,0 +1,97 @@
+"""Every key of the explorer, in one table.
+
+Owns which key does what and how that is said. Widgets take their bindings from here, and the footer, the help screen
+and the page of keys are made from the same rows. Knows no widget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from textual.binding import Binding
+
+Group = Literal["everywhere", "timeline", "table", "gaps"]
+"""Where a key works: on any pane, or while that widget has the focus."""
+
+TITLES: dict[Group, str] = {
+    "everywhere": "Everywhere",
+    "timeline": "Timeline",
+    "table": "Tables",
+    "gaps": "Gaps",
+}
+
+
+@dataclass(frozen=True)
+class Key:
+    """One row of the table.
+
+    `keys` are the keys that do it, as Textual names them; `shown` is how they are written for people. `action` is the
+    method without ``action_``. `label` is one word for the footer ("" keeps it out of the footer), `meaning` one line
+    for the help screen.
+    """
+
+    id: str
+    keys: tuple[str, ...]
+    shown: str
+    action: str
+    meaning: str
+    group: Group
+    label: str = ""
+    priority: bool = False
+
+
+KEYS: tuple[Key, ...] = (
+    Key("help", ("?", "f1"), "?", "help", "Show this page", "everywhere", "help"),
+    Key("search", ("/",), "/", "search", "Search every event name of the whole trace", "everywhere", "search"),
+    Key("walk.next", ("n",), "n", "walk(1)", "Next match, or next instance of the op", "everywhere"),
+    Key("walk.previous", ("N",), "N", "walk(-1)", "Previous match, or previous instance of the op", "everywhere"),
+    Key("clear", ("escape",), "Esc", "clear", "Clear the selected window, or leave a prompt", "everywhere"),
+    Key("palette", ("ctrl+p",), "Ctrl+P", "app.command_palette", "Find any command by its name", "everywhere"),
+    Key("focus.next", ("tab",), "Tab", "app.focus_next", "Go to the next pane on the screen", "everywhere"),
+    Key("focus.previous", ("shift+tab",), "Shift+Tab", "app.focus_previous", "Go to the pane before", "everywhere"),
+    Key("pane.timeline", ("1",), "1", "show('timeline')", "Timeline", "everywhere"),
+    Key("pane.ops", ("2",), "2", "show('ops')", "Ops: kernels, or HLO ops by self time", "everywhere"),
+    Key("pane.gaps", ("3",), "3", "show('gaps')", "Gaps: where the device does nothing", "everywhere"),
+    Key("pane.steps", ("4",), "4", "show('steps')", "Steps", "everywhere"),
+    Key("pane.annotations", ("5",), "5", "show('annotations')", "Annotations of the program", "everywhere"),
+    Key("pane.collectives", ("6",), "6", "show('collectives')", "Collectives", "everywhere"),
+    Key("pane.breakdown", ("7",), "7", "show('breakdown')", "Breakdown of the time, and overview", "everywhere"),
+    Key("pane.health", ("8",), "8", "show('health')", "Health: what was repaired, dropped, inferred", "everywhere"),
+    Key("pane.details", ("9",), "9", "show('details')", "Details: all that the selected event carries", "everywhere"),
+    Key("pane.zoom", ("z",), "z", "zoom_pane", "Give the whole screen to this pane, and back", "everywhere", "full"),
+    Key("timeline.shorter", ("{",), "{", "resize_timeline(-2)", "Make the timeline shorter", "everywhere"),
+    Key("timeline.taller", ("}",), "}", "resize_timeline(2)", "Make the timeline taller", "everywhere"),
+    Key("quit", ("q", "ctrl+q"), "q", "app.quit", "Quit at once", "everywhere", "quit"),
+    Key("table.choose", ("enter",), "Enter", "choose", "Go to the row's event or window in the timeline", "table", "go"),
+    Key("table.window", ("space", "w"), "Space w", "pick_window", "Select the row's window", "table", "window"),
+    Key("table.filter", ("f",), "f", "filter", "Filter the rows by text", "table", "filter"),
+    Key("table.sort_next", (">", "full_stop"), ">", "sort_column(1)", "Sort by the next column", "table", "sort"),
+    Key("table.sort_previous", ("<", "comma"), "<", "sort_column(-1)", "Sort by the column before", "table"),
+    Key("table.reverse", ("o", "r"), "o r", "reverse", "Reverse the order", "table", "reverse"),
+    Key("table.down", ("down", "j", "s"), "↓ j s", "move(1)", "Next row", "table"),
+    Key("table.up", ("up", "k"), "↑ k", "move(-1)", "Row before", "table"),
+    Key("table.page_down", ("pagedown", "ctrl+d"), "PgDn ^D", "page(1)", "A page down", "table"),
+    Key("table.page_up", ("pageup", "ctrl+u"), "PgUp ^U", "page(-1)", "A page up", "table"),
+    Key("table.first", ("home", "g"), "Home g", "first", "First row", "table"),
+    Key("table.last", ("end", "G"), "End G", "last", "Last row", "table"),
+    Key("table.left", ("left", "h", "a"), "← h a", "shift(-8)", "Scroll to the left", "table"),
+    Key("table.right", ("right", "l", "d"), "→ l d", "shift(8)", "Scroll to the right", "table"),
+)  # fmt: skip
+
+
+def bindings(group: Group) -> list[Binding]:
+    """What Textual needs to know of a group's keys."""
+    return [
+        Binding(
+            ",".join(key.keys), key.action, key.label or key.meaning,
+            show=bool(key.label), key_display=key.shown, tooltip=key.meaning, id=key.id, priority=key.priority,
+        )
+        for key in KEYS
+        if key.group == group
+    ]  # fmt: skip
+
+
+def footer(group: Group) -> list[Key]:
+    """The keys that the footer names while a widget of this group has the focus."""
+    return [key for key in KEYS if key.label and key.group in (group, "everywhere")]
