@@ -126,9 +126,9 @@ def nesting(start: Ints, end: Ints) -> Nesting:
     An interval of no length belongs to what is open at its instant.
     """
     n = len(start)
-    if n == 0 or not np.any(start[1:] < np.maximum.accumulate(end)[:-1]):
-        return Nesting(np.full(n, -1, np.int64), np.zeros(n, np.int64))
     until = np.maximum(end, start + 1)
+    if n == 0 or not np.any(start[1:] < np.maximum.accumulate(until)[:-1]):
+        return Nesting(np.full(n, -1, np.int64), np.zeros(n, np.int64))
     proper = _nest_proper(start, until)
     return proper if proper is not None else _nest_any(start.tolist(), until.tolist())
 
@@ -178,3 +178,49 @@ def self_time(length: Ints, parent: Ints) -> Ints:
     np.add.at(children, parent[inner], length[inner])
     own: Ints = np.maximum(length - children, 0)
     return own
+
+
+class Owned(NamedTuple):
+    """Stretches of time and the interval that owns each: `owner` is its index."""
+
+    start: Ints
+    end: Ints
+    owner: Ints
+
+
+def own_stretches(start: Ints, end: Ints, parent: Ints) -> Owned:
+    """The stretches of each interval that none of its direct children covers, without empty ones, in no order.
+
+    Intervals of one lane, sorted by (start, -end); `parent` indexes into the same arrays, -1 for none. What an interval
+    owns is what `self_time` counts.
+    """
+    child = np.flatnonzero(parent >= 0)
+    childless = np.ones(len(start), bool)
+    childless[parent[child]] = False
+    leaf = np.flatnonzero(childless)
+    child = child[np.argsort(parent[child], kind="stable")]
+    around = parent[child]
+    first = np.append(True, around[1:] != around[:-1]) if len(child) else np.empty(0, bool)
+    last = np.append(first[1:], True) if len(child) else first
+    reach = _running_max(end[child], first)
+    begin = np.where(first, start[around], np.append(0, reach[:-1]) if len(child) else reach)
+    starts = np.concatenate([start[leaf], begin, reach[last]])
+    ends = np.concatenate([end[leaf], start[child], end[around[last]]])
+    owners = np.concatenate([leaf, around, around[last]])
+    keep = ends > starts
+    return Owned(starts[keep], ends[keep], owners[keep])
+
+
+def _running_max(values: Ints, first: npt.NDArray[np.bool_]) -> Ints:
+    """The running maximum of `values`, begun anew where `first` is true."""
+    if len(values) == 0:
+        return values
+    group = np.cumsum(first) - 1
+    base = int(values.min())
+    width = int(values.max()) - base + 1
+    if width * (int(group[-1]) + 1) < np.iinfo(np.int64).max:
+        lifted = np.maximum.accumulate(values - base + group * width)
+        running: Ints = lifted - group * width + base
+        return running
+    pieces = np.split(values, np.flatnonzero(first)[1:])
+    return np.concatenate([np.maximum.accumulate(piece) for piece in pieces])

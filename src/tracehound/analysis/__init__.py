@@ -1,1 +1,37 @@
 """Questions about a trace. `ANALYSES` is the literal list of them; one file for each."""
+
+from __future__ import annotations
+
+import difflib
+
+from tracehound.analysis import breakdown, collectives, gaps, health, host, ops, overview, steps
+from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
+from tracehound.analysis.result import Analysis, Column, Options, Result
+from tracehound.analysis.share import run
+from tracehound.errors import TracehoundError
+
+ANALYSES: tuple[Analysis, ...] = (
+    overview.ANALYSIS,
+    breakdown.ANALYSIS,
+    steps.ANALYSIS,
+    ops.ANALYSIS,
+    gaps.ANALYSIS,
+    host.ANALYSIS,
+    ANNOTATIONS,
+    collectives.ANALYSIS,
+    health.ANALYSIS,
+)
+
+
+def named(name: str) -> Analysis:
+    """The analysis of that name; TracehoundError with the nearest names when there is none."""
+    for analysis in ANALYSES:
+        if analysis.name == name:
+            return analysis
+    names = [analysis.name for analysis in ANALYSES]
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    raise TracehoundError(f"no analysis {name!r}", remedy=hint)
+
+
+__all__ = ["ANALYSES", "Analysis", "Column", "Options", "Result", "named", "run"]

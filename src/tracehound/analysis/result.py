@@ -6,9 +6,9 @@ Owns `Result` and `Column` (the only things a pane or a writer needs), `Analysis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
@@ -40,8 +40,8 @@ class Column:
 class Result:
     """Raw numbers with their units; `table` holds one column for each of `columns`, in that order.
 
-    `total` is the number of rows before any cut. `jump` names the `id` column that leads to an event in the timeline,
-    `span` the two `instant` or `time` columns that bound a row's window, if it has one.
+    `total` is the number of rows before any cut. A column ``event`` of unit `id` leads from a row to its event in the
+    timeline; the columns ``start`` (an `instant`) and ``duration`` bound the row's own window.
     """
 
     analysis: str
@@ -76,15 +76,16 @@ class Options:
 class Share:
     """One rank's share of a trace, in one window: what a map sees.
 
-    `device` holds the events on the rank's own lanes and `threads` those on its host's, both in the schema `EVENTS` and
-    cut to the events that overlap `[start, end)`; their times are not clipped. `lanes`, `steps` and `ops` are the rows
-    of the trace's frames that belong to the rank. Without a window the bounds are those of the trace.
+    `device` holds the events on the rank's own lanes that overlap `[start, end)`, and `threads` all events of its
+    host, whenever they ran (a launch may lie before the window); lazily, in the schema `EVENTS`, with unclipped
+    times. `lanes` and `steps` are the rows of the trace's frames that belong to the rank, `ops` those of all ranks.
+    Without a window (not `windowed`) the bounds are those of the trace.
     """
 
     rank: int
     label: str
-    device: pl.DataFrame
-    threads: pl.DataFrame
+    device: pl.LazyFrame
+    threads: pl.LazyFrame
     lanes: pl.DataFrame
     steps: pl.DataFrame
     ops: pl.DataFrame
@@ -106,8 +107,39 @@ class Scene:
     window: Window
     start: int
     end: int
+    windowed: bool = False
     formats: tuple[str, ...] = ()
+    facts: tuple[Mapping[str, Any], ...] = ()
     origin_ns: int | None = None
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """The window's bounds, None for the whole run."""
+        return (self.start, self.end) if self.windowed else None
+
+
+_TYPES: Mapping[Unit, pl.DataType] = {
+    "text": pl.String(),
+    "share": pl.Float64(),
+    "rate": pl.Float64(),
+    "flag": pl.Boolean(),
+    "host": COVER,
+}
+
+
+def blank(columns: Sequence[Column]) -> pl.DataFrame:
+    """A table of these columns without rows."""
+    return pl.DataFrame(schema={column.name: _TYPES.get(column.unit, pl.Int64()) for column in columns})
+
+
+def answer(
+    analysis: Analysis, table: pl.DataFrame, scene: Scene, options: Options, notes: Sequence[str] = ()
+) -> Result:
+    """The result of an analysis: the columns it declares, in their order and types, cut to what was asked for."""
+    names = [column.name for column in analysis.columns]
+    whole = table.select(names).cast(blank(analysis.columns).schema)
+    shown = whole if options.top is None else whole.head(options.top)
+    return Result(analysis.name, analysis.title, analysis.columns, shown, whole.height, tuple(notes), scene.bounds)
 
 
 @dataclass(frozen=True)

@@ -4,3 +4,20 @@ A format is recognised by the first bytes of a file, never by its name.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
+
+from tracehound.errors import TracehoundError
+from tracehound.formats.format import Format
+from tracehound.formats.inflate import head
+
+FORMATS: tuple[Format, ...] = ()
+
+
+def recognise(path: Path) -> Format:
+    """The format of the file, by its first bytes; TracehoundError when it is none of ours."""
+    start = head(path)
+    for candidate in FORMATS:
+        if candidate.matches(start):
+            return candidate
+    raise TracehoundError("not a trace that can be read", path=path)

@@ -79,7 +79,7 @@ def part(decoded: Decoded) -> Part:
     """Sort, nest, link and step the events; lanes without events are dropped."""
     raw = _complete(decoded.events, RAW).sort("lane", "start", -pl.col("end"), maintain_order=True)
     raw, lanes = _used_lanes(raw, _complete(decoded.lanes, RAW_LANES))
-    parent, depth, own = _nest(raw)
+    parent, depth, own = _nest(raw, lanes)
     lanes = _measure(lanes, raw, depth)
     launch = launches(raw, lanes, parent)
     marks = mark(raw, lanes)
@@ -141,14 +141,23 @@ def _runs(lane: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
     return list(zip(first.tolist(), np.append(first[1:], len(lane)).tolist(), strict=True))
 
 
-def _nest(raw: pl.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+CONCURRENT = ("stream", "async")
+"""Roles of lanes on which an event that lies inside another is no part of it: both run at once."""
+
+
+def _nest(
+    raw: pl.DataFrame, lanes: pl.DataFrame
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Parent (row or -1), depth and self time of every event."""
     start, end = raw["start"].to_numpy(), raw["end"].to_numpy()
     parent, depth = np.full(len(start), -1, np.int64), np.zeros(len(start), np.int64)
-    for low, high in _runs(raw["lane"].to_numpy()):
+    nests = (~lanes["role"].is_in(list(CONCURRENT))).to_list()
+    lane = raw["lane"].to_numpy()
+    for low, high in _runs(lane):
         nest = nesting(start[low:high], end[low:high])
-        parent[low:high] = np.where(nest.parent < 0, -1, nest.parent + low)
         depth[low:high] = nest.depth
+        if nests[lane[low]]:
+            parent[low:high] = np.where(nest.parent < 0, -1, nest.parent + low)
     length = raw.select(
         pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
     ).to_series()

@@ -1,0 +1,110 @@
+"""What a device does at each instant: computing, communicating, copying, or nothing.
+
+Owns the classes of device work and the intervals in which each runs. The base of `breakdown`, `steps` and `gaps`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.result import Share
+from tracehound.intervals import Intervals, clip, complement, merge, own_stretches, subtract, union
+
+COMMUNICATION = ("collective",)
+COPY = ("copy", "memset", "transfer")
+
+
+@dataclass(frozen=True)
+class Busy:
+    """One rank's device in `[start, end)`: the time in which work of each class runs, overlaps included.
+
+    `start` and `end` are the window's, or without one those of the first and last work. An empty span means no work.
+    """
+
+    start: int
+    end: int
+    compute: Intervals
+    communication: Intervals
+    copy: Intervals
+
+    @property
+    def any(self) -> Intervals:
+        """When anything runs."""
+        return merge(self.compute, self.communication, self.copy)
+
+    @property
+    def idle(self) -> Intervals:
+        """When nothing runs."""
+        return complement(self.any, self.start, self.end)
+
+    @property
+    def exposed_communication(self) -> Intervals:
+        """When only communication runs, or communication and copies."""
+        return subtract(self.communication, self.compute)
+
+    @property
+    def exposed_copy(self) -> Intervals:
+        """When only copies run."""
+        return subtract(self.copy, merge(self.compute, self.communication))
+
+    def within(self, start: int, end: int) -> Busy:
+        """The same in a window of its own."""
+        return Busy(
+            start,
+            end,
+            clip(self.compute, start, end),
+            clip(self.communication, start, end),
+            clip(self.copy, start, end),
+        )
+
+
+def work(share: Share) -> pl.DataFrame:
+    """The events that keep the rank's device busy, sorted by (lane, start, -end)."""
+    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"]
+    return share.device.filter(pl.col("lane").is_in(lanes.to_list())).collect()
+
+
+def busy(share: Share) -> Busy:
+    """When the rank's device does what.
+
+    An event that contains others (an HLO `while` around its body) counts only with the time that they leave it: what
+    runs is the innermost.
+    """
+    return busy_of(work(share), share)
+
+
+def busy_of(events: pl.DataFrame, share: Share) -> Busy:
+    """`busy`, of work that was collected before."""
+    start, end = events["start"].to_numpy(), events["end"].to_numpy()
+    owned = own_stretches(start, end, local_parent(events))
+    kind = events["kind"].cast(pl.String)
+    communication = kind.is_in(list(COMMUNICATION)).to_numpy()[owned.owner]
+    copy = kind.is_in(list(COPY)).to_numpy()[owned.owner]
+
+    def when(chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Intervals:
+        return clip(union(owned.start[chosen], owned.end[chosen]), share.start, share.end)
+
+    low, high = bounds(events, share)
+    return Busy(low, high, when(~communication & ~copy), when(communication), when(copy))
+
+
+def bounds(events: pl.DataFrame, share: Share) -> tuple[int, int]:
+    """The window of the share, or without one the span from the first to the last of the events."""
+    if share.windowed:
+        return (share.start, share.end)
+    if events.is_empty():
+        return (share.start, share.start)
+    return (int(events["start"].to_numpy().min()), int(events["end"].to_numpy().max()))
+
+
+def local_parent(events: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The row of each event's parent among `events`, -1 where it has none there. `events` is sorted by id."""
+    ids = events["id"].to_numpy()
+    parent = events["parent"].fill_null(-1).to_numpy()
+    if len(ids) == 0:
+        return parent.astype(np.int64)
+    row = np.minimum(np.searchsorted(ids, parent), len(ids) - 1)
+    return np.where(ids[row] == parent, row, -1).astype(np.int64)

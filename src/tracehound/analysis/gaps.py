@@ -1,0 +1,153 @@
+"""When a device idles: between which ops, what the host did meanwhile, and which launch ended it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.busy import busy_of, work
+from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.threads import during
+from tracehound.intervals import Intervals
+from tracehound.units import duration
+
+DEFINITION = """\
+A gap is a stretch in which no work runs on any stream or line of a rank's device, between its first and its last work
+(with a window: between the window's ends). before = the op that ended last at or before its start; after = the op
+that starts at its end; launch = the host event that enqueued `after` (the runtime call of its correlation id, the
+producer of its context, or the execution of its run id); launched = the start of that call before the end of the gap:
+when it is shorter than the gap, the device had nothing to do because the host had not asked for it. host = for each
+host thread the events that were the innermost on it during the gap, with their share of the gap.
+
+HolisticTraceAnalysis measures gaps per stream against the previous row, so that a stream idles while another works
+and overlapping kernels give negative gaps; here a gap is idleness of the whole device."""
+
+EVENTS_PER_THREAD = 2
+MIN_SHARE = 0.01
+"""The host column names at most so many events of a thread, none with a smaller share of the gap."""
+
+COLUMNS = (
+    Column("rank", "count", "rank"),
+    Column("start", "instant", "start since the first event"),
+    Column("duration", "time", "length of the gap"),
+    Column("share", "share", "the gap", "the rank's span", brief=False),
+    Column("before", "text", "op before it"),
+    Column("after", "text", "op after it"),
+    Column("launch", "text", "host event that enqueued the op after it", brief=False),
+    Column("thread", "text", "thread of the launch", brief=False),
+    Column("launched", "time", "from the launch to the end of the gap", brief=False),
+    Column("host", "host", "what host threads did meanwhile"),
+    Column("before_event", "id", "the op before"),
+    Column("event", "id", "the op after"),
+    Column("launch_event", "id", "the launch"),
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """The longest gaps (as many as are asked for), and on every row the number and length of all."""
+    events = work(share)
+    state = busy_of(events, share)
+    idle, span = state.idle, state.end - state.start
+    if events.is_empty() or not len(idle.start):
+        return pl.DataFrame()
+    longest = np.argsort(-(idle.end - idle.start), kind="stable")[: options.top]
+    chosen = np.sort(longest)
+    gaps = Intervals(idle.start[chosen], idle.end[chosen])
+    table = pl.DataFrame({"start": gaps.start, "duration": gaps.end - gaps.start}).with_columns(
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        (pl.col("duration") / span).alias("share"),
+        pl.lit(len(idle.start), pl.Int64).alias("gaps"),
+        pl.lit(idle.length, pl.Int64).alias("idle"),
+        pl.lit(span, pl.Int64).alias("span"),
+    )
+    threads = share.threads.collect()
+    around = _neighbours(events, gaps)
+    host = _host(threads, share.lanes, gaps)
+    return _with_launch(pl.concat([table, around, host], how="horizontal"), threads, share.lanes)
+
+
+def _neighbours(events: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
+    """The op that ended last before each gap and the one that starts first after it, with the launch of that."""
+    order = np.argsort(events["end"].to_numpy(), kind="stable")
+    ends = events["end"].to_numpy()[order]
+    at = np.searchsorted(ends, gaps.start, side="right") - 1
+    before = np.where(at < 0, -1, order[np.maximum(at, 0)])
+    order = np.argsort(events["start"].to_numpy(), kind="stable")
+    starts = events["start"].to_numpy()[order]
+    at = np.searchsorted(starts, gaps.end, side="left")
+    after = np.where(at >= len(starts), -1, order[np.minimum(at, len(starts) - 1)])
+    rows = events.select(pl.col("name").cast(pl.String), "id", "launch")
+
+    def pick(index: np.ndarray) -> pl.DataFrame:
+        return rows[np.maximum(index, 0)].with_columns(pl.when(pl.Series(index) >= 0).then(pl.all()).name.keep())
+
+    first, second = pick(before), pick(after)
+    return pl.DataFrame(
+        [
+            first["name"].alias("before"),
+            first["id"].alias("before_event"),
+            second["name"].alias("after"),
+            second["id"].alias("event"),
+            second["launch"].alias("launch_event"),
+        ]
+    )
+
+
+def _host(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
+    """For each gap what host threads did in it, as a list in one column, the largest share first."""
+    length = pl.DataFrame({"window": np.arange(len(gaps.start)), "length": gaps.end - gaps.start})
+    names = lanes.select("lane", pl.col("name").alias("thread"))
+    listed = (
+        during(threads, gaps)
+        .group_by("window", "lane", maintain_order=True)
+        .head(EVENTS_PER_THREAD)
+        .join(length, on="window")
+        .join(names, on="lane")
+        .with_columns((pl.col("time") / pl.col("length")).alias("share"))
+        .filter(pl.col("share") >= MIN_SHARE)
+        .sort("window", "share", "thread", descending=[False, True, False])
+        .group_by("window", maintain_order=True)
+        .agg(pl.struct("thread", pl.col("name").alias("event"), "share", "time").alias("host"))
+    )
+    every = length.join(listed, on="window", how="left", maintain_order="left")
+    return every.select(pl.col("host").cast(COVER).fill_null([]))
+
+
+def _with_launch(gaps: pl.DataFrame, threads: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
+    """The gaps with the launch that ended each: its name, its thread, and how long before the end it began."""
+    calls = threads.select(
+        pl.col("id").alias("launch_event"),
+        pl.col("name").cast(pl.String).alias("launch"),
+        pl.col("start").alias("called"),
+        "lane",
+    ).join(lanes.select("lane", pl.col("name").alias("thread")), on="lane")
+    known = gaps.join(calls.drop("lane"), on="launch_event", how="left", maintain_order="left")
+    return known.with_columns((pl.col("start") + pl.col("duration") - pl.col("called")).alias("launched"))
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The gaps of all ranks, the longest first."""
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no gap: no device work here, or no pause in it"])
+    rows = pl.concat(filled, how="vertical_relaxed").sort("duration", "rank", "start", descending=[True, False, False])
+    ranks = rows.group_by("rank").agg(pl.col("gaps", "idle", "span").first())
+    number, idle, span = (int(ranks[name].sum()) for name in ("gaps", "idle", "span"))
+    many = f"{ranks.height} ranks" if ranks.height > 1 else "one rank"
+    note = f"{number:,} gaps, {duration(idle)} idle in all: {idle / span * 100:.2f} % of {duration(span)} on {many}"
+    result = answer(ANALYSIS, rows, scene, options, [note])
+    return replace(result, total=number)
+
+
+ANALYSIS = Analysis(
+    name="gaps",
+    title="Gaps",
+    question="When does the device idle, and what did the host do meanwhile?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+)

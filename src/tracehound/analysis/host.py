@@ -1,0 +1,81 @@
+"""What every host thread did in a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.threads import during
+from tracehound.intervals import Intervals
+
+DEFINITION = """\
+For every host thread, the events that ran on it in the window, each with the time in which it was the innermost: a
+thread's rows and the time in which it recorded nothing add up to the window. share = time / length of the window.
+Threads are ordered by the time for which anything was recorded on them, events by their time."""
+
+COLUMNS = (
+    Column("thread", "text", "thread of the host"),
+    Column("event", "text", "what ran there; (nothing recorded) for the rest of the window"),
+    Column("time", "time", "as the innermost event"),
+    Column("share", "share", "as the innermost event", "the window"),
+    Column("count", "count", "events", brief=False),
+    Column("host", "text", "machine or process", brief=False),
+    Column("longest", "id", "the event with the most time"),
+)
+
+NOTHING = "(nothing recorded)"
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """The rows of the threads of the rank's host; ranks of one host give the same rows."""
+    del options
+    start, end = share.start, share.end
+    window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
+    rows = during(share.threads.collect(), window)
+    return rows.join(share.lanes.select("lane", "host", pl.col("name").alias("thread")), on="lane").select(
+        "lane", "host", "thread", pl.col("name").alias("what"), "time", "count", pl.col("event").alias("longest")
+    )
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """Rows by thread, the busiest thread first, each closed by the time in which it recorded nothing."""
+    if not any(table.height for table in tables):
+        note = "no host thread recorded anything here: profile with ProfilerActivity.CPU, or host_tracer_level above 0"
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
+    rows = pl.concat(tables).unique(["lane", "what"], keep="first", maintain_order=True)
+    length = scene.end - scene.start
+    busy = rows.group_by("lane", "host", "thread", maintain_order=True).agg(pl.col("time").sum().alias("busy"))
+    rest = busy.filter(pl.col("busy") < length).select(
+        "lane", "host", "thread", pl.lit(NOTHING).alias("what"), (length - pl.col("busy")).alias("time"),
+        pl.lit(0, pl.Int64).alias("count"), pl.lit(None, pl.Int64).alias("longest"),
+    )  # fmt: skip
+    names = {index: host.name for index, host in enumerate(scene.hosts)}
+    table = (
+        pl.concat([rows, rest])
+        .join(busy.select("lane", "busy"), on="lane")
+        .sort("busy", "lane", pl.col("what") == NOTHING, "time", "what", descending=[True, False, False, True, False])
+        .select(
+            "thread",
+            pl.col("what").alias("event"),
+            "time",
+            (pl.col("time") / length).alias("share"),
+            "count",
+            pl.col("host").replace_strict(names, return_dtype=pl.String),
+            "longest",
+        )
+    )
+    return answer(ANALYSIS, table, scene, options)
+
+
+ANALYSIS = Analysis(
+    name="host",
+    title="Host",
+    question="What did every host thread do in this window?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+)

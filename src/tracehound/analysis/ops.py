@@ -1,0 +1,144 @@
+"""Which kernels, HLO ops or operators take the time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.busy import bounds
+from tracehound.analysis.measured import measured
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.intervals import union
+from tracehound.units import fixed
+
+DEFINITION = """\
+What is counted: the HLO ops of each device (TPU, GPU, CPU) of an XLA profile; the kernels, copies and memsets on the
+device's streams of a PyTorch trace; and where no device was recorded, the operators on the host's threads. total =
+sum of lengths, self = total less the time in ops nested inside (for kernels the same), average = total / count. "of
+ops" is self / sum of self over all rows; "of time" is self / sum over ranks of the time from the first to the last op
+of the rank, idle included (or of the window): XProf's "Total self time (%)" of hlo_stats. On TPUs lengths are those
+of the device's own clock, as in XProf. On GPUs an HLO op is one run of kernels that follow each other and carry its
+name; XProf counts them the same way and calls that occurrences. Kernels that overlap on different streams each count
+in full, so "of time" can add up to more than the busy time."""
+
+COLUMNS = (
+    Column("name", "text", "kernel, HLO op or operator"),
+    Column("category", "text", "kind of kernel, or HLO category"),
+    Column("module", "text", "XLA module that the op belongs to", brief=False),
+    Column("count", "count", "executions"),
+    Column("self", "time", "length less the time of ops nested inside"),
+    Column("share", "share", "self time", "the self time of all ops"),
+    Column("time_share", "share", "self time", "device time, idle included", brief=False),
+    Column("total", "time", "sum of lengths", brief=False),
+    Column("average", "time", "total / count"),
+    Column("min", "time", "shortest", brief=False),
+    Column("max", "time", "longest", brief=False),
+    Column("ranks", "count", "ranks on which it ran", brief=False),
+    Column("event", "id", "the longest execution"),
+)
+
+_KEY = ("name", "category", "module", "program")
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row per op: counts and ps, and on every row the rank's device time and busy time."""
+    del options
+    events, what = counted(share)
+    low, high = share.start, share.end
+    rows = measured(events, low, high)
+    span, used = _span(events, share)
+    described = rows.join(
+        share.ops.select("op", pl.col("category").alias("hlo"), "module", "program"), on="op", how="left"
+    ).with_columns(
+        pl.coalesce(pl.col("hlo"), pl.col("kind").cast(pl.String)).alias("category"),
+        pl.col("name").cast(pl.String),
+    )
+    return (
+        described.group_by(_KEY)
+        .agg(
+            pl.len().alias("count"),
+            pl.col("own").sum().alias("self"),
+            pl.col("length").sum().alias("total"),
+            pl.col("length").min().alias("min"),
+            pl.col("length").max().alias("max"),
+            pl.col("id").sort_by("length", "id", descending=[True, False]).first().alias("event"),
+        )
+        .with_columns(
+            pl.lit(span, pl.Int64).alias("span"),
+            pl.lit(used, pl.Int64).alias("used"),
+            pl.lit(share.rank, pl.Int64).alias("rank"),
+            pl.lit(what).alias("what"),
+        )
+    )
+
+
+def counted(share: Share) -> tuple[pl.DataFrame, str]:
+    """The events that are counted, sorted by id, and what they are."""
+    device = share.lanes.filter(pl.col("rank").is_not_null())
+    ops = device.filter(pl.col("role") == "ops")
+    streams = device.filter(pl.col("work"))
+    if ops.height:
+        return share.device.filter(pl.col("lane").is_in(ops["lane"].to_list())).collect(), "HLO ops"
+    if streams.height:
+        return share.device.filter(pl.col("lane").is_in(streams["lane"].to_list())).collect(), "kernels"
+    return share.threads.filter(pl.col("kind").is_in(["op", "collective"])).collect(), "operators on the host"
+
+
+def _span(events: pl.DataFrame, share: Share) -> tuple[int, int]:
+    """Device time of the rank, idle included, and the part of it in which an op runs; ps."""
+    if share.windowed or events.is_empty() or events["device_start"].null_count():
+        low, high = bounds(events, share)
+        start, end = events["start"].to_numpy(), events["end"].to_numpy()
+        return high - low, union(np.maximum(start, low), np.minimum(end, high)).length
+    start, end = events["device_start"].to_numpy(), events["device_end"].to_numpy()
+    return int(end.max() - start.min()), union(start, end).length
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row per op over all ranks, the largest self time first."""
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no kernel, HLO op or operator here"])
+    rows = pl.concat(filled, how="vertical_relaxed")
+    per_rank_time = rows.group_by("rank").agg(pl.col("span").first(), pl.col("used").first())
+    span, used = int(per_rank_time["span"].sum()), int(per_rank_time["used"].sum())
+    whole = int(rows["self"].sum())
+    table = (
+        rows.group_by(_KEY)
+        .agg(
+            pl.col("count", "self", "total").sum(),
+            pl.col("min").min(),
+            pl.col("event").sort_by("max", "rank", descending=[True, False]).first(),
+            pl.col("max").max(),
+            pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
+        )
+        .with_columns(
+            _ratio("self", whole).alias("share"),
+            _ratio("self", span).alias("time_share"),
+            (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("average"),
+        )
+        .sort("self", "name", "module", descending=[True, False, False])
+    )
+    what = ", ".join(rows["what"].unique().sort().to_list())
+    notes = [f"counted: {what}, on {per_rank_time.height} rank{'s' * (per_rank_time.height > 1)}"]
+    if span:
+        idle = (span - used) / span
+        notes.append(f"idle {idle * 100:.3f} % of {fixed(span, 'us')} us device time")
+    return answer(ANALYSIS, table, scene, options, notes)
+
+
+def _ratio(column: str, base: int) -> pl.Expr:
+    return pl.col(column) / base if base else pl.lit(None, pl.Float64)
+
+
+ANALYSIS = Analysis(
+    name="ops",
+    title="Ops",
+    question="Which kernels or HLO ops take the time?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+)

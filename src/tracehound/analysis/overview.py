@@ -1,0 +1,84 @@
+"""What the trace holds, rank by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.units import duration
+
+DEFINITION = """\
+One row per rank: the device, the host that drives it, its lanes and events (in the window), and from when to when its
+device worked. Events of a host's threads are counted on the first of its ranks."""
+
+COLUMNS = (
+    Column("rank", "count", "rank"),
+    Column("device", "text", "device as the file names it"),
+    Column("model", "text", "model of the device"),
+    Column("host", "text", "machine or process that drives it"),
+    Column("lanes", "count", "streams and lines of the device", brief=False),
+    Column("events", "count", "events on the device"),
+    Column("threads", "count", "threads of its host"),
+    Column("host_events", "count", "events on those threads"),
+    Column("first", "instant", "start of the first device event", brief=False),
+    Column("last", "instant", "end of the last device event", brief=False),
+    Column("steps", "count", "steps", brief=False),
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """One row of counts."""
+    del options
+    device, host = share.lanes.filter(pl.col("rank").is_not_null()), share.lanes.filter(pl.col("rank").is_null())
+    inside = (pl.col("start") < share.end) & (pl.col("end") > share.start)
+    counted = share.device.select(
+        pl.len().cast(pl.Int64).alias("events"), pl.col("start").min().alias("first"), pl.col("end").max().alias("last")
+    ).collect()
+    return counted.select(
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(device.height, pl.Int64).alias("lanes"),
+        "events",
+        pl.lit(host.height, pl.Int64).alias("threads"),
+        pl.lit(share.threads.filter(inside).select(pl.len()).collect().item(), pl.Int64).alias("host_events"),
+        "first",
+        "last",
+        pl.lit(share.steps.filter(inside)["step"].n_unique(), pl.Int64).alias("steps"),
+    )
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row per rank, in the order of ranks."""
+    if not tables:
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, _notes(scene))
+    names = {index: host.name for index, host in enumerate(scene.hosts)}
+    ranks = scene.ranks.select(
+        pl.col("rank").cast(pl.Int64),
+        pl.col("label").alias("device"),
+        "model",
+        pl.col("host").replace_strict(names, return_dtype=pl.String),
+    )
+    table = pl.concat(tables).join(ranks, on="rank", how="left", maintain_order="left").sort("rank")
+    return answer(ANALYSIS, table, scene, options, _notes(scene))
+
+
+def _notes(scene: Scene) -> list[str]:
+    formats = ", ".join(f"{scene.formats.count(name)} {name}" for name in sorted(set(scene.formats)))
+    files = "file" if len(scene.formats) == 1 else "files"
+    hosts, ranks = len(scene.hosts), scene.ranks.height
+    return [
+        f"{formats} {files}, {hosts} host{'s' * (hosts != 1)}, {ranks} rank{'s' * (ranks != 1)}, "
+        f"{duration(scene.end - scene.start)}"
+    ]
+
+
+ANALYSIS = Analysis(
+    name="overview",
+    title="Overview",
+    question="What is in this trace?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+)

@@ -1,0 +1,104 @@
+"""How long each step took on each rank, and what its device did meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.busy import busy
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.intervals import covered
+from tracehound.units import duration
+
+DEFINITION = """\
+A step is what the profiler marked: ProfilerStep#N on the host (never its shadow on the device, which is shorter and
+wrong for work launched by other threads), StepTraceAnnotation, StepTrace, or a device's Steps line. Without marks,
+one execution of the module that takes the most device time, from its start to the next start; such steps are labelled
+inferred. duration = end - start of the mark. busy, compute, communication and idle are the device's state inside that
+stretch, as in the breakdown. Device work of an asynchronous step may run after its mark has ended: it then counts for
+the step in whose stretch it ran.
+
+A window keeps the steps that overlap it, at full length. The PyTorch TensorBoard plugin took the device shadows for
+steps of length 0; we do not."""
+
+COLUMNS = (
+    Column("step", "count", "number of the step"),
+    Column("rank", "count", "rank"),
+    Column("name", "text", "what marked it", brief=False),
+    Column("start", "instant", "start since the first event"),
+    Column("duration", "time", "length of the step"),
+    Column("busy", "share", "device works", "the step"),
+    Column("compute", "time", "computation runs"),
+    Column("communication", "time", "communication runs and no computation", brief=False),
+    Column("copy", "time", "only copies run", brief=False),
+    Column("idle", "time", "device does nothing"),
+    Column("inferred", "flag", "not marked by the profiler", brief=False),
+    Column("event", "id", "the mark"),
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row per step that overlaps the window; ps."""
+    del options
+    steps = share.steps.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)).sort("start")
+    state = busy(share)
+    start, end = steps["start"].to_numpy(), steps["end"].to_numpy()
+    works = state.any.length > 0
+    parts = {
+        "compute": state.compute,
+        "communication": state.exposed_communication,
+        "copy": state.exposed_copy,
+        "work": state.any,
+    }
+    lengths = {name: covered(intervals, start, end) for name, intervals in parts.items()}
+    idle = end - start - lengths["work"]
+    return steps.select(
+        pl.col("step").cast(pl.Int64),
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        "name",
+        "start",
+        (pl.col("end") - pl.col("start")).alias("duration"),
+        *(pl.Series(name, values if works else np.zeros_like(values)) for name, values in lengths.items()),
+        pl.Series("idle", idle),
+        "inferred",
+        "event",
+        pl.lit(works).alias("works"),
+    )
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row per step and rank, by step."""
+    if not any(table.height for table in tables):
+        how = "mark them with profiler.step(), StepTraceAnnotation or StepTrace"
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [f"no steps here: {how}"])
+    rows = pl.concat(tables)
+    table = rows.with_columns(
+        pl.when("works").then(pl.col("work") / pl.col("duration")).fill_nan(None).alias("busy"),
+        *(pl.when("works").then(pl.col(name)).alias(name) for name in ("compute", "communication", "copy", "idle")),
+    ).sort("step", "rank", "start")
+    return answer(ANALYSIS, table, scene, options, _notes(rows))
+
+
+def _notes(rows: pl.DataFrame) -> list[str]:
+    lengths = rows["duration"].to_numpy()
+    median, p95 = (round(float(np.percentile(lengths, q))) for q in (50, 95))
+    low, high = int(lengths.min()), int(lengths.max())
+    spread = f"median {duration(median)}, p95 {duration(p95)}, {duration(low)} to {duration(high)}"
+    count, ranks = rows["step"].n_unique(), rows["rank"].n_unique()
+    notes = [f"{count} steps on {ranks} rank{'s' * (ranks > 1)}: {spread}"]
+    if rows["inferred"].any():
+        notes.append(f"inferred: no marks; a step is one execution of {rows.filter('inferred')['name'][0]}")
+    return notes
+
+
+ANALYSIS = Analysis(
+    name="steps",
+    title="Steps",
+    question="How long does each step take, and how much of it is the device busy?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+)

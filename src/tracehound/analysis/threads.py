@@ -1,0 +1,54 @@
+"""What host threads did in given stretches of time.
+
+Owns the attribution of time on a thread to the innermost event that runs there. The base of `host` and `gaps`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.busy import local_parent
+from tracehound.intervals import Intervals, Owned, own_stretches
+
+
+def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
+    """For every window and host lane, which events ran there as the innermost, and for how long.
+
+    `threads` are events of host lanes, sorted by id; `windows` a set of intervals. Returns `window` (its index),
+    `lane`, `name`, `time` (ps inside the window), `count` (events) and `event` (id of the one with the most time),
+    sorted by (window, time descending). Time in which a thread has no event at all is not listed.
+    """
+    if len(windows.start):
+        low, high = int(windows.start[0]), int(windows.end[-1])
+        threads = threads.filter((pl.col("start") < high) & (pl.col("end") > low))
+    start, end = threads["start"].to_numpy(), threads["end"].to_numpy()
+    owned = own_stretches(start, end, local_parent(threads))
+    window, row, time = _overlaps(owned, windows)
+    pieces = threads.select("lane", "name", pl.col("id").alias("event"))[row].with_columns(
+        pl.Series("window", window), pl.Series("time", time)
+    )
+    per_event = pieces.group_by("window", "lane", "name", "event").agg(pl.col("time").sum())
+    return (
+        per_event.group_by("window", "lane", "name")
+        .agg(
+            pl.col("event").sort_by("time", "event", descending=[True, False]).first(),
+            pl.len().cast(pl.Int64).alias("count"),
+            pl.col("time").sum(),
+        )
+        .with_columns(pl.col("name").cast(pl.String))
+        .sort("window", "time", "lane", "name", descending=[False, True, False, False])
+    )
+
+
+def _overlaps(owned: Owned, windows: Intervals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Every pair of a window and a stretch that overlap: window index, owner of the stretch, common length."""
+    low = np.searchsorted(windows.end, owned.start, side="right")
+    high = np.searchsorted(windows.start, owned.end, side="left")
+    pairs = np.maximum(high - low, 0)
+    stretch = np.repeat(np.arange(len(pairs)), pairs)
+    first = np.repeat(np.cumsum(pairs) - pairs, pairs)
+    window = low[stretch] + np.arange(len(stretch)) - first
+    start = np.maximum(owned.start[stretch], windows.start[window])
+    end = np.minimum(owned.end[stretch], windows.end[window])
+    return window, owned.owner[stretch], end - start

@@ -1,0 +1,154 @@
+"""Paths that a person named -> the files that make up one trace.
+
+Owns what counts as a trace's file: a file, a folder of files, a TensorBoard log folder, several of these. A file is
+recognised by its first bytes; names only tell hosts and runs apart. Knows nothing of what is inside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracehound.errors import TracehoundError
+from tracehound.formats import recognise
+from tracehound.formats.format import Format
+from tracehound.trace import Note
+
+_XLA_NAME = re.compile(r"(?P<host>.*)\.(?P<form>xplane\.pb|trace\.json)(\.gz)?")
+_DERIVED = re.compile(
+    r"perfetto_trace\.json(\.gz)?|.*\.(hlo_proto|op_stats\w*)\.pb|ALL_HOSTS\..*|.*\.(SSTABLE|LEVELDB)"
+)
+"""Files that profilers and viewers leave beside a profile, and that hold nothing else than it does."""
+
+_LIKELY = re.compile(r".*\.(json|pb|gz|trace)", re.IGNORECASE)
+_PROFILE = Path("plugins") / "profile"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file of the trace, and the format that will read it."""
+
+    path: Path
+    format: Format
+    size: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found under some paths, and what was passed over."""
+
+    files: tuple[Found, ...]
+    notes: tuple[Note, ...]
+
+
+def find(paths: Sequence[Path], run: str | None = None) -> Finding:
+    """The files of the trace under `paths`, in the order given, sorted by name within a folder.
+
+    `run` names a run of a TensorBoard log folder; without it the newest is taken. Raises TracehoundError when nothing
+    readable is there. A file named outright must be a trace; of a folder, what is none is noted and passed over.
+    """
+    files: list[Found] = []
+    notes: list[Note] = []
+    for path in paths:
+        found = _in_folder(path, run) if path.is_dir() else Finding((_file(path),), ())
+        files.extend(found.files)
+        notes.extend(found.notes)
+    if run is not None and not any(run in file.path.parts for file in files):
+        raise TracehoundError(f"no run {run!r} here", path=paths[0])
+    unique = {file.path.resolve(): file for file in files}
+    return Finding(tuple(unique.values()), tuple(notes))
+
+
+def _file(path: Path) -> Found:
+    try:
+        return Found(path, recognise(path), path.stat().st_size)
+    except OSError as error:
+        raise TracehoundError((error.strerror or "cannot be read").lower(), path=path) from error
+
+
+def _in_folder(folder: Path, run: str | None) -> Finding:
+    try:
+        profile = _profile_folder(folder)
+        if profile is not None:
+            return _in_profile(profile, run)
+        direct = _files_of(folder)
+        if direct.files:
+            return direct
+        return _below(folder, run, direct.notes)
+    except PermissionError as error:
+        raise TracehoundError("permission denied", path=Path(error.filename or folder)) from error
+
+
+def _profile_folder(folder: Path) -> Path | None:
+    """The `plugins/profile` of a log folder, be it the folder itself, its `plugins`, or the log folder."""
+    candidates = [folder / _PROFILE, folder / "profile" if folder.name == "plugins" else folder]
+    for candidate in candidates:
+        if candidate.is_dir() and candidate.name == "profile" and any(child.is_dir() for child in candidate.iterdir()):
+            return candidate
+    return None
+
+
+def _in_profile(profile: Path, run: str | None) -> Finding:
+    """The chosen run, else the newest that holds a trace: runs are named by their time."""
+    runs = sorted((child for child in profile.iterdir() if child.is_dir()), key=lambda child: child.name, reverse=True)
+    if run is not None:
+        chosen = [child for child in runs if child.name == run]
+        if not chosen:
+            known = ", ".join(child.name for child in runs[:5])
+            raise TracehoundError(f"no run {run!r}", path=profile, remedy=f"there are {known}")
+        return _files_of(chosen[0])
+    for child in runs:
+        found = _files_of(child)
+        if found.files:
+            others = len(runs) - 1
+            more = [Note("info", f"run {child.name} opened; --run NAME opens another", others, str(profile))]
+            return Finding(found.files, (*found.notes, *(more if others else [])))
+    raise TracehoundError("no run here holds a profile", path=profile)
+
+
+def _files_of(folder: Path) -> Finding:
+    """The traces among a folder's own files. Of an XLA host that left both forms, the xplane is taken."""
+    files: list[Found] = []
+    notes: list[Note] = []
+    for path in sorted(folder.iterdir()):
+        if not path.is_file() or path.name.startswith(".") or _DERIVED.fullmatch(path.name):
+            continue
+        try:
+            files.append(_file(path))
+        except TracehoundError as error:
+            if _LIKELY.fullmatch(path.name):
+                notes.append(Note("dropped", f"{path.name}: {error.message}", where=str(path)))
+    return Finding(tuple(_without_twins(files)), tuple(notes))
+
+
+def _without_twins(files: Iterable[Found]) -> list[Found]:
+    files = list(files)
+    complete = {m["host"] for f in files if f.format.name == "xplane" and (m := _XLA_NAME.fullmatch(f.path.name))}
+    return [
+        f
+        for f in files
+        if not (f.format.name == "chrome" and (m := _XLA_NAME.fullmatch(f.path.name)) and m["host"] in complete)
+    ]
+
+
+def _below(folder: Path, run: str | None, notes: tuple[Note, ...]) -> Finding:
+    """The traces of subfolders: all of them when they are one family (rank0, rank1), else the one there is."""
+    found: dict[Path, Finding] = {}
+    for child in sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith(".")):
+        try:
+            inner = _in_folder(child, run)
+        except TracehoundError:
+            continue
+        if inner.files:
+            found[child] = inner
+    if not found:
+        why = f" ({notes[0].text})" if notes else ""
+        raise TracehoundError(f"no trace in this folder{why}", path=folder)
+    families = {re.sub(r"\d+", "#", child.name) for child in found}
+    if len(families) > 1:
+        names = ", ".join(child.name for child in list(found)[:6])
+        raise TracehoundError(f"holds {len(found)} different traces", path=folder, remedy=f"open one of {names}")
+    files = tuple(file for inner in found.values() for file in inner.files)
+    return Finding(files, notes + tuple(note for inner in found.values() for note in inner.notes))

@@ -1,0 +1,160 @@
+"""Parts -> one Trace: one clock, one numbering of hosts, ranks, lanes and ids.
+
+Owns the placing. Knows no format and reads no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracehound.store.ranks import Numbering, number
+from tracehound.trace import EVENTS, LANES, OPS, RANKS, STEPS, Host, Note, Part, Trace
+
+_IDS = ("id", "lane", "parent", "launch", "op")
+
+
+def place(name: str, parts: Sequence[Part], notes: Sequence[Note] = ()) -> Trace:
+    """The trace of these parts. Any subset of a trace's parts can be placed: that is how a trace fills in."""
+    clock = _clock(parts)
+    numbering = number(parts)
+    first_host = _first_hosts(parts)
+    hosts = tuple(Host(host, index) for index, part in enumerate(parts) for host in part.hosts)
+    lanes = [_lanes(p, i, first_host[i], numbering, clock.shift[i]) for i, p in enumerate(parts)]
+    all_notes = [
+        *notes,
+        *(_located(note, part) for part in parts for note in part.notes),
+        *clock.notes,
+        *numbering.notes,
+    ]
+    return Trace(
+        name=name,
+        parts=tuple(parts),
+        hosts=hosts,
+        frames=tuple(_events(p, i, numbering, clock.shift[i]) for i, p in enumerate(parts)),
+        lanes=_in_order(pl.concat(lanes)) if lanes else pl.DataFrame(schema=LANES),
+        ranks=_stack([_ranks(p, i, first_host[i], numbering) for i, p in enumerate(parts)], RANKS).sort("rank"),
+        steps=_stack([_steps(p, i, first_host[i], numbering, clock.shift[i]) for i, p in enumerate(parts)], STEPS),
+        ops=_stack([p.ops.with_columns(_wide("op", i)) for i, p in enumerate(parts)], OPS),
+        origin_ns=clock.origin_ns,
+        notes=tuple(all_notes),
+    )
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """How far each part's times move, in ps, so that all share one origin: the first event of the trace."""
+
+    shift: Sequence[int]
+    origin_ns: int | None
+    notes: tuple[Note, ...] = ()
+
+
+def _clock(parts: Sequence[Part]) -> _Clock:
+    """One clock for all parts: the wall clock, where every file has one and they overlap, else their own starts."""
+    spans = [_span(part) for part in parts]
+    if not parts:
+        return _Clock((), None)
+    walls = [part.wall_ns for part in parts]
+    if None not in walls:
+        at = [(wall or 0) * 1000 for wall in walls]
+        bounds = sorted((low + base, high + base) for (low, high), base in zip(spans, at, strict=True))
+        if len(parts) == 1 or _together(bounds):
+            origin = bounds[0][0]
+            return _Clock([base - origin for base in at], origin // 1000)
+        why = "the files do not overlap in time"
+    else:
+        why = "not every file has a wall clock"
+    if len(parts) == 1:
+        return _Clock([-spans[0][0]], None)
+    note = Note("inferred", f"{why}: each is drawn from its own first event", len(parts), str(parts[0].path))
+    return _Clock([-low for low, _ in spans], None, (note,))
+
+
+def _span(part: Part) -> tuple[int, int]:
+    if part.lanes.is_empty():
+        return (0, 0)
+    return (int(part.lanes["first"].to_numpy().min()), int(part.lanes["last"].to_numpy().max()))
+
+
+def _together(bounds: Sequence[tuple[int, int]]) -> bool:
+    """Whether the stretches, sorted, are one run: what lies between them is no longer than they are."""
+    covered, reach = 0, bounds[0][0]
+    for low, high in bounds:
+        covered += max(0, high - max(low, reach))
+        reach = max(reach, high)
+    return reach - bounds[0][0] <= 2 * covered
+
+
+def _first_hosts(parts: Sequence[Part]) -> list[int]:
+    first, total = [], 0
+    for part in parts:
+        first.append(total)
+        total += len(part.hosts)
+    return first
+
+
+def _wide(column: str, part: int) -> pl.Expr:
+    """A local row as an id of the trace."""
+    return pl.col(column) + (part << 32)
+
+
+def _rank(column: str, numbers: Sequence[int]) -> pl.Expr:
+    """A row of the part's ranks as the number of that rank."""
+    return pl.col(column).replace_strict(dict(enumerate(numbers)), default=None, return_dtype=pl.Int32)
+
+
+def _events(part: Part, index: int, numbering: Numbering, shift: int) -> pl.DataFrame:
+    return part.events.with_columns(
+        *(_wide(column, index) for column in _IDS),
+        pl.col("start") + shift,
+        pl.col("end") + shift,
+        _rank("rank", numbering.numbers[index]),
+    ).cast(EVENTS)
+
+
+def _lanes(part: Part, index: int, first_host: int, numbering: Numbering, shift: int) -> pl.DataFrame:
+    return part.lanes.with_columns(
+        _wide("lane", index),
+        pl.col("host") + first_host,
+        _rank("rank", numbering.numbers[index]),
+        pl.col("first") + shift,
+        pl.col("last") + shift,
+    ).cast(LANES)
+
+
+def _in_order(lanes: pl.DataFrame) -> pl.DataFrame:
+    """Host by host: the lanes of its ranks, device by device, then its threads."""
+    return lanes.sort("host", pl.col("rank").is_null(), "rank", "role", "order", "lane")
+
+
+def _ranks(part: Part, index: int, first_host: int, numbering: Numbering) -> pl.DataFrame:
+    return part.ranks.with_columns(
+        pl.Series("rank", numbering.numbers[index], pl.Int32),
+        pl.col("host") + first_host,
+        pl.lit(numbering.inferred[index]).alias("inferred"),
+    ).cast(RANKS)
+
+
+def _steps(part: Part, index: int, first_host: int, numbering: Numbering, shift: int) -> pl.DataFrame:
+    return part.steps.with_columns(
+        _wide("event", index),
+        pl.col("host") + first_host,
+        _rank("rank", numbering.numbers[index]),
+        pl.col("start") + shift,
+        pl.col("end") + shift,
+    ).cast(STEPS)
+
+
+def _stack(frames: Sequence[pl.DataFrame], schema: pl.Schema) -> pl.DataFrame:
+    return pl.concat(frames) if frames else pl.DataFrame(schema=schema)
+
+
+def _located(note: Note, part: Part) -> Note:
+    """The note with the file's name before its place, unless it has it."""
+    name = part.path.name
+    if name in note.where:
+        return note
+    return Note(note.level, note.text, note.count, f"{name}, {note.where}" if note.where else name)

@@ -1,0 +1,97 @@
+"""The breakdown, by hand and against a slow count of every instant."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream, thread
+from tracehound.analysis import named, run
+from tracehound.trace import Window
+
+KINDS = st.sampled_from(["kernel", "collective", "copy", "memset", "other"])
+EVENTS = st.lists(
+    st.tuples(st.integers(0, 1), st.integers(0, 1), KINDS, st.integers(0, 30), st.integers(1, 9)), max_size=14
+)
+
+
+def breakdown(trace, window=None):
+    return run(named("breakdown"), trace, window)
+
+
+def test_hidden_communication_is_compute() -> None:
+    b = Building()
+    b.event(stream(0, 7), "gemm", 10, 30)
+    b.event(stream(0, 20), "ncclDevKernel_AllReduce", 20, 50, "collective")
+    b.event(stream(0, 7), "Memcpy HtoD", 45, 60, "copy")
+    b.event(stream(0, 7), "relu", 70, 80)
+    b.event(thread(), "aten::mm", 0, 500, "op")
+    row = breakdown(b.trace()).table.row(0, named=True)
+    assert {k: row[k] for k in ("span", "compute", "communication", "copy", "idle")} == {
+        "span": 70 * US, "compute": 30 * US, "communication": 20 * US, "copy": 10 * US, "idle": 10 * US,
+    }  # fmt: skip
+    assert row["all_communication"] == 30 * US
+    assert row["all_copy"] == 15 * US
+
+
+def test_a_container_counts_only_with_its_own_time() -> None:
+    """An HLO while around a collective must not hide it."""
+    b = Building()
+    ops = Lane("XLA Ops", 0, "ops", work=True)
+    b.event(ops, "while", 0, 100, "op")
+    b.event(ops, "all-reduce", 20, 60, "collective")
+    row = breakdown(b.trace()).table.row(0, named=True)
+    assert (row["compute"], row["communication"], row["idle"]) == (60 * US, 40 * US, 0)
+
+
+def test_lanes_that_are_no_work_do_not_count() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 10)
+    b.event(Lane("sync", 0, "sync"), "Stream Sync", 10, 90, "sync")
+    b.event(stream(), "gemm", 90, 100)
+    assert breakdown(b.trace()).table["idle"].to_list() == [80 * US]
+
+
+def test_no_device_is_said() -> None:
+    b = Building()
+    b.event(thread(), "aten::mm", 0, 10, "op")
+    result = breakdown(b.trace())
+    assert result.table.is_empty()
+    assert "no device activity" in result.notes[0]
+
+
+@given(EVENTS, st.tuples(st.integers(0, 20), st.integers(1, 20)))
+def test_every_instant(events: list[tuple[int, int, str, int, int]], bounds: tuple[int, int]) -> None:
+    b = Building(unit=1)
+    for rank in (0, 1):
+        b.event(stream(rank, 1), "first", 0, 1)  # every rank exists, whatever is drawn
+    for rank, number, kind, start, length in events:
+        b.event(stream(rank, number), "k", start, start + length, kind)
+    window = Window(bounds[0], bounds[0] + bounds[1])
+    trace = b.trace()
+    low, high = window.within(*trace.span)
+    for where, result in ((None, breakdown(trace)), ((low, high), breakdown(trace, window))):
+        for row in result.table.iter_rows(named=True):
+            mine = [(k, s, s + n) for r, _, k, s, n in events if r == row["rank"]] + [("kernel", 0, 1)]
+            first, last = where or (min(s for _, s, _ in mine), max(e for _, _, e in mine))
+            assert _parts(row) == _slow(mine, first, last)
+            assert sum(_parts(row)) == row["span"] == last - first
+
+
+def _parts(row: dict[str, int]) -> tuple[int, ...]:
+    return row["compute"], row["communication"], row["copy"], row["idle"]
+
+
+def _slow(events: list[tuple[str, int, int]], first: int, last: int) -> tuple[int, int, int, int]:
+    parts = [0, 0, 0, 0]
+    for t in range(first, last):
+        running = {kind for kind, start, end in events if start <= t < end}
+        if running & {"kernel", "other"}:
+            parts[0] += 1
+        elif "collective" in running:
+            parts[1] += 1
+        elif running:
+            parts[2] += 1
+        else:
+            parts[3] += 1
+    return (parts[0], parts[1], parts[2], parts[3])

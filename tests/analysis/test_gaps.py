@@ -1,0 +1,108 @@
+"""Gaps: bounds, neighbours, launch and what the host did."""
+
+from __future__ import annotations
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, stream, thread
+from tracehound.analysis import Options, named, run
+from tracehound.trace import Trace, Window
+
+
+def story() -> Trace:
+    """A gap of 70 us in which the main thread loads data and then launches; another thread sleeps."""
+    b = Building()
+    b.event(stream(), "gemm", 100, 130, correlation=1)
+    b.event(stream(0, 20), "nccl", 110, 140, "collective", correlation=2)
+    b.event(stream(), "relu", 210, 220, correlation=3)
+    b.event(stream(), "add", 225, 230, correlation=4)
+    b.event(thread("python (1)"), "step", 0, 300, "annotation")
+    b.event(thread("python (1)"), "launch gemm", 90, 95, "runtime", correlation=1)
+    b.event(thread("python (1)"), "DataLoader.__next__", 141, 190, "annotation")
+    b.event(thread("python (1)"), "aten::relu", 195, 206, "op")
+    b.event(thread("python (1)"), "cudaLaunchKernel", 200, 205, "runtime", correlation=3)
+    b.event(thread("autograd (2)"), "wait", 120, 215, "other")
+    return b.trace()
+
+
+def test_the_longest_gap() -> None:
+    trace = story()
+    result = run(named("gaps"), trace)
+    assert result.total == 2
+    row = result.table.row(0, named=True)
+    assert (row["start"], row["duration"]) == (140 * US, 70 * US)
+    assert (row["before"], row["after"]) == ("nccl", "relu")
+    assert (row["launch"], row["thread"], row["launched"]) == ("cudaLaunchKernel", "python (1)", 10 * US)
+    assert trace.event(row["event"])["name"] == "relu"
+    host = {(c["thread"], c["event"]): c["time"] // US for c in row["host"]}
+    assert host == {("autograd (2)", "wait"): 70, ("python (1)", "DataLoader.__next__"): 49, ("python (1)", "step"): 10}
+    assert row["host"][1]["share"] == 0.7
+
+
+def test_the_host_in_that_window_adds_up() -> None:
+    trace = story()
+    result = run(named("host"), trace, Window(140 * US, 210 * US))
+    by_thread = result.table.group_by("thread").agg(pl.col("time").sum())
+    assert sorted(by_thread["time"].to_list()) == [70 * US, 70 * US]
+    main = {r["event"]: r["time"] // US for r in result.table.iter_rows(named=True) if r["thread"] == "python (1)"}
+    assert main == {"DataLoader.__next__": 49, "step": 10, "aten::relu": 6, "cudaLaunchKernel": 5}
+
+
+def test_a_thread_without_events_says_so() -> None:
+    result = run(named("host"), story(), Window(216 * US, 236 * US))
+    rows = {(r["thread"], r["event"]): r["time"] // US for r in result.table.iter_rows(named=True)}
+    assert rows == {("python (1)", "step"): 20}
+
+
+def test_a_cut_keeps_the_longest_and_counts_all() -> None:
+    result = run(named("gaps"), story(), options=Options(top=1))
+    assert result.table.height == 1
+    assert result.cut == "1 of 2 rows"
+    assert "2 gaps, 75.00 us idle" in result.notes[0]
+
+
+def test_a_launch_before_the_window_is_still_named() -> None:
+    result = run(named("gaps"), story(), Window(207 * US, 212 * US))
+    row = result.table.row(0, named=True)
+    assert (row["duration"], row["launch"]) == (3 * US, "cudaLaunchKernel")
+
+
+WORK = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40), st.integers(1, 6)), min_size=1, max_size=12)
+HOST = st.lists(
+    st.tuples(st.integers(0, 1), st.sampled_from("abc"), st.integers(0, 40), st.integers(0, 20)), max_size=10
+)
+
+
+@given(WORK, HOST)
+def test_against_every_instant(work: list[tuple[int, int, int]], host: list[tuple[int, str, int, int]]) -> None:
+    b = Building(unit=1)
+    for number, start, length in work:
+        b.event(stream(0, number), "k", start, start + length)
+    for number, name, start, length in host:
+        b.event(thread(f"t{number}"), name, start, start + length, "op")
+    trace = b.trace()
+    rows = run(named("gaps"), trace).table.sort("start").rows(named=True)
+    shift = min([s for _, s, _ in work] + [s for _, _, s, _ in host])
+    running = {t - shift for _, s, n in work for t in range(s, s + n)}
+    idle = [t for t in range(min(running), max(running)) if t not in running]
+    assert [t for r in rows for t in range(r["start"], r["start"] + r["duration"])] == idle
+    for row in rows:
+        window = range(row["start"], row["start"] + row["duration"])
+        for number in (0, 1):
+            mine = [(n, s - shift, s - shift + d) for t, n, s, d in host if t == number]
+            covered = sum(any(s <= t < e for _, s, e in mine) for t in window)
+            listed = run(named("host"), trace, Window(window.start, window.stop)).table
+            of_thread = [
+                r["time"]
+                for r in listed.rows(named=True)
+                if r["thread"] == f"t{number}" and r["event"] != "(nothing recorded)"
+            ]
+            if not _improper(mine):
+                assert sum(of_thread) == covered
+
+
+def _improper(events: list[tuple[str, int, int]]) -> bool:
+    """Whether two events overlap without one containing the other: then both own the common part."""
+    return any(a[1] < b[1] < a[2] < b[2] for a in events for b in events)

@@ -1,0 +1,96 @@
+"""Small traces, built by hand: a line per event, the rest as the formats would do it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from tracehound.formats.assemble import RAW, RAW_LANES, Decoded, part
+from tracehound.store import place
+from tracehound.trace import OPS, RANKS, Note, Part, Trace
+
+US = 1_000_000
+"""Picoseconds in a microsecond."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A lane to be built: `rank` None for a host's thread."""
+
+    name: str
+    rank: int | None = None
+    role: str = "thread"
+    work: bool = False
+    host: int = 0
+
+
+def stream(rank: int = 0, number: int = 7) -> Lane:
+    return Lane(f"stream {number}", rank, "stream", work=True)
+
+
+def thread(name: str = "python") -> Lane:
+    return Lane(name)
+
+
+@dataclass
+class Building:
+    """Collects lanes and events; times are given in whole microseconds unless `unit` says otherwise."""
+
+    name: str = "built"
+    unit: int = US
+    lanes: list[Lane] = field(default_factory=list)
+    rows: list[dict[str, object]] = field(default_factory=list)
+    claim: int | None = None
+    notes: Sequence[Note] = ()
+    facts: dict[str, object] = field(default_factory=dict)
+    ops: list[dict[str, object]] = field(default_factory=list)
+    wall_ns: int | None = None
+    path: Path = Path("built.json")
+    format: str = "kineto"
+
+    def event(self, lane: Lane, name: str, start: float, end: float, kind: str = "kernel", **more: object) -> None:
+        """One event of a lane; the lane is added when it is new."""
+        if lane not in self.lanes:
+            self.lanes.append(lane)
+        times = {"start": round(start * self.unit), "end": round(end * self.unit)}
+        self.rows.append({"lane": self.lanes.index(lane), "name": name, "kind": kind, **times, **more})
+
+    def part(self) -> Part:
+        ranks = sorted({lane.rank for lane in self.lanes if lane.rank is not None})
+        claimed = [
+            {"rank": self.claim, "host": 0, "device": r, "label": f"GPU {r}", "model": "Test GPU"} for r in ranks
+        ]
+        if not ranks:
+            claimed = [{"rank": self.claim, "host": 0, "device": None, "label": "CPU", "model": "CPU"}]
+        lanes = [
+            {"host": lane.host, "rank": None if lane.rank is None else ranks.index(lane.rank), "role": lane.role,
+             "work": lane.work, "name": lane.name, "order": order}
+            for order, lane in enumerate(self.lanes)
+        ]  # fmt: skip
+        return part(
+            Decoded(
+                path=self.path,
+                format=self.format,
+                events=pl.DataFrame(self.rows, schema={k: v for k, v in RAW.items() if self._has(k)}),
+                lanes=pl.DataFrame(lanes, schema={k: v for k, v in RAW_LANES.items() if k not in _UNSET}),
+                ranks=pl.DataFrame(claimed, schema={k: v for k, v in RANKS.items() if k != "inferred"}),
+                hosts=("host",),
+                wall_ns=self.wall_ns,
+                ops=pl.DataFrame(self.ops, schema=OPS) if self.ops else None,
+                facts=self.facts,
+                notes=self.notes,
+            )
+        )
+
+    def trace(self) -> Trace:
+        return place(self.name, [self.part()])
+
+    def _has(self, column: str) -> bool:
+        return column in _ALWAYS or any(column in row for row in self.rows)
+
+
+_ALWAYS = ("lane", "start", "end", "name", "kind")
+_UNSET = ("process", "thread", "stream")
