@@ -1,0 +1,60 @@
+"""Steps: marks, inference, and the device's state inside them."""
+
+from __future__ import annotations
+
+from building import US, Building, Lane, stream, thread
+from tracehound.analysis import named, run
+from tracehound.trace import Window
+
+
+def test_marked_steps() -> None:
+    b = Building()
+    for n in (3, 4):
+        b.event(thread(), f"ProfilerStep#{n}", 100 * n, 100 * n + 90, "step", step=n)
+        b.event(thread(), "cudaLaunchKernel", 100 * n + 5, 100 * n + 9, "runtime", correlation=n)
+        b.event(stream(), "gemm", 100 * n + 20, 100 * n + 65, correlation=n)
+    b.event(Lane("stream 7 annotations", 0, "annotations"), "ProfilerStep#3", 320, 365, "annotation")
+    trace = b.trace()
+    rows = run(named("steps"), trace).table.rows(named=True)
+    assert [(r["step"], r["duration"] // US, r["busy"], r["idle"] // US) for r in rows] == [
+        (3, 90, 0.5, 45),
+        (4, 90, 0.5, 45),
+    ]
+    assert not any(r["inferred"] for r in rows)
+    assert [r["step"] for r in run(named("steps"), trace, Window(0, 50 * US)).table.rows(named=True)] == [3]
+
+
+def test_late_device_work_belongs_to_the_step_that_launched_it() -> None:
+    b = Building()
+    b.event(thread(), "ProfilerStep#1", 0, 10, "step", step=1)
+    b.event(thread(), "ProfilerStep#2", 10, 20, "step", step=2)
+    b.event(thread(), "cudaLaunchKernel", 5, 6, "runtime", correlation=9)
+    b.event(stream(), "gemm", 12, 18, correlation=9)
+    kernel = b.trace().events().filter(kind="kernel").collect()
+    assert kernel["step"].to_list() == [1]
+
+
+def test_steps_inferred_from_the_module_that_repeats() -> None:
+    b = Building()
+    modules = Lane("XLA Modules", 0, "modules")
+    ops = Lane("XLA Ops", 0, "ops", work=True)
+    b.event(modules, "jit_init", 0, 50, "module")
+    for n in range(4):
+        b.event(modules, "jit_step", 100 + 30 * n, 120 + 30 * n, "module")
+        b.event(ops, "dot", 100 + 30 * n, 115 + 30 * n, "op")
+    trace = b.trace()
+    rows = run(named("steps"), trace).table.rows(named=True)
+    assert [(r["step"], r["start"] // US, r["duration"] // US) for r in rows] == [
+        (0, 100, 30),
+        (1, 130, 30),
+        (2, 160, 30),
+        (3, 190, 20),
+    ]
+    assert all(r["inferred"] for r in rows)
+    assert any(note.level == "inferred" and "jit_step" in note.text for note in trace.notes)
+
+
+def test_no_steps_is_said() -> None:
+    b = Building()
+    b.event(stream(), "k", 0, 1)
+    assert "no steps" in run(named("steps"), b.trace()).notes[0]

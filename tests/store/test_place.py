@@ -1,0 +1,91 @@
+"""Placing parts: clocks, numbers of ranks, ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from building import US, Building, stream, thread
+from tracehound.store import place
+from tracehound.trace import EVENTS, LANES, RANKS, STEPS, Part
+
+
+def part(name: str, first: int, wall_ns: int | None, claim: int | None = None) -> Part:
+    b = Building(path=Path(name), wall_ns=wall_ns, claim=claim)
+    b.event(thread(), "launch", first, first + 5, "runtime", correlation=1)
+    b.event(stream(), "gemm", first + 10, first + 40, correlation=1)
+    b.event(thread(), "ProfilerStep#4", first, first + 50, "step", step=4)
+    return b.part()
+
+
+def test_one_clock_for_files_that_overlap() -> None:
+    """The wall clock of the second file begins 20 us after that of the first."""
+    trace = place("t", [part("rank0.json", 100, 1_000_000, 0), part("rank1.json", 100, 1_020_000, 1)])
+    starts = trace.events().filter(pl.col("kind") == "kernel").sort("rank").select("rank", "start").collect()
+    assert starts.rows() == [(0, 10 * US), (1, 30 * US)]
+    assert trace.origin_ns == 1_100_000
+    assert trace.span == (0, 70 * US)
+
+
+def test_files_far_apart_are_drawn_from_their_own_start() -> None:
+    trace = place("t", [part("a.json", 100, 0), part("b.json", 100, 3_600_000_000_000)])
+    assert trace.span == (0, 50 * US)
+    assert trace.origin_ns is None
+    assert any("do not overlap" in note.text for note in trace.notes)
+
+
+def test_no_wall_clock() -> None:
+    trace = place("t", [part("a.json", 100, None, 0), part("b.json", 900, 5, 1)])
+    assert trace.span == (0, 50 * US)
+    assert any("wall clock" in note.text for note in trace.notes)
+
+
+def test_ids_lead_from_any_event_to_its_launch() -> None:
+    trace = place("t", [part("rank0.json", 100, 1_000_000, 0), part("rank1.json", 100, 1_020_000, 1)])
+    for event in trace.events().filter(pl.col("kind") == "kernel").collect().rows(named=True):
+        assert trace.event(event["id"]) == event
+        launch = trace.event(event["launch"])
+        assert (launch["name"], launch["rank"]) == ("launch", None)
+        assert trace.lane(launch["lane"])["name"].to_list() == ["ProfilerStep#4", "launch"]
+        assert event["step"] == 4
+
+
+def test_schemas() -> None:
+    for trace in (place("t", []), place("t", [part("rank0.json", 100, None)])):
+        assert trace.events().collect_schema() == EVENTS
+        assert trace.lanes.schema == LANES
+        assert trace.ranks.schema == RANKS
+        assert trace.steps.schema == STEPS
+
+
+def numbers(*names: str, claims: tuple[int | None, ...] = ()) -> list[int]:
+    claimed = claims or (None,) * len(names)
+    parts = [part(name, 0, 0, claim) for name, claim in zip(names, claimed, strict=True)]
+    frames = [frame.filter(pl.col("kind") == "kernel")["rank"][0] for frame in place("t", parts).frames]
+    return [int(rank) for rank in frames]
+
+
+def test_ranks_from_names() -> None:
+    assert numbers("worker3.json", "worker1.json") == [3, 1]
+    assert numbers("rank-3.Apr_03.1102.pt.trace.json.gz", "rank-10.Apr_03.77.pt.trace.json.gz") == [3, 10]
+    assert numbers("trace_1.json", "trace_0.json") == [1, 0]
+    assert numbers("r1/x.json", "r0/x.json") == [1, 0]
+
+
+def test_process_ids_are_no_ranks() -> None:
+    assert numbers("host_5724.1795.pt.trace.json", "host_5725.1795.pt.trace.json") == [0, 1]
+
+
+def test_recorded_ranks_win() -> None:
+    assert numbers("rank7.json", "rank8.json", claims=(5, None)) == [5, 8]
+    assert numbers("a.json", "b.json", "c.json", claims=(1, 1, None)) == [1, 0, 2]
+    trace = place("t", [part("a.json", 0, 0, 1), part("b.json", 0, 0, 1)])
+    assert any("claimed by several" in note.text for note in trace.notes)
+
+
+def test_devices_of_one_process_are_ranks() -> None:
+    b = Building()
+    b.event(stream(0), "k", 0, 1)
+    b.event(stream(1), "k", 0, 1)
+    assert b.trace().ranks["rank"].to_list() == [0, 1]
