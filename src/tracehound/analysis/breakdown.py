@@ -59,7 +59,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per rank, in the order of ranks."""
     if not tables:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options)
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no rank here"])
     table = pl.concat(tables)
     silent = table.filter(pl.col("lanes") == 0)["rank"].to_list()
     notes = []

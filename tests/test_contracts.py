@@ -1,0 +1,102 @@
+"""What is true of every analysis on every trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from building import Building, stream, thread
+from tracehound.analysis import ANALYSES, Analysis, Options, named, run
+from tracehound.analysis.result import blank
+from tracehound.errors import TracehoundError
+from tracehound.store import load, open_paths, place
+from tracehound.trace import Trace, Window
+
+SAMPLES = Path(__file__).resolve().parents[1] / "traces"
+
+
+def one_event() -> Trace:
+    b = Building()
+    b.event(stream(), "gemm", 5, 5)
+    return b.trace()
+
+
+def host_only() -> Trace:
+    b = Building()
+    b.event(thread(), "aten::mm", 0, 1, "op")
+    return b.trace()
+
+
+def sample_traces() -> Iterator[tuple[str, Trace]]:
+    yield "empty", place("empty", [])
+    yield "one event", one_event()
+    yield "host only", host_only()
+    for folder in sorted(path for path in SAMPLES.iterdir() if path.is_dir() and not path.name.startswith("_")):
+        yield folder.name, load(open_paths([folder]))
+
+
+@pytest.fixture(scope="module", params=sample_traces(), ids=lambda pair: pair[0])
+def trace(request: pytest.FixtureRequest) -> Trace:
+    return request.param[1]
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
+@pytest.mark.parametrize("top", [None, 2])
+def test_a_result_is_what_it_declares(analysis: Analysis, trace: Trace, top: int | None) -> None:
+    middle = sum(trace.span) // 2
+    for window in (Window(), Window(trace.span[0], middle), Window(ranks=(0,)), Window(middle, middle)):
+        result = run(analysis, trace, window, Options(top))
+        assert result.analysis == analysis.name
+        assert result.table.schema == blank(analysis.columns).schema
+        assert result.total >= result.table.height
+        assert top is None or result.table.height <= top
+        assert result.table.height or result.notes, "an empty table says why"
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
+def test_the_same_input_gives_the_same_rows(analysis: Analysis, trace: Trace) -> None:
+    first, second = run(analysis, trace), run(analysis, trace)
+    assert first.table.equals(second.table)
+    assert first.notes == second.notes
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
+def test_events_named_in_a_result_exist(analysis: Analysis, trace: Trace) -> None:
+    table = run(analysis, trace, options=Options(20)).table
+    for column in analysis.columns:
+        if column.unit == "id":
+            for event in table[column.name].drop_nulls():
+                assert trace.event(event)["id"] == event
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
+def test_an_analysis_explains_itself(analysis: Analysis) -> None:
+    assert analysis.question.endswith("?")
+    assert len(analysis.definition) > 80
+    for column in analysis.columns:
+        assert column.meaning
+        assert (column.unit == "share") == bool(column.base), f"{column.name}: a share names its base"
+
+
+def test_shares_are_fractions(trace: Trace) -> None:
+    for analysis in ANALYSES:
+        table = run(analysis, trace).table
+        for column in analysis.columns:
+            if column.unit == "share":
+                values = table[column.name].drop_nulls()
+                assert values.is_between(0, 1.000001).all(), (analysis.name, column.name, values.max())
+
+
+def test_the_parts_of_a_breakdown_add_up(trace: Trace) -> None:
+    for window in (Window(), Window(trace.span[0], sum(trace.span) // 3)):
+        table = run(named("breakdown"), trace, window).table
+        parts = table.select(pl.sum_horizontal("compute", "communication", "copy", "idle")).to_series()
+        assert parts.to_list() == table["span"].to_list()
+
+
+def test_an_unknown_analysis_is_named() -> None:
+    with pytest.raises(TracehoundError, match="did you mean gaps"):
+        named("gap")
