@@ -1,0 +1,90 @@
+"""A pseudo-terminal with the real program in it, and the screen that the program drew."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from types import TracebackType
+
+import pexpect
+import pyte
+
+PATIENCE = 20.0
+"""Seconds to wait for something to appear: a machine under load is slow, a screen that never comes is wrong."""
+
+
+class Terminal:
+    """Runs ``tracehound ARGS`` at a size; `screen` is what a person would see now."""
+
+    def __init__(self, *args: str, columns: int = 80, rows: int = 24, **environment: str) -> None:
+        self.display = pyte.Screen(columns, rows)
+        self.stream = pyte.ByteStream(self.display)
+        kept = {key: value for key, value in os.environ.items() if key in {"PATH", "HOME", "LANG", "PYTHONPATH"}}
+        self.sent = 0
+        self.child = pexpect.spawn(
+            sys.executable,
+            ["-m", "tracehound", *args],
+            dimensions=(rows, columns),
+            env={**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", "TEXTUAL_ANIMATIONS": "none", **environment},
+            timeout=PATIENCE,
+        )
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.child.close(force=True)
+
+    def drain(self, seconds: float = 0.05) -> None:
+        """Feed what the program has written to the screen, until it is silent for that long."""
+        while True:
+            try:
+                data = self.child.read_nonblocking(1 << 16, timeout=seconds)
+            except (pexpect.TIMEOUT, pexpect.EOF):
+                return
+            self.sent += len(data)
+            self.stream.feed(data)
+
+    @property
+    def screen(self) -> str:
+        """The lines of the screen."""
+        self.drain()
+        return "\n".join(line.rstrip() for line in self.display.display)
+
+    def press(self, *keys: str) -> None:
+        """Send keys, one after the other: characters, or names of `KEYS`."""
+        for key in keys:
+            self.child.send(KEYS.get(key, key))
+            self.drain()
+
+    def wait_for(self, *texts: str) -> str:
+        """The screen once it shows all of the texts; fails with the screen when it never does."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            screen = self.screen
+            if all(text in screen for text in texts):
+                return screen
+            if time.monotonic() > deadline:
+                missing = [text for text in texts if text not in screen]
+                raise AssertionError(f"{missing} never appeared on\n{screen}")
+
+    def ended(self) -> int | None:
+        """The exit status, once the program has ended; None when it does not end in time."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            self.drain()
+            if not self.child.isalive():
+                return self.child.exitstatus
+        return None
+
+
+KEYS = {
+    "enter": "\r",
+    "escape": "\x1b",
+    "tab": "\t",
+    "up": "\x1b[A",
+    "down": "\x1b[B",
+    "right": "\x1b[C",
+    "left": "\x1b[D",
+}

@@ -1,0 +1,151 @@
+"""Our numbers beside those that peers publish, or that were worked out by hand, for the same files."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from building import US
+from tracehound.analysis import Result, named, run
+from tracehound.store import load, open_paths
+from tracehound.trace import Trace, Window
+
+TPU = "traces/xla/tpu_v6e_x4_offload"
+
+
+@pytest.fixture(scope="module")
+def two_ranks(shared: Path) -> Trace:
+    return load(open_paths([shared / "golden" / "two_rank" / "nosync"]))
+
+
+@pytest.fixture(scope="module")
+def tpu(shared: Path) -> Trace:
+    return load(open_paths([shared / TPU]))
+
+
+def rows(result: Result) -> list[dict]:
+    return result.table.rows(named=True)
+
+
+def microseconds(row: dict, *names: str) -> list[int]:
+    return [row[name] // US for name in names]
+
+
+PARTS = ("span", "compute", "communication", "copy", "idle")
+
+
+def test_breakdown_of_the_whole_run(two_ranks: Trace) -> None:
+    """TraceLens has 918 us of computation on rank 0, because it counts the three memsets of 1 us as such."""
+    first, second = rows(run(named("breakdown"), two_ranks))
+    assert microseconds(first, *PARTS) == [2681, 915, 510, 3, 1253]
+    assert microseconds(second, *PARTS) == [2681, 915, 240, 63, 1463]
+    assert microseconds(first, "all_communication", "all_copy") == [630, 63]
+
+
+def test_breakdown_as_hta_cuts_it(two_ranks: Trace) -> None:
+    """HTA leaves out the last step: its 2,200 us are the window from the first kernel to the last one it keeps."""
+    start = int(two_ranks.events().filter(kind="kernel").collect()["start"].to_numpy().min())
+    first, second = rows(run(named("breakdown"), two_ranks, Window(start, start + 2200 * US)))
+    assert microseconds(first, "span", "compute", "idle") == [2200, 810, 1048]
+    assert (first["communication"] + first["copy"]) // US == 342
+    assert microseconds(second, "span", "compute", "idle") == [2200, 810, 1188]
+    assert (second["communication"] + second["copy"]) // US == 202
+
+
+def test_rows_of_stream_synchronisation_are_no_work(shared: Path) -> None:
+    """HTA counts them: 808 us idle instead of 1,048."""
+    trace = load(open_paths([shared / "golden" / "two_rank" / "sync"]))
+    assert [row["idle"] // US for row in rows(run(named("breakdown"), trace))] == [1253, 1463]
+
+
+def test_kernels(two_ranks: Trace) -> None:
+    table = {row["name"]: row for row in rows(run(named("ops"), two_ranks, Window(ranks=(0,))))}
+    gemm = table["sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x32_cublas"]
+    assert [gemm["count"], *microseconds(gemm, "total", "min", "max", "average")] == [3, 600, 200, 200, 200]
+    elementwise = next(row for name, row in table.items() if "vectorized_elementwise" in name)
+    assert [elementwise["count"], *microseconds(elementwise, "total", "max", "min")] == [6, 225, 45, 30]
+    reduce = next(row for name, row in table.items() if name.startswith("nccl"))
+    assert [reduce["category"], reduce["count"], *microseconds(reduce, "total")] == ["collective", 3, 630]
+
+
+def test_gaps_and_their_causes(two_ranks: Trace) -> None:
+    gaps = run(named("gaps"), two_ranks, Window(ranks=(0,)))
+    longest = rows(gaps)[0]
+    assert sorted(row["duration"] // US for row in rows(gaps)) == sorted([5, 30, 170] * 3 + [319] * 2)
+    assert (longest["before"], longest["after"][:9]) == ("Memset (Device)", "sm80_xmma")
+    assert (longest["launch"], longest["launched"] // US) == ("cudaLaunchKernel", 20)
+    covered = {cover["event"]: cover["time"] // US for cover in longest["host"]}
+    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    assert covered[loader] == 100
+    host = {row["event"]: row["time"] // US for row in rows(_host_in(two_ranks, longest))}
+    assert host[loader] == 100
+    assert sum(host.values()) == 319
+
+
+def _host_in(trace: Trace, gap: dict) -> Result:
+    return run(named("host"), trace, Window(gap["start"], gap["start"] + gap["duration"], (0,)))
+
+
+def test_steps_are_those_of_the_host(two_ranks: Trace) -> None:
+    """The plugin took the device's shadow rows for five more steps of length 0."""
+    steps = [(row["step"], row["rank"], row["duration"] // US) for row in rows(run(named("steps"), two_ranks))]
+    assert steps == [(step, rank, 1000) for step in (10, 11, 12) for rank in (0, 1)]
+
+
+def test_collectives(two_ranks: Trace) -> None:
+    (row,) = rows(run(named("collectives"), two_ranks))
+    assert [row["count"], row["bytes"], row["ranks"], *microseconds(row, "total", "min")] == [6, 12000, 2, 960, 110]
+
+
+def test_hlo_ops_equal_hlo_stats(tpu: Trace, shared: Path) -> None:
+    """XProf's rows: executions, total and self time on the device's own clock, over four cores."""
+    ours = {(row["name"], row["program"]): row for row in _with_program(tpu)}
+    with (shared / "golden/xprof/tpu_v6e_x4_offload/hlo_stats.csv").open(newline="") as file:
+        theirs = [row for row in csv.DictReader(file) if row["HLO op category"] != "IDLE"]
+    assert len(theirs) >= 17
+    for row in theirs:
+        mine = ours[row["HLO op name"], _signed(int(row["Program id"]))]
+        assert mine["count"] == float(row["#Occurrences"])
+        assert mine["category"] == row["HLO op category"]
+        assert mine["total"] / US == pytest.approx(float(row["Total time (us)"]), abs=1e-6)
+        assert mine["self"] / US == pytest.approx(float(row["Total self time (us)"]), abs=1e-6)
+        assert mine["time_share"] * 100 == pytest.approx(float(row["Total self time (%)"]), abs=1e-9)
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number
+
+
+def _with_program(trace: Trace) -> list[dict]:
+    """The rows of `ops`, each with the program of its longest execution."""
+    programs = dict(trace.ops.select("op", "program").rows())
+    return [{**row, "program": programs[trace.event(row["event"])["op"]]} for row in rows(run(named("ops"), trace))]
+
+
+def test_the_two_ops_that_lead_and_the_idle_time(tpu: Trace) -> None:
+    result = run(named("ops"), tpu)
+    table = {row["name"]: row for row in rows(result)}
+    assert table["copy-done.4"]["self"] / US == pytest.approx(77_773_215.731, abs=5e-4)
+    assert table["copy-done.4"]["count"] == 400
+    assert table["all-reduce"]["self"] / US == pytest.approx(1_460_345.259, abs=5e-4)
+    assert table["all-reduce"]["count"] == 12
+    assert "idle 13.365 % of 363,729,698.769 us device time" in result.notes
+
+
+def test_steps_without_marks(tpu: Trace) -> None:
+    """XProf measures none here; jit_f runs a hundred times on each core."""
+    steps = run(named("steps"), tpu).table
+    assert steps["inferred"].all()
+    for rank, median in enumerate((784.127, 784.104, 783.961, 783.862)):
+        mine = steps.filter(rank=rank)
+        assert mine.height == 100
+        assert mine["duration"].median() / 1e9 == pytest.approx(median, abs=0.5)
+
+
+def test_every_execution_has_the_call_that_enqueued_it(tpu: Trace) -> None:
+    modules = tpu.events().filter(kind="module").collect()
+    launches = [tpu.event(event)["name"] for event in modules["launch"].drop_nulls()]
+    assert modules.height == len(launches) == 414
+    assert set(launches) == {"DoEnqueueProgram"}
