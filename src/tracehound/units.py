@@ -6,6 +6,7 @@ Owns how times, bytes, rates, shares and kernel names are written. Knows nothing
 from __future__ import annotations
 
 import re
+from decimal import Decimal, localcontext
 from typing import Literal
 
 from tracehound.errors import TracehoundError, printable
@@ -15,8 +16,11 @@ TimeUnit = Literal["auto", "ps", "ns", "us", "ms", "s"]
 PS: dict[str, int] = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12, "min": 60 * 10**12}
 """Picoseconds in each unit of time that people write."""
 
+LONGEST = 2**63 - 1
+"""The longest time that a frame can hold, ps."""
+
 _ALIASES = {"µs": "us", "μs": "us", "sec": "s", "m": "min"}
-_QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([a-zµμ]*)\s*")
+_QUANTITY = re.compile(r"\s*([+-]?(?:[0-9][0-9_,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)\s*([a-zµμ]+)\s*")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s")
 
@@ -27,18 +31,14 @@ def duration(ps: int, unit: TimeUnit = "auto") -> str:
         return f"{fixed(ps, unit)} {unit}"
     if ps == 0:
         return "0 s"
-    size = abs(ps)
-    for name in ("ns", "us", "ms", "s"):
-        if size < 1000 * PS[name] or name == "s":
-            break
-    if size < PS["ns"]:
+    if abs(ps) < PS["ns"]:
         return f"{ps} ps"
-    value = ps / PS[name]
-    if name == "s" and abs(value) >= 1000:
-        return f"{value:,.0f} s"
-    digits = max(0, 3 - len(str(int(abs(value)))) + 1) if abs(value) < 1000 else 0
-    text = f"{value:.{digits}f}"
-    return f"{text} {name}"
+    for name in ("ns", "us", "ms"):
+        text = _significant(ps / PS[name], 4)
+        if abs(float(text)) < 1000:
+            return f"{text} {name}"
+    seconds = ps / PS["s"]
+    return f"{seconds:,.0f} s" if abs(seconds) >= 9999.5 else f"{_significant(seconds, 4)} s"
 
 
 def fixed(ps: int, unit: Literal["ps", "ns", "us", "ms", "s"]) -> str:
@@ -46,20 +46,20 @@ def fixed(ps: int, unit: Literal["ps", "ns", "us", "ms", "s"]) -> str:
     if unit == "ps":
         return f"{ps:,}"
     places = {"ns": 0, "us": 3, "ms": 6, "s": 9}[unit]
-    scaled = _round_half_even(ps * 10**places, PS[unit])
-    whole, rest = divmod(abs(scaled), 10**places)
-    sign = "-" if scaled < 0 else ""
-    return f"{sign}{whole:,}.{rest:0{places}d}" if places else f"{sign}{whole:,}"
+    return _decimal(_round_half_even(ps * 10**places, PS[unit]), places)
 
 
-def _round_half_even(numerator: int, denominator: int) -> int:
-    quotient, rest = divmod(numerator, denominator)
-    return quotient + (2 * rest > denominator or (2 * rest == denominator and quotient % 2 == 1))
+def instant(ps: int, unit: TimeUnit = "auto") -> str:
+    """A point in time since the origin: to the microsecond, or to the nanosecond within the first millisecond.
 
-
-def instant(ps: int) -> str:
-    """A point in time since the origin, in the unit that keeps it readable, to the digit that a person can use."""
-    return duration(ps)
+    So two events a step apart never read the same, however long the trace; `parse_duration` reads it back.
+    """
+    if unit != "auto":
+        return f"{fixed(ps, unit)} {unit}"
+    if abs(ps) < PS["ms"]:
+        return f"{_decimal(_round_half_even(ps, PS['ns']), 3)} us"
+    micros = _round_half_even(ps, PS["us"])
+    return f"{_decimal(micros, 3)} ms" if abs(ps) < PS["s"] else f"{_decimal(micros, 6)} s"
 
 
 def bytes_(count: float) -> str:
@@ -70,15 +70,6 @@ def bytes_(count: float) -> str:
 def rate(per_second: float) -> str:
     """Bytes per second, in decimal units as vendors state bandwidth: ``26.4 GB/s``."""
     return _scaled(per_second, 1000, _DECIMAL)
-
-
-def _scaled(value: float, step: int, names: tuple[str, ...]) -> str:
-    size, level = abs(value), 0
-    while size >= step and level < len(names) - 1:
-        size /= step
-        level += 1
-    number = value / step**level
-    return f"{number:.0f} {names[level]}" if level == 0 or abs(number) >= 100 else f"{number:.3g} {names[level]}"
 
 
 def share(fraction: float) -> str:
@@ -102,24 +93,55 @@ def parse_duration(text: str) -> int:
     unit = _ALIASES.get(match[2], match[2]) if match else ""
     if match is None or unit not in PS:
         raise TracehoundError(f"{text!r} is not a time", remedy="write a number and a unit: 12.5ms, 300us, 1s")
-    whole, _, fraction = match[1].replace(",", "").replace("_", "").partition(".")
-    if "e" in match[1].lower():
-        return round(float(match[1].replace(",", "").replace("_", "")) * PS[unit])
-    sign = -1 if whole.startswith("-") else 1
-    digits = int((whole.lstrip("+-") or "0") + fraction)
-    return sign * _round_half_even(digits * PS[unit], 10 ** len(fraction))
+    with localcontext(prec=400):
+        ps = (Decimal(match[1].replace(",", "").replace("_", "")) * PS[unit]).to_integral_value()
+    if abs(ps) > LONGEST:
+        raise TracehoundError(f"{text!r} is longer than a trace can be", remedy="at most 9,223,372 s")
+    return int(ps)
+
+
+def _decimal(number: int, places: int) -> str:
+    """`number` of the last of `places` decimals, thousands separated."""
+    whole, rest = divmod(abs(number), 10**places)
+    sign = "-" if number < 0 else ""
+    return f"{sign}{whole:,}.{rest:0{places}d}" if places else f"{sign}{whole:,}"
+
+
+def _round_half_even(numerator: int, denominator: int) -> int:
+    quotient, rest = divmod(numerator, denominator)
+    return quotient + (2 * rest > denominator or (2 * rest == denominator and quotient % 2 == 1))
+
+
+def _significant(value: float, digits: int) -> str:
+    """`value` with that many significant digits, zeros kept; from 10**digits on, as a whole number."""
+    whole = len(str(int(abs(value))))
+    text = f"{value:.{max(0, digits - whole)}f}"
+    carried = len(text.partition(".")[0].lstrip("-")) > whole
+    return f"{value:.{max(0, digits - whole - 1)}f}" if carried else text
+
+
+def _scaled(value: float, step: int, names: tuple[str, ...]) -> str:
+    if abs(value) < step:
+        return f"{value:.0f} {names[0]}"
+    for level, name in enumerate(names[1:], 1):
+        text = _significant(value / step**level, 3)
+        if abs(float(text)) < step or name == names[-1]:
+            break
+    return f"{text} {name}"
 
 
 _TEMPLATE = re.compile(r"<[^<>]*>")
-_FUNCTOR = re.compile(r"(\w*(?:Functor|_kernel_cuda|_functor|Ops?))\b")
+_FUNCTOR = re.compile(r"\w*(?:Functor\w*|_kernel_cuda|_functor|Ops?)\b")
 _WRAPPERS = re.compile(r"\(anonymous namespace\)::|at::native::|c10::|std::|^void |^static ")
+_ANYTHING = re.compile(r"[Kk]ernel\d?")
+"""What cutlass and others call every kernel: only the first template argument says which it is."""
 
 
 def short_name(name: str, width: int = 0) -> str:
     """A kernel's name as people say it: without return type, arguments, template arguments and namespaces.
 
-    ``void at::native::vectorized_elementwise_kernel<4, ...>(int)`` becomes ``vectorized_elementwise_kernel``. A functor
-    inside the template, which is what tells two elementwise kernels apart, is kept in brackets. With `width` it is cut
+    ``void at::native::vectorized_elementwise_kernel<4, ...>(int)`` becomes ``vectorized_elementwise_kernel``. The innermost
+    functor, which is what tells two elementwise kernels apart, is kept in brackets. With `width` it is cut
     in the middle, so that both ends stay.
     """
     name = printable(name)
@@ -129,16 +151,14 @@ def short_name(name: str, width: int = 0) -> str:
 
 
 def _bare(name: str) -> str:
-    functor = (
-        re.search(r"(\w*(?:Functor|_kernel_cuda|_functor|Op|Ops))\b", name[name.find("<") + 1 :])
-        if "<" in name
-        else None
-    )
+    _, _, template = name.partition("<")
     text, before = _WRAPPERS.sub("", name), None
     while text != before:
         before, text = text, _TEMPLATE.sub("", text)
     text = text.split("(", 1)[0].rsplit("::", 1)[-1].strip() or name
-    return f"{text}[{functor[1]}]" if functor and functor[1] not in text else text
+    which = re.findall(r"^[\w:]+", template) if _ANYTHING.fullmatch(text) else _FUNCTOR.findall(template)
+    inside = which[-1].rsplit("::", 1)[-1] if which else ""
+    return f"{text}[{inside}]" if inside and inside not in text else text
 
 
 def middle(text: str, width: int) -> str:

@@ -1,0 +1,175 @@
+"""Words of numbers, and the way back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracehound import units
+from tracehound.errors import TracehoundError
+
+
+@pytest.mark.parametrize(
+    ("ps", "words"),
+    [
+        (0, "0 s"),
+        (1, "1 ps"),
+        (-999, "-999 ps"),
+        (1_000, "1.000 ns"),
+        (12_345_678, "12.35 us"),
+        (999_949_999, "999.9 us"),
+        (999_960_000, "1.000 ms"),  # never "1000.0 us"
+        (99_996_000, "100.0 us"),
+        (-1_500_000_000, "-1.500 ms"),
+        (77_773_215_731_000, "77.77 s"),
+        (1_234_567_000_000_000, "1235 s"),
+        (12_345_678_000_000_000, "12,346 s"),
+    ],
+)
+def test_a_duration_has_four_significant_digits(ps: int, words: str) -> None:
+    assert units.duration(ps) == words
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_a_duration_is_right_to_its_last_digit(ps: int) -> None:
+    assert abs(units.parse_duration(units.duration(ps)) - ps) <= abs(ps) * 0.0005
+
+
+def test_a_fixed_unit_keeps_all_digits() -> None:
+    assert units.duration(77_773_215_731_000, "us") == "77,773,215.731 us"
+    assert units.duration(-1_500, "ns") == "-2 ns"  # half to even
+    assert units.duration(2_500, "ns") == "2 ns"
+    assert units.duration(1_234_567, "ps") == "1,234,567 ps"
+    assert units.duration(1_500_000_000, "s") == "0.001500000 s"
+    assert units.duration(1_500_000_000, "ms") == "1.500000 ms"
+
+
+@pytest.mark.parametrize(
+    ("ps", "words"),
+    [
+        (0, "0.000 us"),
+        (12_345_678, "12.346 us"),
+        (12_345_678_901, "12.346 ms"),
+        (363_729_698_769_000, "363.729699 s"),
+        (-2_000_000_000, "-2.000 ms"),
+    ],
+)
+def test_an_instant_keeps_what_tells_two_steps_apart(ps: int, words: str) -> None:
+    assert units.instant(ps) == words
+
+
+def test_an_instant_in_a_fixed_unit() -> None:
+    assert units.instant(12_345_678_901, "us") == "12,345.679 us"
+
+
+@given(st.integers(-(10**17), 10**17))
+def test_an_instant_reads_back_to_the_microsecond(ps: int) -> None:
+    assert abs(units.parse_duration(units.instant(ps)) - ps) <= units.PS["us"] // 2
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.00 KiB"),
+        (15 * 2**30, "15.0 GiB"),
+        (2**20 - 1, "1024 KiB"),
+        (-3 * 2**20, "-3.00 MiB"),
+    ],
+)
+def test_bytes_are_binary(number: int, words: str) -> None:
+    assert units.bytes_(number) in {words, words.replace("1024 KiB", "1.00 MiB")}
+
+
+def test_rates_are_decimal() -> None:
+    assert units.rate(26.4e9) == "26.4 GB/s"
+    assert units.rate(999.9e6) == "1.00 GB/s"
+    assert units.rate(5e18) == "5000 PB/s"
+    assert units.rate(12.0) == "12 B/s"
+
+
+def test_shares_are_percentages_and_a_little_is_not_nothing() -> None:
+    assert [units.share(x) for x in (0, 0.00001, 0.133654, 1)] == ["0.00 %", "<0.01 %", "13.37 %", "100.00 %"]
+
+
+def test_counts_have_separators() -> None:
+    assert units.count(1312) == "1,312"
+
+
+@pytest.mark.parametrize(
+    ("text", "ps"),
+    [
+        ("10ms", 10 * 10**9),
+        (" 1.5 s ", 15 * 10**11),
+        (".5us", 500_000),
+        ("1_000ns", 10**6),
+        ("1,000.5 µs", 1_000_500_000),
+        ("1e3ms", 10**12),
+        ("-2ms", -2 * 10**9),
+        ("2m", 120 * 10**12),
+        ("0.0000000000001s", 0),
+    ],
+)
+def test_a_written_time_is_read_exactly(text: str, ps: int) -> None:
+    assert units.parse_duration(text) == ps
+
+
+@pytest.mark.parametrize("text", ["", "10", "ms", "ten ms", "1 parsec", "1.2.3 ms", "1e5", "٣ms", "1e999s", "9e18s"])
+def test_what_is_no_time_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(TracehoundError) as caught:
+        units.parse_duration(text)
+    assert "\n" not in str(caught.value)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("aten::addmm", "aten::addmm"),
+        ("fusion.253", "fusion.253"),
+        ("model.py(12): forward", "model.py(12): forward"),
+        (
+            "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
+            "at::detail::Array<char*, 3> >(int, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3>)",
+            "vectorized_elementwise_kernel[CUDAFunctor_add]",
+        ),
+        (
+            "void at::native::vectorized_elementwise_kernel<2, at::native::BinaryFunctor<float, float, float, "
+            "at::native::binary_internal::MulFunctor<float>>, Array<char*, 3>>(int, BinaryFunctor<float, MulFunctor>)",
+            "vectorized_elementwise_kernel[MulFunctor]",
+        ),
+        (
+            "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, Array<char*, 1>>(int)",
+            "vectorized_elementwise_kernel[FillFunctor]",
+        ),
+        (
+            "void at::native::(anonymous namespace)::softmax_warp_forward<float, float, 10>(float*, int)",
+            "softmax_warp_forward",
+        ),
+        (
+            "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128>(Params)",
+            "Kernel2[cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128]",
+        ),
+        ("ncclDevKernel_AllReduce(ncclDevComm*)", "ncclDevKernel_AllReduce(ncclDevComm*)"),
+    ],
+)
+def test_a_kernel_is_called_what_people_call_it(name: str, short: str) -> None:
+    assert units.short_name(name) == short
+
+
+def test_a_name_never_carries_control_characters() -> None:
+    assert "\x1b" not in units.short_name("void evil\x1b[2J<int>(int)")
+
+
+@given(st.text(max_size=60), st.integers(0, 40))
+def test_a_cut_name_fits_and_keeps_its_start(text: str, width: int) -> None:
+    cut = units.middle(text, width)
+    assert len(cut) <= width or cut == text[:width]
+    assert cut == text or len(text) > width
+    assert cut.startswith(text[: width // 2])
+
+
+def test_a_cut_name_keeps_both_ends() -> None:
+    assert units.middle("abcdefghijklmnop", 10) == "abcdef…nop"
