@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 Group = Literal["everywhere", "timeline", "table", "gaps"]
 """Where a key works: on any pane, or while that widget has the focus."""
@@ -63,7 +63,32 @@ KEYS: tuple[Key, ...] = (
     Key("timeline.shorter", ("{",), "{", "resize_timeline(-2)", "Make the timeline shorter", "everywhere"),
     Key("timeline.taller", ("}",), "}", "resize_timeline(2)", "Make the timeline taller", "everywhere"),
     Key("quit", ("q", "ctrl+q"), "q", "app.quit", "Quit at once", "everywhere", "quit"),
-    Key("table.choose", ("enter",), "Enter", "choose", "Go to the row's event or window in the timeline", "table", "go"),
+    Key("timeline.left", ("left", "h", "a"), "← h a", "pan(-1, 4)", "Pan to the left", "timeline", "pan"),
+    Key("timeline.right", ("right", "l", "d"), "→ l d", "pan(1, 4)", "Pan to the right", "timeline"),
+    Key("timeline.page_left", ("shift+left", "H", "A"), "⇧← H A", "pan(-1, 1)", "One screen left", "timeline"),
+    Key("timeline.page_right", ("shift+right", "L", "D"), "⇧→ L D", "pan(1, 1)", "One screen right", "timeline"),
+    Key("timeline.zoom_in", ("w", "+", "="), "w +", "zoom(1, 2)", "Zoom in about the focus ▼", "timeline", "zoom"),
+    Key("timeline.zoom_out", ("s", "-"), "s -", "zoom(2, 1)", "Zoom out", "timeline"),
+    Key("timeline.fit", ("0",), "0", "fit", "Fit the whole run", "timeline", "fit"),
+    Key("timeline.frame", ("f",), "f", "frame", "Zoom to the selected window, or to the selected event", "timeline"),
+    Key("timeline.down", ("down", "j"), "↓ j", "vertical(1)", "Down: the event inside, else the next lane", "timeline"),
+    Key("timeline.up", ("up", "k"), "↑ k", "vertical(-1)", "Up: the event around, else the lane before", "timeline"),
+    Key("timeline.lane_down", ("shift+down", "J"), "⇧↓ J", "lane(1)", "Next lane", "timeline"),
+    Key("timeline.lane_up", ("shift+up", "K"), "⇧↑ K", "lane(-1)", "Lane before", "timeline"),
+    Key("timeline.page_down", ("pagedown",), "PgDn", "page(1)", "A page of lanes down", "timeline"),
+    Key("timeline.page_up", ("pageup",), "PgUp", "page(-1)", "A page of lanes up", "timeline"),
+    Key("timeline.first", ("home",), "Home", "first_lane", "First lane", "timeline"),
+    Key("timeline.last", ("end",), "End", "last_lane", "Last lane", "timeline"),
+    Key("timeline.next", ("full_stop",), ".", "event(1)", "Next event on the lane", "timeline", "next event"),
+    Key("timeline.previous", ("comma",), ",", "event(-1)", "Previous event on the lane", "timeline"),
+    Key("timeline.choose", ("enter",), "Enter", "choose", "Select the event at the focus; then: details", "timeline"),
+    Key("timeline.next_gap", ("]",), "]", "gap(1)", "Select the next gap of the rank", "timeline", "next gap"),
+    Key("timeline.previous_gap", ("[",), "[", "gap(-1)", "Select the previous gap of the rank", "timeline"),
+    Key("timeline.mark", ("v",), "v", "mark", "Begin a range here, or end it: move to stretch it", "timeline", "range"),
+    Key("timeline.clear", ("escape",), "Esc", "clear", "Select nothing", "timeline"),
+    Key("timeline.fold", ("space",), "Space", "fold", "Fold the group to one line, or unfold it", "timeline"),
+    Key("timeline.expand", ("e",), "e", "expand", "Show all rows of a deep lane, or few", "timeline"),
+    Key("table.choose", ("enter",), "Enter", "choose", "Go to the row's event or window", "table", "go"),
     Key("table.window", ("space", "w"), "Space w", "pick_window", "Select the row's window", "table", "window"),
     Key("table.filter", ("f",), "f", "filter", "Filter the rows by text", "table", "filter"),
     Key("table.sort_next", (">", "full_stop"), ">", "sort_column(1)", "Sort by the next column", "table", "sort"),
@@ -80,7 +105,7 @@ KEYS: tuple[Key, ...] = (
 )  # fmt: skip
 
 
-def bindings(group: Group) -> list[Binding]:
+def bindings(group: Group) -> list[BindingType]:
     """What Textual needs to know of a group's keys."""
     return [
         Binding(

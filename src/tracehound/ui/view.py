@@ -13,8 +13,8 @@ class View:
 
     `start` and `end` bound what the timeline shows, `selection` the window that every table is narrowed to (None: the
     whole run). `lane` is the lane under the cursor, `event` the selected event, `ranks` the ranks shown (None: all),
-    `needle` what was searched for last. `focus` is the instant that zooming keeps in place and that moving to another lane
-    looks at; None is the middle of what is shown.
+    `needle` what was searched for last. `focus` is the instant that zooming keeps in place and at which moving to
+    another lane looks; None is the middle of what is shown.
     """
 
     start: int = 0

@@ -1,0 +1,108 @@
+"""Which characters things are drawn with.
+
+Owns the alphabets: Unicode, ASCII, and one for terminals without colour, where letters say what colour would.
+Knows nothing of traces or colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from rich.cells import cell_len
+
+from tracehound.draw.palette import LETTERS
+from tracehound.errors import printable
+from tracehound.units import middle
+
+Fill = Literal["height", "letter"]
+
+LEVELS = 8
+"""How many degrees of fullness a cell can show, besides empty."""
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """An alphabet. Every field is one cell wide, so that swapping alphabets moves nothing.
+
+    `fill` says how a cell shows that it is partly covered: by the height of a block, or by the letter of the kind
+    (a point where there is little, small where less than half is covered, else capital).
+    """
+
+    name: str
+    fill: Fill
+    edge: str  # first cell of a slice that is drawn as a bar
+    before: str  # the same, where the slice began before what is shown
+    chosen: str  # first cell of the selected slice
+    chosen_end: str
+    mark: str  # the selected slice, where it is too short for a bar
+    unfolded: str
+    folded: str
+    cursor: str  # in the gutter, at the lane under the cursor
+    gutter: str  # between gutter and lanes
+    tick: str
+    focus: str  # on the ruler
+    left: str  # bounds of a range on the ruler, and what fills it
+    right: str
+    span: str
+    rule: str
+    dot: str  # between the parts of a line of words
+    ellipsis: str
+    about: str  # in front of what is inferred
+
+    def cells_of(self, kind: str) -> str:
+        """The characters of a cell in which `kind` dominates, by how full it is: `LEVELS + 1` of them."""
+        if self.fill == "height":
+            return " ▁▂▃▄▅▆▇█"
+        letter = LETTERS[kind]
+        return f" .{letter.lower() * 3}{letter * 4}"
+
+    def words(self, text: str) -> str:
+        """`text` on one line, in characters that this alphabet has."""
+        clean = printable(text)
+        if clean.isascii() or self.name != "ascii":
+            return clean
+        swaps = {ord("…"): self.ellipsis, ord("·"): self.dot, ord("µ"): "u", ord("μ"): "u"}
+        return clean.translate(swaps).encode("ascii", "replace").decode("ascii")
+
+    def cut(self, text: str, width: int) -> str:
+        """`text` in this alphabet and in `width` characters at most; both ends stay where there is room for two."""
+        if width < 12:
+            return self.words(text)[: max(width, 0)]
+        return self.words(middle(printable(text), width))
+
+
+UNICODE = Glyphs(
+    name="unicode", fill="height", edge="▏", before="‹", chosen="▐", chosen_end="▌", mark="◆", unfolded="▾",
+    folded="▸", cursor="▌", gutter="│", tick="╵", focus="▼", left="├", right="┤", span="─", rule="─", dot="·",
+    ellipsis="…", about="≈",
+)  # fmt: skip
+
+MONO = replace(UNICODE, name="mono", fill="letter", chosen="[", chosen_end="]", mark="◆")
+"""For terminals that show no colour."""
+
+ASCII = Glyphs(
+    name="ascii", fill="letter", edge="|", before="<", chosen="[", chosen_end="]", mark="@", unfolded="-",
+    folded="+", cursor=">", gutter="|", tick="|", focus="v", left="[", right="]", span="-", rule="-", dot="-",
+    ellipsis="~", about="~",
+)  # fmt: skip
+
+
+def columns(text: str, width: int) -> list[str]:
+    """`text` as exactly `width` cells: a wide character takes one cell and leaves the next one empty (``""``)."""
+    if text.isascii():
+        return list(text[:width].ljust(width))
+    cells = list(_columns(text))[:width]
+    if cells and cell_len(cells[-1]) == 2:
+        cells[-1] = " "
+    return cells + [" "] * (width - len(cells))
+
+
+def _columns(text: str) -> Iterator[str]:
+    for char in text:
+        size = cell_len(char)
+        if size:
+            yield char
+        if size == 2:
+            yield ""

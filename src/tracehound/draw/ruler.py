@@ -1,0 +1,140 @@
+"""The ruler above the lanes: round times, the selected range, and where the steps are.
+
+Owns the choice of ticks and how they are written. Knows no terminal toolkit. Times are ps from the trace's origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tracehound.draw.glyphs import Glyphs, columns
+from tracehound.draw.lanes import Cells, Form, Names, code
+from tracehound.draw.rows import KIND_CODES, Row
+from tracehound.intervals import Ints
+from tracehound.units import PS, duration
+
+MIN_SPACING = 16
+"""Cells between two ticks, at least: room for a time and some air."""
+
+_UNITS = ("ns", "us", "ms", "s")
+_MOST_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """Round times: multiples of `every`, written in `unit` with `places` decimals."""
+
+    every: int
+    unit: str
+    places: int
+
+    def between(self, start: int, end: int) -> Iterator[int]:
+        """The ticks in `[start, end)`."""
+        yield from range(-(-start // self.every) * self.every, end, self.every)
+
+    def words(self, time: int) -> str:
+        """A tick's time, exact."""
+        whole, rest = divmod(abs(time), PS[self.unit])
+        digits = str(PS[self.unit] + rest)[1 : 1 + self.places]
+        sign = "-" if time < 0 else ""
+        return f"{sign}{whole:,}{'.' if digits else ''}{digits} {self.unit}"
+
+
+def ticks(start: int, end: int, width: int) -> Ticks:
+    """The densest ticks of 1, 2 or 5 times a power of ten that leave `MIN_SPACING` cells from one to the next.
+
+    The unit is the step's own, or a larger one where the times would have too many digits before the point.
+    """
+    least = max(1, -(-(end - start) * MIN_SPACING // max(width, 1)))
+    power = 10 ** (len(str(least)) - 1)
+    every = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)
+    largest = max(abs(start), abs(end))
+    suited = (u for u in _UNITS if every < PS[u] * 1000 and largest < PS[u] * 10**_MOST_DIGITS)
+    unit = next(suited, "s")
+    places = 0
+    while (every * 10**places) % PS[unit]:
+        places += 1
+    return Ticks(every, unit, places)
+
+
+def ruler(bounds: Ints, focus: int, glyphs: Glyphs) -> Cells:
+    """The ruler's line: a tick and its time at every round time, and the mark of the focus."""
+    start, end, width = int(bounds[0]), int(bounds[-1]), len(bounds) - 1
+    text = [" "] * width
+    inks = np.zeros(width, np.int32)
+    marks = ticks(start, end, width)
+    for time in marks.between(start, end):
+        cell = cell_at(bounds, time)
+        label = glyphs.tick + marks.words(time)
+        if cell + len(label) <= width:
+            text[cell : cell + len(label)] = columns(label, len(label))
+    cell = cell_at(bounds, focus)
+    text[cell], inks[cell] = glyphs.focus, code(Form.CHOSEN, 0)
+    return Cells(np.array(text), inks)
+
+
+def with_range(line: Cells, first: int, last: int, length: int, glyphs: Glyphs) -> Cells:
+    """The ruler's line with the selected range drawn over cells `[first, last)`, and its length inside or beside it."""
+    text, inks = line.text.copy(), line.ink.copy()
+    width, words = len(text), glyphs.words(duration(length))
+    text[first:last] = glyphs.span
+    text[first], text[last - 1] = glyphs.left, glyphs.right
+    if last - first == 1:
+        text[first] = glyphs.gutter
+    room = last - first - 2
+    if room >= len(words) + 2:
+        at = first + 1 + (room - len(words)) // 2
+        words = f" {words} "
+        at -= 1
+    else:
+        words = f" {words} "
+        at = last if last + len(words) <= width else max(0, first - len(words))
+    text[at : at + len(words)] = list(words)[: width - at]
+    low, high = min(first, at), max(last, at + len(words))
+    inks[low:high] = code(Form.BAR, KIND_CODES["step"])
+    return Cells(text, inks)
+
+
+def cell_at(bounds: Ints, time: int) -> int:
+    """The cell in which an instant lies; the first or the last where it is out of sight."""
+    return int(np.clip(np.searchsorted(bounds, time, side="right") - 1, 0, len(bounds) - 2))
+
+
+def cells_of_range(bounds: Ints, start: int, end: int) -> tuple[int, int] | None:
+    """The cells `[first, last)` of a stretch of time, at least one; None where it is out of sight."""
+    if end < bounds[0] or start >= bounds[-1]:
+        return None
+    first = cell_at(bounds, start)
+    last = int(np.searchsorted(bounds, end, side="left"))
+    return first, min(max(last, first + 1), len(bounds) - 1)
+
+
+def steps_row(steps: pl.DataFrame) -> Row:
+    """Steps that follow each other as a row of slices; neighbours differ in tint."""
+    ordered = _in_order(steps)
+    start, end = ordered["start"].to_numpy(), ordered["end"].to_numpy()
+    end = np.minimum(np.maximum(end, start + 1), np.append(start[1:], np.iinfo(np.int64).max))
+    size = len(start)
+    return Row(start, end, np.full(size, KIND_CODES["step"], np.uint8), np.arange(size, dtype=np.uint32) % 2)
+
+
+def step_names(steps: pl.DataFrame, glyphs: Glyphs) -> Names:
+    """What is written on each slice of `steps_row`: the mark's name, or its number where that says more."""
+    ordered = _in_order(steps)
+    return lambda indices: [_step_name(step, glyphs) for step in ordered[indices].iter_rows(named=True)]
+
+
+def _in_order(steps: pl.DataFrame) -> pl.DataFrame:
+    return steps.sort("start").unique("start", keep="first", maintain_order=True)
+
+
+def _step_name(step: Mapping[str, Any], glyphs: Glyphs) -> str:
+    if step["inferred"]:
+        return f"{glyphs.about}step {step['step']}"
+    name = step["name"] or ""
+    return glyphs.words(name) if str(step["step"]) in name else f"step {step['step']}"

@@ -1,0 +1,227 @@
+"""Lines of the timeline -> strips.
+
+Owns how inks become styles on this terminal, and the layout of gutter, header and lane. Holds no state but the cells
+of the frames drawn last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import polars as pl
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.cache import LRUCache
+from textual.strip import Strip
+
+from tracehound.draw.glyphs import Glyphs
+from tracehound.draw.lanes import Cells, Form, Names, choose, edges, ink, paint, shade
+from tracehound.draw.outline import Group, Line
+from tracehound.draw.palette import Palette
+from tracehound.draw.rows import Row, Rows, row_of_intervals
+from tracehound.draw.ruler import cells_of_range, ruler, step_names, steps_row, with_range
+from tracehound.intervals import Ints
+from tracehound.trace import Trace
+from tracehound.units import share, short_name
+
+EMPTY = Style()
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The styles of everything but slices; the widget takes them from its stylesheet."""
+
+    gutter: Style
+    cursor: Style
+    header: Style
+    dim: Style
+    ruler: Style
+    focus: Style
+    range: Style
+    chosen: Style
+    shade: Style
+
+
+@dataclass
+class Looks:
+    """How this terminal shows a timeline."""
+
+    glyphs: Glyphs
+    palette: Palette
+    theme: Theme
+    styles: dict[int, Style] = field(default_factory=dict)
+
+    def style(self, code: int) -> Style:
+        """The style of an ink."""
+        if code not in self.styles:
+            self.styles[code] = self._style(code)
+        return self.styles[code]
+
+    def _style(self, code: int) -> Style:
+        form, kind, tint, shaded = ink(code)
+        ground = self.theme.shade if shaded else EMPTY
+        if form is Form.EMPTY:
+            return ground
+        if form is Form.CHOSEN:
+            return self.theme.chosen
+        colour = self.palette.colour(kind, tint)
+        if form is Form.BAR:
+            return Style(color=self.palette.ink, bgcolor=colour) if colour else Style(reverse=True)
+        return ground + Style(color=colour) if colour else ground
+
+    @cached_property
+    def ruler_styles(self) -> Mapping[Form, Style]:
+        """The styles of the ruler's cells: words, the focus, the selected range."""
+        return {Form.EMPTY: self.theme.ruler, Form.CHOSEN: self.theme.focus, Form.BAR: self.theme.range}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a frame shows: `width` cells of lanes beside `gutter` cells of names, over `[start, end)`."""
+
+    start: int
+    end: int
+    gutter: int
+    width: int
+    focus: int
+    selection: tuple[int, int] | None
+
+    @cached_property
+    def bounds(self) -> Ints:
+        """The bounds of the cells."""
+        return edges(self.start, self.end, self.width)
+
+    @cached_property
+    def shaded(self) -> tuple[int, int] | None:
+        """The cells of the selected range."""
+        return None if self.selection is None else cells_of_range(self.bounds, *self.selection)
+
+
+@dataclass
+class Artist:
+    """Draws the lines of one trace."""
+
+    rows: Rows
+    looks: Looks
+    cells: LRUCache[tuple[object, ...], Cells] = field(default_factory=lambda: LRUCache(1024))
+    bands: dict[int | None, tuple[Row, Names]] = field(default_factory=dict)
+
+    def lane(self, line: Line, shown: Shown, *, cursor: bool, chosen: tuple[int, int, int] | None) -> Strip:
+        """A row of a lane; `chosen` is lane, depth and index of the selected slice."""
+        track = line.track
+        if track is None:
+            return self.header(line.group, shown, folded=False, cursor=cursor)
+        row = self.rows.row(track.lane, line.depth)
+        cells = self._cells((track.lane, line.depth), row, shown, self._names(track.lane, row))
+        if chosen is not None and chosen[:2] == (track.lane, line.depth):
+            cells = choose(cells, row, chosen[2], shown.bounds, self.looks.glyphs)
+        label = ("" if line.depth else track.name) if not line.hidden else self._hint(line, track.name)
+        dim = bool(line.depth)
+        return Strip([*self._gutter(label, shown.gutter, cursor=cursor, dim=dim), *self._segments(cells, shown)])
+
+    def header(self, group: Group, shown: Shown, *, folded: bool, cursor: bool) -> Strip:
+        """The header of a group; folded, it shows how busy the rank is along the way."""
+        if folded and group.key[1] is not None:
+            return self._folded(group, shown, cursor=cursor)
+        glyphs, theme = self.looks.glyphs, self.looks.theme
+        total = shown.gutter + shown.width
+        first, *rest = (glyphs.words(part) for part in group.title)
+        fold = glyphs.folded if folded else glyphs.unfolded
+        head = f"{fold} {first}"
+        tail = "".join(f" {glyphs.dot} {part}" for part in rest) if group.key[1] is not None else f" {' '.join(rest)}"
+        busy = self._busy(group, shown)
+        tail = glyphs.cut(tail, max(0, total - cell_len(head) - len(busy) - 4))
+        rule = glyphs.rule * max(0, total - cell_len(head) - cell_len(tail) - len(busy) - 2)
+        style = theme.header + theme.cursor if cursor else theme.header
+        return Strip(
+            [Segment(head, style + Style(bold=True)), Segment(f"{tail} ", style), Segment(rule, theme.dim),
+             Segment(f" {busy}", style)]
+        )  # fmt: skip
+
+    def ruler(self, shown: Shown, corner: str) -> Strip:
+        """The line of times, with the selected range over it."""
+        line = ruler(shown.bounds, shown.focus, self.looks.glyphs)
+        if shown.selection is not None and shown.shaded is not None:
+            length = shown.selection[1] - shown.selection[0]
+            line = with_range(line, *shown.shaded, length, self.looks.glyphs)
+        styles = self.looks.ruler_styles
+        cells = [Segment(text, styles[ink(code).form]) for text, code in line.runs()]
+        return Strip([*self._corner(corner, shown.gutter), *cells])
+
+    def steps(self, rank: int | None, shown: Shown, corner: str) -> Strip:
+        """The band of the rank's steps."""
+        if rank not in self.bands:
+            steps = _steps_of(self.rows.trace, rank)
+            self.bands[rank] = (steps_row(steps), step_names(steps, self.looks.glyphs))
+        row, names = self.bands[rank]
+        cells = self._cells(("steps", rank), row, shown, names)
+        return Strip([*self._corner(corner, shown.gutter), *self._segments(cells, shown)])
+
+    def _folded(self, group: Group, shown: Shown, *, cursor: bool) -> Strip:
+        rank = group.key[1]
+        row = row_of_intervals(self.rows.busy(rank), "kernel") if rank is not None else None
+        head = f"{self.looks.glyphs.folded} {group.title[0]}"
+        gutter = self._gutter(head, shown.gutter, cursor=cursor, dim=False)
+        if row is None:
+            return Strip(gutter)
+        cells = self._cells(("busy", rank), row, shown, lambda indices: [""] * len(indices))
+        return Strip([*gutter, *self._segments(cells, shown)])
+
+    def _cells(self, key: tuple[object, ...], row: Row, shown: Shown, names: Names) -> Cells:
+        full = (*key, shown.start, shown.end, shown.width)
+        cells = self.cells.get(full)
+        if cells is None:
+            cells = paint(row, shown.bounds, self.looks.glyphs, names)
+            self.cells[full] = cells
+        return cells
+
+    def _segments(self, cells: Cells, shown: Shown) -> list[Segment]:
+        if shown.shaded is not None:
+            cells = shade(cells, *shown.shaded)
+        return [Segment(text, self.looks.style(code)) for text, code in cells.runs()]
+
+    def _names(self, lane: int, row: Row) -> Names:
+        glyphs = self.looks.glyphs
+
+        def names(indices: list[int]) -> list[str]:
+            if not indices:
+                return []
+            column = self.rows.trace.lane(lane)["name"].gather([row.place(index) for index in indices])
+            return [glyphs.words(short_name(name or "")) for name in column.to_list()]
+
+        return names
+
+    def _hint(self, line: Line, name: str) -> str:
+        more = f"{self.looks.glyphs.ellipsis} {line.hidden} more rows"
+        return f"{name} {more}" if line.depth == 0 else more
+
+    def _gutter(self, label: str, width: int, *, cursor: bool, dim: bool) -> list[Segment]:
+        glyphs, theme = self.looks.glyphs, self.looks.theme
+        style = theme.cursor if cursor else theme.dim if dim else theme.gutter
+        lead = glyphs.cursor if cursor else " "
+        text = glyphs.cut(label, width - 3)
+        return [Segment(set_cell_size(f"{lead}{text}", width - 1), style), Segment(glyphs.gutter, theme.dim)]
+
+    def _corner(self, text: str, width: int) -> list[Segment]:
+        glyphs, theme = self.looks.glyphs, self.looks.theme
+        return [
+            Segment(set_cell_size(f" {glyphs.cut(text, width - 3)}", width - 1), theme.ruler),
+            Segment(glyphs.gutter, theme.dim),
+        ]
+
+    def _busy(self, group: Group, shown: Shown) -> str:
+        rank = group.key[1]
+        if rank is None or not len(self.rows.busy(rank).start):
+            return ""
+        return f"busy {share(self.rows.busy_time(rank, shown.start, shown.end) / (shown.end - shown.start))}"
+
+
+def _steps_of(trace: Trace, rank: int | None) -> pl.DataFrame:
+    """The steps of a rank; those of its host, or else of anyone, where it has none."""
+    own = trace.steps.filter(pl.col("rank").eq_missing(pl.lit(rank, pl.Int32)))
+    host = trace.ranks.filter(pl.col("rank") == rank)["host"].to_list()
+    hosts = trace.steps.filter(pl.col("rank").is_null() & pl.col("host").is_in(host))
+    return next((steps for steps in (own, hosts) if steps.height), trace.steps)

@@ -1,0 +1,434 @@
+"""The timeline: lanes of events under a ruler.
+
+Owns the widget: scrolling, which lines change with the view, keys and mouse. `looks` knows what lines look like and
+`navigate` what moves mean. Its only state beside the view is what nobody else needs: the scroll position, folded and
+expanded lanes, and the beginning of a range that is being selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.actions import SkipAction
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tracehound.draw.glyphs import MONO, UNICODE, Glyphs
+from tracehound.draw.outline import Line, Outline, groups
+from tracehound.draw.palette import fitting
+from tracehound.draw.rows import Rows
+from tracehound.trace import Trace
+from tracehound.ui import navigate
+from tracehound.ui.keys import bindings
+from tracehound.ui.view import View
+from tracehound.ui.widgets.looks import Artist, Looks, Shown, Theme
+from tracehound.units import duration
+
+DRAG = 2
+"""A press that moves fewer cells is a click."""
+
+
+class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
+    """The lanes of a trace over the window that `view` shows.
+
+    Keys and mouse change `view` at once, so that fast keys never work on a stale one, and post `ViewChanged`; setting
+    `view` from outside posts nothing.
+    """
+
+    BINDINGS = bindings("timeline")
+    BINDING_GROUP_TITLE = "Timeline"
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "timeline--gutter", "timeline--cursor", "timeline--header", "timeline--dim", "timeline--ruler",
+        "timeline--focus", "timeline--range", "timeline--chosen", "timeline--shade",
+    }  # fmt: skip
+    DEFAULT_CSS = """
+    Timeline {
+        overflow-x: hidden;
+        scrollbar-size-vertical: 1;
+        background: $background;
+        color: $foreground;
+        & > .timeline--gutter { color: $foreground 80%; }
+        & > .timeline--cursor { color: $accent; text-style: bold; }
+        & > .timeline--header { color: $foreground; }
+        & > .timeline--dim { color: $foreground 35%; }
+        & > .timeline--ruler { color: $foreground 65%; }
+        & > .timeline--focus { color: $accent; text-style: bold; }
+        & > .timeline--range { color: $accent; text-style: bold; background: $accent 20%; }
+        & > .timeline--chosen { color: $background; background: $foreground; text-style: bold; }
+        & > .timeline--shade { background: $accent 14%; }
+        &:nocolor > .timeline--chosen { text-style: bold underline; }
+        &:nocolor > .timeline--cursor { text-style: bold reverse; }
+        &:nocolor > .timeline--shade { text-style: underline; }
+    }
+    """
+
+    trace: reactive[Trace | None] = reactive(None, repaint=False, init=False)
+    """What is shown."""
+    view: reactive[View] = reactive(View(), repaint=False, init=False)
+    """Where one is in it."""
+
+    @dataclass
+    class ViewChanged(Message):
+        """A key or the mouse changed the view."""
+
+        view: View
+
+        def can_replace(self, message: Message) -> bool:
+            """Only the newest view counts."""
+            return isinstance(message, Timeline.ViewChanged)
+
+    @dataclass
+    class EventOpened(Message):
+        """Enter on the selected event: someone wants to see all of it."""
+
+        event: int
+
+    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+        super().__init__()
+        self._glyphs = glyphs
+        self._rows: Rows | None = None
+        self._artist: Artist | None = None
+        self._sheet = Outline()
+        self._chosen: tuple[int, int, int] | None = None
+        self._mark: tuple[int, int] | None = None
+        self._press: tuple[int, int] | None = None
+        self._dragged: View | None = None
+
+    # -- what is on the screen
+
+    @property
+    def gutter_width(self) -> int:
+        """Cells of lane names at the left."""
+        return min(28, max(14, self.size.width // 7))
+
+    @property
+    def shown(self) -> Shown:
+        """What this frame shows."""
+        view, gutter = self.view, self.gutter_width
+        width = max(1, self.size.width - gutter)
+        return Shown(view.start, view.end, gutter, width, navigate.focus(view), view.selection)
+
+    @property
+    def _top(self) -> int:
+        """Lines above the lanes: the steps, where there are any, and the ruler."""
+        return 1 + (self.trace is not None and not self.trace.steps.is_empty())
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the widget."""
+        artist = self._artist
+        if artist is None:
+            return Strip.blank(self.size.width, self.rich_style)
+        if y < self._top:
+            strip = self._ruler_line(artist) if y == self._top - 1 else self._steps_line(artist)
+        else:
+            strip = self._lane_line(artist, y - self._top + self.scroll_offset.y, first=y == self._top)
+        return strip.adjust_cell_length(self.size.width)
+
+    def _ruler_line(self, artist: Artist) -> Strip:
+        corner = "selecting" if self._mark else duration(self.view.end - self.view.start)
+        return artist.ruler(self.shown, corner)
+
+    def _steps_line(self, artist: Artist) -> Strip:
+        return artist.steps(navigate.rank_of(artist.rows.trace, self.view), self.shown, "steps")
+
+    def _lane_line(self, artist: Artist, index: int, *, first: bool) -> Strip:
+        """Line `index` of the lanes; the first on the screen always says which group one is in."""
+        if index >= len(self._sheet.lines):
+            return Strip([])
+        line, lane = self._sheet.lines[index], self.view.lane
+        if not first and line.track is not None:
+            return artist.lane(line, self.shown, cursor=line.lane == lane, chosen=self._chosen)
+        header = Line(line.group)
+        folded = line.group.key in self._sheet.folded
+        return artist.header(line.group, self.shown, folded=folded, cursor=self._sheet.stands_for(header, lane))
+
+    # -- looks
+
+    def _alphabet(self) -> Glyphs:
+        return MONO if self.app.no_color and self._glyphs is UNICODE else self._glyphs
+
+    def _looks(self) -> Looks:
+        system = None if self.app.no_color else self.app.console.color_system or "truecolor"
+        names = ("gutter", "cursor", "header", "dim", "ruler", "focus", "range", "chosen", "shade")
+        theme = Theme(*(self.get_component_rich_style(f"timeline--{name}", partial=True) for name in names))
+        return Looks(self._alphabet(), fitting(system, dark=self.app.current_theme.dark), theme)
+
+    def notify_style_update(self) -> None:
+        """Colours may have changed: forget what was drawn with the old ones."""
+        super().notify_style_update()
+        if self._rows is not None and self.is_attached:
+            self._artist = Artist(self._rows, self._looks())
+
+    # -- what changes
+
+    def watch_trace(self, trace: Trace | None) -> None:
+        """Another trace, or more of the same."""
+        self._rows = None if trace is None else Rows(trace)
+        self._artist = None if self._rows is None else Artist(self._rows, self._looks())
+        self._chosen = None
+        self._lay()
+        self.refresh()
+
+    def watch_view(self, old: View, new: View) -> None:
+        """Redraw what the change touches: everything when time moves, else the lines of cursor and selection."""
+        if self._rows is None:
+            return
+        was = self._chosen
+        self._chosen = None if new.event is None else self._rows.slice_of(new.event)
+        moved = (old.start, old.end, old.selection, old.ranks) != (new.start, new.end, new.selection, new.ranks)
+        if self._lay() or moved:
+            self.refresh()
+        else:
+            self._refresh_touched(old, new, was)
+        if (old.lane, old.event) != (new.lane, new.event):
+            self._keep_in_sight()
+
+    def _refresh_touched(self, old: View, new: View, was: tuple[int, int, int] | None) -> None:
+        width = self.size.width
+        if navigate.focus(old) != navigate.focus(new):
+            self.refresh(Region(0, self._top - 1, width, 1))
+        trace = self.trace
+        if trace is not None and self._top > 1 and navigate.rank_of(trace, old) != navigate.rank_of(trace, new):
+            self.refresh(Region(0, 0, width, 1))
+        rows = {slot[:2] for slot in (was, self._chosen) if slot is not None} if was != self._chosen else set()
+        lanes = {old.lane, new.lane} if old.lane != new.lane else set()
+        for y, line in self._on_screen():
+            if (line.lane, line.depth) in rows:
+                self.refresh(Region(0, y, width, 1))
+            elif any(self._sheet.stands_for(line, lane) for lane in lanes):
+                self.refresh(Region(0, y, self.gutter_width if line.track else width, 1))
+
+    def _on_screen(self) -> list[tuple[int, Line]]:
+        """The lines in sight, with where they are."""
+        top = self.scroll_offset.y
+        seen = self._sheet.lines[top : top + max(0, self.size.height - self._top)]
+        return [(y + self._top, line) for y, line in enumerate(seen)]
+
+    def _lay(self) -> bool:
+        """Work out the lines anew, and say whether they changed."""
+        shown = () if self.trace is None else groups(self.trace, self.view.ranks)
+        most = min(8, max(3, self.size.height // 6))
+        before = self._sheet.lines
+        self._sheet = self._sheet.laid(shown, most, None if self._chosen is None else self._chosen[:2])
+        self.virtual_size = Size(self.size.width, self._top + len(self._sheet.lines))
+        return self._sheet.lines != before
+
+    def on_resize(self) -> None:
+        """More lines may fit."""
+        self._lay()
+
+    def _keep_in_sight(self) -> None:
+        """Scroll as little as shows the cursor's lane, or the row of the selected event."""
+        lane = self.view.lane
+        depth = self._chosen[1] if self._chosen is not None and self._chosen[0] == lane else None
+        at, room = self._sheet.places(lane, depth), self.size.height - self._top
+        if not at or room <= 1:
+            return
+        low, high = at[0] - 1, min(at[-1], at[0] + room - 2)
+        top = self.scroll_offset.y
+        wanted = max(0, min(top, low), high - room + 1)
+        if wanted != top:
+            self.scroll_to(y=wanted, animate=False)
+
+    # -- moving
+
+    def _go(self, view: View) -> None:
+        """Take this view, stretch the range that is being selected, and tell."""
+        if self._mark is not None and self._rows is not None:
+            here = navigate.focus(view)
+            low = high = here
+            if view.event is not None:
+                found = self._rows.trace.event(view.event)
+                low, high = int(found["start"]), int(found["end"])
+            view = navigate.select_range(view, min(low, self._mark[0]), max(high, self._mark[1]))
+        if view != self.view:
+            self.view = view
+            self.post_message(self.ViewChanged(view))
+
+    def _move(self, move: Callable[[Rows, View], View]) -> None:
+        if self._rows is not None:
+            self._go(move(self._rows, self.view))
+
+    def action_pan(self, by: int, of: int) -> None:
+        """Move by `by / of` of a screen."""
+        self._move(lambda rows, view: navigate.pan(rows.trace, view, (by, of)))
+
+    def action_zoom(self, by: int, of: int) -> None:
+        """Show `by / of` as much time."""
+        self._move(lambda rows, view: navigate.zoom(rows.trace, view, (by, of)))
+
+    def action_fit(self) -> None:
+        """Show the whole run."""
+        self._move(lambda rows, view: navigate.fit(rows.trace, view))
+
+    def action_frame(self) -> None:
+        """Zoom to what is selected."""
+        self._move(navigate.to_chosen)
+
+    def action_vertical(self, direction: int) -> None:
+        """Down or up: through the events inside each other, then the lanes."""
+        self._move(lambda rows, view: navigate.vertical(rows, view, self._sheet.stops(), direction))
+
+    def action_lane(self, by: int) -> None:
+        """Down or up by whole lanes."""
+        self._move(lambda rows, view: navigate.to_lane(rows, view, self._sheet.stops(), by))
+
+    def action_page(self, direction: int) -> None:
+        """Down or up by as many lanes as fit on the screen."""
+        lanes = len({line.lane for _, line in self._on_screen() if line.track is not None})
+        self.action_lane(direction * max(1, lanes - 1))
+
+    def action_first_lane(self) -> None:
+        """To the first lane."""
+        self.action_lane(-len(self._sheet.lines))
+
+    def action_last_lane(self) -> None:
+        """To the last lane."""
+        self.action_lane(len(self._sheet.lines))
+
+    def action_event(self, direction: int) -> None:
+        """To the next or previous event of the lane."""
+        self._move(lambda rows, view: navigate.next_event(rows, view, direction))
+
+    def action_gap(self, direction: int) -> None:
+        """To the next or previous gap of the rank."""
+        self._move(lambda rows, view: navigate.next_gap(rows, view, direction))
+
+    def action_choose(self) -> None:
+        """Select the event at the focus; when one is selected, ask to see all of it."""
+        if self.view.event is not None:
+            self.post_message(self.EventOpened(self.view.event))
+        else:
+            self._move(navigate.pick)
+
+    def action_mark(self) -> None:
+        """Begin a range at the selected event or the focus; the second time, end it."""
+        if self._mark is not None or self._rows is None:
+            self._mark = None
+            self.refresh(Region(0, self._top - 1, self.size.width, 1))
+            return
+        here = navigate.focus(self.view)
+        self._mark = (here, here)
+        if self.view.event is not None:
+            found = self._rows.trace.event(self.view.event)
+            self._mark = (int(found["start"]), int(found["end"]))
+        self._go(self.view)
+
+    def action_clear(self) -> None:
+        """Select nothing."""
+        self._mark = None
+        cleared = navigate.clear(self.view)
+        if cleared == self.view:
+            raise SkipAction
+        self._go(cleared)
+
+    def action_fold(self) -> None:
+        """Fold the group of the cursor's lane into one line, or unfold it."""
+        group = self._sheet.group_of(self.view.lane)
+        if group is not None:
+            self._relay(self._sheet.fold(group.key))
+
+    def action_expand(self) -> None:
+        """Show all rows of the cursor's lane, or few again."""
+        if self.view.lane is not None:
+            self._relay(self._sheet.expand(self.view.lane))
+
+    def _relay(self, sheet: Outline) -> None:
+        self._sheet = sheet
+        self._lay()
+        self._keep_in_sight()
+        self.refresh()
+
+    # -- the mouse
+
+    def _spot(self, event: events.MouseEvent) -> tuple[int, int] | None:
+        """Column (of the lanes; negative in the gutter) and line of a mouse event; None in the scroll bar."""
+        offset = event.get_content_offset(self)
+        return None if offset is None else (offset.x - self.gutter_width, offset.y)
+
+    def _time(self, column: int) -> int:
+        bounds = self.shown.bounds
+        return int(bounds[min(max(column, 0), len(bounds) - 1)])
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """The beginning of a click or a drag."""
+        spot = self._spot(event)
+        if spot is not None and event.button == 1:
+            self._press = spot
+            self._dragged = None
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Stretch the range while the button is down; told when it is released, so that tables follow once."""
+        if self._press is None or self._press[0] < 0:
+            return
+        column = event.get_content_offset_capture(self).x - self.gutter_width
+        if self._dragged is not None or abs(column - self._press[0]) >= DRAG:
+            self._dragged = navigate.select_range(self.view, self._time(self._press[0]), self._time(column))
+            self.view = self._dragged
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """The end of a drag, or a click."""
+        press, self._press = self._press, None
+        self.release_mouse()
+        if press is None or event.button != 1:
+            return
+        if self._dragged is not None:
+            self.post_message(self.ViewChanged(self.view))
+        elif press[1] < self._top:
+            self._go(navigate.clear(self.view))
+        else:
+            self._click(*press)
+
+    def _click(self, column: int, y: int) -> None:
+        """Select the event at a cell, else its lane and instant; on a group's header, fold it."""
+        line = next((line for at, line in self._on_screen() if at == y), None)
+        if line is None or self._rows is None:
+            return
+        if line.track is None or y == self._top:
+            self._relay(self._sheet.fold(line.group.key))
+            return
+        view, lane = self.view, line.track.lane
+        if column < 0:
+            self._go(navigate.to_lane(self._rows, view, [(lane, 1)], 0))
+            return
+        start, end = self._time(column), self._time(column + 1)
+        self._go(navigate.point(self._rows, view, lane, line.depth, (start, end)))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Scroll the lanes; with shift pan, with ctrl zoom out about the pointer."""
+        self._wheel(event, 1)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Scroll the lanes; with shift pan, with ctrl zoom in about the pointer."""
+        self._wheel(event, -1)
+
+    def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
+        """Pan."""
+        self.action_pan(-1, 8)
+        event.stop()
+
+    def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
+        """Pan."""
+        self.action_pan(1, 8)
+        event.stop()
+
+    def _wheel(self, event: events.MouseEvent, direction: int) -> None:
+        spot = self._spot(event)
+        if event.ctrl and spot is not None:
+            at = self._time(spot[0])
+            by = (4, 3) if direction > 0 else (3, 4)
+            self._move(lambda rows, view: navigate.zoom(rows.trace, view, by, at))
+        elif event.shift:
+            self.action_pan(direction, 8)
+        else:
+            self.scroll_to(y=self.scroll_offset.y + 3 * direction, animate=False)
+        event.stop()
+        event.prevent_default()
