@@ -1,0 +1,218 @@
+"""What the names in an XLA profile mean: lines, HLO categories, host events, GPU events.
+
+Owns the vocabulary of JAX, PyTorch/XLA and their runtimes. Pure functions of names; knows no bytes and no frames.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Kind = Literal[
+    "kernel", "collective", "copy", "memset", "op", "runtime", "annotation", "step", "module", "python", "sync",
+    "transfer", "compile", "other",
+]  # fmt: skip
+Role = Literal["steps", "modules", "ops", "stream", "async", "sync", "scope", "counter", "other"]
+
+_ROLES: tuple[tuple[str, Role], ...] = (
+    (r"stream\b", "stream"),
+    (r"(async xla ops|host offload ops)$", "async"),
+    (r"(xla ops|sparse core ops)$", "ops"),
+    (r"(xla modules|sparse core modules)$", "modules"),
+    (r"(steps|sparse core steps)$", "steps"),
+    (r"(xla traceme|tensor core sync flag|sparse core syncs)$", "sync"),
+    (r"((framework|tensorflow) (name scope|ops)|source code)$", "scope"),
+    (r"_counters_$", "counter"),
+)
+_ROLE_PATTERNS = tuple((re.compile(pattern), role) for pattern, role in _ROLES)
+_DERIVED = re.compile(r" - from #.*$")
+_QUALIFIER = re.compile(r"^sparsecore \w+ ", re.IGNORECASE)
+
+
+def role_of_line(name: str) -> Role:
+    """What a line of a device plane shows: ``XLA Ops`` -> ops, ``Stream #7(Kernel)`` -> stream."""
+    bare = _QUALIFIER.sub("", _DERIVED.sub("", name)).strip().lower()
+    return next((role for pattern, role in _ROLE_PATTERNS if pattern.match(bare)), "other")
+
+
+COLLECTIVES = (
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "ragged-all-to-all", "collective-permute",
+    "collective-broadcast",
+)  # fmt: skip
+"""HLO opcodes that move data between devices; ``-start`` and ``-done`` forms and fusions begin with them."""
+
+_TRANSFERS = ("send", "recv", "infeed", "outfeed", "host send", "host recv", "host-transfer", "host transfer")
+_COPIES = ("copy", "copy-start", "copy-done")
+_PHASE = re.compile(r"-(start|done|update)$")
+HOST_MEMORY = "S(5)"
+"""How a layout says that a buffer lies in the host's memory."""
+
+
+def op_kind(category: str, text: str = "") -> Kind:
+    """The kind of an HLO op with this category or opcode; `text` is its HLO line, where known.
+
+    A copy with the host's memory on one side is a transfer.
+    """
+    bare = _PHASE.sub("", category.strip().lower())
+    if bare.startswith(COLLECTIVES):
+        return "collective"
+    if bare in _TRANSFERS:
+        return "transfer"
+    if bare in _COPIES:
+        return "transfer" if HOST_MEMORY in text else "copy"
+    return "op"
+
+
+_INSTANCE = re.compile(r"(\.(\d+|clone|remat\d*|sunk|kd))+$")
+
+
+def opcode_of_name(name: str) -> str:
+    """What an HLO op's name suggests of its opcode: ``%all-reduce.22`` -> ``all-reduce``.
+
+    Only a guess: names may follow the framework (``psum.7`` is an all-reduce). Trust an HLO proto first.
+    """
+    return _INSTANCE.sub("", name.lstrip("%"))
+
+
+_GPU_COLLECTIVE = re.compile(r"nccl|rccl|mscclpp|nvshmem", re.IGNORECASE)
+_GPU_COPY = re.compile(r"mem_?cpy|^copy(device|host|buffer)|rocclr_copy|copyimage", re.IGNORECASE)
+_GPU_MEMSET = re.compile(r"mem_?set|rocclr_fill|^fillbuffer", re.IGNORECASE)
+
+
+def kind_of_gpu_event(name: str) -> Kind:
+    """The kind of an event on a GPU's stream, by the name of its kernel."""
+    if _GPU_COLLECTIVE.search(name):
+        return "collective"
+    if _GPU_COPY.search(name):
+        return "copy"
+    return "memset" if _GPU_MEMSET.search(name) else "kernel"
+
+
+_HOST: tuple[tuple[Kind, str], ...] = (
+    ("python", r"^\$"),
+    ("other", r"^ThreadpoolListener::|^end: "),
+    (
+        "sync",
+        r"\b[Ww]ait|::Await\b|block_until_ready|block_on|Synchronize|StreamSync|EventSync|Rendezvous|Barrier\b"
+        r"|Acquire semaphore|SemaphoreAcquire",
+    ),
+    (
+        "compile",
+        r"Compil|compile|trace_to_jaxpr|lower_sharding|XLA::TPU |LSRAv|HLO (passes|optimization)|Codegen|ThunkEmitter"
+        r"|Pass(es)?( \(\S+\))?$|^mlir::|hlo normalization|^JF |LoadProgramCacheMiss|^MLIR|LLVM|SplitModule"
+        r"|RunInvariantCheckers|TaskDispatcher::dispatch",
+    ),
+    (
+        "transfer",
+        r"Transfer(To|From|Shards|Literal)|H2D|D2H|D2D|CopyTo|copy_to_host|ToLiteral|BufferFromHost|FromHostBuffer"
+        r"|DevicePut|device_put|[Mm]emcpy|[Ll]inearize|Transpose(Plan)?::|ParallelTranspose|MapDmaBuffer|np\.asarray"
+        r"|copy_array_to_devices|GetDataShard|[Ii]nfeed|[Oo]utfeed|shard_arg|cpu_data_to_xla_device",
+    ),
+    (
+        "runtime",
+        r"::|^PjitFunction\(|:XLA GPU module$|^(cu|cuda|hip|nvtx)[A-Z]|^[A-Z][A-Za-z0-9]*[a-z][A-Z]\w*|^DCE$"
+        r"|ParseArguments|PJRT_|ExecuteReplicated|Execut|Enqueue|^\[\d+\] |^Handle (inputs?|outputs?)\b"
+        r"|^Memory(Alloc|Dealloc)ation|^Release semaphore|^Build buffer|^Resolve constant|ExtractIRAndPrepare"
+        r"|ActualLoad|ReadSyncFlag|^Thunk|^Inliner$|^update_placeholder$|_get_xla_sharding_specs",
+    ),
+)
+_HOST_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _HOST)
+_COMPILER_THREAD = re.compile(r"compiler|codegen", re.IGNORECASE)
+_RUNTIME_THREAD = re.compile(
+    r"tf_|tfrt|pjrt|py_xla|EventFD|switchto|Host Threads|grpc|llvm|ThreadPool|work_?queue", re.IGNORECASE
+)
+
+
+def kind_of_host_event(name: str, thread: str = "") -> Kind:
+    """The kind of an event on a host thread: what the runtimes are known to write, else the user's annotation.
+
+    Steps are told by their stats, not by their name. Passes of the compiler have names that a user could have chosen:
+    what lies inside a compilation belongs to it, which is for the caller to see.
+    """
+    for kind, pattern in _HOST_PATTERNS[:2]:
+        if pattern.search(name):
+            return kind
+    if _COMPILER_THREAD.search(thread):
+        return "compile"
+    for kind, pattern in _HOST_PATTERNS[2:]:
+        if pattern.search(name):
+            return kind
+    return "runtime" if _RUNTIME_THREAD.match(thread) else "annotation"
+
+
+def kind_of_device_event(role: Role, name: str) -> Kind:
+    """The kind of an event on a device's line that is neither an op nor on a stream, by what the line shows."""
+    if role == "modules":
+        return "module"
+    if role == "steps":
+        return "step"
+    if role == "scope":
+        return "annotation"
+    if role == "sync" or name in {"dependency-wait", "barrier-cores"}:
+        return "sync"
+    return "other"
+
+
+_LEADS = re.compile(r"(python\d*(\.\d+)?|main|MainThread)\b")
+
+
+def leads(thread: str) -> bool:
+    """Whether the thread is the program's own: it is shown before the runtimes' pools."""
+    return _LEADS.match(thread) is not None
+
+
+_WIDTHS = {"pred": 8, "token": 0, "opaque": 0}
+_ARRAY = re.compile(r"\b([a-z]\w*?)\[([\d,<=\s]*)\]")
+_BITS = re.compile(r"[a-z]+(\d+)")
+
+
+def shape_bytes(shape: str) -> int:
+    """Bytes of an HLO shape in text, layouts ignored: ``(f32[2,3]{1,0}, s8[4])`` -> 28. Text without one: 0."""
+    return sum(_array_bytes(element, dims) for element, dims in _ARRAY.findall(shape))
+
+
+def _array_bytes(element: str, dims: str) -> int:
+    count = 1
+    for size in dims.replace("<=", "").split(","):
+        count *= int(size) if size.strip() else 1
+    if element in _WIDTHS:
+        return count * _WIDTHS[element] // 8
+    bits = _BITS.match(element)
+    return (count * int(bits[1]) + 7) // 8 if bits else 0
+
+
+def moved_bytes(text: str) -> int | None:
+    """Bytes that a collective, copy or transfer with this HLO line moves: those of its result.
+
+    ``-start`` forms that return their operand too count the result only. None when the text is no HLO line.
+    """
+    head, equals, rest = text.partition(" = ")
+    if not equals or not head:
+        return None
+    shape, opcode = _split_shape(rest)
+    paired = ("all-gather-start", "collective-permute-start", "copy-start")
+    if opcode.startswith(paired) and shape.startswith("("):
+        parts = _elements(shape[1:-1])
+        return shape_bytes(parts[0] if opcode.startswith("copy-start") else parts[min(1, len(parts) - 1)])
+    return shape_bytes(shape)
+
+
+def _split_shape(rest: str) -> tuple[str, str]:
+    """The shape at the front of what follows ``=``, and the text after it."""
+    depth = 0
+    for at, char in enumerate(rest):
+        depth += (char in "([{") - (char in ")]}")
+        if char == " " and depth == 0:
+            return rest[:at], rest[at + 1 :]
+    return rest, ""
+
+
+def _elements(inside: str) -> list[str]:
+    """The elements of a tuple's text, split at its own commas."""
+    parts, depth, last = [], 0, 0
+    for at, char in enumerate(inside):
+        depth += (char in "([{") - (char in ")]}")
+        if char == "," and depth == 0:
+            parts.append(inside[last:at])
+            last = at + 1
+    return [*parts, inside[last:]]
