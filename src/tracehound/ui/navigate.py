@@ -59,6 +59,14 @@ def focus(view: View) -> int:
     return (view.start + view.end) // 2
 
 
+def extent(trace: Trace, view: View) -> tuple[int, int]:
+    """Start and end of the selected event; without one the focus, twice."""
+    if view.event is None:
+        return (focus(view), focus(view))
+    found = trace.event(view.event)
+    return (int(found["start"]), int(found["end"]))
+
+
 def zoom(trace: Trace, view: View, by: tuple[int, int], at: int | None = None) -> View:
     """Show `by[0] / by[1]` as much time, keeping the instant `at` (the focus) where it is on the screen."""
     still = focus(view) if at is None else at
@@ -107,8 +115,7 @@ def to_chosen(rows: Rows, view: View) -> View:
         return frame(rows.trace, view, *view.selection)
     if view.event is None:
         return view
-    found = rows.trace.event(view.event)
-    return frame(rows.trace, view, int(found["start"]), int(found["end"]))
+    return frame(rows.trace, view, *extent(rows.trace, view))
 
 
 def choose(trace: Trace, view: View, event: int) -> View:

@@ -1,6 +1,6 @@
 """The timeline: lanes of events under a ruler.
 
-Owns the widget: scrolling, which lines change with the view, keys and mouse. `looks` knows what lines look like and
+Owns the widget: scrolling, which lines change with the view, keys and mouse. `artist` knows what lines look like and
 `navigate` what moves mean. Its only state beside the view is what nobody else needs: the scroll position, folded and
 expanded lanes, and the beginning of a range that is being selected.
 """
@@ -27,7 +27,7 @@ from tracehound.trace import Trace
 from tracehound.ui import navigate
 from tracehound.ui.keys import bindings
 from tracehound.ui.view import View
-from tracehound.ui.widgets.looks import Artist, Looks, Shown, Theme
+from tracehound.ui.widgets.artist import PARTS, Artist, Looks, Shown, Theme
 from tracehound.units import duration
 
 DRAG = 2
@@ -44,10 +44,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     BINDINGS = bindings("timeline")
     BINDING_GROUP_TITLE = "Timeline"
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "timeline--gutter", "timeline--cursor", "timeline--header", "timeline--dim", "timeline--ruler",
-        "timeline--focus", "timeline--range", "timeline--chosen", "timeline--shade",
-    }  # fmt: skip
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in PARTS}
     DEFAULT_CSS = """
     Timeline {
         overflow-x: hidden;
@@ -122,32 +119,19 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """One line of the widget."""
-        artist = self._artist
+        artist, width = self._artist, self.size.width
         if artist is None:
-            return Strip.blank(self.size.width, self.rich_style)
-        if y < self._top:
-            strip = self._ruler_line(artist) if y == self._top - 1 else self._steps_line(artist)
+            return Strip.blank(width, self.rich_style)
+        if y == self._top - 1:
+            corner = "selecting" if self._mark else duration(self.view.end - self.view.start)
+            strip = artist.ruler(self.shown, corner)
+        elif y < self._top:
+            strip = artist.steps(navigate.rank_of(artist.rows.trace, self.view), self.shown, "steps")
         else:
-            strip = self._lane_line(artist, y - self._top + self.scroll_offset.y, first=y == self._top)
-        return strip.adjust_cell_length(self.size.width)
-
-    def _ruler_line(self, artist: Artist) -> Strip:
-        corner = "selecting" if self._mark else duration(self.view.end - self.view.start)
-        return artist.ruler(self.shown, corner)
-
-    def _steps_line(self, artist: Artist) -> Strip:
-        return artist.steps(navigate.rank_of(artist.rows.trace, self.view), self.shown, "steps")
-
-    def _lane_line(self, artist: Artist, index: int, *, first: bool) -> Strip:
-        """Line `index` of the lanes; the first on the screen always says which group one is in."""
-        if index >= len(self._sheet.lines):
-            return Strip([])
-        line, lane = self._sheet.lines[index], self.view.lane
-        if not first and line.track is not None:
-            return artist.lane(line, self.shown, cursor=line.lane == lane, chosen=self._chosen)
-        header = Line(line.group)
-        folded = line.group.key in self._sheet.folded
-        return artist.header(line.group, self.shown, folded=folded, cursor=self._sheet.stands_for(header, lane))
+            at = y - self._top + self.scroll_offset.y
+            where = (self._sheet, at, self.shown, self.view.lane)
+            strip = artist.sticky(*where) if y == self._top else artist.line(*where, self._chosen)
+        return strip.adjust_cell_length(width)
 
     # -- looks
 
@@ -156,8 +140,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _looks(self) -> Looks:
         system = None if self.app.no_color else self.app.console.color_system or "truecolor"
-        names = ("gutter", "cursor", "header", "dim", "ruler", "focus", "range", "chosen", "shade")
-        theme = Theme(*(self.get_component_rich_style(f"timeline--{name}", partial=True) for name in names))
+        theme = Theme(*(self.get_component_rich_style(f"timeline--{name}") for name in PARTS))
         return Looks(self._alphabet(), fitting(system, dark=self.app.current_theme.dark), theme)
 
     def notify_style_update(self) -> None:
@@ -242,11 +225,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _go(self, view: View) -> None:
         """Take this view, stretch the range that is being selected, and tell."""
         if self._mark is not None and self._rows is not None:
-            here = navigate.focus(view)
-            low = high = here
-            if view.event is not None:
-                found = self._rows.trace.event(view.event)
-                low, high = int(found["start"]), int(found["end"])
+            low, high = navigate.extent(self._rows.trace, view)
             view = navigate.select_range(view, min(low, self._mark[0]), max(high, self._mark[1]))
         if view != self.view:
             self.view = view
@@ -285,13 +264,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         lanes = len({line.lane for _, line in self._on_screen() if line.track is not None})
         self.action_lane(direction * max(1, lanes - 1))
 
-    def action_first_lane(self) -> None:
-        """To the first lane."""
-        self.action_lane(-len(self._sheet.lines))
-
-    def action_last_lane(self) -> None:
-        """To the last lane."""
-        self.action_lane(len(self._sheet.lines))
+    def action_last_lane(self, direction: int) -> None:
+        """To the last lane (1) or the first (-1)."""
+        self.action_lane(direction * len(self._sheet.lines))
 
     def action_event(self, direction: int) -> None:
         """To the next or previous event of the lane."""
@@ -310,16 +285,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_mark(self) -> None:
         """Begin a range at the selected event or the focus; the second time, end it."""
-        if self._mark is not None or self._rows is None:
+        if self._mark is None and self._rows is not None:
+            self._mark = navigate.extent(self._rows.trace, self.view)
+            self._go(self.view)
+        else:
             self._mark = None
-            self.refresh(Region(0, self._top - 1, self.size.width, 1))
-            return
-        here = navigate.focus(self.view)
-        self._mark = (here, here)
-        if self.view.event is not None:
-            found = self._rows.trace.event(self.view.event)
-            self._mark = (int(found["start"]), int(found["end"]))
-        self._go(self.view)
+        self.refresh(Region(0, self._top - 1, self.size.width, 1))
 
     def action_clear(self) -> None:
         """Select nothing."""

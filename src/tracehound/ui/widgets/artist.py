@@ -19,7 +19,7 @@ from textual.strip import Strip
 
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.lanes import Cells, Form, Names, choose, edges, ink, paint, shade
-from tracehound.draw.outline import Group, Line
+from tracehound.draw.outline import Group, Line, Outline, Track
 from tracehound.draw.palette import Palette
 from tracehound.draw.rows import Row, Rows, row_of_intervals
 from tracehound.draw.ruler import cells_of_range, ruler, step_names, steps_row, with_range
@@ -28,6 +28,12 @@ from tracehound.trace import Trace
 from tracehound.units import share, short_name
 
 EMPTY = Style()
+
+PARTS = ("gutter", "cursor", "header", "dim", "ruler", "focus", "range", "chosen", "shade")
+"""The parts of a timeline that the stylesheet colours; the fields of `Theme`."""
+
+Slot = tuple[int, int, int]
+"""A slice: lane, depth, and index on that row."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +115,25 @@ class Artist:
     cells: LRUCache[tuple[object, ...], Cells] = field(default_factory=lambda: LRUCache(1024))
     bands: dict[int | None, tuple[Row, Names]] = field(default_factory=dict)
 
-    def lane(self, line: Line, shown: Shown, *, cursor: bool, chosen: tuple[int, int, int] | None) -> Strip:
-        """A row of a lane; `chosen` is lane, depth and index of the selected slice."""
-        track = line.track
-        if track is None:
-            return self.header(line.group, shown, folded=False, cursor=cursor)
+    def line(self, sheet: Outline, index: int, shown: Shown, lane: int | None, chosen: Slot | None) -> Strip:
+        """Line `index` of an outline, with the cursor on `lane` and the slice `chosen` selected."""
+        if index >= len(sheet.lines):
+            return Strip([])
+        line = sheet.lines[index]
+        if line.track is None:
+            return self.sticky(sheet, index, shown, lane)
+        return self.lane(line, line.track, shown, cursor=line.lane == lane, chosen=chosen)
+
+    def sticky(self, sheet: Outline, index: int, shown: Shown, lane: int | None) -> Strip:
+        """The header of the group of line `index`: the first line on the screen always says where one is."""
+        if index >= len(sheet.lines):
+            return Strip([])
+        header = Line(sheet.lines[index].group)
+        cursor = sheet.stands_for(header, lane)
+        return self.header(header.group, shown, folded=header.group.key in sheet.folded, cursor=cursor)
+
+    def lane(self, line: Line, track: Track, shown: Shown, *, cursor: bool, chosen: Slot | None) -> Strip:
+        """A row of a lane."""
         row = self.rows.row(track.lane, line.depth)
         cells = self._cells((track.lane, line.depth), row, shown, self._names(track.lane, row))
         if chosen is not None and chosen[:2] == (track.lane, line.depth):
