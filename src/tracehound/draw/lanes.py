@@ -116,7 +116,8 @@ def paint(row: Row, bounds: Ints, glyphs: Glyphs, names: Names) -> Cells:
     for bar in bars:
         label = labels.get(bar.slice, "")
         clipped = row.start[bar.slice] < bounds[0]
-        text[bar.first : bar.last] = _bar_text(label, bar.last - bar.first, glyphs.before if clipped else glyphs.edge)
+        text[bar.first] = glyphs.before if clipped else glyphs.edge
+        text[bar.first + 1 : bar.last] = _bar_text(label, bar.last - bar.first - 1, glyphs)
         kind = int(row.kind[bar.slice])
         if glyphs.fill == "letter" and not label:
             text[bar.first + 1 : bar.last] = glyphs.cells_of(KINDS[kind])[-1]
@@ -124,8 +125,11 @@ def paint(row: Row, bounds: Ints, glyphs: Glyphs, names: Names) -> Cells:
     return Cells(text[:width], inks, bars)
 
 
-def _bar_text(label: str, width: int, edge: str) -> list[str]:
-    return [edge, *columns(label, width - 1)]
+def _bar_text(label: str, room: int, glyphs: Glyphs) -> list[str]:
+    """A name in `room` cells; where it does not fit, without the namespaces before it."""
+    if len(label) > room:
+        label = glyphs.cut(label.rsplit("::", 1)[-1], room)
+    return columns(label, room)
 
 
 def _cover(row: Row, bounds: Ints) -> Ints:

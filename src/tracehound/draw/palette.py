@@ -99,13 +99,13 @@ LIGHT = Palette(
     "light",
     MappingProxyType(
         {
-            "blue": ("#5b94ea", "#78a8f0", "#3f7ddc"),
+            "blue": ("#5b94ea", "#78a8f0", "#4280df"),
             "orange": ("#ee8434", "#f39a58", "#dd6f1c"),
             "yellow": ("#cda71a", "#d9b93c", "#b8940a"),
             "green": ("#4aa868", "#66b981", "#339351"),
             "cyan": ("#2fa3b5", "#50b4c3", "#1a8fa1"),
-            "red": ("#e25c5c", "#ea7b7b", "#d04343"),
-            "violet": ("#9c76e6", "#ae8eee", "#875dd8"),
+            "red": ("#e25c5c", "#ea7b7b", "#d85050"),
+            "violet": ("#9c76e6", "#ae8eee", "#9068de"),
             "grey": ("#8490a3", "#98a3b4", "#6d798d"),
         }
     ),

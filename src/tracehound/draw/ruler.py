@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from tracehound.draw.glyphs import Glyphs, columns
+from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.lanes import Cells, Form, Names, code
 from tracehound.draw.rows import KIND_CODES, Row
 from tracehound.intervals import Ints
@@ -62,42 +63,49 @@ def ticks(start: int, end: int, width: int) -> Ticks:
     return Ticks(every, unit, places)
 
 
-def ruler(bounds: Ints, focus: int, glyphs: Glyphs) -> Cells:
-    """The ruler's line: a tick and its time at every round time, and the mark of the focus."""
+def ruler(bounds: Ints, focus: int | None, selection: tuple[int, int] | None, glyphs: Glyphs) -> Cells:
+    """The ruler's line: a tick and its time at every round time, the selected range with its length, and the focus.
+
+    Times that would be half hidden are left out; their ticks stay.
+    """
     start, end, width = int(bounds[0]), int(bounds[-1]), len(bounds) - 1
-    text = [" "] * width
-    inks = np.zeros(width, np.int32)
+    text, inks = np.full(width, " ", "<U1"), np.zeros(width, np.int32)
+    taken = np.zeros(width, bool)
+    if selection is not None:
+        _range(text, inks, bounds, selection, glyphs)
+        taken |= inks != 0
+    if focus is not None and start <= focus < end:
+        cell = cell_at(bounds, focus)
+        text[cell], inks[cell], taken[cell] = glyphs.focus, code(Form.CHOSEN, 0), True
     marks = ticks(start, end, width)
     for time in marks.between(start, end):
-        cell = cell_at(bounds, time)
-        label = glyphs.tick + marks.words(time)
-        if cell + len(label) <= width:
-            text[cell : cell + len(label)] = columns(label, len(label))
-    cell = cell_at(bounds, focus)
-    text[cell], inks[cell] = glyphs.focus, code(Form.CHOSEN, 0)
-    return Cells(np.array(text), inks)
-
-
-def with_range(line: Cells, first: int, last: int, length: int, glyphs: Glyphs) -> Cells:
-    """The ruler's line with the selected range drawn over cells `[first, last)`, and its length inside or beside it."""
-    text, inks = line.text.copy(), line.ink.copy()
-    width, words = len(text), glyphs.words(duration(length))
-    text[first:last] = glyphs.span
-    text[first], text[last - 1] = glyphs.left, glyphs.right
-    if last - first == 1:
-        text[first] = glyphs.gutter
-    room = last - first - 2
-    if room >= len(words) + 2:
-        at = first + 1 + (room - len(words)) // 2
-        words = f" {words} "
-        at -= 1
-    else:
-        words = f" {words} "
-        at = last if last + len(words) <= width else max(0, first - len(words))
-    text[at : at + len(words)] = list(words)[: width - at]
-    low, high = min(first, at), max(last, at + len(words))
-    inks[low:high] = code(Form.BAR, KIND_CODES["step"])
+        cell, words = cell_at(bounds, time), marks.words(time)
+        if not taken[cell]:
+            text[cell] = glyphs.tick
+        after = slice(cell + 1, cell + 1 + len(words))
+        if after.stop <= width and not taken[cell : after.stop + 1].any():
+            text[after] = list(words)
     return Cells(text, inks)
+
+
+def _range(
+    text: npt.NDArray[np.str_], inks: npt.NDArray[np.int32], bounds: Ints, selection: tuple[int, int], glyphs: Glyphs
+) -> None:
+    """Draw the selected range, and its length inside or beside it."""
+    cells = cells_of_range(bounds, *selection)
+    if cells is None:
+        return
+    first, last = cells
+    text[first:last] = glyphs.span
+    text[last - 1] = glyphs.right
+    text[first] = glyphs.left if last - first > 1 else glyphs.gutter
+    words = f" {glyphs.words(duration(selection[1] - selection[0]))} "
+    at = first + (last - first - len(words)) // 2
+    if last - first < len(words) + 2:
+        at = last if last + len(words) <= len(text) else max(0, first - len(words))
+    fits = words[: len(text) - at]
+    text[at : at + len(fits)] = list(fits)
+    inks[min(first, at) : max(last, at + len(fits))] = code(Form.BAR, KIND_CODES["step"])
 
 
 def cell_at(bounds: Ints, time: int) -> int:

@@ -22,12 +22,10 @@ from tracehound.draw.lanes import Cells, Form, Names, choose, edges, ink, paint,
 from tracehound.draw.outline import Group, Line, Outline, Track
 from tracehound.draw.palette import Palette
 from tracehound.draw.rows import Row, Rows, row_of_intervals
-from tracehound.draw.ruler import cells_of_range, ruler, step_names, steps_row, with_range
+from tracehound.draw.ruler import cells_of_range, ruler, step_names, steps_row
 from tracehound.intervals import Ints
 from tracehound.trace import Trace
 from tracehound.units import share, short_name
-
-EMPTY = Style()
 
 PARTS = ("gutter", "cursor", "header", "dim", "ruler", "focus", "range", "chosen", "shade")
 """The parts of a timeline that the stylesheet colours; the fields of `Theme`."""
@@ -40,6 +38,7 @@ Slot = tuple[int, int, int]
 class Theme:
     """The styles of everything but slices; the widget takes them from its stylesheet."""
 
+    ground: Style
     gutter: Style
     cursor: Style
     header: Style
@@ -68,7 +67,7 @@ class Looks:
 
     def _style(self, code: int) -> Style:
         form, kind, tint, shaded = ink(code)
-        ground = self.theme.shade if shaded else EMPTY
+        ground = self.theme.shade if shaded else self.theme.ground
         if form is Form.EMPTY:
             return ground
         if form is Form.CHOSEN:
@@ -92,7 +91,7 @@ class Shown:
     end: int
     gutter: int
     width: int
-    focus: int
+    focus: int | None
     selection: tuple[int, int] | None
 
     @cached_property
@@ -163,10 +162,7 @@ class Artist:
 
     def ruler(self, shown: Shown, corner: str) -> Strip:
         """The line of times, with the selected range over it."""
-        line = ruler(shown.bounds, shown.focus, self.looks.glyphs)
-        if shown.selection is not None and shown.shaded is not None:
-            length = shown.selection[1] - shown.selection[0]
-            line = with_range(line, *shown.shaded, length, self.looks.glyphs)
+        line = ruler(shown.bounds, shown.focus, shown.selection, self.looks.glyphs)
         styles = self.looks.ruler_styles
         cells = [Segment(text, styles[ink(code).form]) for text, code in line.runs()]
         return Strip([*self._corner(corner, shown.gutter), *cells])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.style import Style
 from textual import events
 from textual.actions import SkipAction
 from textual.geometry import Region, Size
@@ -110,7 +111,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """What this frame shows."""
         view, gutter = self.view, self.gutter_width
         width = max(1, self.size.width - gutter)
-        return Shown(view.start, view.end, gutter, width, navigate.focus(view), view.selection)
+        return Shown(view.start, view.end, gutter, width, view.focus, view.selection)
 
     @property
     def _top(self) -> int:
@@ -131,7 +132,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             at = y - self._top + self.scroll_offset.y
             where = (self._sheet, at, self.shown, self.view.lane)
             strip = artist.sticky(*where) if y == self._top else artist.line(*where, self._chosen)
-        return strip.adjust_cell_length(width)
+        return strip.adjust_cell_length(width, artist.looks.theme.ground)
 
     # -- looks
 
@@ -140,7 +141,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _looks(self) -> Looks:
         system = None if self.app.no_color else self.app.console.color_system or "truecolor"
-        theme = Theme(*(self.get_component_rich_style(f"timeline--{name}") for name in PARTS))
+        ground = Style(bgcolor=self.rich_style.bgcolor)
+        theme = Theme(ground, *(self.get_component_rich_style(f"timeline--{name}") for name in PARTS))
         return Looks(self._alphabet(), fitting(system, dark=self.app.current_theme.dark), theme)
 
     def notify_style_update(self) -> None:
@@ -175,7 +177,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _refresh_touched(self, old: View, new: View, was: tuple[int, int, int] | None) -> None:
         width = self.size.width
-        if navigate.focus(old) != navigate.focus(new):
+        if old.focus != new.focus:
             self.refresh(Region(0, self._top - 1, width, 1))
         trace = self.trace
         if trace is not None and self._top > 1 and navigate.rank_of(trace, old) != navigate.rank_of(trace, new):
@@ -325,8 +327,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return None if offset is None else (offset.x - self.gutter_width, offset.y)
 
     def _time(self, column: int) -> int:
-        bounds = self.shown.bounds
-        return int(bounds[min(max(column, 0), len(bounds) - 1)])
+        return int(self.shown.bounds[min(max(column, 0), self.shown.width)])
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """The beginning of a click or a drag."""

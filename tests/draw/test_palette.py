@@ -1,0 +1,81 @@
+"""One palette for kinds, everywhere."""
+
+from __future__ import annotations
+
+import pytest
+from rich.color import Color
+
+from tracehound.draw.glyphs import ASCII, LEVELS, MONO, UNICODE, Glyphs, columns
+from tracehound.draw.palette import DARK, HUES, LETTERS, LIGHT, NO_COLOUR, SIXTEEN, TINTS, Palette, fitting, legend
+from tracehound.trace import KINDS
+
+
+def test_every_kind_has_a_hue_and_a_letter_of_its_own() -> None:
+    assert set(HUES) == set(LETTERS) == set(KINDS)
+    assert len(set(LETTERS.values())) == len(KINDS)
+    assert all(letter.lower() in kind for kind, letter in LETTERS.items())
+
+
+def test_no_more_than_seven_hues_and_grey() -> None:
+    assert len(set(HUES.values()) - {"grey"}) <= 7
+
+
+@pytest.mark.parametrize("palette", [DARK, LIGHT], ids=lambda palette: palette.name)
+def test_names_can_be_read_on_every_shade(palette: Palette) -> None:
+    """Contrast of at least 4.5 between a slice's colour and what is written on it, as accessibility guides ask."""
+    under = luminance(palette.ink)
+    for hue, shades in palette.shades.items():
+        assert len(shades) == TINTS
+        for shade in shades:
+            assert (luminance(shade) + 0.05) / (under + 0.05) >= 4.5, (hue, shade)
+
+
+def luminance(colour: str) -> float:
+    parts = [part / 255 for part in Color.parse(colour).get_truecolor()]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_what_fits_a_terminal() -> None:
+    assert fitting(None, dark=True) is NO_COLOUR
+    assert fitting("standard", dark=True) is SIXTEEN
+    assert fitting("256", dark=True) is DARK
+    assert fitting("truecolor", dark=False) is LIGHT
+    assert NO_COLOUR.colour("kernel") is None
+
+
+def test_hues_stay_apart_in_sixteen_colours() -> None:
+    colours = {hue: shades[0] for hue, shades in SIXTEEN.shades.items()}
+    assert len(set(colours.values())) == len(colours)
+
+
+def test_legend_in_order() -> None:
+    assert legend(["copy", "kernel"]) == [("K", "kernel"), ("Y", "copy")]
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, MONO, ASCII], ids=lambda glyphs: glyphs.name)
+def test_alphabets_are_one_cell_wide(glyphs: Glyphs) -> None:
+    single = [value for name, value in vars(glyphs).items() if name not in ("name", "fill")]
+    assert all(len(value) == 1 for value in single)
+    assert all(len(glyphs.cells_of(kind)) == LEVELS + 1 for kind in KINDS)
+
+
+def test_ascii_is_ascii() -> None:
+    assert all(value.isascii() for value in vars(ASCII).values())
+    assert all(ASCII.cells_of(kind).isascii() for kind in KINDS)
+    assert ASCII.words("µs … 训") == "us ~ ?"
+    assert ASCII.cut("a_very_long_name_indeed", 14).isascii()
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, MONO, ASCII], ids=lambda glyphs: glyphs.name)
+def test_no_control_character_passes(glyphs: Glyphs) -> None:
+    words = glyphs.words("a\x1b[31mred\x07\n")
+    assert "\x1b" not in words
+    assert "\x07" not in words
+    assert "\n" not in words
+
+
+def test_columns_of_wide_text() -> None:
+    assert columns("训练", 3) == ["训", "", " "]
+    assert columns("训练", 5) == ["训", "", "练", "", " "]
+    assert columns("ab", 3) == ["a", "b", " "]

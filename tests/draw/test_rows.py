@@ -1,0 +1,80 @@
+"""Rows of a trace as arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, stream, thread
+from tracehound.draw.rows import Cover, Rows
+from tracehound.trace import KINDS
+
+
+def built() -> Rows:
+    b = Building()
+    b.event(thread(), "outer", 0, 100, "op")
+    b.event(thread(), "inner", 10, 40, "op")
+    b.event(thread(), "call", 20, 20, "runtime")
+    b.event(thread(), "later", 50, 60, "op")
+    b.event(stream(number=7), "k1", 30, 50)
+    b.event(stream(number=8), "k2", 40, 80)
+    b.event(stream(number=8), "k3", 90, 95)
+    return Rows(b.trace())
+
+
+def lane_named(rows: Rows, name: str) -> int:
+    lanes = rows.trace.lanes
+    return dict(zip(lanes["name"].to_list(), lanes["lane"].to_list(), strict=True))[name]
+
+
+def test_rows_by_depth_and_back_to_events() -> None:
+    rows = built()
+    lane = lane_named(rows, "python")
+    assert [row.start.tolist() for row in rows.lane(lane)] == [[0], [10 * US, 50 * US], [20 * US]]
+    later = rows.event(lane, 1, 1)
+    assert rows.trace.event(later)["name"] == "later"
+    assert rows.slice_of(later) == (lane, 1, 1)
+
+
+def test_an_instant_is_one_ps_long() -> None:
+    rows = built()
+    call = rows.row(lane_named(rows, "python"), 2)
+    assert (call.end - call.start).tolist() == [1]
+    assert call.at(20 * US) == 0
+    assert call.at(20 * US + 1) is None
+
+
+def test_a_lane_is_no_deeper_than_it_is() -> None:
+    rows = built()
+    assert len(rows.row(lane_named(rows, "stream 7"), 3).start) == 0
+
+
+def test_which_slices_touch_a_stretch() -> None:
+    row = built().row(lane_named(built(), "stream 8"), 0)
+    assert row.within(80 * US, 90 * US) == (1, 1)
+    assert row.within(79 * US, 91 * US) == (0, 2)
+
+
+def test_busy_is_what_any_stream_covers() -> None:
+    rows = built()
+    assert rows.busy(0).start.tolist() == [30 * US, 90 * US]
+    assert rows.busy(0).end.tolist() == [80 * US, 95 * US]
+    assert rows.busy_time(0, 70 * US, 92 * US) == 12 * US
+
+
+def test_kinds_of_a_row() -> None:
+    rows = built()
+    outer = rows.row(lane_named(rows, "python"), 0)
+    assert [KINDS[code] for code, _ in outer.by_kind] == ["op"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9))), st.integers(-5, 200), st.integers(0, 200))
+def test_cover_against_counting_every_unit(pairs: list[tuple[int, int]], start: int, length: int) -> None:
+    at, spans = 0, []
+    for gap, size in pairs:
+        spans.append((at + gap, at + gap + size))
+        at += gap + size
+    cover = Cover.of(np.array([s for s, _ in spans], np.int64), np.array([e for _, e in spans], np.int64))
+    inside = sum(any(s <= t < e for s, e in spans) for t in range(start, start + length))
+    assert cover.between(start, start + length) == inside

@@ -1,0 +1,99 @@
+"""The ruler: ticks, the selected range, the steps."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracehound.draw.glyphs import ASCII, UNICODE
+from tracehound.draw.lanes import Cells, edges, paint
+from tracehound.draw.ruler import MIN_SPACING, cells_of_range, ruler, step_names, steps_row, ticks
+from tracehound.trace import STEPS
+from tracehound.units import PS
+
+US, MS, S = PS["us"], PS["ms"], PS["s"]
+
+
+def text(cells: Cells) -> str:
+    return "".join(cells.text.tolist())
+
+
+def test_round_times() -> None:
+    assert text(ruler(edges(0, 100 * MS, 50), None, None, ASCII)) == "|0 ms" + " " * 20 + "|50 ms" + " " * 19
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "words"),
+    [
+        (0, 100 * MS, ["0 ms", "50 ms"]),
+        (0, 900, ["0.0 ns", "0.5 ns"]),
+        (0, 4 * US, ["0 us", "2 us"]),
+        (100 * US, 104 * US, ["100 us", "102 us"]),
+        (363 * S, 363 * S + 4 * US, ["363,000.000 ms", "363,000.002 ms"]),
+        (0, 363 * S, ["0 s", "200 s"]),
+        (-10 * MS, 30 * MS, ["0 ms", "20 ms"]),
+    ],
+)
+def test_units_suit_the_scale(start: int, end: int, words: list[str]) -> None:
+    marks = ticks(start, end, 40)
+    assert [marks.words(time) for time in marks.between(start, end)] == words
+
+
+@given(st.integers(0, 10**16), st.integers(1000, 10**16), st.integers(20, 300))
+def test_ticks_have_room_and_say_the_exact_time(start: int, length: int, width: int) -> None:
+    marks = ticks(start, start + length, width)
+    assert marks.every * width >= MIN_SPACING * length
+    for time in list(marks.between(start, start + length))[:5]:
+        number, unit = marks.words(time).split()
+        whole, _, decimals = number.replace(",", "").partition(".")
+        assert int(whole + decimals) * PS[unit] == time * 10 ** len(decimals)
+
+
+def test_a_range_with_its_length_inside() -> None:
+    line = ruler(edges(0, 100 * MS, 50), None, (20 * MS, 60 * MS), ASCII)
+    assert text(line) == "|0 ms     [---- 40.00 ms ----]                    "
+
+
+def test_a_range_too_narrow_for_its_length() -> None:
+    line = ruler(edges(0, 100 * MS, 50), None, (20 * MS, 26 * MS), ASCII)
+    assert text(line)[:25] == "|0 ms     [-] 6.000 ms   "
+
+
+def test_the_focus_hides_no_half_of_a_time() -> None:
+    line = ruler(edges(0, 100 * MS, 50), 4 * MS, None, ASCII)
+    assert text(line)[:10] == "| v       "
+
+
+def test_cells_of_a_range() -> None:
+    bounds = edges(0, 100, 10)
+    assert cells_of_range(bounds, 20, 40) == (2, 4)
+    assert cells_of_range(bounds, 25, 26) == (2, 3)
+    assert cells_of_range(bounds, -50, 10) == (0, 1)
+    assert cells_of_range(bounds, 100, 120) is None
+    assert cells_of_range(bounds, -5, -1) is None
+
+
+def steps(rows: list[tuple[int, str, int, int, bool]]) -> pl.DataFrame:
+    columns = ("step", "name", "start", "end", "inferred")
+    full = [dict.fromkeys(STEPS) | dict(zip(columns, row, strict=True)) for row in rows]
+    return pl.DataFrame(full, schema=STEPS)
+
+
+def test_the_band_of_steps() -> None:
+    frame = steps([(4, "ProfilerStep#4", 100, 200, False), (3, "ProfilerStep#3", 0, 100, False)])
+    band = paint(steps_row(frame), edges(0, 200, 40), UNICODE, step_names(frame, UNICODE))
+    assert text(band) == "▏ProfilerStep#3     ▏ProfilerStep#4     "
+
+
+def test_an_inferred_step_says_so() -> None:
+    frame = steps([(3, "jit_train", 0, 100, True), (4, "train", 100, 200, False)])
+    assert step_names(frame, UNICODE)([0, 1]) == ["≈step 3", "step 4"]
+    assert step_names(frame, ASCII)([0]) == ["~step 3"]
+
+
+def test_steps_that_overlap_are_cut_at_the_next() -> None:
+    frame = steps([(3, "s", 0, 150, False), (4, "s", 100, 200, False), (4, "s", 100, 210, False)])
+    row = steps_row(frame)
+    assert (row.start.tolist(), row.end.tolist()) == ([0, 100], [100, 200])
