@@ -13,7 +13,7 @@ BAD_INPUT = 2
 """Exit status of a run whose input could not be used."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class TracehoundError(Exception):
     """Something the user can act on; printed as one line, never as a traceback.
 

@@ -1,0 +1,115 @@
+"""Lists of Python values out of JSON -> numpy columns.
+
+Owns exact times, whole numbers of any spelling, and the coding of repeated values. Knows no event and no format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_EVEN, Decimal
+from itertools import islice
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tracehound.intervals import Ints
+
+Numbers = npt.NDArray[np.int32]
+"""Numbers that stand for values."""
+
+INVALID: Final = int(np.iinfo(np.int64).min)
+"""Stands for a time that is none, or that Int64 cannot hold."""
+
+MISSING: Final = -1
+"""Stands for an id that is absent or negative."""
+
+NS_PER_US: Final = 1_000
+PS_PER_US: Final = 1_000_000
+
+_FLOAT_HOLDS: Final = {NS_PER_US: 2.0**43, PS_PER_US: 2.0**33}
+"""Below this many microseconds the nearest float is nearer than half a tick to what the text says."""
+
+
+class Codes(dict[Any, int]):
+    """Numbers values in the order of their first appearance; asked by `codes[value]`."""
+
+    def __missing__(self, value: object) -> int:
+        code = self[value] = len(self)
+        return code
+
+    def column(self, values: Sequence[Any]) -> Numbers:
+        """The numbers of these values."""
+        return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
+
+
+class Flags:
+    """What is true of the values that some `Codes` number, found out once for each."""
+
+    def __init__(self, codes: Codes, test: Callable[[Any], bool]) -> None:
+        self._codes = codes
+        self._test = test
+        self._known = np.empty(0, np.bool_)
+
+    def of(self, column: Numbers) -> npt.NDArray[np.bool_]:
+        """For each number in the column, whether it is true of its value."""
+        fresh = [self._test(value) for value in islice(self._codes, len(self._known), None)]
+        if fresh:
+            self._known = np.concatenate([self._known, np.array(fresh, np.bool_)])
+        return self._known[column]
+
+
+def ticks(values: Sequence[Any], per_us: int) -> Ints | None:
+    """Microseconds as whole ticks, of which there are `per_us` to one; None where floats cannot tell them exactly.
+
+    None asks the caller to decode again with decimals and to use `exact_ticks`.
+    """
+    try:
+        us = np.fromiter(values, np.float64, len(values))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    size = np.abs(us)
+    if (size < _FLOAT_HOLDS[per_us]).all():  # false for NaN
+        whole = np.floor(us)
+        fraction = np.rint((us - whole) * per_us)
+        return whole.astype(np.int64) * per_us + fraction.astype(np.int64)
+    if (size < 2.0**62 / per_us).all() and set(map(type, values)) == {int}:
+        return np.fromiter(values, np.int64, len(values)) * per_us
+    return None
+
+
+def exact_ticks(values: Sequence[Any], per_us: int) -> Ints:
+    """Microseconds, given as decimals, ints or text, as whole ticks; `INVALID` for what is no time or does not fit."""
+    return np.fromiter((_exact(value, per_us) for value in values), np.int64, len(values))
+
+
+def _exact(value: object, per_us: int) -> int:
+    if isinstance(value, int):
+        tick = value * per_us
+        return tick if abs(tick) < 2**62 else INVALID
+    try:
+        us = Decimal(value) if isinstance(value, str | float | Decimal) else Decimal("NaN")
+        if abs(us) * per_us < 2**62:  # raises for NaN
+            return int((us * per_us).to_integral_value(ROUND_HALF_EVEN))
+    except ArithmeticError:
+        pass
+    return INVALID
+
+
+def whole_numbers(values: Sequence[Any]) -> Ints:
+    """Ids and counts, given as ints, floats or text; `MISSING` for what is none, is negative or exceeds Int64."""
+    try:
+        return np.maximum(np.fromiter(values, np.int64, len(values)), MISSING)
+    except (TypeError, ValueError, OverflowError):
+        return np.fromiter(map(whole_number, values), np.int64, len(values))
+
+
+def whole_number(value: object) -> int:
+    """One id or count, as `whole_numbers` reads it; text may be hexadecimal (``0x1f``)."""
+    if not isinstance(value, int | float | str | Decimal):
+        return MISSING
+    try:
+        number = int(value, 0) if isinstance(value, str) and "x" in value else int(value)
+    except (ValueError, ArithmeticError):
+        return MISSING
+    return number if 0 <= number < 2**63 else MISSING

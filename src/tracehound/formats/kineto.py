@@ -1,0 +1,94 @@
+"""PyTorch profiler traces: Kineto's JSON, and that of the autograd profiler before it.
+
+Owns recognising and reading such a file; what its events mean is in `kineto_events` and `kineto_lanes`, and the bytes
+are the business of `json_slices`.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tracehound.formats.assemble import Decoded, part
+from tracehound.formats.format import Format, Progress
+from tracehound.formats.inflate import opened
+from tracehound.formats.json_slices import SLICE, Reader, event_at
+from tracehound.formats.kineto_columns import SHAPE, Columns
+from tracehound.formats.kineto_events import raw_events
+from tracehound.formats.kineto_facts import facts
+from tracehound.formats.kineto_lanes import place
+from tracehound.trace import Part
+
+_CATEGORIES: Final = (
+    "cpu_op", "operator", "kernel", "cuda_runtime", "runtime", "python_function", "user_annotation", "ac2g", "trace",
+    "cpu_instant_event", "gpu_memcpy", "gpu_memset", "memcpy", "cuda_driver", "gpu_user_annotation", "xpu_runtime",
+    "mtia_runtime", "mtia_ccp_events", "hpu_op", "privateuse1_runtime", "fwdbwd", "cpu_to_cuda",
+)  # fmt: skip
+_KEYS: Final = (b'"deviceproperties"', b'"computeproperties"', b'"distributedinfo"', b'"traceevents"')
+
+
+def matches(start: bytes) -> bool:
+    """Whether this is the start of a Kineto file: its own keys before the events, or its categories in them."""
+    if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+        return False
+    dense = b"".join(start.split()).lower()
+    if b'"schemaversion"' in dense and any(key in dense for key in _KEYS):
+        return True
+    return b'"ph":"' in dense and any(f'"cat":"{category}"'.encode() in dense for category in _CATEGORIES)
+
+
+def read(path: Path, progress: Progress) -> Part:
+    """Read a file. Raises TracehoundError where it holds no array of events."""
+    return part(decoded(path, progress))
+
+
+def decoded(path: Path, progress: Progress, size: int = SLICE) -> Decoded:
+    """The events of a file; `size` is that of a slice, in bytes."""
+    columns = Columns()
+    with opened(path) as stream, _no_collection():
+        reader = Reader(stream, SHAPE, size)
+        for piece in reader.slices():
+            columns.add(piece)
+            progress(stream.position, reader.document.elements)
+        damage = [stream.damage.note(path)] if stream.damage else []
+    document = reader.document
+    events = columns.all()
+    placed = place(columns, events, document.metadata)
+    raw = raw_events(columns, events, placed, document.metadata)
+    return Decoded(
+        path=path,
+        format="kineto",
+        events=raw.events,
+        lanes=placed.lanes,
+        ranks=placed.ranks,
+        hosts=(placed.host,),
+        wall_ns=raw.wall_ns,
+        facts=facts(document.metadata, raw.span_ns),
+        notes=(*damage, *document.mends.notes(), *raw.notes),
+        places=np.array(document.places, np.int64).reshape(-1, 4),
+    )
+
+
+def args(of: Part, record: int) -> dict[str, Any]:
+    """All that the file says of an event: its whole JSON object."""
+    return event_at(of.path, of.places, record)
+
+
+FORMAT: Final = Format("kineto", "PyTorch profiler trace (Kineto JSON)", matches, read, args)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the cycle collector, which would walk through all events of a slice again and again: they are trees."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -1,0 +1,45 @@
+"""What a Kineto file says of the run beside its events.
+
+Owns the names under which the rest of the program finds these facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_OPTIONS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
+_LEVELS: Final = ("ERROR", "WARNING", "INFO")
+
+
+def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None) -> dict[str, Any]:
+    """The facts of a file; a key is missing where the file says nothing.
+
+    `world_size` and `backend` are those of the job, `distributed` and `devices` what the file has of it and of its
+    devices, `options` the profiler's, `versions` those of drivers and libraries, `span_ns` start (wall clock, or the
+    file's own) and length of the profiler's span in ns, `log` the profiler's own warnings.
+    """
+    distributed = metadata.get("distributedInfo")
+    found: dict[str, Any] = {
+        "options": {name: bool(metadata[name]) for name in _OPTIONS if name in metadata},
+        "versions": {name: metadata[name] for name in sorted(metadata) if name.endswith("_version")},
+        "devices": metadata.get("deviceProperties", metadata.get("computeProperties")),
+        "distributed": distributed,
+        "span_ns": span_ns,
+        "log": _log(metadata),
+    }
+    if isinstance(distributed, Mapping):
+        found["world_size"] = distributed.get("world_size")
+        found["backend"] = distributed.get("backend")
+    found.update({name: metadata[name] for name in ("host_name", "trace_id", "Framework") if name in metadata})
+    return {name: value for name, value in found.items() if value not in (None, {}, [])}
+
+
+def _log(metadata: Mapping[str, Any]) -> list[str]:
+    """Lines of the profiler's log that speak of trouble: errors, warnings, and what was dropped."""
+    lines = [(level, str(line)) for level in _LEVELS for line in _list(metadata.get(level))]
+    return [line for level, line in lines if level != "INFO" or "drop" in line.lower()]
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

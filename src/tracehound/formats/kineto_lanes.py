@@ -1,0 +1,177 @@
+"""The lanes, ranks and names of a Kineto file.
+
+Owns which lane an event is drawn on and what the lanes and ranks are called. Knows no bytes and no times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tracehound.formats.assemble import RAW_LANES
+from tracehound.formats.json_columns import MISSING
+from tracehound.formats.kineto_columns import Columns, Id, Piece, number_in
+from tracehound.formats.kineto_names import Row, category, thread_name
+from tracehound.intervals import Ints
+from tracehound.trace import RANKS
+
+LEGACY_DEVICE: Final = "CUDA functions"
+"""The process that the autograd profiler, older than Kineto, files all kernels under; it writes no categories."""
+
+_NO_STREAM: Final = 2**32 - 1
+"""CUPTI's unsigned -1."""
+
+
+class Thread(NamedTuple):
+    """A host's thread; ids that are numbers are ints, however the file spells them."""
+
+    pid: Id
+    tid: Id
+
+
+class Stream(NamedTuple):
+    """A lane of a device: its role, which device, which stream (-1: none)."""
+
+    role: str
+    device: int
+    stream: int
+
+
+@dataclass(frozen=True)
+class Placed:
+    """`lane` is the row of `lanes` for every event; `host` the process."""
+
+    lane: Ints
+    lanes: pl.DataFrame
+    ranks: pl.DataFrame
+    host: str
+
+
+def place(columns: Columns, events: Piece, metadata: Mapping[str, Any]) -> Placed:
+    """Put every event on a lane. One rank for each device that works, else a single one without a device."""
+    keys: dict[Thread | Stream, int] = {}
+    of_thread = [keys.setdefault(_thread(pid, tid), len(keys)) for _, _, pid, tid in columns.signatures]
+    of_device = [keys.setdefault(_stream(*row), len(keys)) for row in columns.devices]
+    lane = np.array(of_thread, np.int64)[events.signature]
+    on_device = events.device >= 0
+    lane[on_device] = np.array(of_device, np.int64)[events.device[on_device]]
+    counts = np.bincount(lane, minlength=len(keys)).tolist()
+    used = {key: counts[number] for key, number in keys.items()}
+    streams = [key for key in keys if isinstance(key, Stream)]
+    devices = sorted({key.device for key in streams if key.role == "stream" and used[key]})
+    named = {(what, _tidy(pid), _tidy(tid)): name.strip() for (what, pid, tid), name in columns.metadata.items()}
+    threads = _Threads(named, {key: count for key, count in used.items() if isinstance(key, Thread) and count})
+    rows = [_stream_lane(k, devices) if isinstance(k, Stream) else threads.lane(k) for k in keys]
+    return Placed(
+        lane=lane,
+        lanes=pl.DataFrame(rows, schema=RAW_LANES, orient="row"),
+        ranks=_ranks(devices, _family(columns), metadata),
+        host=threads.host(metadata),
+    )
+
+
+def _thread(pid: Id, tid: Id) -> Thread | Stream:
+    if pid == LEGACY_DEVICE:
+        return Stream("stream", 0, max(number_in(tid), 0))
+    return Thread(_tidy(pid), _tidy(tid))
+
+
+def _stream(row: Row, device: Id, stream: Id) -> Stream:
+    number = number_in(stream)
+    return Stream(row, max(number_in(device), 0), MISSING if number >= _NO_STREAM else number)
+
+
+def _tidy(value: Id) -> Id:
+    """An id in text as a number: files spell one thread both ways."""
+    return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
+
+
+_WHOLE: Final = re.compile(r"-?[0-9]{1,30}")
+
+
+def _stream_lane(key: Stream, devices: Sequence[int]) -> dict[str, object]:
+    """A lane of a device; of one that does no work (all it has are waits) it is drawn with the host."""
+    word = {"stream": "stream", "annotations": "annotations", "sync": "sync"}[key.role]
+    return {
+        "host": 0,
+        "rank": devices.index(key.device) if key.device in devices else None,
+        "role": key.role,
+        "work": key.role == "stream",
+        "name": word if key.stream < 0 else f"{word} {key.stream}",
+        "process": "",
+        "thread": "",
+        "stream": None if key.stream < 0 else key.stream,
+        "order": min(max(key.stream, 0), 2**31 - 1),
+    }
+
+
+@dataclass(frozen=True)
+class _Threads:
+    """The host's threads: their recorded names, and how many events each has."""
+
+    named: Mapping[tuple[str, Id, Id], str]
+    used: Mapping[Thread, int]
+
+    def lane(self, key: Thread) -> dict[str, object]:
+        """The main thread first, then by the number of events."""
+        mine = self.used.get(key, 0)
+        return {
+            "host": 0,
+            "rank": None,
+            "role": "thread",
+            "work": False,
+            "name": thread_name(self.named.get(("thread_name", *key), ""), key.tid),
+            "process": self._process(key.pid) or str(key.pid),
+            "thread": str(key.tid),
+            "stream": None,
+            "order": 0 if key.pid == key.tid else 1 + sum(count > mine for count in self.used.values()),
+        }
+
+    def host(self, metadata: Mapping[str, Any]) -> str:
+        """The process: its machine where recorded, its name and its id."""
+        main = max(self.used, key=lambda key: (key.pid == key.tid, self.used[key]), default=None)
+        process = f"{self._process(main.pid) or 'process'} ({main.pid})" if main else ""
+        machine = metadata.get("host_name")
+        return ": ".join(part for part in (machine if isinstance(machine, str) else "", process) if part) or "host"
+
+    def _process(self, pid: Id) -> str:
+        return next((name for (what, p, _), name in self.named.items() if what == "process_name" and p == pid), "")
+
+
+def _family(columns: Columns) -> str:
+    return next((found for _, cat, *_ in columns.signatures if (found := category(cat).family)), "GPU")
+
+
+def _ranks(devices: Sequence[int], family: str, metadata: Mapping[str, Any]) -> pl.DataFrame:
+    rank = claimed_rank(metadata)
+    if not devices:
+        rows = [{"rank": rank, "host": 0, "device": None, "label": "CPU", "model": None, "inferred": rank is None}]
+        return pl.DataFrame(rows, schema=RANKS)
+    alone = rank if len(devices) == 1 else None
+    rows = [
+        {"rank": alone, "host": 0, "device": device, "label": f"{family} {device}",
+         "model": _model(device, devices, metadata), "inferred": alone is None}
+        for device in devices
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=RANKS)
+
+
+def claimed_rank(metadata: Mapping[str, Any]) -> int | None:
+    """The rank that the file records, if it does."""
+    distributed = metadata.get("distributedInfo")
+    rank = number_in(distributed.get("rank")) if isinstance(distributed, Mapping) else MISSING
+    return rank if 0 <= rank < 2**31 else None
+
+
+def _model(device: int, devices: Sequence[int], metadata: Mapping[str, Any]) -> str | None:
+    """Name of the device: of the properties with its id, else of the only ones there are."""
+    listed = metadata.get("deviceProperties", metadata.get("computeProperties"))
+    known = [p for p in listed if isinstance(p, Mapping)] if isinstance(listed, list) else []
+    found = [p for p in known if p.get("id") == device] or (known if len(known) == len(devices) == 1 else [])
+    name = found[0].get("name") if found else None
+    return name if isinstance(name, str) and name else None

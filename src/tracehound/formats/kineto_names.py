@@ -1,0 +1,147 @@
+"""What Kineto's categories, names and data types mean, in every spelling since 2020.
+
+Owns these tables. An event is classified by its category first and its name second, never by its process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+Row = Literal["thread", "stream", "annotations", "sync", "none"]
+
+
+@dataclass(frozen=True)
+class Category:
+    """What a category says: kind of its events, the lane they are drawn on, and the family of devices it implies.
+
+    Row `thread` is a host's; `none` is not drawn.
+    """
+
+    kind: str
+    row: Row
+    family: str = ""
+
+
+_PLAIN: Mapping[str, Category] = {
+    "cpu_op": Category("op", "thread"),
+    "operator": Category("op", "thread"),
+    "user_annotation": Category("annotation", "thread"),
+    "python_function": Category("python", "thread"),
+    "python": Category("python", "thread"),
+    "runtime": Category("runtime", "thread"),
+    "kernel": Category("kernel", "stream"),
+    "gpu_memcpy": Category("copy", "stream"),
+    "memcpy": Category("copy", "stream"),
+    "gpu_memset": Category("memset", "stream"),
+    "memset": Category("memset", "stream"),
+    "mtia_ccp_events": Category("kernel", "stream", "MTIA"),
+    "hpu_op": Category("kernel", "stream", "HPU"),
+    "collective_comm": Category("collective", "stream"),
+    "gpu_user_annotation": Category("annotation", "annotations"),
+    "cuda_event": Category("sync", "sync"),
+    "trace": Category("other", "none"),
+}
+_BY_END = {
+    "_runtime": Category("runtime", "thread"),
+    "_driver": Category("runtime", "thread"),
+    "_sync": Category("sync", "sync"),
+}
+_OTHER = Category("other", "thread")
+
+
+def category(spelling: str) -> Category:
+    """What a `cat` means; one that is unknown is a host's."""
+    name = spelling.lower()
+    if name in _PLAIN:
+        return _PLAIN[name]
+    found = next((value for end, value in _BY_END.items() if name.endswith(end)), _OTHER)
+    return Category(found.kind, found.row, "XPU") if name.startswith("xpu_") else found
+
+
+_COLLECTIVE = re.compile(
+    r"nccl(?:dev)?kernel|^nccl|rccl|hccl|oneccl|cross_device_reduce|multimem_all_?reduce|allreduce|all_reduce"
+    r"|reduce_?scatter|all_?gather|all_?to_?all|deep_ep::|nvshmem|one_shot_all|two_shot_all|symm_mem",
+    re.IGNORECASE,
+)
+_COPY = re.compile(
+    r"^__amd_rocclr_copy|^MEMORY_COPY|^Copy(?:Host|Device)To(?:Host|Device)|^(?:hip)?Memcpy", re.IGNORECASE
+)
+_FILL = re.compile(r"^__amd_rocclr_fill|^FillBuffer|^(?:hip)?Memset", re.IGNORECASE)
+_STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
+
+
+def kernel_kind(name: str) -> str:
+    """Kind of a kernel by its name: `collective`, `copy` (ROCm copies are kernels), `memset` or `kernel`."""
+    if _COPY.search(name):
+        return "copy"
+    if _FILL.search(name):
+        return "memset"
+    return "collective" if _COLLECTIVE.search(name) else "kernel"
+
+
+def copy_kind(name: str) -> str:
+    """Kind of what is categorised as a copy: ROCm files fills there too."""
+    return "memset" if _FILL.search(name) else "copy"
+
+
+def step_number(name: str) -> int:
+    """The step that a mark of this name marks, -1 for what is no mark."""
+    match = _STEP.match(name)
+    return int(match[1]) if match else -1
+
+
+_SIZES = {
+    "float": 4, "float32": 4, "int": 4, "int32": 4, "double": 8, "float64": 8, "long": 8, "long int": 8, "int64": 8,
+    "half": 2, "float16": 2, "bfloat16": 2, "short": 2, "short int": 2, "int16": 2, "bool": 1, "byte": 1, "char": 1,
+    "unsigned char": 1, "signed char": 1, "uint8": 1, "int8": 1, "complexfloat": 8, "complexdouble": 16,
+}  # fmt: skip
+
+
+def type_size(dtype: object) -> int:
+    """Bytes of an element of a type as PyTorch writes it (``BFloat16``, ``c10::Half``, ``long int``); 0 if unknown."""
+    if not isinstance(dtype, str):
+        return 0
+    name = dtype.lower().removeprefix("c10::").strip()
+    return 1 if name.startswith("float8") else _SIZES.get(name, 0)
+
+
+def message_bytes(elements_in: int, elements_out: int, dtype: object) -> int:
+    """Size of a collective's message in bytes: the larger of what goes in and what comes out of one rank.
+
+    For all-reduce and broadcast these are equal; for all-gather it is the output, for reduce-scatter the input.
+    -1 where the file does not tell.
+    """
+    size = max(elements_in, elements_out) * type_size(dtype)
+    return size if size > 0 else -1
+
+
+def tensor_bytes(dims: object, types: object) -> int:
+    """Bytes of the tensors among an operator's inputs, by `Input Dims` and `Input type`; -1 without any."""
+    if not isinstance(dims, Sequence) or not isinstance(types, Sequence):
+        return -1
+    total = sum(_elements(shape) * type_size(dtype) for shape, dtype in zip(dims, types, strict=False))
+    return total if total > 0 else -1
+
+
+def _elements(shape: object) -> int:
+    if not isinstance(shape, list):
+        return 0
+    if any(isinstance(size, list) for size in shape):
+        return sum(_elements(inner) for inner in shape)
+    return prod(size for size in shape if isinstance(size, int))
+
+
+_THREAD = re.compile(r"(?:thread\s+)?(-?\d+)(?:\s*\((.*)\))?\s*$")
+
+
+def thread_name(recorded: str, tid: object) -> str:
+    """A thread's name for people: ``thread 5714 (python)`` becomes ``python (5714)``, no name ``thread 5714``."""
+    match = _THREAD.match(recorded.strip())
+    own = (match[2] if match else recorded.strip()) or ""
+    if not own:
+        return f"thread {tid}"
+    return own if str(tid) in own else f"{own} ({tid})"
