@@ -140,9 +140,9 @@ _ANYTHING = re.compile(r"[Kk]ernel\d?")
 def short_name(name: str, width: int = 0) -> str:
     """A kernel's name as people say it: without return type, arguments, template arguments and namespaces.
 
-    ``void at::native::vectorized_elementwise_kernel<4, ...>(int)`` becomes ``vectorized_elementwise_kernel``. The innermost
-    functor, which is what tells two elementwise kernels apart, is kept in brackets. With `width` it is cut
-    in the middle, so that both ends stay.
+    ``void at::native::vectorized_elementwise_kernel<4, ...>(int)`` becomes ``vectorized_elementwise_kernel``. The
+    innermost functor, which tells two elementwise kernels apart, is kept in brackets. With `width` it is cut in the
+    middle, so that both ends stay.
     """
     name = printable(name)
     if name.endswith(")") and "(" in name and ("::" in name or "<" in name or name.startswith("void ")):

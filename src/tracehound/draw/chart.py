@@ -1,0 +1,110 @@
+"""Numbers -> charts made of characters. The only importer of plotext.
+
+Owns bars and curves as lines of exactly the width asked for, without colours; `draw.plain` makes ASCII of them. Knows
+nothing of results or units: whoever asks names the ticks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import plotext
+
+from tracehound.units import middle
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+Values = Sequence[float] | npt.NDArray[np.float64] | npt.NDArray[np.int64]
+
+
+def bar(fraction: float, width: int) -> str:
+    """A bar that fills `fraction` of `width` characters to an eighth of one, padded to `width`.
+
+    What is more than nothing shows at least a trace, so that a small share is not taken for none.
+    """
+    fraction = min(max(fraction, 0.0), 1.0) if math.isfinite(fraction) else 0.0
+    eighths = max(1, round(fraction * width * 8)) if fraction else 0
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(width)[:width]
+
+
+def stacked(fractions: Sequence[float], glyphs: Sequence[str], width: int) -> str:
+    """One bar of `width` characters made of parts: `fractions` add up to 1 at most, each drawn with its own glyph.
+
+    Edges are rounded, not lengths, so the parts never add up to more than their sum.
+    """
+    edges = np.rint(np.clip(np.cumsum([0.0, *np.nan_to_num(fractions)]), 0, 1) * width).astype(int)
+    parts = zip(glyphs, np.diff(edges), strict=True)
+    return "".join(glyph * int(length) for glyph, length in parts).ljust(width)
+
+
+def bars(labels: Sequence[str], values: Sequence[float], width: int, height: int) -> list[str]:
+    """A horizontal bar for each value, the longest the full width; at most `height` lines of `width` characters.
+
+    Labels take a third of the width at most and are cut in the middle.
+    """
+    pairs = list(zip(labels, values, strict=True))[:height]
+    if not pairs or width < 4:
+        return []
+    room = min(max(len(label) for label, _ in pairs), width // 3)
+    most = max((abs(value) for _, value in pairs if math.isfinite(value)), default=0.0) or 1.0
+    left = width - room - 1
+    return [f"{middle(label, room):<{room}} {bar(value / most, left)}" for label, value in pairs]
+
+
+def line(
+    x: Values,
+    y: Values,
+    width: int,
+    height: int,
+    *,
+    ticks: Sequence[tuple[float, str]] = (),
+    marks: Sequence[tuple[float, str]] = (),
+) -> list[str]:
+    """A curve through the points, as `height` lines of `width` characters, axes included.
+
+    `ticks` are places on the x axis with their words, `marks` the same on the y axis; without them plotext chooses.
+    Longer series are thinned to two points a column, the lowest and the highest, so that spikes stay.
+    """
+    if len(x) != len(y):
+        raise ValueError(f"{len(x)} places for {len(y)} values")
+    if not len(x) or width < 16 or height < 4:
+        return []
+    places, values = thinned(np.asarray(x, np.float64), np.asarray(y, np.float64), width)
+    if not len(values):
+        return []
+    plotext.terminal.limit(width=False, height=False)
+    # plotext has one figure for the whole process; a second of its type is independent of what others drew there.
+    figure = type(plotext.figure)(plotext.terminal)
+    figure.theme("colorless")
+    figure.plot_size(width, height)
+    figure.axes(active=False, side=1)
+    for axis, named in (("x", ticks), ("y", marks)):
+        if named:
+            figure.ruler(axis).ticks([place for place, _ in named], [word for _, word in named])
+    figure.draw(figure.signal(places.tolist(), values.tolist(), marker="hd").lines())
+    text: str = plotext.uncolorize(figure.build())
+    return [row.ljust(width)[:width] for row in text.split("\n")[:height]]
+
+
+def thinned(
+    x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], columns: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The finite points, or where there are more than two a column, the lowest and highest of each column.
+
+    `x` ascends.
+    """
+    finite = np.isfinite(x) & np.isfinite(y)
+    x, y = x[finite], y[finite]
+    if len(x) <= 2 * columns:
+        return x, y
+    edges = np.linspace(x[0], x[-1], columns + 1)[1:-1]
+    column = np.searchsorted(edges, x, side="right")
+    order = np.lexsort((y, column))
+    first = np.flatnonzero(np.diff(column[order], prepend=-1))
+    last = np.append(first[1:], len(order)) - 1
+    chosen = np.unique(np.concatenate([order[first], order[last]]))
+    return x[chosen], y[chosen]

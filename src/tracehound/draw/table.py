@@ -1,0 +1,150 @@
+"""A result -> aligned lines of text for a width, for the text report.
+
+Owns which columns a width has room for, what is cut and how that is said. Knows nothing of streams, colours or forms.
+Nothing ever wraps: a row is one line.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.cells import cell_len, set_cell_size
+
+from tracehound.analysis.result import Column, Result
+from tracehound.draw.cells import alignment, heading, meanings, shown, words
+from tracehound.errors import printable
+from tracehound.units import TimeUnit, instant, middle, short_name
+
+Role = Literal["title", "caption", "head", "row", "note"]
+
+GAP = "  "
+READABLE = 24
+"""Words are not cut further than this, in characters, while a column that is not brief could make way."""
+
+NARROWEST = 10
+"""Words are not cut further than this while any other column could make way."""
+
+UNLIMITED = 1 << 30
+"""A width that every table has room in."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line and what it is, so that a face can give it a look."""
+
+    text: str
+    role: Role = "row"
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A column's words and how wide they are."""
+
+    column: Column
+    cells: list[str]
+    width: int
+
+    def least(self, words: int) -> int:
+        """How narrow it may be drawn where words may be cut to so many characters; numbers are never cut."""
+        return min(self.width, words) if alignment(self.column) == "left" else self.width
+
+
+def table(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
+    """Title, header, rows and notes of a result, in lines of at most `width` characters."""
+    kept, missing = _fit(result, width, unit)
+    shares = meanings([block.column for block in kept])
+    texts = [*([f"no room for: {', '.join(missing)}"] if missing else []), *shares, *result.notes]
+    return [*caption(result, width, unit), *_rows(kept, width), *notes(texts, width)]
+
+
+def caption(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
+    """The title with the window and how many rows there are of how many."""
+    facts = [result.title]
+    if result.window is not None:
+        facts.append(f"window {instant(result.window[0], unit)} to {instant(result.window[1], unit)}")
+    facts.extend([result.cut] if result.cut else [])
+    return [Line(line, "title") for line in wrapped(" · ".join(facts), width)]
+
+
+def body(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
+    """Header and rows; a word in their place when there are none.
+
+    Columns that are not `brief` make way first, then words are cut in the middle, then columns go from the right.
+    """
+    return _rows(_fit(result, width, unit)[0], width)
+
+
+def notes(texts: Sequence[str], width: int) -> list[Line]:
+    """What is to be known of a table, below it."""
+    return [Line(line, "note") for text in texts for line in wrapped(text, width)]
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """A sentence on lines of at most `width` characters; continued lines are indented."""
+    return textwrap.wrap(printable(text), max(width, 8), subsequent_indent="  ") or [""]
+
+
+def fitted(text: str, width: int) -> str:
+    """`text` in `width` cells of a terminal: kernels lose their templates first, then the middle is cut."""
+    if cell_len(text) <= width:
+        return text
+    text = short_name(text)
+    if cell_len(text) == len(text):
+        return middle(text, width)
+    return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)) + "…"
+
+
+def _fit(result: Result, width: int, unit: TimeUnit) -> tuple[list[_Block], list[str]]:
+    """The columns that there is room for, and the names of the others."""
+    blocks = [_block(column, words(result, column, unit)) for column in shown(result)]
+    kept = _kept(blocks, width)
+    return kept, [heading(block.column) for block in blocks if block not in kept]
+
+
+def _block(column: Column, cells: list[str]) -> _Block:
+    return _Block(column, cells, max(map(cell_len, [heading(column), *cells])))
+
+
+def _rows(blocks: Sequence[_Block], width: int) -> list[Line]:
+    if not blocks or not blocks[0].cells:
+        return [Line(middle("  nothing to show", width), "caption")]
+    widths = _widths(blocks, width)
+    head = Line(_row([heading(block.column) for block in blocks], blocks, widths, width), "head")
+    rows = zip(*(block.cells for block in blocks), strict=True)
+    return [head, *(Line(_row(row, blocks, widths, width)) for row in rows)]
+
+
+def _kept(blocks: Sequence[_Block], width: int) -> list[_Block]:
+    """The blocks that fit side by side; at least the first."""
+    kept = list(blocks)
+    for brief, least in ((False, READABLE), (True, NARROWEST)):
+        for block in reversed([block for block in blocks if block.column.brief is brief]):
+            if _needed(kept, least) > width and len(kept) > 1:
+                kept = [other for other in kept if other is not block]
+    return kept
+
+
+def _needed(blocks: Sequence[_Block], words: int) -> int:
+    return sum(block.least(words) for block in blocks) + len(GAP) * (len(blocks) - 1)
+
+
+def _widths(blocks: Sequence[_Block], width: int) -> list[int]:
+    """How wide each block is drawn: words are cut to one width, the widest that lets all fit."""
+    low, high = 1, max(block.width for block in blocks)
+    while low < high:
+        between = (low + high + 1) // 2
+        low, high = (between, high) if _needed(blocks, between) <= width else (low, between - 1)
+    return [block.least(low) for block in blocks]
+
+
+def _row(cells: Sequence[str], blocks: Sequence[_Block], widths: Sequence[int], width: int) -> str:
+    parts = []
+    for text, block, room in zip(cells, blocks, widths, strict=True):
+        fit = fitted(text, room)
+        space = " " * (room - cell_len(fit))
+        parts.append(space + fit if alignment(block.column) == "right" else fit + space)
+    line = GAP.join(parts).rstrip()
+    return line if cell_len(line) <= width else middle(line, width)

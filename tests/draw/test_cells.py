@@ -1,0 +1,80 @@
+"""Every unit has words, a side and no surprises."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from results import EVERY_UNIT, every_unit
+from tracehound.analysis.result import Column, Unit
+from tracehound.draw.cells import alignment, cell, heading, meanings, shown, words
+
+
+def column(unit: Unit) -> Column:
+    return Column("any_name", unit, "meaning")
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "expected"),
+    [
+        ("text", "aten::mm", "aten::mm"),
+        ("text", "evil\x1b[2J\n", "evil␛[2J "),
+        ("text", "", "–"),
+        ("time", 12_345_678, "12.35 us"),
+        ("time", -1_500_000_000, "-1.500 ms"),
+        ("instant", 12_345_678_901, "12.346 ms"),
+        ("bytes", 15 * 2**30, "15.0 GiB"),
+        ("rate", 26.4e9, "26.4 GB/s"),
+        ("share", 0.133654, "13.37 %"),
+        ("share", float("nan"), "–"),
+        ("rate", float("inf"), "–"),
+        ("count", 1312, "1,312"),
+        ("count", 2.5, "2.50"),
+        ("flag", True, "yes"),
+        ("flag", False, "no"),
+        ("id", 17, ""),
+        ("id", None, ""),
+        ("host", [], "–"),
+        ("host", [{"thread": "py", "event": "aten::addmm", "share": 0.62, "time": 1}], "py: aten::addmm 62 %"),
+    ],
+)
+def test_words_of_a_unit(unit: Unit, value: object, expected: str) -> None:
+    assert cell(column(unit), value) == expected
+
+
+@pytest.mark.parametrize("unit", [u for u in get_args(Unit) if u != "id"])
+def test_no_value_reads_as_a_dash(unit: Unit) -> None:
+    assert cell(column(unit), None) == "–"
+
+
+def test_a_fixed_unit_is_for_times_alone() -> None:
+    assert cell(column("time"), 1_500_000, "us") == "1.500 us"
+    assert cell(column("instant"), 1_500_000, "ns") == "1,500 ns"
+    assert cell(column("count"), 1_500_000, "us") == "1,500,000"
+
+
+def test_many_host_events_are_counted_not_listed() -> None:
+    covers = [{"thread": f"t{n}", "event": "e", "share": 0.5, "time": 1} for n in range(5)]
+    assert cell(column("host"), covers) == "t0: e 50 %, t1: e 50 %, t2: e 50 %, 2 more"
+
+
+def test_numbers_stand_on_the_right() -> None:
+    sides = {unit: alignment(column(unit)) for unit in get_args(Unit)}
+    assert {unit for unit, side in sides.items() if side == "left"} == {"text", "flag", "host"}
+
+
+def test_ids_are_followed_but_never_shown() -> None:
+    assert [c.name for c in shown(every_unit())] == [c.name for c in EVERY_UNIT if c.name != "event"]
+
+
+def test_cells_of_a_column_come_from_the_raw_table() -> None:
+    result = every_unit()
+    assert words(result, result.column("total"), "s") == ["77.773215731 s", "0.000000000 s", "–"]
+    assert words(result, result.column("host"))[0] == "python 123: aten::addmm 62 %, data␛loader: read, parse 30 %"
+    assert all(text.isprintable() for c in result.columns for text in words(result, c))
+
+
+def test_a_share_says_of_what() -> None:
+    assert heading(Column("time_share", "share", "x")) == "time share"
+    assert meanings(EVERY_UNIT) == ["share: self time, of the self time of all ops"]

@@ -1,0 +1,85 @@
+"""Charts have exactly the size asked for, keep spikes and carry no colours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tracehound.draw import chart
+from tracehound.draw.plain import in_ascii
+
+
+def test_a_bar_shows_eighths_and_a_little_is_not_nothing() -> None:
+    assert chart.bar(0.5, 4) == "██  "
+    assert chart.bar(0.3125, 2) == "▋ "
+    assert chart.bar(1e-9, 3) == "▏  "
+    assert chart.bar(0, 3) == "   "
+    assert chart.bar(7, 3) == "███"
+    assert chart.bar(float("nan"), 3) == "   "
+
+
+def test_the_parts_of_a_stacked_bar_fill_it_exactly() -> None:
+    assert chart.stacked([0.5, 0.25, 0.25], "abc", 8) == "aaaabbcc"
+    assert chart.stacked([1 / 3] * 3, "abc", 10) == "aaabbbbccc"
+    assert chart.stacked([0.5, float("nan")], "ab", 4) == "aa  "
+    assert chart.stacked([0.9, 0.9], "ab", 10) == "aaaaaaaaab"
+
+
+def test_bars_share_one_scale() -> None:
+    assert chart.bars(["one", "four"], [1, 4], 13, 9) == ["one  ██      ", "four ████████"]
+    assert chart.bars(["a", "b", "c"], [1, 2, 3], 20, 2) == chart.bars(["a", "b"], [1, 2], 20, 2)
+    assert chart.bars([], [], 20, 2) == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 8), (80, 12), (200, 30)])
+def test_a_curve_has_the_size_asked_for_and_no_colours(width: int, height: int) -> None:
+    x = np.arange(1000)
+    lines = chart.line(x, np.sin(x / 50), width, height)
+    assert [len(line) for line in lines] == [width] * height
+    assert all(line.isprintable() for line in lines)
+
+
+def test_two_curves_do_not_share_a_figure() -> None:
+    first = chart.line([0, 1, 2], [0, 1, 0], 40, 8)
+    chart.line([0, 1, 2], [5, 1, 9], 60, 12)
+    assert chart.line([0, 1, 2], [0, 1, 0], 40, 8) == first
+
+
+def test_ticks_are_those_of_the_caller() -> None:
+    lines = chart.line([0, 10], [0, 5], 40, 8, ticks=[(0, "0 s"), (10, "9 ms")], marks=[(5, "five")])
+    assert "0 s" in lines[-1]
+    assert "9 ms" in lines[-1]
+    assert lines[0].startswith("five")
+
+
+def test_nothing_to_draw_draws_nothing() -> None:
+    assert chart.line([], [], 40, 8) == []
+    assert chart.line([1], [float("nan")], 40, 8) == []
+    assert chart.line([1, 2], [1, 2], 4, 8) == []
+    with pytest.raises(ValueError, match="2 places for 1"):
+        chart.line([1, 2], [1], 40, 8)
+
+
+def test_thinning_keeps_the_ends_and_the_spike() -> None:
+    x = np.arange(100_000, dtype=np.float64)
+    y = np.zeros(100_000)
+    y[77_777], y[5] = 9.0, -3.0
+    places, values = chart.thinned(x, y, 50)
+    assert len(places) <= 100
+    assert (values.max(), values.min()) == (9.0, -3.0)
+    assert places[values.argmax()] == 77_777
+    assert (np.diff(places) > 0).all()
+
+
+def test_few_points_are_left_alone() -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    assert chart.thinned(x, x, 50)[0].tolist() == [1, 2, 3]
+
+
+def test_ascii_is_as_wide_as_what_it_replaces() -> None:
+    lines = chart.line(np.arange(200), np.arange(200) % 7, 60, 10)
+    for line in lines:
+        assert in_ascii(line).isascii()
+        assert len(in_ascii(line)) == len(line)
+    assert in_ascii("12 µs – a…b · 中") == "12 us - a~b - ??"
+    assert in_ascii("██▌ ▏") == "### ."

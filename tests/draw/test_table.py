@@ -1,0 +1,87 @@
+"""A table fits its width, aligned, and says what it leaves out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from results import EVERY_UNIT, LONG, empty, every_unit, plain
+from tracehound.draw.table import UNLIMITED, Line, body, caption, fitted, table
+
+
+def texts(lines: list[Line]) -> list[str]:
+    return [line.text for line in lines]
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_no_line_is_wider_than_asked(width: int) -> None:
+    lines = table(every_unit(), width)
+    assert max(cell_len(line.text) for line in lines) <= width
+    assert sum(line.role == "row" for line in lines) == 3  # wide content never wraps
+
+
+def test_numbers_are_aligned_under_their_heading() -> None:
+    lines = texts(body(plain(3), 40))
+    assert lines == ["name     total", "op0   1.000 ms", "op1   2.000 ms", "op2   3.000 ms"]
+
+
+def test_a_table_without_limits_shows_everything() -> None:
+    lines = texts(body(every_unit(), UNLIMITED))
+    assert LONG in lines[1]
+    assert "77.77 s" in lines[1]
+    assert "python 123: aten::addmm 62 %" in lines[1]
+    assert not any("no room" in line for line in lines)
+    assert "event" not in lines[0]
+
+
+def test_a_narrow_table_keeps_the_brief_columns_and_names_the_others() -> None:
+    lines = texts(table(every_unit(), 60))[1:]
+    assert lines[0].split() == ["name", "start", "total", "share", "calls"]
+    assert lines[1].startswith("vectorized_")  # the template goes before the name is cut
+    assert lines[4] == "no room for: category, size, bandwidth, inferred, host"
+
+
+def test_a_very_narrow_table_keeps_its_first_column() -> None:
+    lines = texts(body(every_unit(), 8))
+    assert lines[0] == "name"
+    assert all(len(line) <= 8 for line in lines)
+
+
+def test_the_caption_has_the_window_and_the_cut() -> None:
+    assert texts(caption(every_unit(), 100)) == ["Ops · window 10.000 ms to 20.000 ms · 3 of 12 rows"]
+    assert texts(caption(every_unit(), 100, "us"))[0].startswith("Ops · window 10,000.000 us to 20,000.000 us")
+    assert texts(caption(plain(), 100)) == ["Plain"]
+
+
+def test_the_notes_say_of_what_the_shares_are() -> None:
+    lines = texts([line for line in table(every_unit(), 100) if line.role == "note"])
+    assert "share: self time, of the self time of all ops" in lines
+    assert "counted: kernels, on 2 ranks" in lines
+    assert all(line.isprintable() for line in lines)
+    assert not any(line.startswith("share:") for line in texts(table(every_unit(), 24)))  # the column is not shown
+
+
+def test_a_table_without_rows_says_so() -> None:
+    assert texts(body(empty(), 80)) == ["  nothing to show"]
+
+
+def test_wide_characters_keep_the_columns_in_place() -> None:
+    _, *rows = texts(body(every_unit(), UNLIMITED))
+    ends = [row.rindex(words) + len(words) for row, words in zip(rows, ("12.346 ms", "0.000 us"), strict=False)]
+    assert cell_len(rows[0][: ends[0]]) == cell_len(rows[1][: ends[1]])
+
+
+@given(st.text(max_size=80), st.integers(4, 90))
+def test_a_fitted_name_fits(text: str, width: int) -> None:
+    assert cell_len(fitted(text, width)) <= width
+
+
+@given(st.integers(16, 250))
+@settings(max_examples=60)
+def test_every_width_is_kept_and_more_width_never_loses_a_column(width: int) -> None:
+    lines = body(every_unit(), width)
+    assert max(cell_len(line.text) for line in lines) <= width
+    fewer, more = (len(body(every_unit(), w)[0].text.split()) for w in (width, width + 1))
+    assert fewer <= more <= len(EVERY_UNIT)
