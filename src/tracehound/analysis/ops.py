@@ -39,6 +39,9 @@ COLUMNS = (
     Column("event", "id", "the longest execution"),
 )
 
+ON_HOST = "operators on the host"
+"""What is counted where no device was recorded."""
+
 _KEY = ("name", "category", "module", "program")
 
 
@@ -83,7 +86,7 @@ def counted(share: Share) -> tuple[pl.DataFrame, str]:
         return share.device.filter(pl.col("lane").is_in(ops["lane"].to_list())).collect(), "HLO ops"
     if streams.height:
         return share.device.filter(pl.col("lane").is_in(streams["lane"].to_list())).collect(), "kernels"
-    return share.threads.filter(pl.col("kind").is_in(["op", "collective"])).collect(), "operators on the host"
+    return share.threads.filter(pl.col("kind").is_in(["op", "collective"])).collect(), ON_HOST
 
 
 def _span(events: pl.DataFrame, share: Share) -> tuple[int, int]:
@@ -121,9 +124,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
         .sort("self", "name", "module", descending=[True, False, False])
     )
-    what = ", ".join(rows["what"].unique().sort().to_list())
-    notes = [f"counted: {what}, on {per_rank_time.height} rank{'s' * (per_rank_time.height > 1)}"]
-    if span:
+    what = rows["what"].unique().sort().to_list()
+    notes = [f"counted: {', '.join(what)}, on {per_rank_time.height} rank{'s' * (per_rank_time.height > 1)}"]
+    if span and what != [ON_HOST]:
         idle = (span - used) / span
         notes.append(f"idle {idle * 100:.3f} % of {fixed(span, 'us')} us device time")
     return answer(ANALYSIS, table, scene, options, notes)

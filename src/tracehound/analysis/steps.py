@@ -87,7 +87,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     low, high = int(lengths.min()), int(lengths.max())
     spread = f"median {duration(median)}, p95 {duration(p95)}, {duration(low)} to {duration(high)}"
     count, ranks = rows["step"].n_unique(), rows["rank"].n_unique()
-    notes = [f"{count} steps on {ranks} rank{'s' * (ranks > 1)}: {spread}"]
+    notes = [f"{count} step{'s' * (count > 1)} on {ranks} rank{'s' * (ranks > 1)}: {spread}"]
     if rows["inferred"].any():
         notes.append(f"inferred: no marks; a step is one execution of {rows.filter('inferred')['name'][0]}")
     return notes
