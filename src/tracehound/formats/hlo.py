@@ -1,0 +1,248 @@
+"""The instructions of an HLO module, read from its proto at the wire.
+
+Owns the field numbers of HloProto that say what an op is: name, opcode, shape, operands, framework name, source.
+Decodes only the instructions that are asked for; knows no traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracehound.formats.wire import (
+    BYTES,
+    VARINT,
+    Bytes,
+    Field,
+    Rows,
+    Spans,
+    WireError,
+    field_at,
+    fields,
+    repeated,
+    rounds,
+    varint,
+)
+from tracehound.formats.xla_names import moved_bytes
+
+MODULE, COMPUTATION, FRAME_INDEX, INSTRUCTION = 1, 3, 17, 2
+NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET, ID, OPERANDS = 1, 2, 3, 7, 11, 28, 35, 36
+OP_NAME, SOURCE_FILE, SOURCE_LINE, FRAME_ID = 2, 3, 4, 15
+ELEMENT_TYPE, DIMENSIONS, TUPLE_SHAPES, LAYOUT, MINOR_TO_MAJOR, MEMORY_SPACE = 2, 3, 4, 5, 1, 8
+
+ELEMENTS = {
+    1: "pred", 2: "s8", 3: "s16", 4: "s32", 5: "s64", 6: "u8", 7: "u16", 8: "u32", 9: "u64", 10: "f16", 11: "f32",
+    12: "f64", 14: "opaque", 15: "c64", 16: "bf16", 17: "token", 18: "c128", 19: "f8e5m2", 20: "f8e4m3fn", 21: "s4",
+    22: "u4", 23: "f8e4m3b11fnuz", 24: "f8e4m3fnuz", 25: "f8e5m2fnuz", 26: "s2", 27: "u2", 28: "f8e4m3", 29: "f8e3m4",
+    30: "s1", 31: "u1", 32: "f4e2m1fn", 33: "f8e8m0fnu", 34: "buffer",
+}  # fmt: skip
+TUPLE = 13
+
+_FORMATTING = frozenset({"transpose", "copy", "reshape"})
+_ELEMENTWISE = frozenset({
+    "abs", "add", "and", "atan2", "cbrt", "ceil", "clamp", "compare", "complex", "convert", "cosine",
+    "count-leading-zeros", "divide", "erf", "exponential", "exponential-minus-one", "floor", "imag", "is-finite", "log",
+    "log-plus-one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power", "real",
+    "reduce-precision", "remainder", "round-nearest-afz", "round-nearest-even", "rsqrt", "select", "shift-left",
+    "shift-right-arithmetic", "shift-right-logical", "sign", "sine", "sqrt", "stochastic-convert", "subtract", "tan",
+    "tanh", "xor",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One HLO instruction. `text` is its line, `bytes` what it moves if it is a collective, copy or transfer."""
+
+    name: str
+    opcode: str
+    category: str
+    framework: str
+    source: str
+    text: str
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes of its result."""
+        return moved_bytes(self.text)
+
+
+def category_of(opcode: str, fusion_kind: str = "") -> str:
+    """The category of an op as XProf names it; most ops are their own.
+
+    A ``fusion`` of kind ``kLoop`` is a loop fusion, a ``copy`` data formatting, an ``add`` non-fusion elementwise.
+    """
+    if opcode == "fusion":
+        return f"{fusion_kind.removeprefix('k').lower()} fusion" if fusion_kind else "fusion"
+    if opcode in _FORMATTING:
+        return "data formatting"
+    return "non-fusion elementwise" if opcode in _ELEMENTWISE else opcode
+
+
+def instructions(file: Bytes, start: int, end: int, wanted: Collection[str]) -> dict[str, Instruction]:
+    """The instructions with these names in the HloProto `[start, end)`; what is damaged is left out."""
+    try:
+        spans, frames = _module(file, start, end)
+    except WireError:
+        return {}
+    table = _Table(file, *spans.arrays()[1:])
+    rows = {name: row for row, name in enumerate(table.texts(NAME)) if name in wanted}
+    by_id = dict(zip(table.ids.tolist(), range(len(table.ids)), strict=True))
+    return {name: _instruction(file, table, row, by_id, frames) for name, row in rows.items()}
+
+
+def _module(file: Bytes, start: int, end: int) -> tuple[Spans, Field | None]:
+    """Where the instructions of all computations lie, and the table of source frames."""
+    spans, frames = Spans(INSTRUCTION), None
+    for proto in fields(file.data, start, end):
+        if (proto.number, proto.wire) != (MODULE, BYTES):
+            continue
+        for part in fields(file.data, proto.at, proto.at + proto.value):
+            if (part.number, part.wire) == (COMPUTATION, BYTES):
+                _collect(file, part, spans)
+            elif (part.number, part.wire) == (FRAME_INDEX, BYTES):
+                frames = part
+    return spans, frames
+
+
+def _collect(file: Bytes, computation: Field, spans: Spans) -> None:
+    at, end = computation.at, computation.at + computation.value
+    while at < end:
+        at = repeated(file.data, at, end, spans)
+        if at < end:
+            _, at = field_at(file.data, at, end)
+
+
+class _Table:
+    """Where the fields of many instructions lie."""
+
+    def __init__(self, file: Bytes, start: Rows, end: Rows) -> None:
+        self._file = file
+        count = len(start)
+        self.spans = {n: np.zeros((2, count), np.int64) for n in (NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET)}
+        self.ids = np.full(count, -1, np.int64)
+        self.operands: dict[int, list[tuple[int, int]]] = {}
+        self.single: dict[int, list[int]] = {}
+        for now in rounds(file.words, start, end):
+            for number, (low, high) in self.spans.items():
+                here = now.where(number, BYTES)
+                low[now.message[here]] = now.at[here]
+                high[now.message[here]] = now.at[here] + now.value[here].view(np.int64)
+            ids = now.where(ID, VARINT)
+            self.ids[now.message[ids]] = now.value[ids].view(np.int64)
+            packed, plain = now.where(OPERANDS, BYTES), now.where(OPERANDS, VARINT)
+            for row, at, size in zip(now.message[packed].tolist(), now.at[packed].tolist(),
+                                     now.value[packed].tolist(), strict=True):  # fmt: skip
+                self.operands.setdefault(row, []).append((at, at + size))
+            for row, value in zip(now.message[plain].tolist(), now.value[plain].tolist(), strict=True):
+                self.single.setdefault(row, []).append(value)
+
+    def text(self, number: int, row: int) -> str:
+        """A string of one instruction."""
+        low, high = self.spans[number][:, row].tolist()
+        return self._file.text(low, high)
+
+    def texts(self, number: int) -> list[str]:
+        """A string of every instruction."""
+        low, high = self.spans[number]
+        return [self._file.text(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+
+    def operand_ids(self, row: int) -> list[int]:
+        """Ids of the operands."""
+        found = list(self.single.get(row, ()))
+        for low, high in self.operands.get(row, ()):
+            found.extend(_packed(self._file, low, high))
+        return found
+
+
+def _packed(file: Bytes, at: int, end: int) -> list[int]:
+    values = []
+    while at < end:
+        value, at = varint(file.data, at, end)
+        values.append(value)
+    return values
+
+
+def _instruction(file: Bytes, table: _Table, row: int, by_id: dict[int, int], frames: Field | None) -> Instruction:
+    name, opcode, kind = table.text(NAME, row), table.text(OPCODE, row), table.text(FUSION_KIND, row)
+    try:
+        shape = shape_text(file, *table.spans[SHAPE][:, row].tolist())
+        operands = [table.text(NAME, by_id[one]) for one in table.operand_ids(row) if one in by_id]
+        low, high = table.spans[METADATA][:, row].tolist()
+        framework, source = _origin(file, low, high, frames)
+    except WireError:
+        shape, operands, framework, source = "", [], "", ""
+    target = table.text(TARGET, row)
+    tail = (f", kind={kind}" if kind else "") + (f', custom_call_target="{target}"' if target else "")
+    text = f"%{name} = {shape} {opcode}({', '.join('%' + one for one in operands)}){tail}"
+    return Instruction(name, opcode, category_of(opcode, kind), framework, source, text)
+
+
+def shape_text(file: Bytes, start: int, end: int) -> str:
+    """The ShapeProto in `[start, end)` as HLO writes it: ``f32[8,16]{1,0}``, ``(s32[], f32[2])``. Raises WireError."""
+    element, dims, layout, inner = 0, [], "", []
+    for part in fields(file.data, start, end):
+        stop = part.at + part.value
+        if (part.number, part.wire) == (ELEMENT_TYPE, VARINT):
+            element = part.value
+        elif part.number == DIMENSIONS:
+            dims.extend(_packed(file, part.at, stop) if part.wire == BYTES else [part.value])
+        elif (part.number, part.wire) == (TUPLE_SHAPES, BYTES):
+            inner.append(shape_text(file, part.at, stop))
+        elif (part.number, part.wire) == (LAYOUT, BYTES):
+            layout = _layout_text(file, part.at, stop)
+    if element == TUPLE:
+        return f"({', '.join(inner)})"
+    return f"{ELEMENTS.get(element, 'unknown')}[{','.join(map(str, dims))}]{layout if dims else ''}"
+
+
+def _layout_text(file: Bytes, start: int, end: int) -> str:
+    order, space = [], 0
+    for part in fields(file.data, start, end):
+        if part.number == MINOR_TO_MAJOR:
+            order.extend(_packed(file, part.at, part.at + part.value) if part.wire == BYTES else [part.value])
+        elif (part.number, part.wire) == (MEMORY_SPACE, VARINT):
+            space = part.value
+    return f"{{{','.join(map(str, order))}{f':S({space})' if space else ''}}}"
+
+
+def _origin(file: Bytes, start: int, end: int, frames: Field | None) -> tuple[str, str]:
+    """The framework's name of the op and the line of source that made it."""
+    name, source, line, frame = "", "", 0, 0
+    for part in fields(file.data, start, end):
+        if (part.number, part.wire) == (OP_NAME, BYTES):
+            name = file.text(part.at, part.at + part.value)
+        elif (part.number, part.wire) == (SOURCE_FILE, BYTES):
+            source = file.text(part.at, part.at + part.value)
+        elif (part.number, part.wire) == (SOURCE_LINE, VARINT):
+            line = part.value
+        elif (part.number, part.wire) == (FRAME_ID, VARINT):
+            frame = part.value
+    if source:
+        return name, f"{source}:{line}" if line else source
+    return name, _frame_text(file, frames, frame) if frames is not None and frame else ""
+
+
+def _frame_text(file: Bytes, index: Field, frame: int) -> str:
+    """``file:line`` of a source frame; frames, places and files are numbered from 1 in the module's index."""
+    files, places, frames = (
+        [part for part in fields(file.data, index.at, index.at + index.value) if part.number == number]
+        for number in (1, 3, 4)
+    )
+    if not 0 < frame <= len(frames):
+        return ""
+    place = _numbers(file, frames[frame - 1]).get(1, 0)
+    if not 0 < place <= len(places):
+        return ""
+    where = _numbers(file, places[place - 1])
+    number = where.get(1, 0)
+    if not 0 < number <= len(files):
+        return ""
+    named = files[number - 1]
+    return f"{file.text(named.at, named.at + named.value)}:{where.get(3, 0)}"
+
+
+def _numbers(file: Bytes, message: Field) -> dict[int, int]:
+    parts = fields(file.data, message.at, message.at + message.value)
+    return {part.number: part.value for part in parts if part.wire == VARINT}
