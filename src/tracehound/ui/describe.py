@@ -20,7 +20,8 @@ def describe(trace: Trace, view: View) -> str:
     if view.lane is not None:
         return _lane(trace, view.lane)
     events = int(trace.lanes["events"].sum())
-    return f"{count(events)} events on {count(trace.lanes.height)} lanes · {duration(trace.span[1] - trace.span[0])}"
+    length = duration(trace.span[1] - trace.span[0])
+    return f"{_many(events, 'event')} on {_many(trace.lanes.height, 'lane')} · {length}"
 
 
 def _event(trace: Trace, event: int) -> str:
@@ -35,5 +36,9 @@ def _lane(trace: Trace, lane: int) -> str:
     columns = trace.lanes.filter(pl.col("lane") == lane).select("name", "process", "role", "events").row(0, named=True)
     process = columns["process"]
     parts = (columns["name"], process if process != columns["name"] else None, columns["role"],
-             f"{count(columns['events'])} events")  # fmt: skip
+             _many(columns["events"], "event"))  # fmt: skip
     return " · ".join(printable(part) for part in parts if part)
+
+
+def _many(number: int, word: str) -> str:
+    return f"{count(number)} {word}{'' if number == 1 else 's'}"

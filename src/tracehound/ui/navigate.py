@@ -209,7 +209,7 @@ def to_lane(rows: Rows, view: View, stops: Sequence[tuple[int, int]], by: int) -
     if not stops:
         return view
     lanes = [lane for lane, _ in stops]
-    at = lanes.index(view.lane) + by if view.lane in lanes else 0
+    at = lanes.index(view.lane) + by if view.lane in lanes else by - 1
     lane, depth = stops[min(max(at, 0), len(stops) - 1)]
     if lane == view.lane:
         return view
@@ -242,17 +242,20 @@ def rank_of(trace: Trace, view: View) -> int | None:
 
 
 def next_gap(rows: Rows, view: View, direction: int) -> View:
-    """Select the next (1) or previous (-1) gap of the rank: at least a hundredth of what is shown."""
+    """Select the next (1) or previous (-1) gap of the rank: at least a hundredth of what is shown.
+
+    Counted from the selected range; without one from the focus, and a gap around that comes first.
+    """
     rank = rank_of(rows.trace, view)
     if rank is None:
         return view
     gaps = _gaps(rows.busy(rank), (view.end - view.start) // LEAST_GAP)
-    from_ = view.selection or (focus(view), focus(view))
-    index = (
-        int(np.searchsorted(gaps.start, from_[0], side="right"))
-        if direction > 0
-        else int(np.searchsorted(gaps.end, from_[1], side="left")) - 1
-    )
+    if view.selection is None:
+        ahead, behind = np.searchsorted(gaps.end, focus(view), side="right"), np.searchsorted(gaps.start, focus(view))
+    else:
+        ahead = np.searchsorted(gaps.start, view.selection[0], side="right")
+        behind = np.searchsorted(gaps.end, view.selection[1])
+    index = int(ahead) if direction > 0 else int(behind) - 1
     if not 0 <= index < len(gaps.start):
         return view
     return to_range(rows.trace, view, int(gaps.start[index]), int(gaps.end[index]))

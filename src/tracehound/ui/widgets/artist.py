@@ -211,7 +211,7 @@ class Artist:
         return names
 
     def _hint(self, line: Line, name: str) -> str:
-        more = f"{self.looks.glyphs.ellipsis} {line.hidden} more rows"
+        more = f"{self.looks.glyphs.ellipsis} +{line.hidden} rows"
         return f"{name} {more}" if line.depth == 0 else more
 
     def _gutter(self, label: str, width: int, *, cursor: bool, dim: bool) -> list[Segment]:

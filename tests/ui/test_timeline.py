@@ -1,0 +1,332 @@
+"""The timeline under keys and mouse."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from textual import events
+from textual.app import App, ComposeResult
+from textual.geometry import Region
+from textual.pilot import Pilot
+
+from building import US, Building, stream, thread
+from tracehound.draw.glyphs import ASCII, UNICODE, Glyphs
+from tracehound.trace import Trace
+from tracehound.ui import navigate
+from tracehound.ui.keys import KEYS
+from tracehound.ui.view import View
+from tracehound.ui.widgets.timeline import Timeline
+
+
+def built() -> Trace:
+    b = Building()
+    b.event(thread(), "ProfilerStep#3", 0, 500, "step", step=3)
+    b.event(thread(), "ProfilerStep#4", 500, 1000, "step", step=4)
+    b.event(thread(), "aten::mm", 100, 300, "op")
+    b.event(thread(), "cudaLaunchKernel", 120, 140, "runtime")
+    b.event(stream(0), "gemm", 100, 200)
+    b.event(stream(0), "[bold]evil\x1b[2J[/bold]", 210, 400)
+    b.event(stream(0), "ncclDevKernel_AllReduce", 600, 1000, "collective")
+    b.event(stream(1), "gemm", 0, 500)
+    b.event(stream(1), "gemm", 900, 1000)
+    for depth in range(20):
+        b.event(thread("stack"), f"frame {depth}", depth, 900 - depth, "python")
+    return b.trace()
+
+
+TRACE = built()
+
+
+class Stage(App[None]):
+    """A timeline alone, and what it said."""
+
+    CSS = "Timeline { height: 1fr; }"
+
+    def __init__(self, trace: Trace, glyphs: Glyphs) -> None:
+        super().__init__()
+        self.shown = trace
+        self.glyphs = glyphs
+        self.views: list[View] = []
+        self.opened: list[int] = []
+
+    def compose(self) -> ComposeResult:
+        yield Timeline(self.glyphs)
+
+    def on_mount(self) -> None:
+        timeline = self.query_one(Timeline)
+        timeline.trace = self.shown
+        timeline.view = navigate.fit(self.shown, View())
+        timeline.focus()
+
+    def on_timeline_view_changed(self, message: Timeline.ViewChanged) -> None:
+        self.views.append(message.view)
+
+    def on_timeline_event_opened(self, message: Timeline.EventOpened) -> None:
+        self.opened.append(message.event)
+
+
+@asynccontextmanager
+async def stage(
+    size: tuple[int, int] = (80, 24), glyphs: Glyphs = UNICODE, trace: Trace = TRACE
+) -> AsyncIterator[tuple[Stage, Timeline, Pilot[None]]]:
+    app = Stage(trace, glyphs)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield app, app.query_one(Timeline), pilot
+
+
+def lines(timeline: Timeline) -> list[str]:
+    return [timeline.render_line(y).text for y in range(timeline.size.height)]
+
+
+def chosen(timeline: Timeline) -> str | None:
+    return None if timeline.view.event is None else str(TRACE.event(timeline.view.event)["name"])
+
+
+def cursor(timeline: Timeline) -> str:
+    lanes = TRACE.lanes
+    at = lanes["lane"].to_list().index(timeline.view.lane)
+    rank = lanes["rank"][at]
+    return lanes["name"][at] + ("" if rank is None else f"@{rank}")
+
+
+async def test_the_screen_at_80_by_24() -> None:
+    async with stage() as (_, timeline, _pilot):
+        seen = lines(timeline)
+        assert seen[0].startswith(" steps       │▏ProfilerStep#3")
+        assert seen[1].startswith(" 1.000 ms    │╵0 us")
+        assert seen[2].startswith("▾ rank 0 · GPU 0 · Test GPU")
+        assert seen[2].rstrip().endswith("busy 69.00 %")
+        assert seen[3].startswith(" stream 7    │       ▏gemm ")
+        assert "[bold]evil␛" in seen[3]
+        assert "ncclDevKernel_AllReduce" in seen[3]
+        assert seen[4].startswith("▾ rank 1")
+        assert seen[6].startswith("▾ host host ")
+        assert all("\x1b" not in line for line in seen)
+        assert all(len(line) == 80 for line in seen)
+
+
+async def test_the_screen_in_ascii() -> None:
+    async with stage(glyphs=ASCII) as (_, timeline, pilot):
+        await pilot.press("j", "full_stop")
+        assert all(line.isascii() for line in lines(timeline))
+        assert lines(timeline)[3].startswith(">stream 7    |")
+
+
+async def test_without_colour_letters_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with stage() as (_, timeline, pilot):
+        await pilot.press("0")
+        assert "r" in lines(timeline)[9]
+        bars = [segment for segment in timeline.render_line(3) if segment.text.startswith("▏gemm")]
+        assert bars[0].style is not None
+        assert bars[0].style.reverse
+
+
+async def test_deep_lanes_are_cut_and_say_so() -> None:
+    async with stage() as (_, timeline, pilot):
+        assert any("… +" in line for line in lines(timeline))
+        count = timeline.virtual_size.height
+        await pilot.press("end", "e")
+        assert timeline.virtual_size.height == count + 16
+        await pilot.press("e")
+        assert timeline.virtual_size.height == count
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        ("w", (250, 750)), ("plus", (250, 750)), ("equals_sign", (250, 750)),
+        ("w s", (0, 1000)), ("w minus", (0, 1000)),
+        ("w right", (375, 875)), ("w l", (375, 875)), ("w d", (375, 875)),
+        ("w left", (125, 625)), ("w h", (125, 625)), ("w a", (125, 625)),
+        ("w w shift+right", (625, 875)), ("w w L", (625, 875)), ("w w D", (625, 875)),
+        ("w w shift+left", (125, 375)), ("w w H", (125, 375)), ("w w A", (125, 375)),
+        ("w w w 0", (0, 1000)),
+    ],
+)  # fmt: skip
+async def test_keys_of_time(keys: str, shown: tuple[int, int]) -> None:
+    async with stage() as (app, timeline, pilot):
+        await pilot.press(*keys.split())
+        await pilot.pause()
+        assert (timeline.view.start, timeline.view.end) == (shown[0] * US, shown[1] * US)
+        assert app.views[-1] == timeline.view
+
+
+@pytest.mark.parametrize(
+    ("keys", "lane", "event"),
+    [
+        ("down", "stream 7@0", None), ("j", "stream 7@0", None), ("j j", "stream 7@1", None),
+        ("j j up", "stream 7@0", None), ("j j k", "stream 7@0", None),
+        ("J J J", "python", None), ("shift+down shift+down shift+up", "stream 7@0", None),
+        ("J J K", "stream 7@0", None),
+        ("end", "stack", None), ("end home", "stream 7@0", None),
+        ("j pagedown", "stack", None), ("end pageup", "stream 7@0", None),
+        ("j full_stop", "stream 7@0", "ncclDevKernel_AllReduce"), ("j comma comma", "stream 7@0", "gemm"),
+        ("j w h enter", "stream 7@0", "[bold]evil\x1b[2J[/bold]"),
+        ("j comma comma j", "stream 7@1", "gemm"), ("j comma comma j j", "python", "ProfilerStep#3"),
+        ("j comma comma j j j", "python", "aten::mm"), ("j comma comma j j j k", "python", "ProfilerStep#3"),
+        ("j comma comma J J J", "stack", "frame 0"), ("j full_stop escape", "stream 7@0", None),
+    ],
+)  # fmt: skip
+async def test_keys_of_lanes_and_events(keys: str, lane: str, event: str | None) -> None:
+    async with stage() as (_, timeline, pilot):
+        await pilot.press(*keys.split())
+        assert (cursor(timeline), chosen(timeline)) == (lane, event)
+
+
+@pytest.mark.parametrize(
+    ("keys", "selection"),
+    [
+        ("right_square_bracket", (400, 600)), ("j left_square_bracket", (400, 600)),
+        ("j comma comma right_square_bracket", (200, 210)),
+        ("j comma comma right_square_bracket right_square_bracket", (400, 600)),
+        ("v", (500, 500)), ("j comma comma v full_stop", (100, 400)),
+        ("j comma comma v full_stop v full_stop", (100, 400)), ("j comma comma v full_stop escape", None),
+    ],
+)  # fmt: skip
+async def test_keys_of_ranges(keys: str, selection: tuple[int, int] | None) -> None:
+    async with stage() as (_, timeline, pilot):
+        await pilot.press(*keys.split())
+        seen = timeline.view.selection
+        assert (seen if seen is None else (seen[0] // US, seen[1] // US)) == selection
+
+
+async def test_zoom_to_what_is_selected() -> None:
+    async with stage() as (_, timeline, pilot):
+        await pilot.press("j", "left_square_bracket", "f")
+        assert 350 * US < timeline.view.start < 400 * US < 600 * US < timeline.view.end < 650 * US
+
+
+async def test_enter_on_the_selected_event_asks_for_its_details() -> None:
+    async with stage() as (app, timeline, pilot):
+        await pilot.press("j", "enter", "enter")
+        assert app.opened == [timeline.view.event]
+
+
+async def test_fast_keys_are_not_lost() -> None:
+    """The next key works on what the last one made, though nobody has answered its message yet."""
+    async with stage() as (_, timeline, pilot):
+        await pilot.press("j", "w", "w", "w")
+        assert timeline.view.end - timeline.view.start == 125 * US
+
+
+async def test_every_key_of_the_table_is_an_action() -> None:
+    for key in KEYS:
+        if key.group == "timeline":
+            assert hasattr(Timeline, f"action_{key.action.partition('(')[0]}"), key.id
+
+
+async def test_folding_a_group() -> None:
+    async with stage() as (_, timeline, pilot):
+        await pilot.press("end", "space")
+        seen = lines(timeline)
+        assert seen[6].startswith("▸ host")
+        assert seen[7].strip() == ""
+        await pilot.press("home", "space")
+        assert lines(timeline)[2].startswith("▌▸ rank 0")
+        assert lines(timeline)[2].count("▏") == 3
+        await pilot.press("space")
+        assert lines(timeline)[3].startswith("▌stream 7")
+
+
+async def test_the_first_line_always_says_which_group_it_is() -> None:
+    async with stage(size=(80, 9)) as (_, timeline, pilot):
+        await pilot.press("end")
+        await pilot.pause()
+        assert timeline.scroll_offset.y > 0
+        assert lines(timeline)[2].startswith("▾ host")
+        assert any(line.startswith("▌stack") for line in lines(timeline))
+
+
+async def test_a_selection_moves_without_redrawing_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage() as (_, timeline, pilot):
+        await pilot.press("j", "comma")
+        dirty: list[Region] = []
+        refresh = timeline.refresh
+        monkeypatch.setattr(
+            timeline, "refresh", lambda *regions, **more: (dirty.extend(regions), refresh(*regions, **more))
+        )
+        await pilot.press("comma")
+        assert {region.y for region in dirty} == {1, 3}
+        dirty.clear()
+        await pilot.press("escape", "j")
+        gutters = [region for region in dirty if region.width == timeline.gutter_width]
+        assert {region.y for region in gutters} == {3, 5}
+
+
+async def test_clicking() -> None:
+    async with stage() as (_, timeline, pilot):
+        gutter = timeline.gutter_width
+        await pilot.click(Timeline, offset=(gutter + 50, 3))
+        assert (cursor(timeline), chosen(timeline)) == ("stream 7@0", "ncclDevKernel_AllReduce")
+        await pilot.click(Timeline, offset=(gutter + 32, 3))
+        assert chosen(timeline) is None
+        assert timeline.view.focus is not None
+        await pilot.click(Timeline, offset=(3, 5))
+        assert cursor(timeline) == "stream 7@1"
+        await pilot.click(Timeline, offset=(gutter + 5, 1))
+        assert timeline.view == replace(timeline.view, event=None, selection=None, focus=None)
+        await pilot.click(Timeline, offset=(5, 2))
+        assert lines(timeline)[2].lstrip("▌ ").startswith("▸ rank 0")
+
+
+async def test_dragging_selects_a_range_and_tells_once() -> None:
+    async with stage(size=(114, 24)) as (app, timeline, pilot):
+        gutter = timeline.gutter_width
+        width = 114 - gutter
+        await pilot.mouse_down(Timeline, offset=(gutter + 10, 4))
+        for x in (12, 20, 30):
+            await pilot.hover(Timeline, offset=(gutter + x, 4))
+        assert app.views == []
+        await pilot.mouse_up(Timeline, offset=(gutter + 30, 4))
+        assert timeline.view.selection == (1000 * US * 10 // width, 1000 * US * 30 // width)
+        assert app.views == [timeline.view]
+
+
+def wheel(kind: type[events.MouseEvent], timeline: Timeline, x: int, **keys: bool) -> events.MouseEvent:
+    held = {"shift": False, "meta": False, "ctrl": False} | keys
+    return kind(timeline, x, 4, 0, 0, 0, screen_x=x, screen_y=4, **held)
+
+
+async def test_the_wheel() -> None:
+    async with stage(size=(80, 8)) as (_, timeline, pilot):
+        gutter = timeline.gutter_width
+        timeline.post_message(wheel(events.MouseScrollDown, timeline, 40))
+        await pilot.pause()
+        assert timeline.scroll_offset.y == 3
+        timeline.post_message(wheel(events.MouseScrollUp, timeline, 40))
+        await pilot.pause()
+        assert timeline.scroll_offset.y == 0
+        timeline.post_message(wheel(events.MouseScrollUp, timeline, gutter, ctrl=True))
+        await pilot.pause()
+        assert (timeline.view.start, timeline.view.end) == (0, 750 * US)
+        timeline.post_message(wheel(events.MouseScrollDown, timeline, gutter, shift=True))
+        await pilot.pause()
+        assert timeline.view.start == 750 * US // 8
+        timeline.post_message(wheel(events.MouseScrollLeft, timeline, gutter))
+        await pilot.pause()
+        assert timeline.view.start == 0
+        timeline.post_message(wheel(events.MouseScrollRight, timeline, gutter))
+        timeline.post_message(wheel(events.MouseScrollDown, timeline, gutter, ctrl=True))
+        await pilot.pause()
+        assert (timeline.view.start, timeline.view.end) == (0, 1000 * US)
+
+
+@pytest.mark.parametrize("size", [(40, 6), (80, 24), (300, 80)])
+async def test_any_size(size: tuple[int, int]) -> None:
+    async with stage(size=size) as (_, timeline, pilot):
+        await pilot.press("j", "full_stop", "w", "v", "right_square_bracket", "end")
+        assert len(lines(timeline)) == size[1]
+
+
+async def test_an_empty_trace_and_none() -> None:
+    async with stage(trace=Building().trace()) as (_, timeline, pilot):
+        await pilot.press("j", "full_stop", "w", "enter", "right_square_bracket", "v", "space", "e", "0", "f", "end")
+        assert lines(timeline)[1].strip() == ""
+        timeline.trace = None
+        await pilot.press("j", "w", "v", "escape")
+        assert lines(timeline)[0].strip() == ""
