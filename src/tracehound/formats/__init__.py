@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracehound.errors import TracehoundError
+from tracehound.formats import kineto
 from tracehound.formats.format import Format
 from tracehound.formats.inflate import head
 
-FORMATS: tuple[Format, ...] = ()
+FORMATS: tuple[Format, ...] = (kineto.FORMAT,)
 
 
 def recognise(path: Path) -> Format:
