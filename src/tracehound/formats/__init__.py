@@ -6,19 +6,25 @@ A format is recognised by the first bytes of a file, never by its name.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from tracehound.errors import TracehoundError
-from tracehound.formats import kineto
+from tracehound.formats import chrome, kineto
 from tracehound.formats.format import Format
 from tracehound.formats.inflate import head
+from tracehound.formats.unknown import likeness
 
-FORMATS: tuple[Format, ...] = (kineto.FORMAT,)
+FORMATS: Final[tuple[Format, ...]] = (kineto.FORMAT, chrome.FORMAT)
 
 
 def recognise(path: Path) -> Format:
-    """The format of the file, by its first bytes; TracehoundError when it is none of ours."""
+    """The format of the file, by its first bytes.
+
+    Raises TracehoundError for what cannot be opened, and for what is no trace: then it says what the file looks like.
+    """
     start = head(path)
     for candidate in FORMATS:
         if candidate.matches(start):
             return candidate
-    raise TracehoundError("not a trace that can be read", path=path)
+    found = likeness(start)
+    raise TracehoundError(f"not a trace: looks like {found.looks}", path, remedy=found.remedy)

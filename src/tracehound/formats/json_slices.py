@@ -33,6 +33,7 @@ LONGEST_EVENT: Final = 256 << 20
 _START = re.compile(rb'"traceEvents"\s*:\s*\[|\A(?:\xef\xbb\xbf)?\s*\[')
 _CUT = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:')
 _GLANCE = 4096
+_SLACK = 64
 _OPEN, _CLOSE = b"[]"
 
 E = TypeVar("E")
@@ -93,7 +94,7 @@ class Reader(Generic[E]):
         self._stream = stream
         self._shape = shape
         self._size = size
-        self._buffer = bytearray(2 * size)  # its first byte is the array's bracket, or one in its place
+        self._buffer = bytearray(size + size // 8 + _SLACK)  # its first byte is the array's bracket, or one in its place
         self._have = 0  # bytes in the buffer
         self._base = 0  # where the buffer lies in the inflated file
         self._done = False  # the stream has nothing more
@@ -138,7 +139,8 @@ class Reader(Generic[E]):
 
     def _drop(self, count: int) -> None:
         """Forget the first `count` bytes of the buffer."""
-        self._buffer[: self._have - count] = self._buffer[count : self._have]
+        with memoryview(self._buffer) as view:
+            view[: self._have - count] = view[count : self._have]
         self._base += count
         self._have -= count
 

@@ -130,7 +130,7 @@ def _drawn(columns: Columns, events: Piece, notes: _Notes) -> Mask:
 
 def _in_time(events: Piece, drawn: Mask, base: int, notes: _Notes) -> Mask:
     """The events with a time that can be true."""
-    timed = (events.start != INVALID) & (events.length != INVALID)
+    timed: Mask = (events.start != INVALID) & (events.length != INVALID)
     notes.of("dropped", "event without a time, or with one that is no number", drawn & ~timed)
     if not (drawn & timed).any():
         return timed

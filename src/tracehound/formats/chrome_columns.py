@@ -1,0 +1,226 @@
+"""Slices of an XLA trace.json -> columns.
+
+Owns which fields of an event are read: XLA writes a profile's stats as args, all values as text. Knows no lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+import numpy as np
+
+from tracehound.formats.json_columns import MISSING, PS_PER_US, Codes, Numbers, exact_ticks, ticks
+from tracehound.formats.json_slices import Shape, Slice
+from tracehound.intervals import Ints
+
+Text = str | int | float | None
+
+
+class Args(msgspec.Struct, gc=False, frozen=True):
+    """The args that are read; the rest stays in the file."""
+
+    name: Any = None
+    hlo_op: Text = None
+    hlo_module: Text = None
+    hlo_category: Text = None
+    long_name: Text = None
+    tf_op: Text = None
+    source: Text = None
+    bytes_accessed: Text = None
+    model_flops: Text = None
+    flops: Text = None
+    program_id: Text = None
+    run_id: Text = None
+    device_ordinal: Text = None
+    step_num: Text = None
+    correlation_id: Text = None
+    device_offset_ps: Text = None
+    device_duration_ps: Text = None
+
+
+_NO_ARGS: Final = Args()
+
+
+class Event(msgspec.Struct, gc=False):
+    """One element of the array; an empty phase means that it is no event. The writer ends the array with `{}`."""
+
+    ph: str = ""
+    name: str = ""
+    pid: int | float | str | None = None
+    tid: int | float | str | None = None
+    ts: int | float | str = 0
+    dur: int | float | str = 0
+    args: Args = _NO_ARGS
+
+
+class ExactEvent(Event, gc=False):
+    """The same with times that a float cannot hold."""
+
+    ts: Decimal = Decimal(0)  # type: ignore[assignment]  # a narrower reading of the same field
+    dur: Decimal = Decimal(0)  # type: ignore[assignment]  # as above
+
+
+def _lenient(event: Mapping[str, Any]) -> Event:
+    args = event.get("args")
+    said = args if isinstance(args, Mapping) else {}
+    return Event(
+        ph=_text(event.get("ph")),
+        name=_text(event.get("name")),
+        pid=_key(event.get("pid")),
+        tid=_key(event.get("tid")),
+        ts=event.get("ts", 0),
+        dur=event.get("dur") or 0,
+        args=Args(**{key: _key(said[key]) for key in Args.__struct_fields__ if key in said}),
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _key(value: object) -> Text:
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def _exact(data: bytes) -> list[Event]:
+    return [*msgspec.json.decode(data, type=list[ExactEvent])]
+
+
+SHAPE: Final = Shape(msgspec.json.Decoder(list[Event]).decode, _exact, _lenient)
+
+
+class Op(NamedTuple):
+    """What an HLO op's events say of it, as the file spells it."""
+
+    name: str
+    module: str
+    category: str
+    text: str
+    framework: str
+    source: str
+    flops: Text
+    bytes_accessed: Text
+    program: Text
+
+
+class Said(NamedTuple):
+    """What the args of one event say beyond its op; None where they do not."""
+
+    run: int | None
+    device: int | None
+    step: int | None
+    correlation: int | None
+    device_start: int | None
+    device_end: int | None
+
+
+_SILENT: Final = Said(None, None, None, None, None, None)
+
+
+class Piece(NamedTuple):
+    """The columns of some events, or of all; times in ps. `op` is -1 where the event is of none."""
+
+    signature: Numbers
+    name: Numbers
+    start: Ints
+    length: Ints
+    op: Numbers
+    said: Numbers
+
+    def at(self, rows: Ints) -> Piece:
+        """The columns of these rows."""
+        return Piece(*(column[rows] for column in cast("tuple[Any, ...]", self)))
+
+
+class Columns:
+    """The events so far. `signatures` numbers (phase, pid, tid), `names`, `ops` and `said` what they are called.
+
+    `metadata` has the names that metadata events give to processes and threads.
+    """
+
+    def __init__(self) -> None:
+        self.signatures, self.names, self.ops, self.said = Codes(), Codes(), Codes(), Codes()
+        self.metadata: dict[tuple[str, Text, Text], str] = {}
+        self._pieces: list[Piece] = []
+
+    def add(self, piece: Slice[Event]) -> None:
+        """Append a slice."""
+        events = piece.events
+        start, length = _times(piece)
+        op = np.full(len(events), MISSING, np.int32)
+        said = np.full(len(events), self.said[_SILENT], np.int32)
+        for row, event in enumerate(events):
+            args = event.args
+            if args is _NO_ARGS:
+                continue
+            if event.ph == "M":
+                tid = event.tid if event.name == "thread_name" else None
+                self.metadata[event.name, event.pid, tid] = _text(args.name)
+                continue
+            said[row] = self.said[_said(args)]
+            if args.hlo_op is not None or args.hlo_category is not None:
+                op[row] = self.ops[_op(event)]
+        signature = self.signatures.column([(event.ph, event.pid, event.tid) for event in events])
+        name = self.names.column([event.name for event in events])
+        self._pieces.append(Piece(signature, name, start, length, op, said))
+
+    def all(self) -> Piece:
+        """The columns of all events, in the order of the file."""
+        if not self._pieces:
+            numbers, times = np.empty(0, np.int32), np.empty(0, np.int64)
+            return Piece(numbers, numbers, times, times, numbers, numbers)
+        return Piece(*(np.concatenate(parts) for parts in zip(*self._pieces, strict=True)))
+
+
+def _times(piece: Slice[Event]) -> tuple[Ints, Ints]:
+    start = ticks([event.ts for event in piece.events], PS_PER_US)
+    length = ticks([event.dur for event in piece.events], PS_PER_US)
+    if start is not None and length is not None:
+        return start, length
+    exact = piece.exactly()
+    return (
+        exact_ticks([event.ts for event in exact], PS_PER_US),
+        exact_ticks([event.dur for event in exact], PS_PER_US),
+    )
+
+
+def _op(event: Event) -> Op:
+    args = event.args
+    return Op(
+        name=_text(args.hlo_op) or event.name,
+        module=_text(args.hlo_module),
+        category=_text(args.hlo_category),
+        text=_text(args.long_name),
+        framework=_text(args.tf_op).rstrip(":"),
+        source=_text(args.source),
+        flops=args.flops if args.model_flops is None else args.model_flops,
+        bytes_accessed=args.bytes_accessed,
+        program=args.program_id,
+    )
+
+
+def _said(args: Args) -> Said:
+    start, length = whole(args.device_offset_ps), whole(args.device_duration_ps)
+    end = start + length if start is not None and length is not None else None
+    return Said(
+        run=whole(args.run_id),
+        device=whole(args.device_ordinal),
+        step=whole(args.step_num),
+        correlation=whole(args.correlation_id),
+        device_start=start if end is not None else None,
+        device_end=end,
+    )
+
+
+def whole(value: Text) -> int | None:
+    """A number in an arg, of either sign; None for what is none, or too large for Int64."""
+    if value is None:
+        return None
+    try:
+        number = int(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if -(2**62) < number < 2**62 else None

@@ -1,0 +1,67 @@
+"""What a file that is no trace of ours looks like, from its first bytes.
+
+Owns the words for it, so that a person who opened the wrong file learns which one to open instead.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+
+class Likeness(NamedTuple):
+    """What a file looks like, and what to do about it."""
+
+    looks: str
+    remedy: str = ""
+
+
+_PROFILE: Final = "open the JSON that torch.profiler writes, or an XLA xplane.pb"
+_MAGIC: Final = (
+    (b"PK\x03\x04", Likeness("a zip archive", "unpack it first")),
+    (b"\x28\xb5\x2f\xfd", Likeness("a zstd file", "unpack it first")),
+    (b"\xfd7zXZ", Likeness("an xz file", "unpack it first")),
+    (b"BZh", Likeness("a bzip2 file", "unpack it first")),
+    (b"SQLite format 3", Likeness("an SQLite database, as Nsight Systems and rocprof export", _PROFILE)),
+    (b"PAR1", Likeness("a Parquet file", _PROFILE)),
+    (b"ARROW1", Likeness("an Arrow file", _PROFILE)),
+    (b"\x80\x04", Likeness("a Python pickle, as torch.cuda.memory snapshots are", _PROFILE)),
+    (b"\x80\x02", Likeness("a Python pickle", _PROFILE)),
+    (b"\x7fELF", Likeness("a program", _PROFILE)),
+    (b"HloModule", Likeness("HLO text", "open the profile it belongs to")),
+)
+_LISTS: Final = re.compile(rb"\s*\[\s*\[\s*-?\d")
+_BEGIN: Final = re.compile(rb'"ph"\s*:\s*"[BE]"')
+_PHASE: Final = re.compile(rb'"ph"\s*:\s*"')
+_TAR_MARK: Final = slice(257, 262)
+
+
+def likeness(start: bytes) -> Likeness:
+    """What the file that begins with these inflated bytes looks like."""
+    for magic, found in _MAGIC:
+        if start.startswith(magic):
+            return found
+    if start[_TAR_MARK] == b"ustar":
+        return Likeness("a tar archive", "unpack it first")
+    text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text[:1] in (b"{", b"["):
+        return _json(text)
+    if text[:9].lower() == b"<!doctype" or text[:5].lower() == b"<html":
+        return Likeness("a web page", "if it is a report, open the trace it was made from")
+    if not text:
+        return Likeness("a file of blanks", _PROFILE)
+    if b"\0" not in start and start[:4096].decode("utf-8", "ignore").isprintable():
+        return Likeness("a text file", _PROFILE)
+    return Likeness("a file of an unknown kind", _PROFILE)
+
+
+def _json(text: bytes) -> Likeness:
+    if b'"schema"' in text and (b'"nodes"' in text or b"execution_trace" in text):
+        return Likeness("a PyTorch execution trace, a graph of operators", "open the profiler's trace of the same run")
+    if _LISTS.match(text):
+        return Likeness("a memory timeline (export_memory_timeline)", "open the profiler's trace of the same run")
+    if _BEGIN.search(text):
+        return Likeness("a trace of begin and end events, which neither PyTorch nor XLA writes", _PROFILE)
+    if _PHASE.search(text):
+        return Likeness("a Chrome trace that neither PyTorch nor XLA wrote", _PROFILE)
+    return Likeness("JSON without trace events", _PROFILE)
