@@ -99,13 +99,20 @@ def _in_profile(profile: Path, run: str | None) -> Finding:
             known = ", ".join(child.name for child in runs[:5])
             raise TracehoundError(f"no run {run!r}", path=profile, remedy=f"there are {known}")
         return _files_of(chosen[0])
+    passed_over: list[Note] = []
     for child in runs:
         found = _files_of(child)
+        passed_over.extend(found.notes)
         if found.files:
             others = len(runs) - 1
             more = [Note("info", f"run {child.name} opened; --run NAME opens another", others, str(profile))]
             return Finding(found.files, (*found.notes, *(more if others else [])))
-    raise TracehoundError("no run here holds a profile", path=profile)
+    raise TracehoundError(f"no run here holds a profile{_why(passed_over)}", path=profile)
+
+
+def _why(notes: Sequence[Note]) -> str:
+    """The first file that was passed over, in brackets."""
+    return f" ({notes[0].text})" if notes else ""
 
 
 def _files_of(folder: Path) -> Finding:
@@ -144,8 +151,7 @@ def _below(folder: Path, run: str | None, notes: tuple[Note, ...]) -> Finding:
         if inner.files:
             found[child] = inner
     if not found:
-        why = f" ({notes[0].text})" if notes else ""
-        raise TracehoundError(f"no trace in this folder{why}", path=folder)
+        raise TracehoundError(f"no trace in this folder{_why(notes)}", path=folder)
     families = {re.sub(r"\d+", "#", child.name) for child in found}
     if len(families) > 1:
         names = ", ".join(child.name for child in list(found)[:6])

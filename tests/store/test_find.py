@@ -1,0 +1,85 @@
+"""What makes up a trace: files, folders, log folders, families of subfolders."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tracehound.errors import TracehoundError
+from tracehound.store import load, open_paths
+from tracehound.store.find import find
+
+
+def kineto(path: Path, rank: int = 0) -> Path:
+    """A file with one kernel."""
+    event = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 10, "dur": 5,
+             "args": {"device": 0, "stream": 7, "correlation": 1}}  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": 4}, "traceEvents": [event]}
+    data = json.dumps(document).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def names(*paths: Path) -> list[str]:
+    return [file.path.name for file in find(list(paths)).files]
+
+
+def test_a_folder_of_ranks(tmp_path: Path) -> None:
+    for rank in (2, 0, 1):
+        kineto(tmp_path / f"rank{rank}.pt.trace.json.gz", rank)
+    (tmp_path / "notes.txt").write_text("not a trace")
+    (tmp_path / "config.json").write_text('{"lr": 0.1}')
+    assert names(tmp_path) == [f"rank{n}.pt.trace.json.gz" for n in (0, 1, 2)]
+    found = find([tmp_path])
+    assert [note.level for note in found.notes] == ["dropped"]
+    assert "config.json" in found.notes[0].text
+    trace = load(open_paths([tmp_path]))
+    assert trace.ranks["rank"].to_list() == [0, 1, 2]
+    assert trace.name == tmp_path.name
+
+
+def test_several_paths_and_the_same_twice(tmp_path: Path) -> None:
+    a, b = kineto(tmp_path / "a.json"), kineto(tmp_path / "b.json", 1)
+    assert names(a, b, a, tmp_path) == ["a.json", "b.json"]
+
+
+def test_a_family_of_subfolders_is_one_trace(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        kineto(tmp_path / f"rank_{rank}" / "trace.json", rank)
+    assert len(names(tmp_path)) == 2
+
+
+def test_different_traces_are_not_thrown_together(tmp_path: Path) -> None:
+    kineto(tmp_path / "baseline" / "trace.json")
+    kineto(tmp_path / "candidate" / "trace.json")
+    with pytest.raises(TracehoundError, match="2 different traces; open one of baseline, candidate"):
+        find([tmp_path])
+
+
+def test_a_log_folder_opens_its_newest_run(tmp_path: Path) -> None:
+    for run in ("2026_01_01_00_00_00", "2026_02_01_00_00_00"):
+        kineto(tmp_path / "plugins" / "profile" / run / "host.json")
+    for opened in (tmp_path, tmp_path / "plugins", tmp_path / "plugins" / "profile"):
+        assert find([opened]).files[0].path.parent.name == "2026_02_01_00_00_00"
+    assert find([tmp_path], "2026_01_01_00_00_00").files[0].path.parent.name == "2026_01_01_00_00_00"
+    with pytest.raises(TracehoundError, match="no run 'x'; there are 2026_02_01_00_00_00, 2026_01_01_00_00_00"):
+        find([tmp_path], "x")
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(TracehoundError, match="no such file"):
+        find([tmp_path / "absent.json"])
+    with pytest.raises(TracehoundError, match="no trace in this folder"):
+        find([tmp_path])
+
+
+def test_one_bad_file_of_many_is_noted(tmp_path: Path) -> None:
+    kineto(tmp_path / "rank0.json")
+    (tmp_path / "rank1.json").write_text("")
+    trace = load(open_paths([tmp_path]))
+    assert trace.ranks.height == 1
+    assert any("rank1.json" in note.text for note in trace.notes)
