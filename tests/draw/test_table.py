@@ -37,10 +37,16 @@ def test_a_table_without_limits_shows_everything() -> None:
 
 
 def test_a_narrow_table_keeps_the_brief_columns_and_names_the_others() -> None:
-    lines = texts(table(every_unit(), 60))[1:]
+    lines = texts([line for line in table(every_unit(), 60) if line.role != "detail"])[1:]
     assert lines[0].split() == ["name", "start", "total", "share", "calls"]
     assert lines[1].startswith("vectorized_")  # the template goes before the name is cut
-    assert lines[4] == "no room for: category, size, bandwidth, inferred, host"
+    assert lines[4] == "no room for: category, size, bandwidth, inferred"
+
+
+def test_what_the_host_did_has_a_line_of_its_own_where_it_has_no_column() -> None:
+    lines = [line.text for line in table(every_unit(), 60) if line.role == "detail"]
+    assert lines == ["  host  python 123: aten::addmm 62 %, data␛loader: read, pa…"]
+    assert not any(line.role == "detail" for line in table(every_unit(), UNLIMITED))
 
 
 def test_a_very_narrow_table_keeps_its_first_column() -> None:

@@ -14,11 +14,11 @@ from typing import Literal
 from rich.cells import cell_len, set_cell_size
 
 from tracehound.analysis.result import Column, Result
-from tracehound.draw.cells import alignment, heading, meanings, shown, words
+from tracehound.draw.cells import NOTHING, alignment, heading, meanings, shown, words
 from tracehound.errors import printable
 from tracehound.units import TimeUnit, instant, middle, short_name
 
-Role = Literal["title", "caption", "head", "row", "note"]
+Role = Literal["title", "caption", "head", "row", "detail", "note"]
 
 GAP = "  "
 READABLE = 24
@@ -54,10 +54,10 @@ class _Block:
 
 def table(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
     """Title, header, rows and notes of a result, in lines of at most `width` characters."""
-    kept, missing = _fit(result, width, unit)
+    kept, below, missing = _fit(result, width, unit)
     shares = meanings([block.column for block in kept])
     texts = [*([f"no room for: {', '.join(missing)}"] if missing else []), *shares, *result.notes]
-    return [*caption(result, width, unit), *_rows(kept, width), *notes(texts, width)]
+    return [*caption(result, width, unit), *_rows(kept, below, width), *notes(texts, width)]
 
 
 def caption(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
@@ -72,9 +72,11 @@ def caption(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
 def body(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
     """Header and rows; a word in their place when there are none.
 
-    Columns that are not `brief` make way first, then words are cut in the middle, then columns go from the right.
+    Columns that are not `brief` make way first, then words are cut in the middle, then columns go from the right. What
+    host threads did takes a line of its own below its row where not everything fits side by side.
     """
-    return _rows(_fit(result, width, unit)[0], width)
+    kept, below, _ = _fit(result, width, unit)
+    return _rows(kept, below, width)
 
 
 def notes(texts: Sequence[str], width: int) -> list[Line]:
@@ -97,24 +99,35 @@ def fitted(text: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)) + "…"
 
 
-def _fit(result: Result, width: int, unit: TimeUnit) -> tuple[list[_Block], list[str]]:
-    """The columns that there is room for, and the names of the others."""
+def _fit(result: Result, width: int, unit: TimeUnit) -> tuple[list[_Block], list[_Block], list[str]]:
+    """The columns that stand side by side, those that take a line of their own, and the names of the others."""
     blocks = [_block(column, words(result, column, unit)) for column in shown(result)]
-    kept = _kept(blocks, width)
-    return kept, [heading(block.column) for block in blocks if block not in kept]
+    if sum(block.width for block in blocks) + len(GAP) * (len(blocks) - 1) <= width:
+        return blocks, [], []
+    below = [block for block in blocks if block.column.unit == "host" and width >= READABLE]
+    beside = [block for block in blocks if block not in below]
+    kept = _kept(beside, width)
+    return kept, below, [heading(block.column) for block in beside if block not in kept]
 
 
 def _block(column: Column, cells: list[str]) -> _Block:
     return _Block(column, cells, max(map(cell_len, [heading(column), *cells])))
 
 
-def _rows(blocks: Sequence[_Block], width: int) -> list[Line]:
+def _rows(blocks: Sequence[_Block], below: Sequence[_Block], width: int) -> list[Line]:
     if not blocks or not blocks[0].cells:
         return [Line(middle("  nothing to show", width), "caption")]
     widths = _widths(blocks, width)
-    head = Line(_row([heading(block.column) for block in blocks], blocks, widths, width), "head")
-    rows = zip(*(block.cells for block in blocks), strict=True)
-    return [head, *(Line(_row(row, blocks, widths, width)) for row in rows)]
+    lines = [Line(_row([heading(block.column) for block in blocks], blocks, widths, width), "head")]
+    for number, row in enumerate(zip(*(block.cells for block in blocks), strict=True)):
+        lines.append(Line(_row(row, blocks, widths, width)))
+        stated = [block for block in below if block.cells[number] != NOTHING]
+        lines += [Line(_clipped(f"  {heading(b.column)}  {b.cells[number]}", width), "detail") for b in stated]
+    return lines
+
+
+def _clipped(text: str, width: int) -> str:
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
 def _kept(blocks: Sequence[_Block], width: int) -> list[_Block]:

@@ -1,0 +1,200 @@
+"""The arguments of the command line, and what `--help` says of them.
+
+Owns the commands, their options and the text of their help. Knows nothing of traces; a command is run by `cli`.
+"""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from typing import NoReturn, get_args
+
+from tracehound import __version__
+from tracehound.analysis import ANALYSES
+from tracehound.errors import BAD_INPUT, printable
+from tracehound.report import WRITERS
+from tracehound.units import TimeUnit
+
+PATHS = """\
+PATH is a file (PyTorch Profiler JSON, xplane.pb, trace.json; plain or .gz), a folder of them, or a TensorBoard log
+folder; several PATHs are the ranks of one run.
+"""
+
+EXPLORE = f"""\
+Explore a performance trace in the terminal.
+
+{PATHS}
+commands:
+  tracehound PATH...                    explore it
+  tracehound summary PATH...            one page: devices, steps, breakdown, top ops, longest gaps
+  tracehound report PATH... ANALYSIS    one table, whole; tracehound report --list names them all
+"""
+
+EXPLORE_EXAMPLES = """\
+examples:
+  tracehound logs/                      a TensorBoard log folder, its newest run
+  tracehound logs/ --run 2026_01_31     another run of it
+  tracehound rank*.pt.trace.json.gz     all ranks of a PyTorch job, on one clock
+  tracehound summary logs/ | less
+
+Without a terminal on stdin, stdout and stderr (in a pipe, a batch job, TERM=dumb) `tracehound PATH` prints the summary.
+A file that is called like a command is opened as ./summary.
+
+exit codes: 0 done, 2 the input or the arguments cannot be used (one line on stderr says why), 130 interrupted.
+environment: NO_COLOR turns colours off, COLUMNS sets the width of text where there is no terminal.
+"""
+
+SUMMARY = f"""\
+Sum up a trace on one page: what it is, devices and ranks, steps, where the time goes on every rank, the ops that take
+most of it, the longest gaps with what the host did meanwhile, collectives, and what was repaired or is missing.
+
+{PATHS}"""
+
+SUMMARY_EXAMPLES = """\
+examples:
+  tracehound summary profile/                           what is slow here?
+  tracehound summary rank*.json.gz --step 12            one step, over all ranks
+  tracehound summary profile/ --rank 0,4-7 --top 20
+  tracehound summary profile/ --format markdown > issue.md
+  tracehound summary profile/ --format json | jq '.results.breakdown.rows'
+"""
+
+REPORT = f"""\
+Answer one question about a trace with a whole table. The last argument names the analysis.
+
+{PATHS}
+analyses:
+{{analyses}}"""
+
+REPORT_EXAMPLES = """\
+examples:
+  tracehound report logs/ gaps --top 10                 the longest gaps on the device, and what every host thread did
+  tracehound report logs/ host --window 4.210s..4.282s  what the host threads did in just that window
+  tracehound report b128/ ops --top 20 --unit us        which HLO ops or kernels take the time
+  tracehound report rank*.json.gz breakdown             computation, exposed communication and idle time of every rank
+  tracehound report rank*.json.gz collectives           collectives: calls, bytes, time
+  tracehound report rank*.json.gz steps --format csv > steps.csv
+  tracehound report ops --explain                       how its numbers are defined, and where other tools differ
+"""
+
+
+VALUED = ("--run", "--rank", "--step", "--window", "--top", "--format", "--unit", "--width")
+"""Options whose value follows; it is no command even when it is called like one."""
+
+
+def parsed(arguments: Sequence[str]) -> Namespace:
+    """The arguments as a namespace whose `command` is ``explore``, ``summary`` or ``report``.
+
+    Prints help or one line of what is wrong, and exits, where argparse would.
+    """
+    rest = list(arguments)
+    command = _command(rest)
+    asked = _PARSERS[command]().parse_args(rest)
+    asked.command = command
+    return asked
+
+
+def as_summary(asked: Namespace) -> Namespace:
+    """The summary that stands in for the explorer where there is no terminal."""
+    options = [*(["--run", asked.run] if asked.run else []), *(["--ascii"] if asked.ascii else [])]
+    return _summary_parser().parse_args([*options, "--", *asked.paths])
+
+
+def _command(rest: list[str]) -> str:
+    """The command among the arguments, which is taken out: the first word that is no option and no option's value."""
+    previous = ""
+    for place, word in enumerate(rest):
+        if word == "--":
+            break
+        if not word.startswith("-") and previous not in VALUED:
+            return rest.pop(place) if word in _PARSERS else "explore"
+        previous = word
+    return "explore"
+
+
+class _Parser(ArgumentParser):
+    """One that says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"tracehound: {printable(message)}; see {self.prog} --help\n")
+
+
+def _parser(prog: str, usage: str, description: str, examples: str) -> _Parser:
+    parser = _Parser(
+        prog=prog,
+        usage=usage,
+        description=description,
+        epilog=examples,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    group = parser.add_argument_group("general")
+    group.add_argument("--run", metavar="NAME", help="the run of a TensorBoard log folder (default: the newest)")
+    group.add_argument("--ascii", action="store_true", help="draw with ASCII characters alone")
+    group.add_argument(
+        "--version", action="version", version=f"tracehound {__version__}", help="show the version and exit"
+    )
+    group.add_argument("-h", "--help", action="help", help="show this and exit")
+    return parser
+
+
+def _explorer_parser() -> _Parser:
+    parser = _parser("tracehound", "tracehound [options] PATH...", EXPLORE, EXPLORE_EXAMPLES)
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=SUPPRESS)
+    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal (to select text)")
+    return parser
+
+
+def _summary_parser() -> _Parser:
+    parser = _parser("tracehound summary", "tracehound summary [options] PATH...", SUMMARY, SUMMARY_EXAMPLES)
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=SUPPRESS)
+    return _with_report_options(parser)
+
+
+def _report_parser() -> _Parser:
+    width = max(len(analysis.name) for analysis in ANALYSES)
+    listing = "\n".join(f"  {analysis.name:<{width}}  {analysis.question}" for analysis in ANALYSES)
+    description = REPORT.format(analyses=listing)
+    parser = _parser("tracehound report", "tracehound report [options] PATH... ANALYSIS", description, REPORT_EXAMPLES)
+    parser.add_argument("paths", nargs="*", metavar="PATH... ANALYSIS", help=SUPPRESS)
+    parser.add_argument("--list", action="store_true", help="name the analyses and their questions, and exit")
+    parser.add_argument("--explain", action="store_true", help="say how the analysis defines its numbers, and exit")
+    return _with_report_options(parser)
+
+
+def _with_report_options(parser: _Parser) -> _Parser:
+    narrow = parser.add_argument_group("what to look at")
+    narrow.add_argument("--rank", default="", metavar="LIST", help="only these ranks: 0,2-5")
+    when = narrow.add_mutually_exclusive_group()
+    when.add_argument("--step", default="", metavar="LIST", help="only the time of these steps: 12 or 12-14")
+    when.add_argument("--window", default="", metavar="A..B", help="only this time: 10ms..20ms, 1.5s.., ..300us")
+    narrow.add_argument("--top", type=_positive, metavar="N", help="at most N rows of a table")
+    how = parser.add_argument_group("how to write it")
+    forms = [form.name for form in WRITERS]
+    purposes = ", ".join(f"{form.name} ({form.purpose})" for form in WRITERS)
+    how.add_argument("--format", default=forms[0], metavar="FORM", help=f"{purposes}; default: {forms[0]}")
+    how.add_argument(
+        "--unit", choices=get_args(TimeUnit), default="auto", help="unit of times in text and markdown (default: auto)"
+    )
+    how.add_argument(
+        "--width", type=_natural, metavar="N", help="width of text; 0: as wide as it takes (default: the terminal's)"
+    )
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _natural(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+_PARSERS = {"explore": _explorer_parser, "summary": _summary_parser, "report": _report_parser}

@@ -1,0 +1,149 @@
+"""The command line: what was asked, of which trace, in which face. The only place that picks a face.
+
+Owns exit codes and what goes to stderr. Knows no format, no analysis and no layout. The explorer is imported when it is
+started and not before, so that a headless run knows nothing of the terminal toolkit.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from shutil import get_terminal_size
+
+from tracehound.analysis import ANALYSES, Analysis, Options, named, run
+from tracehound.arguments import as_summary, parsed
+from tracehound.draw.table import UNLIMITED, Line
+from tracehound.errors import TracehoundError, printable
+from tracehound.progress import Progress
+from tracehound.report import Look, about, explain, paint, summarise, writer
+from tracehound.report.window import chosen
+from tracehound.store import Opening, load, open_paths
+from tracehound.trace import Trace, Window
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; the exit code."""
+    try:
+        asked = parsed(sys.argv[1:] if arguments is None else arguments)
+        code = _COMMANDS[asked.command](asked)
+        sys.stdout.flush()
+    except TracehoundError as error:
+        _say(str(error))
+        return error.code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Nobody reads on: that is their right. What is still buffered must not fail when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _explore(asked: Namespace) -> int:
+    """The explorer, or the summary where no explorer can be."""
+    if not _interactive():
+        return _summary(as_summary(asked))
+    opening = open_paths([Path(path) for path in asked.paths], asked.run)
+    from tracehound.ui.run import explore  # noqa: PLC0415, a headless run must not import it
+
+    return explore(opening, ascii=asked.ascii or not _unicode(), mouse=not asked.no_mouse)
+
+
+def _summary(asked: Namespace) -> int:
+    form = writer(asked.format)
+    trace, window = _read(asked)
+    _print(form.summary(summarise(trace, window, asked.top), _look(asked)), asked)
+    return 0
+
+
+def _report(asked: Namespace) -> int:
+    if asked.list:
+        _print(explain.listing(ANALYSES), asked)
+        return 0
+    form = writer(asked.format)
+    analysis = _analysis(asked)
+    if asked.explain:
+        _print(explain.definition(analysis, _look(asked).width), asked)
+        return 0
+    if not asked.paths:
+        raise TracehoundError(f"{analysis.name} of which trace?", remedy=f"tracehound report PATH... {analysis.name}")
+    trace, window = _read(asked)
+    result = run(analysis, trace, window, Options(asked.top))
+    _print(form.result(about(trace, window), result, _look(asked)), asked)
+    if not form.notes:
+        for note in [*([result.cut] if result.cut else []), *result.notes]:
+            _say(printable(note))
+    return 0
+
+
+def _analysis(asked: Namespace) -> Analysis:
+    """The analysis that the last argument names, which is taken out of the paths."""
+    names = ", ".join(analysis.name for analysis in ANALYSES)
+    if not asked.paths:
+        raise TracehoundError("which analysis, of which trace?", remedy=f"tracehound report PATH ANALYSIS; {names}")
+    *asked.paths, last = asked.paths
+    if last not in {analysis.name for analysis in ANALYSES} and Path(last).exists():
+        raise TracehoundError(f"{printable(last)} is a path", remedy=f"name an analysis after it: {names}")
+    return named(last)
+
+
+def _read(asked: Namespace) -> tuple[Trace, Window]:
+    """The trace, and the window that was asked for. What could not be read of it is said."""
+    opening = open_paths([Path(path) for path in asked.paths], asked.run)
+    trace = _loaded(opening)
+    for note in opening.notes:
+        if note.level == "dropped":
+            _say(printable(f"{note.where}: {note.text}" if note.where else note.text))
+    return trace, chosen(trace, asked.rank, asked.step, asked.window)
+
+
+def _loaded(opening: Opening) -> Trace:
+    if not sys.stderr.isatty():
+        return load(opening)
+    with Progress(sys.stderr) as progress:
+        return load(opening, progress.show)
+
+
+def _look(asked: Namespace) -> Look:
+    if asked.width is None:
+        return Look(
+            get_terminal_size().columns if sys.stdout.isatty() else get_terminal_size((80, 24)).columns, asked.unit
+        )
+    return Look(asked.width or UNLIMITED, asked.unit)
+
+
+def _print(lines: Iterable[Line], asked: Namespace) -> None:
+    """Lines to stdout, in what it can show."""
+    text = getattr(asked, "format", "text") == "text"
+    if text and (asked.ascii or not _unicode()):
+        lines = map(paint.ascii_of, lines)
+    painter = paint.coloured if text and paint.colours(sys.stdout, os.environ) else paint.plainly
+    paint.write(lines, sys.stdout, painter)
+
+
+def _unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "").replace("_", "") in ("utf8", "utf16", "utf8sig")
+
+
+def _interactive() -> bool:
+    """Whether a person sits at a terminal that can be drawn on."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return all(stream is not None and stream.isatty() for stream in streams) and os.environ.get("TERM") not in (
+        None,
+        "dumb",
+    )
+
+
+def _say(text: str) -> None:
+    """One line to stderr."""
+    with suppress(OSError):
+        sys.stderr.write(f"tracehound: {text}\n")
+
+
+_COMMANDS: dict[str, Callable[[Namespace], int]] = {"explore": _explore, "summary": _summary, "report": _report}

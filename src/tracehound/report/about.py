@@ -1,0 +1,152 @@
+"""A trace -> the facts that head every report, and how a report is to look.
+
+Owns what is said of a trace beside the results: where it came from, what it was recorded on, with which versions. Knows
+no form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tracehound.errors import printable
+from tracehound.trace import Part, Trace, Window
+from tracehound.units import TimeUnit, bytes_, duration, instant
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of the trace; `size` in bytes, None where it is gone."""
+
+    path: str
+    format: str
+    size: int | None
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One accelerator's view; `inferred` when the file did not say which rank it is."""
+
+    rank: int
+    device: str
+    model: str
+    host: str
+    inferred: bool
+
+
+@dataclass(frozen=True)
+class About:
+    """What a report says of its trace. All text is safe to print.
+
+    `origin_ns` is the wall clock (Unix, ns) of time 0, `span` the first start and last end in ps, `versions` those of
+    drivers and libraries as the files name them, `window` what the caller asked for.
+    """
+
+    name: str
+    files: tuple[File, ...]
+    hosts: tuple[str, ...]
+    ranks: tuple[Rank, ...]
+    origin_ns: int | None
+    span: tuple[int, int]
+    versions: Mapping[str, str]
+    window: Window
+
+    @property
+    def recorded(self) -> str:
+        """When time 0 was, in UTC and to the second; empty where the files do not say."""
+        if self.origin_ns is None:
+            return ""
+        try:
+            moment = datetime.fromtimestamp(self.origin_ns // 10**9, tz=UTC)
+        except (OverflowError, OSError, ValueError):
+            return ""
+        return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a report is written: for text its `width`, for text and markdown the `unit` of times."""
+
+    width: int = 80
+    unit: TimeUnit = "auto"
+
+
+def about(trace: Trace, window: Window) -> About:
+    """The facts of a trace, of which a report shows one window."""
+    hosts = tuple(printable(host.name) for host in trace.hosts)
+    rows = trace.ranks.select("rank", "label", "model", "host", "inferred").rows()
+    return About(
+        name=printable(trace.name),
+        files=tuple(File(printable(str(part.path)), part.format, _size(part)) for part in trace.parts),
+        hosts=hosts,
+        ranks=tuple(
+            Rank(rank, printable(label or ""), printable(model or ""), hosts[host], bool(inferred))
+            for rank, label, model, host, inferred in rows
+        ),
+        origin_ns=trace.origin_ns,
+        span=trace.span,
+        versions=_versions(trace),
+        window=window,
+    )
+
+
+def sentences(facts: About, unit: TimeUnit = "auto") -> list[str]:
+    """What the trace is, in a few lines of words."""
+    formats = sorted({file.format for file in facts.files})
+    size = sum(file.size or 0 for file in facts.files)
+    what = [
+        f"{' and '.join(formats) or 'no format'}, {_many(len(facts.files), 'file')}, {bytes_(size)}",
+        _many(len(facts.hosts), "host"),
+        _many(len(facts.ranks), "rank"),
+        f"{duration(facts.span[1] - facts.span[0], unit)} long",
+    ]
+    lines = [" · ".join(what)]
+    if facts.recorded:
+        lines.append(f"recorded {facts.recorded}")
+    if facts.versions:
+        lines.append(", ".join(f"{name} {value}" for name, value in facts.versions.items()))
+    if facts.hosts:
+        lines.append(f"on {_listed(facts.hosts)}")
+    if not facts.window.whole:
+        lines.append(narrowed(facts.window, facts.span, unit))
+    return lines
+
+
+def narrowed(window: Window, span: tuple[int, int], unit: TimeUnit = "auto") -> str:
+    """What a window leaves of the trace: ``only 10.000 ms to 20.000 ms, rank 0, 2``."""
+    parts = []
+    if window.start is not None or window.end is not None:
+        start, end = window.within(*span)
+        parts.append(f"{instant(start, unit)} to {instant(end, unit)}")
+    if window.ranks is not None:
+        parts.append(f"rank {_listed([str(rank) for rank in window.ranks])}")
+    return f"only {', '.join(parts)}"
+
+
+def _size(part: Part) -> int | None:
+    try:
+        return part.path.stat().st_size
+    except OSError:
+        return None
+
+
+def _versions(trace: Trace) -> dict[str, str]:
+    """Those of all files; where two files differ, all that occur."""
+    found: dict[str, list[str]] = {}
+    for part in trace.parts:
+        stated = part.facts.get("versions")
+        for name, value in stated.items() if isinstance(stated, Mapping) else ():
+            values = found.setdefault(printable(str(name)).removesuffix("_version").replace("_", " "), [])
+            word = printable(str(value))[:40]
+            if word not in values:
+                values.append(word)
+    return {name: " or ".join(values[:3]) for name, values in sorted(found.items())}
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _listed(words: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(words[:6]) + (f" and {len(words) - 6:,} more" if len(words) > 6 else "")

@@ -1,0 +1,65 @@
+"""Results as Markdown tables, for issues and notes; the same words as the text report, uncut.
+
+Names come from a trace: whatever Markdown or HTML would make of them is escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from tracehound.analysis.result import Result
+from tracehound.draw.cells import alignment, heading, meanings, shown, words
+from tracehound.draw.table import UNLIMITED, Line, caption
+from tracehound.errors import printable
+from tracehound.report.about import About, Look, narrowed, sentences
+from tracehound.report.summary import Summary
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|&~#$])")
+
+
+def result(facts: About, table: Result, look: Look) -> Iterator[Line]:
+    """Title, table and notes."""
+    notes = [] if facts.window.whole else [narrowed(facts.window, facts.span, look.unit)]
+    yield from _section(table, look, notes)
+
+
+def summary(page: Summary, look: Look) -> Iterator[Line]:
+    """The page: the facts of the trace, then a section for each result."""
+    yield Line(f"# {escaped(page.about.name)}")
+    yield Line("")
+    yield from _listed(sentences(page.about, look.unit))
+    for table in page.results:
+        yield Line("")
+        yield from _section(table, look, [])
+
+
+def escaped(text: str) -> str:
+    """`text` as it stands, whatever it holds."""
+    return _SPECIAL.sub(r"\\\1", printable(text))
+
+
+def _section(table: Result, look: Look, more: Sequence[str]) -> Iterator[Line]:
+    title = " ".join(line.text for line in caption(table, UNLIMITED, look.unit))
+    columns = shown(table)
+    yield Line(f"## {escaped(title)}")
+    yield Line("")
+    if table.table.is_empty():
+        yield Line("nothing to show")
+    else:
+        yield _row([heading(column) for column in columns])
+        yield _row(["---:" if alignment(column) == "right" else "---" for column in columns])
+        cells = (words(table, column, look.unit) for column in columns)
+        yield from (_row([escaped(word) for word in row]) for row in zip(*cells, strict=True))
+    notes = [*meanings(columns), *table.notes, *more]
+    if notes:
+        yield Line("")
+        yield from _listed(notes)
+
+
+def _row(cells: Sequence[str]) -> Line:
+    return Line(f"| {' | '.join(cells)} |")
+
+
+def _listed(texts: Sequence[str]) -> Iterator[Line]:
+    yield from (Line(f"- {escaped(text)}") for text in texts)

@@ -1,0 +1,80 @@
+"""A trace -> the one page that sums it up, as a list of results for any writer.
+
+Owns which questions the page asks and how many rows of each it shows. Knows no form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import polars as pl
+
+from tracehound.analysis import named, run
+from tracehound.analysis.result import Column, Options, Result
+from tracehound.report.about import About, about
+from tracehound.trace import Trace, Window
+
+ROWS: Mapping[str, int] = MappingProxyType(
+    {"overview": 16, "breakdown": 16, "steps": 16, "ops": 10, "gaps": 5, "collectives": 5, "health": 10}
+)
+"""The questions of the page, in order, and how many rows of each it shows when nobody says."""
+
+OPTIONAL = ("collectives", "health")
+"""What the page leaves out where there is nothing to say."""
+
+STEPS = (
+    Column("rank", "count", "rank"),
+    Column("steps", "count", "steps"),
+    Column("median", "time", "median length"),
+    Column("shortest", "time", "shortest step"),
+    Column("longest", "time", "longest step"),
+    Column("longest_step", "count", "number of the longest step"),
+    Column("busy", "share", "device works", "all steps"),
+    Column("inferred", "flag", "not marked by the profiler"),
+)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the page holds."""
+
+    about: About
+    results: tuple[Result, ...]
+
+
+def summarise(trace: Trace, window: Window, top: int | None = None) -> Summary:
+    """The page of a trace, for a window; at most `top` rows of every table instead of the page's own measure."""
+    results = []
+    for name, rows in ROWS.items():
+        limit = rows if top is None else top
+        if name == "steps":
+            result = spread(run(named(name), trace, window, Options()), limit)
+        else:
+            result = run(named(name), trace, window, Options(limit))
+        if result.total or name not in OPTIONAL:
+            results.append(result)
+    return Summary(about(trace, window), tuple(results))
+
+
+def spread(steps: Result, top: int) -> Result:
+    """The steps of each rank in one row: how many, how long, how even."""
+    longest = pl.col("step").sort_by("duration", "step", descending=[True, False]).first()
+    # A rank without device activity has no busy time, which is not the same as none of it.
+    busy = (pl.col("busy") * pl.col("duration")).sum() / pl.col("duration").filter(pl.col("busy").is_not_null()).sum()
+    table = (
+        steps.table.group_by("rank")
+        .agg(
+            pl.len().cast(pl.Int64).alias("steps"),
+            pl.col("duration").median().round().cast(pl.Int64).alias("median"),
+            pl.col("duration").min().alias("shortest"),
+            pl.col("duration").max().alias("longest"),
+            longest.alias("longest_step"),
+            busy.fill_nan(None).alias("busy"),
+            pl.col("inferred").any().alias("inferred"),
+        )
+        .sort("rank")
+        .select(column.name for column in STEPS)
+    )
+    return replace(steps, columns=STEPS, table=table.head(top), total=table.height)

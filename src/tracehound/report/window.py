@@ -1,0 +1,106 @@
+"""What a person asked for on the command line -> the window of a report.
+
+Owns the notations of ranks, steps and times (``0,2-5``, ``12-14``, ``10ms..20ms``) and what to say when a trace has no
+such thing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from tracehound.errors import TracehoundError, printable
+from tracehound.trace import Trace, Window
+from tracehound.units import duration, parse_duration
+
+MOST = 1 << 20
+"""More numbers than this in one list are a slip of the hand."""
+
+_RANGE = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?")
+
+
+def numbers(text: str, what: str) -> tuple[int, ...]:
+    """The numbers in a list such as ``0,2-5``, sorted, each once; `what` they number is for the message."""
+    found: set[int] = set()
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part)
+        first = int(match[1]) if match else 0
+        last = int(match[2] or match[1]) if match else -1
+        if not first <= last < first + MOST:
+            raise TracehoundError(f"{printable(text)!r} names no {what}", remedy="write numbers and ranges: 0,2-5")
+        found.update(range(first, last + 1))
+    return tuple(sorted(found))
+
+
+def times(text: str) -> tuple[int | None, int | None]:
+    """The two ends of ``10ms..20ms``, ps; a side that is left empty has no limit."""
+    start, dots, end = text.partition("..")
+    if not dots:
+        raise TracehoundError(f"{printable(text)!r} is no window", remedy="write two times: 10ms..20ms, ..1s, 500us..")
+    low = parse_duration(start) if start.strip() else None
+    high = parse_duration(end) if end.strip() else None
+    if low is not None and high is not None and high <= low:
+        raise TracehoundError(f"the window {printable(text)!r} ends before it starts")
+    return low, high
+
+
+def chosen(trace: Trace, ranks: str = "", steps: str = "", between: str = "") -> Window:
+    """The window that the three notations name in this trace; an empty one sets no limit.
+
+    A step's window goes from its first start to its last end over the chosen ranks. Raises TracehoundError when the
+    trace has no such rank or step, or nothing in that time.
+    """
+    window = Window(ranks=_ranks(trace, ranks) if ranks else None)
+    if steps:
+        return window.at(*_steps(trace, numbers(steps, "step"), window.ranks))
+    if between:
+        start, end = times(between)
+        _overlaps(trace, start, end)
+        return window.at(start, end)
+    return window
+
+
+def _ranks(trace: Trace, text: str) -> tuple[int, ...]:
+    there = trace.ranks["rank"].to_list()
+    asked = numbers(text, "rank")
+    missing = [rank for rank in asked if rank not in there]
+    if missing:
+        raise TracehoundError(f"no rank {listed(missing)} in this trace", remedy=f"there is {listed(there) or 'none'}")
+    return asked
+
+
+def _steps(trace: Trace, asked: Sequence[int], ranks: tuple[int, ...] | None) -> tuple[int, int]:
+    rows = trace.steps
+    if ranks is not None:
+        driven = trace.ranks.filter(pl.col("rank").is_in(list(ranks)))["host"].to_list()
+        on_host = pl.col("rank").is_null() & pl.col("host").is_in(driven)
+        rows = rows.filter(pl.col("rank").is_in(list(ranks)) | on_host)
+    there = rows["step"].unique().sort().to_list()
+    found = rows.filter(pl.col("step").is_in(list(asked)))
+    missing = [step for step in asked if step not in there]
+    if missing:
+        remedy = f"there is {listed(there)}" if there else "the profiler marked none, and none could be inferred"
+        raise TracehoundError(f"no step {listed(missing)} here", remedy=remedy)
+    return int(found["start"].to_numpy().min()), int(found["end"].to_numpy().max())
+
+
+def _overlaps(trace: Trace, start: int | None, end: int | None) -> None:
+    first, last = trace.span
+    if (start is not None and start > last) or (end is not None and end < first):
+        raise TracehoundError(
+            "nothing happens in that window", remedy=f"the trace goes from {duration(first)} to {duration(last)}"
+        )
+
+
+def listed(found: Iterable[int]) -> str:
+    """Numbers as people write them: ``0-3, 7``; a long list is cut in its middle."""
+    spans: list[list[int]] = []
+    for number in sorted(found):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    words = [f"{low}" if low == high else f"{low}-{high}" for low, high in spans]
+    return ", ".join(words if len(words) <= 12 else [*words[:8], "…", *words[-3:]])
