@@ -13,17 +13,21 @@ def trace() -> Trace:
     b.event(stream(1), "k", 0, 10)
     for depth in range(12):
         b.event(thread("deep"), f"f{depth}", depth, 100 - depth, "python")
+    b.event(thread("deep"), "late", 95.2, 95.4, "python")
     b.event(thread("flat"), "op", 0, 10, "op")
     return b.trace()
 
 
-def outline(most: int = 3, deepest: tuple[int, int] | None = None, sheet: Outline | None = None) -> Outline:
-    return (sheet or Outline()).laid(groups(trace(), None), most, deepest)
+def outline(room: int = 0, deepest: tuple[int, int] | None = None, sheet: Outline | None = None) -> Outline:
+    laid = (sheet or Outline()).laid(groups(trace(), None), room)
+    return laid if deepest is None else laid.showing(*deepest)
 
 
 def shape(sheet: Outline) -> list[str]:
     return [
-        line.track.name + (f"+{line.hidden}" if line.hidden else "") if line.track else line.group.title[0]
+        f"{line.track.name}{line.depth}" + (f"+{line.hidden}" if line.hidden else "")
+        if line.track
+        else line.group.title[0]
         for line in sheet.lines
     ]
 
@@ -33,34 +37,48 @@ def lane(name: str) -> int:
     return dict(zip(lanes["name"].to_list(), lanes["lane"].to_list(), strict=True))[name]
 
 
+SHORT = ["rank 0", "stream 70", "rank 1", "stream 70", "host", "deep5", "deep6", "deep7", "deep8+8", "flat0"]
+
+
 def test_ranks_then_their_host_and_deep_lanes_cut() -> None:
-    assert shape(outline()) == [
-        "rank 0", "stream 7", "rank 1", "stream 7", "host", "deep", "deep", "deep+9", "flat",
-    ]  # fmt: skip
+    """Of the deep lane the five outermost rows, of one event each, are left out first."""
+    assert shape(outline()) == SHORT
+
+
+def test_a_higher_screen_shows_more_rows() -> None:
+    assert shape(outline(room=11))[5:] == ["deep5", "deep6", "deep7", "deep8", "deep9+7", "flat0"]
+    assert shape(outline(room=18)) == [*SHORT[:5], *(f"deep{depth}" for depth in range(12)), "flat0"]
 
 
 def test_only_the_ranks_asked_for() -> None:
     assert [group.title[0] for group in groups(trace(), (1,))] == ["rank 1", "host"]
 
 
-def test_what_is_selected_deep_down_is_shown() -> None:
-    assert shape(outline(deepest=(lane("deep"), 4)))[5:] == ["deep", "deep", "deep", "deep", "deep+7", "flat"]
+def test_what_is_selected_is_shown_wherever_it_is() -> None:
+    assert shape(outline(deepest=(lane("deep"), 10)))[5:] == [*(f"deep{d}" for d in range(5, 10)), "deep10+6", "flat0"]
+    assert shape(outline(deepest=(lane("deep"), 3)))[5:] == [*(f"deep{d}" for d in range(3, 8)), "deep8+6", "flat0"]
+
+
+def test_what_was_selected_is_left_out_again() -> None:
+    assert shape(outline(deepest=(lane("deep"), 10)).relaxed()) == SHORT
+    assert shape(outline(deepest=(lane("deep"), 6))) == SHORT
 
 
 def test_expanding_a_lane_and_back() -> None:
     expanded = Outline().expand(lane("deep"))
-    assert shape(outline(sheet=expanded)).count("deep") == 12
-    assert shape(outline(sheet=expanded.expand(lane("deep")))) == shape(outline())
+    assert [name for name in shape(outline(sheet=expanded)) if "deep" in name] == [f"deep{d}" for d in range(12)]
+    assert shape(outline(sheet=expanded.expand(lane("deep")))) == SHORT
 
 
 def test_a_folded_group_is_one_line_and_one_stop() -> None:
     host = outline().groups[2].key
     folded = outline(sheet=Outline().fold(host))
-    assert shape(folded) == ["rank 0", "stream 7", "rank 1", "stream 7", "host"]
+    assert shape(folded) == SHORT[:5]
     assert [rows for _, rows in folded.stops()] == [1, 1, 1]
     assert folded.places(lane("flat"), None) == [4]
 
 
 def test_where_a_lane_is() -> None:
-    assert outline().places(lane("deep"), None) == [5, 6, 7]
-    assert outline().places(lane("deep"), 1) == [6]
+    assert outline().places(lane("deep"), None) == [5, 6, 7, 8]
+    assert outline().places(lane("deep"), 6) == [6]
+    assert [line.first for line in outline().lines[5:9]] == [True, False, False, False]

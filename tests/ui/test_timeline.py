@@ -127,7 +127,7 @@ async def test_without_colour_letters_tell(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_deep_lanes_are_cut_and_say_so() -> None:
-    async with stage() as (_, timeline, pilot):
+    async with stage(size=(80, 12)) as (_, timeline, pilot):
         assert any("… +" in line for line in lines(timeline))
         count = timeline.virtual_size.height
         await pilot.press("end", "e")

@@ -5,10 +5,17 @@ Owns the order, the titles, and how deep lanes are cut. Knows no characters and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from tracehound.trace import Trace
+
+LEAST_ROWS = 4
+"""A lane has so many rows, if it needs them, however small the screen."""
+
+MOST_ROWS = 100
+"""And no more than so many, however large it is."""
 
 Key = tuple[int, int | None]
 """A group: host, and rank or None for the host's own threads."""
@@ -16,11 +23,24 @@ Key = tuple[int, int | None]
 
 @dataclass(frozen=True)
 class Track:
-    """A lane as the timeline lists it; `rows` is how many its events need."""
+    """A lane as the timeline lists it.
+
+    `rows` is how many its events need, and `outer` how many of these, from the top, hold a single event: frames that
+    everything else runs in. They are the first to be left out.
+    """
 
     lane: int
     name: str
     rows: int
+    outer: int = 0
+
+    def shown(self, most: int, deepest: int | None) -> range:
+        """The depths that have lines: `most` of them, and `deepest` among them."""
+        first = min(self.outer, max(0, self.rows - most))
+        last = min(self.rows, first + most)
+        if deepest is not None:
+            first, last = min(first, deepest), max(last, deepest + 1)
+        return range(first, last)
 
 
 @dataclass(frozen=True)
@@ -36,12 +56,13 @@ class Group:
 class Line:
     """One line: a group's header (`track` None), or a row of a lane.
 
-    `hidden` is how many rows of the lane lie below this one without a line of their own.
+    `first` marks the first line of a lane, and `hidden`, on the last one, how many rows have no line.
     """
 
     group: Group
     track: Track | None = None
     depth: int = 0
+    first: bool = False
     hidden: int = 0
 
     @property
@@ -56,12 +77,18 @@ def groups(trace: Trace, ranks: tuple[int, ...] | None) -> tuple[Group, ...]:
     shown = trace.lanes_of(ranks).select("host", "rank", "lane", "name", "rows", "events")
     for host, rank, lane, name, rows, events in shown.iter_rows():
         if events:
-            tracks.setdefault((host, rank), []).append(Track(lane, name or "", max(1, rows or 1)))
+            outer = _outer(trace, lane) if rows > LEAST_ROWS else 0
+            tracks.setdefault((host, rank), []).append(Track(lane, name or "", rows, outer))
     titles = _rank_titles(trace)
     return tuple(
         Group(key, titles[key] if key in titles else _host_title(trace, key[0]), tuple(lanes))
         for key, lanes in tracks.items()
     )
+
+
+def _outer(trace: Trace, lane: int) -> int:
+    several = np.flatnonzero(np.bincount(trace.lane(lane)["depth"].to_numpy()) > 1)
+    return int(several[0]) if len(several) else 0
 
 
 def _rank_titles(trace: Trace) -> dict[Key, tuple[str, ...]]:
@@ -79,23 +106,71 @@ def _host_title(trace: Trace, host: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Outline:
-    """The groups shown, which of them are folded to one line, which lanes are expanded, and the lines this makes."""
+    """The groups shown, which of them are folded to one line, which lanes are expanded, and the lines this makes.
+
+    A lane has at most `most` rows. `lines` are those to draw; `usual` those without what is only shown because it is
+    selected.
+    """
 
     groups: tuple[Group, ...] = ()
     folded: frozenset[Key] = frozenset()
     expanded: frozenset[int] = frozenset()
+    most: int = LEAST_ROWS
+    usual: tuple[Line, ...] = ()
     lines: tuple[Line, ...] = ()
 
-    def laid(self, groups: tuple[Group, ...], most: int, deepest: tuple[int, int] | None) -> Outline:
-        """The outline of these groups.
+    def laid(self, groups: tuple[Group, ...], room: int) -> Outline:
+        """The outline of these groups on a screen of `room` lines.
 
-        A lane has at most `most` rows, unless it is expanded or `deepest` (lane, depth) asks for more.
+        All lanes have as many rows as they need, or as many as lets all lanes fit; but not fewer than `LEAST_ROWS`.
+        What is expanded has all rows.
         """
-        granted = {track.lane: track.rows for group in groups for track in group.tracks if track.lane in self.expanded}
-        if deepest is not None:
-            lane, depth = deepest
-            granted[lane] = max(granted.get(lane, 0), depth + 1)
-        return replace(self, groups=groups, lines=tuple(_lines(groups, most, self.folded, granted)))
+        fixed = len(groups)
+        rows: list[int] = []
+        for group in groups:
+            for track in group.tracks if group.key not in self.folded else ():
+                if track.lane in self.expanded:
+                    fixed += track.rows
+                else:
+                    rows.append(track.rows)
+        most = LEAST_ROWS
+        while most < MOST_ROWS and fixed + sum(min(count, most + 1) for count in rows) <= room:
+            most += 1
+        return replace(self, groups=groups, most=most).settled()
+
+    def settled(self) -> Outline:
+        """With lines made anew of the rest."""
+        lines = self._lines(None)
+        return replace(self, usual=lines, lines=lines)
+
+    def showing(self, lane: int, depth: int) -> Outline:
+        """With this row of this lane among the lines, and the rows from there to the usual ones."""
+        track = next((track for group in self.groups for track in group.tracks if track.lane == lane), None)
+        if track is None or depth in track.shown(self._most(track), None):
+            return self.relaxed()
+        return replace(self, lines=self._lines((lane, depth)))
+
+    def relaxed(self) -> Outline:
+        """With the usual lines."""
+        return self if self.lines is self.usual else replace(self, lines=self.usual)
+
+    def _most(self, track: Track) -> int:
+        return track.rows if track.lane in self.expanded else self.most
+
+    def _lines(self, deepest: tuple[int, int] | None) -> tuple[Line, ...]:
+        """A header for each group and, unless it is folded, a line per row."""
+        made: list[Line] = []
+        for group in self.groups:
+            made.append(Line(group))
+            for track in group.tracks if group.key not in self.folded else ():
+                wanted = deepest[1] if deepest is not None and deepest[0] == track.lane else None
+                shown = track.shown(self._most(track), wanted)
+                hidden = track.rows - len(shown)
+                made += [
+                    Line(group, track, depth, depth == shown.start, hidden if depth == shown.stop - 1 else 0)
+                    for depth in shown
+                ]
+        return tuple(made)
 
     def fold(self, key: Key) -> Outline:
         """With this group folded if it was not, or unfolded; to be laid anew."""
@@ -124,7 +199,7 @@ class Outline:
         ]
 
     def stops(self) -> list[tuple[int, int]]:
-        """The lanes that a cursor can be on, with the rows that each shows; a folded group is one lane of one row."""
+        """The lanes that a cursor can be on, and how deep each shows; a folded group is one lane of one row."""
         stops: dict[int, int] = {}
         for line in self.lines:
             if line.track is not None:
@@ -132,16 +207,3 @@ class Outline:
             elif line.group.key in self.folded:
                 stops[line.group.tracks[0].lane] = 1
         return list(stops.items())
-
-
-def _lines(groups: tuple[Group, ...], most: int, folded: Collection[Key], granted: Mapping[int, int]) -> Iterator[Line]:
-    """A header for each group and, unless it is folded, a line per row."""
-    for group in groups:
-        yield Line(group)
-        if group.key in folded:
-            continue
-        for track in group.tracks:
-            count = min(track.rows, max(most, granted.get(track.lane, 0)))
-            for depth in range(count - 1):
-                yield Line(group, track, depth)
-            yield Line(group, track, count - 1, track.rows - count)

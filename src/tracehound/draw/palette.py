@@ -64,17 +64,23 @@ TINTS = 3
 class Palette:
     """How hues look on one sort of terminal.
 
-    `shades[hue]` are `TINTS` colours in any notation that rich parses, `ink` what is written on them. A palette without
-    shades is for terminals without colour: there slices are drawn in reverse.
+    `shades[hue]` are `TINTS` colours in any notation that rich parses, the first the one that is best seen, and `ink`
+    is what is written on them, `quiet` on the greys. A palette without shades is for terminals without colour: there
+    slices are drawn in reverse.
     """
 
     name: str
     shades: Mapping[Hue, tuple[str, str, str]]
     ink: str
+    quiet: str
 
     def colour(self, kind: str, tint: int = 0) -> str | None:
         """The colour of a kind, or None on a terminal without colour."""
         return self.shades[HUES[kind]][tint % TINTS] if self.shades else None
+
+    def ink_on(self, kind: str) -> str:
+        """The colour of words on a kind."""
+        return self.quiet if HUES[kind] == "grey" else self.ink
 
 
 DARK = Palette(
@@ -88,10 +94,11 @@ DARK = Palette(
             "cyan": ("#4fbfcf", "#7dd3df", "#38a7b7"),
             "red": ("#ec6a6a", "#f49393", "#d75151"),
             "violet": ("#b08cf0", "#c7acf7", "#9873dc"),
-            "grey": ("#8b95a7", "#a6afbe", "#737d90"),
+            "grey": ("#5c677b", "#4b5567", "#3f4858"),
         }
     ),
     ink="#0d1117",
+    quiet="#e6edf3",
 )
 """True colour on a dark ground; rich brings it down to 256 colours where a terminal has no more."""
 
@@ -106,10 +113,11 @@ LIGHT = Palette(
             "cyan": ("#2fa3b5", "#50b4c3", "#1a8fa1"),
             "red": ("#e25c5c", "#ea7b7b", "#d85050"),
             "violet": ("#9c76e6", "#ae8eee", "#9068de"),
-            "grey": ("#8490a3", "#98a3b4", "#76839a"),
+            "grey": ("#a9b3c1", "#c3cad5", "#b6bfcb"),
         }
     ),
     ink="#0d1117",
+    quiet="#0d1117",
 )
 """True colour on a light ground."""
 
@@ -128,10 +136,11 @@ SIXTEEN = Palette(
         }
     ),
     ink="black",
+    quiet="black",
 )
 """The terminal's own sixteen colours, which its user chose."""
 
-NO_COLOUR = Palette("none", MappingProxyType({}), ink="")
+NO_COLOUR = Palette("none", MappingProxyType({}), ink="", quiet="")
 
 
 def legend(kinds: Iterable[str]) -> list[tuple[str, str]]:

@@ -74,7 +74,7 @@ class Looks:
             return self.theme.chosen
         colour = self.palette.colour(kind, tint)
         if form is Form.BAR:
-            return Style(color=self.palette.ink, bgcolor=colour) if colour else Style(reverse=True)
+            return Style(color=self.palette.ink_on(kind), bgcolor=colour) if colour else Style(reverse=True)
         return ground + Style(color=colour) if colour else ground
 
     @cached_property
@@ -137,8 +137,8 @@ class Artist:
         cells = self._cells((track.lane, line.depth), row, shown, self._names(track.lane, row))
         if chosen is not None and chosen[:2] == (track.lane, line.depth):
             cells = choose(cells, row, chosen[2], shown.bounds, self.looks.glyphs)
-        label = ("" if line.depth else track.name) if not line.hidden else self._hint(line, track.name)
-        dim = bool(line.depth)
+        label = self._label(line, track.name)
+        dim = not line.first
         return Strip([*self._gutter(label, shown.gutter, cursor=cursor, dim=dim), *self._segments(cells, shown)])
 
     def header(self, group: Group, shown: Shown, *, folded: bool, cursor: bool) -> Strip:
@@ -210,9 +210,9 @@ class Artist:
 
         return names
 
-    def _hint(self, line: Line, name: str) -> str:
-        more = f"{self.looks.glyphs.ellipsis} +{line.hidden} rows"
-        return f"{name} {more}" if line.depth == 0 else more
+    def _label(self, line: Line, name: str) -> str:
+        more = f"{self.looks.glyphs.ellipsis} +{line.hidden} row{'s' * (line.hidden > 1)}" if line.hidden else ""
+        return f"{name} {more}".rstrip() if line.first else more
 
     def _gutter(self, label: str, width: int, *, cursor: bool, dim: bool) -> list[Segment]:
         glyphs, theme = self.looks.glyphs, self.looks.theme

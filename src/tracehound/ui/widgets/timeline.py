@@ -159,7 +159,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._artist = None if self._rows is None else Artist(self._rows, self._looks())
         self._chosen = None
         self._lay()
-        self.refresh()
 
     def watch_view(self, old: View, new: View) -> None:
         """Redraw what the change touches: everything when time moves, else the lines of cursor and selection."""
@@ -167,8 +166,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             return
         was = self._chosen
         self._chosen = None if new.event is None else self._rows.slice_of(new.event)
-        moved = (old.start, old.end, old.selection, old.ranks) != (new.start, new.end, new.selection, new.ranks)
-        if self._lay() or moved:
+        moved = (old.start, old.end, old.selection) != (new.start, new.end, new.selection)
+        if old.ranks != new.ranks:
+            self._lay()
+        elif self._take(self._sheet) or moved:
             self.refresh()
         else:
             self._refresh_touched(old, new, was)
@@ -196,17 +197,20 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         seen = self._sheet.lines[top : top + max(0, self.size.height - self._top)]
         return [(y + self._top, line) for y, line in enumerate(seen)]
 
-    def _lay(self) -> bool:
-        """Work out the lines anew, and say whether they changed."""
+    def _lay(self) -> None:
+        """Work out the lines anew."""
         shown = () if self.trace is None else groups(self.trace, self.view.ranks)
-        most = min(8, max(3, self.size.height // 6))
-        before = self._sheet.lines
-        self._sheet = self._sheet.laid(shown, most, None if self._chosen is None else self._chosen[:2])
-        self.virtual_size = Size(self.size.width, self._top + len(self._sheet.lines))
-        return self._sheet.lines != before
+        self._take(self._sheet.laid(shown, self.size.height - self._top))
+        self.refresh()
 
-    def on_resize(self) -> None:
-        """More lines may fit."""
+    def _take(self, sheet: Outline) -> bool:
+        """Use this outline, with the selected event among its lines; say whether the lines are others than before."""
+        before = self._sheet.lines
+        self._sheet = sheet.relaxed() if self._chosen is None else sheet.showing(*self._chosen[:2])
+        self.virtual_size = Size(self.size.width, self._top + len(self._sheet.lines))
+        return self._sheet.lines is not before
+
+    def _on_resize(self) -> None:
         self._lay()
 
     def _keep_in_sight(self) -> None:
@@ -317,7 +321,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._sheet = sheet
         self._lay()
         self._keep_in_sight()
-        self.refresh()
 
     # -- the mouse
 
@@ -329,15 +332,14 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _time(self, column: int) -> int:
         return int(self.shown.bounds[min(max(column, 0), self.shown.width)])
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """The beginning of a click or a drag."""
+    def _on_mouse_down(self, event: events.MouseDown) -> None:
         spot = self._spot(event)
         if spot is not None and event.button == 1:
             self._press = spot
             self._dragged = None
             self.capture_mouse()
 
-    def on_mouse_move(self, event: events.MouseMove) -> None:
+    def _on_mouse_move(self, event: events.MouseMove) -> None:
         """Stretch the range while the button is down; told when it is released, so that tables follow once."""
         if self._press is None or self._press[0] < 0:
             return
@@ -346,7 +348,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self._dragged = navigate.select_range(self.view, self._time(self._press[0]), self._time(column))
             self.view = self._dragged
 
-    def on_mouse_up(self, event: events.MouseUp) -> None:
+    def _on_mouse_up(self, event: events.MouseUp) -> None:
         """The end of a drag, or a click."""
         press, self._press = self._press, None
         self.release_mouse()
@@ -374,33 +376,32 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         start, end = self._time(column), self._time(column + 1)
         self._go(navigate.point(self._rows, view, lane, line.depth, (start, end)))
 
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Scroll the lanes; with shift pan, with ctrl zoom out about the pointer."""
+    def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         self._wheel(event, 1)
 
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Scroll the lanes; with shift pan, with ctrl zoom in about the pointer."""
+    def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         self._wheel(event, -1)
 
-    def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
-        """Pan."""
-        self.action_pan(-1, 8)
-        event.stop()
+    def _on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
+        self._pan_by_wheel(event, -1)
 
-    def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
-        """Pan."""
-        self.action_pan(1, 8)
-        event.stop()
+    def _on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
+        self._pan_by_wheel(event, 1)
 
     def _wheel(self, event: events.MouseEvent, direction: int) -> None:
+        """Scroll the lanes; with shift pan, with ctrl zoom about the pointer."""
         spot = self._spot(event)
-        if event.ctrl and spot is not None:
-            at = self._time(spot[0])
-            by = (4, 3) if direction > 0 else (3, 4)
+        if event.shift:
+            self._pan_by_wheel(event, direction)
+        elif event.ctrl and spot is not None:
+            at, by = self._time(spot[0]), (4, 3) if direction > 0 else (3, 4)
             self._move(lambda rows, view: navigate.zoom(rows.trace, view, by, at))
-        elif event.shift:
-            self.action_pan(direction, 8)
         else:
             self.scroll_to(y=self.scroll_offset.y + 3 * direction, animate=False)
+        event.stop()
+        event.prevent_default()
+
+    def _pan_by_wheel(self, event: events.MouseEvent, direction: int) -> None:
+        self.action_pan(direction, 8)
         event.stop()
         event.prevent_default()
