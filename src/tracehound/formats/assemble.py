@@ -148,20 +148,38 @@ CONCURRENT = ("stream", "async")
 def _nest(
     raw: pl.DataFrame, lanes: pl.DataFrame
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Parent (row or -1), depth and self time of every event."""
+    """Parent (row or -1), depth and self time of every event.
+
+    Where a lane has the device's own clock, that tells what contains what: the host's clock jumps inside ops.
+    """
     start, end = raw["start"].to_numpy(), raw["end"].to_numpy()
+    own_clock = raw["device_start"].is_not_null().to_numpy()
+    own_start, own_end = (raw[name].fill_null(0).to_numpy() for name in ("device_start", "device_end"))
     parent, depth = np.full(len(start), -1, np.int64), np.zeros(len(start), np.int64)
     nests = (~lanes["role"].is_in(list(CONCURRENT))).to_list()
     lane = raw["lane"].to_numpy()
     for low, high in _runs(lane):
         nest = nesting(start[low:high], end[low:high])
         depth[low:high] = nest.depth
-        if nests[lane[low]]:
-            parent[low:high] = np.where(nest.parent < 0, -1, nest.parent + low)
+        if not nests[lane[low]]:
+            continue
+        inside = nest.parent
+        if own_clock[low:high].all():
+            inside = _parents(own_start[low:high], own_end[low:high])
+        parent[low:high] = np.where(inside < 0, -1, inside + low)
     length = raw.select(
         pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
     ).to_series()
     return parent, depth, self_time(length.to_numpy(), parent)
+
+
+def _parents(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The parent (-1: none) of each interval, in any order."""
+    order = np.lexsort((-end, start))
+    found = nesting(start[order], end[order]).parent
+    parent = np.empty(len(order), np.int64)
+    parent[order] = np.where(found < 0, -1, order[found])
+    return parent
 
 
 def _measure(lanes: pl.DataFrame, raw: pl.DataFrame, depth: npt.NDArray[np.int64]) -> pl.DataFrame:
