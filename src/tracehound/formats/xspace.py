@@ -116,7 +116,7 @@ class Space:
             return
         self.cuts.add(end)
         if end == file.size and error.overrun:
-            text, at = f"the file ends early, inside {what}; what lies before was kept", end
+            text, at = "the file ends early; what lies before was kept", end
         else:
             text, at = f"{what} makes no sense from here on ({error.what}); the rest of it was left out", error.at
         self.notes.append(Note("dropped", text, where=f"byte {at:,}"))
