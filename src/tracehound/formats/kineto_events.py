@@ -86,7 +86,7 @@ def raw_events(columns: Columns, events: Piece, placed: Placed, metadata: Mappin
     ids = ("step", "correlation", "external", "bytes")
     return RawEvents(
         events=frame.with_columns(pl.when(pl.col(name) >= 0).then(pl.col(name)) for name in ids),
-        wall_ns=base + origin if base + origin > UNIX else None,
+        wall_ns=base + origin if len(rows) and base + origin > UNIX else None,
         span_ns=_span(columns, events, base),
         notes=tuple(notes.found),
     )

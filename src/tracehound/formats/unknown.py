@@ -33,24 +33,27 @@ _MAGIC: Final = (
 _LISTS: Final = re.compile(rb"\s*\[\s*\[\s*-?\d")
 _BEGIN: Final = re.compile(rb'"ph"\s*:\s*"[BE]"')
 _PHASE: Final = re.compile(rb'"ph"\s*:\s*"')
+_UNPRINTABLE: Final = re.compile(rb"[\x00-\x08\x0e-\x1a]")
 _TAR_MARK: Final = slice(257, 262)
 
 
 def likeness(start: bytes) -> Likeness:
     """What the file that begins with these inflated bytes looks like."""
-    for magic, found in _MAGIC:
-        if start.startswith(magic):
-            return found
+    marked = next((found for magic, found in _MAGIC if start.startswith(magic)), None)
+    if marked is not None:
+        return marked
     if start[_TAR_MARK] == b"ustar":
         return Likeness("a tar archive", "unpack it first")
     text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if text[:1] in (b"{", b"["):
-        return _json(text)
+    return _json(text) if text[:1] in (b"{", b"[") else _no_json(text)
+
+
+def _no_json(text: bytes) -> Likeness:
     if text[:9].lower() == b"<!doctype" or text[:5].lower() == b"<html":
         return Likeness("a web page", "if it is a report, open the trace it was made from")
     if not text:
         return Likeness("a file of blanks", _PROFILE)
-    if b"\0" not in start and start[:4096].decode("utf-8", "ignore").isprintable():
+    if not _UNPRINTABLE.search(text):
         return Likeness("a text file", _PROFILE)
     return Likeness("a file of an unknown kind", _PROFILE)
 

@@ -1,0 +1,418 @@
+from __future__ import annotations
+
+import gzip
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import orjson
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tracehound.formats import kineto
+from tracehound.formats.format import silent
+from tracehound.formats.inflate import whole
+from tracehound.formats.kineto import FORMAT, decoded
+from tracehound.trace import Part
+
+BASE = 1_700_000_000_000_000_000
+
+
+def write(path: Path, events: list[dict], **around: object) -> Path:
+    path.write_text(json.dumps({"schemaVersion": 1, "baseTimeNanoseconds": BASE, **around, "traceEvents": events}))
+    return path
+
+
+def x(cat: str, name: str, ts: float, dur: float, pid: object = 10, tid: object = 10, **args: object) -> dict:
+    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+
+def gpu(cat: str, name: str, ts: float, dur: float, **args: object) -> dict:
+    return x(cat, name, ts, dur, 0, 7, **{"device": 0, "stream": 7, **args})
+
+
+@pytest.fixture
+def part(tmp_path):
+    def read(events: list[dict], **around: object) -> Part:
+        return kineto.read(write(tmp_path / "t.json", events, **around), silent)
+
+    return read
+
+
+def events_of(part: Part) -> list[dict]:
+    lanes = part.lanes.select("lane", pl.col("name").alias("on"), "role", "work")
+    return part.events.join(lanes, on="lane").sort("record").to_dicts()
+
+
+def test_every_kind_lands_on_its_lane(part):
+    got = part(
+        [
+            x("user_annotation", "ProfilerStep#3", 0, 90),
+            x("cpu_op", "aten::mm", 1, 20, **{"External id": 5}),
+            x("cuda_runtime", "cudaLaunchKernel", 2, 3, correlation=7, **{"External id": 5}),
+            x("python_function", "f.py(1): g", 0, 50),
+            gpu("kernel", "gemm", 30, 10, correlation=7, **{"External id": 5}),
+            gpu("gpu_memcpy", "Memcpy HtoD", 41, 2, bytes=640),
+            gpu("gpu_memset", "Memset (Device)", 44, 1, bytes=8),
+            gpu("kernel", "ncclDevKernel_AllReduce", 46, 4, stream=20),
+            x("gpu_user_annotation", "ProfilerStep#3", 30, 12, 0, 7),
+            x("cuda_sync", "Stream Sync", 50, 5, 0, 1000007, stream=7, device=0),
+            x("overhead", "Lazy Function Loading", 60, 1, -1, 0),
+            x("Trace", "PyTorch Profiler (0)", -5, 100, "Spans", "PyTorch Profiler"),
+            {"ph": "i", "name": "Record Window End", "ts": 10**12, "pid": "", "tid": ""},
+            {"ph": "i", "cat": "cpu_instant_event", "name": "mark", "ts": 70, "pid": 10, "tid": 10},
+            {"ph": "M", "name": "thread_name", "pid": 10, "tid": 10, "ts": 0, "args": {"name": "thread 10 (python)"}},
+            {"ph": "M", "name": "process_name", "pid": 10, "tid": 0, "ts": 0, "args": {"name": "python3"}},
+        ],
+        deviceProperties=[{"id": 0, "name": "NVIDIA X"}],
+        distributedInfo={"rank": 3, "world_size": 8, "backend": "nccl"},
+        host_name="node1",
+    )
+    rows = [(e["name"], e["kind"], e["on"], e["role"], e["work"], e["step"]) for e in events_of(got)]
+    assert rows == [
+        ("ProfilerStep#3", "step", "python (10)", "thread", False, 3),
+        ("aten::mm", "op", "python (10)", "thread", False, 3),
+        ("cudaLaunchKernel", "runtime", "python (10)", "thread", False, 3),
+        ("f.py(1): g", "python", "python (10)", "thread", False, 3),
+        ("gemm", "kernel", "stream 7", "stream", True, 3),
+        ("Memcpy HtoD", "copy", "stream 7", "stream", True, 3),
+        ("Memset (Device)", "memset", "stream 7", "stream", True, 3),
+        ("ncclDevKernel_AllReduce", "collective", "stream 20", "stream", True, 3),
+        ("ProfilerStep#3", "annotation", "annotations 7", "annotations", False, 3),
+        ("Stream Sync", "sync", "sync 7", "sync", False, 3),
+        ("Lazy Function Loading", "other", "thread 0", "thread", False, 3),
+        ("mark", "other", "python (10)", "thread", False, 3),
+    ]
+    assert got.ranks.rows(named=True) == [
+        {"rank": 3, "host": 0, "device": 0, "label": "GPU 0", "model": "NVIDIA X", "inferred": False}
+    ]
+    assert got.hosts == ("node1: python3 (10)",)
+    assert got.wall_ns == BASE
+    assert got.facts["world_size"] == 8
+    assert got.facts["span_ns"] == (BASE - 5000, 100_000)
+    assert got.steps.select("step", "rank", "inferred").rows() == [(3, None, False)]
+    gemm = got.events.filter(pl.col("name") == "gemm").row(0, named=True)
+    launch = got.events.filter(pl.col("id") == gemm["launch"])
+    assert launch["name"].to_list() == ["cudaLaunchKernel"]
+    assert gemm["external"] == 5
+    assert kineto.args(got, gemm["record"])["args"]["correlation"] == 7
+
+
+def test_spellings_of_2020_and_2021(part):
+    got = part(
+        [
+            x("Operator", "ProfilerStep#2", 0, 90, 67844, "4093687616"),
+            x("Operator", "aten::mm", 1, 5, 67844, "4093687616", **{"External id": 2}),
+            x("Runtime", "cudaLaunchKernel", 2, 3, 67844, "4093687616", correlation=9, **{"external id": 2}),
+            x("Kernel", "gemm", 30, 10, 0, "stream 7", correlation=9, **{"external id": 2}),
+            x("Memcpy", "Memcpy HtoD", 40, 1, 0, "stream 7", device=0, stream=7, bytes=16),
+            {"ph": "M", "name": "thread_name", "pid": 67844, "tid": 4093687616, "args": {"name": "thread 1 (py)"}},
+        ],
+        computeProperties=[{"id": 0, "name": "Tesla V100"}],
+    )
+    rows = [(e["name"], e["kind"], e["on"], e["external"]) for e in events_of(got)]
+    assert rows == [
+        ("ProfilerStep#2", "step", "py (4093687616)", None),
+        ("aten::mm", "op", "py (4093687616)", 2),
+        ("cudaLaunchKernel", "runtime", "py (4093687616)", 2),
+        ("gemm", "kernel", "stream 7", 2),
+        ("Memcpy HtoD", "copy", "stream 7", None),
+    ]
+    assert got.lanes.filter(pl.col("role") == "stream").height == 1
+    assert got.ranks["model"].to_list() == ["Tesla V100"]
+
+
+def test_two_devices_are_two_ranks_that_claim_no_number(part):
+    got = part(
+        [gpu("kernel", "a", 0, 1, device=3), gpu("kernel", "b", 2, 1, device=1)],
+        distributedInfo={"rank": 5},
+        deviceProperties=[{"id": 1, "name": "one"}, {"id": 3, "name": "three"}],
+    )
+    assert got.ranks.select("rank", "device", "label", "model").rows() == [
+        (None, 1, "GPU 1", "one"),
+        (None, 3, "GPU 3", "three"),
+    ]
+
+
+def test_devices_that_are_no_gpus(part):
+    assert part([gpu("mtia_ccp_events", "k", 0, 1)]).ranks["label"].to_list() == ["MTIA 0"]
+    assert part([x("xpu_runtime", "r", 0, 1), gpu("kernel", "k", 0, 1)]).ranks["label"].to_list() == ["XPU 0"]
+    assert part([x("cpu_op", "a", 0, 1)]).ranks["label"].to_list() == ["CPU"]
+
+
+def test_a_wait_on_a_device_without_work_is_the_hosts(part):
+    got = part([x("cpu_op", "a", 0, 1), x("cuda_sync", "Context Sync", 0, 1, 0, -1, stream=4294967295, device=0)])
+    lane = got.lanes.filter(pl.col("role") == "sync").row(0, named=True)
+    assert (lane["rank"], lane["stream"], lane["name"]) == (None, None, "sync")
+
+
+def test_bytes_of_collectives(part):
+    comms = {"Collective name": "allgather", "dtype": "BFloat16", "In msg nelems": 10, "Out msg nelems": 80}
+    got = part(
+        [
+            x("cpu_op", "record_param_comms", 0, 5, **{"External id": 44}, **comms),
+            gpu("kernel", "secret_kernel", 6, 5, **{"External id": 44}),
+            gpu("kernel", "ncclDevKernel_AllGather", 12, 5, **comms),
+            gpu("kernel", "ncclKernel_AllReduce", 20, 5),
+        ]
+    )
+    assert [(e["kind"], e["bytes"]) for e in events_of(got)] == [
+        ("op", 160), ("collective", 160), ("collective", 160), ("collective", None),
+    ]  # fmt: skip
+
+
+def test_gloo_is_a_collective_only_where_no_device_works(part):
+    gloo = x("user_annotation", "gloo:all_reduce", 0, 5, **{"Input Dims": [[100]], "Input type": ["float"]})
+    assert [(e["kind"], e["bytes"]) for e in events_of(part([gloo]))] == [("collective", 400)]
+    with_gpu = events_of(part([gloo, gpu("kernel", "k", 0, 1)]))
+    assert [e["kind"] for e in with_gpu] == ["annotation", "kernel"]
+
+
+def test_rocm_spellings(part):
+    got = part(
+        [
+            x("cuda_runtime", "hipMemcpyWithStream", 0, 5, stream="0x0", bytes="616", correlation="12"),
+            gpu("kernel", "__amd_rocclr_copyBuffer.kd", 6, 1, stream=0, correlation=12),
+            gpu("gpu_memcpy", "FillBuffer", 8, 1, stream=0),
+        ]
+    )
+    assert [e["kind"] for e in events_of(got)] == ["runtime", "copy", "memset"]
+    assert [e["correlation"] for e in events_of(got)] == [12, 12, None]
+
+
+def test_times_are_exact_in_every_spelling(tmp_path):
+    text = (
+        '{"schemaVersion": 1, "deviceProperties": [], "traceEvents": ['
+        '{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1712195495501688.123,"dur":1.001},'
+        '{"ph":"X","cat":"cpu_op","name":"b","pid":1,"tid":1,"ts":"1712195495501690.457","dur":"0.5"},'
+        '{"ph":"X","cat":"cpu_op","name":"c","pid":1,"tid":1,"ts":1712195495501700,"dur":2},'
+        '{"ph":"X","cat":"cpu_op","name":"d","pid":1,"tid":1,"ts":1.7121954955018e15,"dur":0}]}'
+    )
+    path = tmp_path / "t.json"
+    path.write_text(text)
+    got = decoded(path, silent)
+    assert got.wall_ns == 1712195495501688123
+    assert got.events["start"].to_list() == [0, 2_334_000, 11_877_000, 111_877_000]
+    assert (got.events["end"] - got.events["start"]).to_list() == [1_001_000, 500_000, 2_000_000, 0]
+
+
+def test_times_that_cannot_be_true_are_left_out(part):
+    hour = 3600 * 10**6
+    good = [x("cpu_op", f"op{n}", 2000 * hour + n, 1) for n in range(5)]
+    bad = [
+        x("cpu_op", "zero", 0, 1),
+        x("cpu_op", "far", 2 * 10**13, 1),
+        x("cpu_op", "huge", 10**30, 1),
+        x("cpu_op", "endless", 2000 * hour, 10**14),
+        x("cpu_op", "none", "soon", 1),
+        x("cpu_op", "reversed", 2000 * hour + 9, -4),
+    ]
+    got = part(good + bad)
+    assert got.events["name"].to_list() == ["op0", "op1", "op2", "op3", "op4", "reversed"]
+    assert got.events["end"].max() == 9 * 10**6
+    notes = {note.text: (note.level, note.count, note.where) for note in got.notes}
+    assert notes == {
+        "negative duration read as 0": ("repaired", 1, "event 10"),
+        "event without a time, or with one that is no number": ("dropped", 2, "event 7"),
+        "event at time 0, far from all others": ("dropped", 1, "event 5"),
+        "event more than 50 days from the others": ("dropped", 2, "event 6"),
+    }
+
+
+def test_a_trace_that_starts_at_zero_keeps_its_first_event(part):
+    assert part([x("cpu_op", "a", 0, 1), x("cpu_op", "b", 5, 1)]).events.height == 2
+
+
+def test_odd_ids(part):
+    huge = 2**64 + 3
+    got = part(
+        [
+            x("cpu_op", "a", 0, 1, huge, huge, **{"External id": 2**63, "correlation": -1}),
+            x("cpu_op", "b", 1, 1, "worker", "main"),
+            x("cpu_op", "c", 2, 1, None, None),
+            x("cpu_op", "d", 3, 1, -5, [1]),
+        ]
+    )
+    assert set(got.lanes["thread"]) == {"None", str(huge), "[1]", "main"}
+    assert got.events["external"].to_list() == [None] * 4
+
+
+def test_what_is_not_drawn_is_counted(part):
+    got = part(
+        [
+            x("cpu_op", "a", 0, 1),
+            {"ph": "C", "name": "GPU 0 Utilization", "pid": 0, "ts": 1, "args": {"": 1}},
+            {"ph": "i", "name": "[memory]", "pid": 10, "tid": 10, "ts": 1, "args": {"Bytes": 4}},
+            {"ph": "s", "id": 1, "cat": "ac2g", "name": "ac2g", "pid": 10, "tid": 10, "ts": 1},
+            {"ph": "B", "name": "b", "pid": 10, "tid": 10, "ts": 1},
+            {},
+        ]
+    )
+    assert got.events["name"].to_list() == ["a"]
+    assert sorted((note.level, note.count) for note in got.notes) == [
+        ("dropped", 1), ("dropped", 1), ("info", 1), ("info", 1), ("info", 1),
+    ]  # fmt: skip
+
+
+def test_no_events_at_all(part):
+    got = part([])
+    assert got.events.height == 0
+    assert got.ranks["label"].to_list() == ["CPU"]
+    assert got.wall_ns is None
+
+
+def test_the_autograd_profilers_own_list(tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text(
+        json.dumps(
+            [
+                {"name": "add", "ph": "X", "ts": 1.5, "dur": 2, "tid": 1, "pid": "CPU functions", "args": {}},
+                {"name": "add", "ph": "s", "ts": 1.5, "tid": 1, "pid": "CPU functions", "id": 0, "cat": "cpu_to_cuda"},
+                {"name": "add", "ph": "X", "ts": 3, "dur": 2, "tid": 0, "pid": "CUDA functions", "args": {}},
+            ]
+        )
+    )
+    assert FORMAT.matches(path.read_bytes())
+    got = kineto.read(path, silent)
+    assert [(e["kind"], e["role"]) for e in events_of(got)] == [("op", "thread"), ("kernel", "stream")]
+
+
+def test_progress_can_cancel(tmp_path):
+    class Stop(Exception):  # noqa: N818  # it is no error
+        pass
+
+    def stop(read: int, events: int) -> None:
+        assert (read > 0, events > 0) == (True, True)
+        raise Stop
+
+    path = write(tmp_path / "t.json", [x("cpu_op", f"op {n}", n, 1) for n in range(500)])
+    with pytest.raises(Stop):
+        decoded(path, stop, size=1000)
+
+
+def obvious(text: bytes) -> list[tuple]:
+    """Record, start and length (ns) and name of every drawn event, the slow way."""
+    document = json.loads(text, parse_float=Decimal)
+    events = document if isinstance(document, list) else document["traceEvents"]
+    rows = []
+    for record, event in enumerate(events):
+        if event.get("ph") not in ("X", "i") or event.get("cat") == "Trace":
+            continue
+        if event["ph"] == "i" and (
+            event["name"] in ("[memory]", "Record Window End") or event["name"].startswith("Iteration Start")
+        ):
+            continue
+        start, length = int(Decimal(event["ts"]) * 1000), int(Decimal(event.get("dur", 0)) * 1000)
+        rows.append((record, start, max(length, 0), event["name"]))
+    return rows
+
+
+def fast(path: Path, size: int) -> list[tuple]:
+    got = decoded(path, silent, size)
+    frame = got.events.select(
+        "record", pl.col("start") // 1000, (pl.col("end") - pl.col("start")) // 1000, pl.col("name").cast(pl.String)
+    )
+    return frame.rows()
+
+
+TIMES = st.integers(0, 2**40).map(lambda ns: ns / 1000) | st.integers(0, 2**30) | st.integers(0, 2**40).map(
+    lambda ns: str(Decimal(ns) / 1000)
+)  # fmt: skip
+EVENTS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "ph": st.sampled_from(["X", "X", "i", "s", "M", "C"]),
+            "cat": st.sampled_from(["cpu_op", "kernel", "Operator", "Runtime", "gpu_memcpy", "odd", "Trace"]),
+            "name": st.sampled_from(["a", "[memory]", "ProfilerStep#1", 'say "hi"', '},{"ph":"X"', "ключ"]),
+            "pid": st.integers(0, 3) | st.sampled_from(["0", "Spans"]),
+            "tid": st.integers(0, 3) | st.sampled_from(["stream 7", "1"]),
+            "ts": TIMES,
+            "dur": TIMES,
+        },
+        optional={
+            "args": st.fixed_dictionaries(
+                {},
+                optional={
+                    "correlation": st.integers(-1, 9),
+                    "External id": st.integers(0, 9),
+                    "stream": st.integers(-1, 3) | st.sampled_from(["0x0", None]),
+                    "device": st.integers(0, 2) | st.none(),
+                    "bytes": st.integers(0, 99) | st.just("12"),
+                    "l": st.just([{"name": 1}, {"name": 2}]),
+                },
+            )
+        },
+    ),
+    max_size=20,
+)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(EVENTS, st.sampled_from([80, 500, 1 << 19]), st.sampled_from([None, 2]))
+def test_any_events_give_the_frames_of_the_obvious_loop(tmp_path, events, size, indent):
+    path = tmp_path / "t.json"
+    text = json.dumps({"traceEvents": events, "distributedInfo": {"rank": 1}}, indent=indent)
+    path.write_text(text)
+    expected = obvious(text.encode())
+    origin = min((start for _, start, _, _ in expected), default=0)
+    assert fast(path, size) == [(r, start - origin, length, name) for r, start, length, name in expected]
+    kineto.read(path, silent)
+
+
+def files(shared: Path) -> list[Path]:
+    found = [*(shared / "traces" / "kineto").glob("*/*"), *(shared / "captures" / "torch").glob("*/*.pt.trace.json*")]
+    return sorted(path for path in found if "memory_timeline" not in path.name)
+
+
+def test_every_real_file_is_read_without_loss(shared):
+    paths = files(shared)
+    assert len(paths) > 30
+    for path in paths:
+        text, _ = whole(path)
+        assert FORMAT.matches(text[:65536]), path
+        document = orjson.loads(text)
+        events = document if isinstance(document, list) else document["traceEvents"]
+        drawn = [e for e in events if e.get("ph") in ("X", "i") and e.get("cat") != "Trace"]
+        own = ("[memory]", "Record Window End", "Iteration Start: PyTorch Profiler")
+        got = kineto.read(path, silent)
+        assert got.events.height == sum(e["ph"] == "X" or e["name"] not in own for e in drawn), path
+        assert not [note for note in got.notes if note.level in ("dropped", "repaired")], path
+
+
+def test_real_files_are_exact_to_the_nanosecond(shared):
+    small = [path for path in files(shared) if path.stat().st_size < 150_000]
+    assert len(small) > 8
+    for path in small:
+        expected = obvious(whole(path)[0])
+        origin = min(start for _, start, _, _ in expected)
+        assert fast(path, 1 << 17) == [(r, start - origin, length, name) for r, start, length, name in expected], path
+
+
+@pytest.mark.parametrize(
+    ("name", "events", "level"),
+    [
+        ("truncated_gzip.pt.trace.json.gz", 1331, "dropped"),
+        ("nan_infinity_args.pt.trace.json", 450, "repaired"),
+        ("windows_unescaped_backslash.pt.trace.json", 450, "repaired"),
+        ("bare_list.json", 300, None),
+        ("odd_field_types.pt.trace.json", 300, "repaired"),
+        ("legacy_autograd_two_string_pids.json", 2, "info"),
+        ("plain_json_named_gz.pt.trace.json.gz", 450, None),
+    ],
+)
+def test_broken_files_give_what_can_be_read(shared, name, events, level):
+    got = kineto.read(shared / "traces" / "broken" / name, silent)
+    assert got.events.height == events
+    assert {note.level for note in got.notes} >= ({level} if level else set())
+    for record in got.events["record"].sort()[[0, -1]]:
+        assert kineto.args(got, record)["ph"] == "X"
+
+
+def test_args_of_an_event_in_gzip(shared):
+    path = shared / "traces" / "kineto" / "hta_nccl_a100" / "nccl_data.json.gz"
+    got = kineto.read(path, silent)
+    document = json.loads(gzip.decompress(path.read_bytes()))
+    for row in got.events.sample(5, seed=3).iter_rows(named=True):
+        assert kineto.args(got, row["record"]) == document["traceEvents"][row["record"]]
