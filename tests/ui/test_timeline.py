@@ -128,9 +128,11 @@ async def test_without_colour_letters_tell(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_deep_lanes_are_cut_and_say_so() -> None:
     async with stage(size=(80, 12)) as (_, timeline, pilot):
-        assert any("… +" in line for line in lines(timeline))
         count = timeline.virtual_size.height
-        await pilot.press("end", "e")
+        await pilot.press("end")
+        await pilot.pause()
+        assert any("… +16 rows" in line for line in lines(timeline))
+        await pilot.press("e")
         assert timeline.virtual_size.height == count + 16
         await pilot.press("e")
         assert timeline.virtual_size.height == count

@@ -134,8 +134,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             strip = artist.sticky(*where) if y == self._top else artist.line(*where, self._chosen)
         return strip.adjust_cell_length(width, artist.looks.theme.ground)
 
-    # -- looks
-
     def _alphabet(self) -> Glyphs:
         return MONO if self.app.no_color and self._glyphs is UNICODE else self._glyphs
 
@@ -332,7 +330,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _time(self, column: int) -> int:
         return int(self.shown.bounds[min(max(column, 0), self.shown.width)])
 
-    def _on_mouse_down(self, event: events.MouseDown) -> None:
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """The beginning of a click or a drag."""
         spot = self._spot(event)
         if spot is not None and event.button == 1:
             self._press = spot
@@ -348,7 +347,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self._dragged = navigate.select_range(self.view, self._time(self._press[0]), self._time(column))
             self.view = self._dragged
 
-    def _on_mouse_up(self, event: events.MouseUp) -> None:
+    def on_mouse_up(self, event: events.MouseUp) -> None:
         """The end of a drag, or a click."""
         press, self._press = self._press, None
         self.release_mouse()
@@ -363,18 +362,17 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _click(self, column: int, y: int) -> None:
         """Select the event at a cell, else its lane and instant; on a group's header, fold it."""
-        line = next((line for at, line in self._on_screen() if at == y), None)
-        if line is None or self._rows is None:
+        line = dict(self._on_screen()).get(y)
+        if line is None:
             return
         if line.track is None or y == self._top:
             self._relay(self._sheet.fold(line.group.key))
             return
-        view, lane = self.view, line.track.lane
+        lane, depth, cell = line.track.lane, line.depth, (self._time(column), self._time(column + 1))
         if column < 0:
-            self._go(navigate.to_lane(self._rows, view, [(lane, 1)], 0))
-            return
-        start, end = self._time(column), self._time(column + 1)
-        self._go(navigate.point(self._rows, view, lane, line.depth, (start, end)))
+            self._move(lambda rows, view: navigate.to_lane(rows, view, [(lane, 1)], 0))
+        else:
+            self._move(lambda rows, view: navigate.point(rows, view, lane, depth, cell))
 
     def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         self._wheel(event, 1)
@@ -383,25 +381,20 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._wheel(event, -1)
 
     def _on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
-        self._pan_by_wheel(event, -1)
+        self._wheel(event, -1)
 
     def _on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
-        self._pan_by_wheel(event, 1)
+        self._wheel(event, 1)
 
     def _wheel(self, event: events.MouseEvent, direction: int) -> None:
-        """Scroll the lanes; with shift pan, with ctrl zoom about the pointer."""
+        """Scroll the lanes; sideways or with shift pan, with ctrl zoom about the pointer."""
         spot = self._spot(event)
-        if event.shift:
-            self._pan_by_wheel(event, direction)
+        if event.shift or isinstance(event, events.MouseScrollLeft | events.MouseScrollRight):
+            self.action_pan(direction, 8)
         elif event.ctrl and spot is not None:
             at, by = self._time(spot[0]), (4, 3) if direction > 0 else (3, 4)
             self._move(lambda rows, view: navigate.zoom(rows.trace, view, by, at))
         else:
             self.scroll_to(y=self.scroll_offset.y + 3 * direction, animate=False)
-        event.stop()
-        event.prevent_default()
-
-    def _pan_by_wheel(self, event: events.MouseEvent, direction: int) -> None:
-        self.action_pan(direction, 8)
         event.stop()
         event.prevent_default()
