@@ -13,6 +13,9 @@ from pathlib import Path
 
 from tracehound.trace import Note, Part
 
+RANKED = "kineto"
+"""The format whose files are written by one rank of a job each; the devices of an XLA profile are counted through."""
+
 _NAMED = re.compile(r"(?:rank|worker|gpu|device|proc)[-_. ]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _NUMBERED = re.compile(r"[-_](\d{1,6})(?=\.|$)")
 _FOLDER = re.compile(r"(?:rank|worker|r|proc|node)?[-_]?(\d{1,6})", re.IGNORECASE)
@@ -48,8 +51,10 @@ def number(parts: Sequence[Part]) -> Numbering:
             notes.append(Note("inferred", text, 1, str(part.path)))
         taken.update(mine)
         numbers.append(mine)
-    inferred = tuple(claim is None or mine != (claim,) for claim, mine in zip(claims, numbers, strict=True))
-    silent = [part.path for part, claim in zip(parts, claims, strict=True) if claim is None and part.format == "kineto"]
+    inferred = tuple(
+        mine != (claim,) and part.format == RANKED for part, claim, mine in zip(parts, claims, numbers, strict=True)
+    )
+    silent = [part.path for part, claim in zip(parts, claims, strict=True) if claim is None and part.format == RANKED]
     if silent and len(parts) > 1:
         how = "from the file name" if named else "from the order of the files"
         notes.append(Note("inferred", f"no rank recorded in the file: taken {how}", len(silent), str(silent[0])))
