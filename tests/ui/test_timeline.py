@@ -126,6 +126,26 @@ async def test_without_colour_letters_tell(monkeypatch: pytest.MonkeyPatch) -> N
         assert bars[0].style.reverse
 
 
+async def test_the_colours_follow_the_theme() -> None:
+    async with stage() as (app, timeline, pilot):
+        grounds = set()
+        for theme in ("textual-dark", "textual-light"):
+            app.theme = theme
+            await pilot.pause()
+            title = next(iter(timeline.render_line(2)))
+            assert title.style is not None
+            assert title.style.color != title.style.bgcolor
+            grounds.add(title.style.bgcolor)
+        assert len(grounds) == 2
+
+
+async def test_nothing_hides_behind_the_scroll_bar() -> None:
+    async with stage(size=(80, 8)) as (_, timeline, _pilot):
+        assert timeline.show_vertical_scrollbar
+        assert {len(line) for line in lines(timeline)} == {79}
+        assert lines(timeline)[2].endswith("69.00 %")
+
+
 async def test_deep_lanes_are_cut_and_say_so() -> None:
     async with stage(size=(80, 12)) as (_, timeline, pilot):
         count = timeline.virtual_size.height

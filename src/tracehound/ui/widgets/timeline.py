@@ -104,13 +104,17 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def gutter_width(self) -> int:
         """Cells of lane names at the left."""
-        return min(28, max(14, self.size.width // 7))
+        return min(28, max(14, self._width // 7))
+
+    @property
+    def _width(self) -> int:
+        return self.scrollable_content_region.width
 
     @property
     def shown(self) -> Shown:
         """What this frame shows."""
         view, gutter = self.view, self.gutter_width
-        width = max(1, self.size.width - gutter)
+        width = max(1, self._width - gutter)
         return Shown(view.start, view.end, gutter, width, view.focus, view.selection)
 
     @property
@@ -120,9 +124,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """One line of the widget."""
-        artist, width = self._artist, self.size.width
-        if artist is None:
-            return Strip.blank(width, self.rich_style)
+        if self._rows is None:
+            return Strip.blank(self._width, self.rich_style)
+        artist = self._artist = self._artist or Artist(self._rows, self._looks())
         if y == self._top - 1:
             corner = "selecting" if self._mark else duration(self.view.end - self.view.start)
             strip = artist.ruler(self.shown, corner)
@@ -132,7 +136,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             at = y - self._top + self.scroll_offset.y
             where = (self._sheet, at, self.shown, self.view.lane)
             strip = artist.sticky(*where) if y == self._top else artist.line(*where, self._chosen)
-        return strip.adjust_cell_length(width, artist.looks.theme.ground)
+        return strip.adjust_cell_length(self._width, artist.looks.theme.ground)
 
     def _alphabet(self) -> Glyphs:
         return MONO if self.app.no_color and self._glyphs is UNICODE else self._glyphs
@@ -146,15 +150,14 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def notify_style_update(self) -> None:
         """Colours may have changed: forget what was drawn with the old ones."""
         super().notify_style_update()
-        if self._rows is not None and self.is_attached:
-            self._artist = Artist(self._rows, self._looks())
+        self._artist = None
 
     # -- what changes
 
     def watch_trace(self, trace: Trace | None) -> None:
         """Another trace, or more of the same."""
         self._rows = None if trace is None else Rows(trace)
-        self._artist = None if self._rows is None else Artist(self._rows, self._looks())
+        self._artist = None
         self._chosen = None
         self._lay()
 
@@ -175,7 +178,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self._keep_in_sight()
 
     def _refresh_touched(self, old: View, new: View, was: tuple[int, int, int] | None) -> None:
-        width = self.size.width
+        width = self._width
         if old.focus != new.focus:
             self.refresh(Region(0, self._top - 1, width, 1))
         trace = self.trace
@@ -205,7 +208,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Use this outline, with the selected event among its lines; say whether the lines are others than before."""
         before = self._sheet.lines
         self._sheet = sheet.relaxed() if self._chosen is None else sheet.showing(*self._chosen[:2])
-        self.virtual_size = Size(self.size.width, self._top + len(self._sheet.lines))
+        self.virtual_size = Size(self._width, self._top + len(self._sheet.lines))
         return self._sheet.lines is not before
 
     def _on_resize(self) -> None:
@@ -294,7 +297,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self._go(self.view)
         else:
             self._mark = None
-        self.refresh(Region(0, self._top - 1, self.size.width, 1))
+        self.refresh(Region(0, self._top - 1, self._width, 1))
 
     def action_clear(self) -> None:
         """Select nothing."""
