@@ -132,11 +132,11 @@ SIXTEEN = Palette(
             "cyan": ("bright_cyan",) * 3,
             "red": ("bright_red",) * 3,
             "violet": ("magenta",) * 3,
-            "grey": ("white",) * 3,
+            "grey": ("bright_black",) * 3,
         }
     ),
     ink="black",
-    quiet="black",
+    quiet="bright_white",
 )
 """The terminal's own sixteen colours, which its user chose."""
 

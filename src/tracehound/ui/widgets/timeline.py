@@ -99,8 +99,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._press: tuple[int, int] | None = None
         self._dragged: View | None = None
 
-    # -- what is on the screen
-
     @property
     def gutter_width(self) -> int:
         """Cells of lane names at the left."""
@@ -322,8 +320,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._sheet = sheet
         self._lay()
         self._keep_in_sight()
-
-    # -- the mouse
 
     def _spot(self, event: events.MouseEvent) -> tuple[int, int] | None:
         """Column (of the lanes; negative in the gutter) and line of a mouse event; None in the scroll bar."""
