@@ -150,7 +150,7 @@ def test_what_is_no_time_is_refused_in_one_line(text: str) -> None:
         ),
         (
             "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128>(Params)",
-            "Kernel2[cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128]",
+            "cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128",
         ),
         ("ncclDevKernel_AllReduce(ncclDevComm*)", "ncclDevKernel_AllReduce(ncclDevComm*)"),
     ],

@@ -134,7 +134,7 @@ _TEMPLATE = re.compile(r"<[^<>]*>")
 _FUNCTOR = re.compile(r"\w*(?:Functor\w*|_kernel_cuda|_functor|Ops?)\b")
 _WRAPPERS = re.compile(r"\(anonymous namespace\)::|at::native::|c10::|std::|^void |^static ")
 _ANYTHING = re.compile(r"[Kk]ernel\d?")
-"""What cutlass and others call every kernel: only the first template argument says which it is."""
+"""What cutlass and others call every kernel: its first template argument is what people call it."""
 
 
 def short_name(name: str, width: int = 0) -> str:
@@ -156,9 +156,11 @@ def _bare(name: str) -> str:
     while text != before:
         before, text = text, _TEMPLATE.sub("", text)
     text = text.split("(", 1)[0].rsplit("::", 1)[-1].strip() or name
-    which = re.findall(r"^[\w:]+", template) if _ANYTHING.fullmatch(text) else _FUNCTOR.findall(template)
-    inside = which[-1].rsplit("::", 1)[-1] if which else ""
-    return f"{text}[{inside}]" if inside and inside not in text else text
+    if _ANYTHING.fullmatch(text):
+        first = re.match(r"[\w:]+", template)
+        return first[0].rsplit("::", 1)[-1] if first else text
+    functors = _FUNCTOR.findall(template)
+    return f"{text}[{functors[-1]}]" if functors and functors[-1] not in text else text
 
 
 def middle(text: str, width: int) -> str:

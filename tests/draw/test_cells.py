@@ -8,7 +8,7 @@ import pytest
 
 from results import EVERY_UNIT, every_unit
 from tracehound.analysis.result import Column, Unit
-from tracehound.draw.cells import alignment, cell, heading, meanings, shown, words
+from tracehound.draw.cells import alignment, cell, covers, heading, meanings, shown, words
 
 
 def column(unit: Unit) -> Column:
@@ -54,9 +54,11 @@ def test_a_fixed_unit_is_for_times_alone() -> None:
     assert cell(column("count"), 1_500_000, "us") == "1,500,000"
 
 
-def test_many_host_events_are_counted_not_listed() -> None:
-    covers = [{"thread": f"t{n}", "event": "e", "share": 0.5, "time": 1} for n in range(5)]
-    assert cell(column("host"), covers) == "t0: e 50 %, t1: e 50 %, t2: e 50 %, 2 more"
+def test_many_host_threads_are_counted_not_listed() -> None:
+    found = [{"thread": f"t{n // 2}", "event": "e", "share": 0.5, "time": 1} for n in range(10)]
+    assert cell(column("host"), found) == "t0: e 50 %, e 50 %; t1: e 50 %, e 50 %; t2: e 50 %, e 50 %; 2 more"
+    assert len(covers(found)) == 5
+    assert covers(None) == []
 
 
 def test_numbers_stand_on_the_right() -> None:
@@ -71,10 +73,12 @@ def test_ids_are_followed_but_never_shown() -> None:
 def test_cells_of_a_column_come_from_the_raw_table() -> None:
     result = every_unit()
     assert words(result, result.column("total"), "s") == ["77.773215731 s", "0.000000000 s", "–"]
-    assert words(result, result.column("host"))[0] == "python 123: aten::addmm 62 %, data␛loader: read, parse 30 %"
+    assert words(result, result.column("host"))[0] == "python 123: aten::addmm 62 %; data␛loader: read, parse 30 %"
     assert all(text.isprintable() for c in result.columns for text in words(result, c))
 
 
 def test_a_share_says_of_what() -> None:
     assert heading(Column("time_share", "share", "x")) == "time share"
     assert meanings(EVERY_UNIT) == ["share: self time, of the self time of all ops"]
+    alike = [Column(f"{name}_share", "share", "it runs", "span") for name in ("compute", "idle")]
+    assert meanings(alike) == ["compute share, idle share: of span"]

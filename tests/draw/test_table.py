@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from results import EVERY_UNIT, LONG, empty, every_unit, plain
+from tracehound.analysis.result import Column, Result
 from tracehound.draw.table import UNLIMITED, Line, body, caption, fitted, table
 
 
@@ -43,9 +45,16 @@ def test_a_narrow_table_keeps_the_brief_columns_and_names_the_others() -> None:
     assert lines[4] == "no room for: category, size, bandwidth, inferred"
 
 
-def test_what_the_host_did_has_a_line_of_its_own_where_it_has_no_column() -> None:
+def test_a_heading_breaks_where_its_cells_are_narrower() -> None:
+    columns = (Column("op", "text", "x"), Column("time_share", "share", "x"))
+    frame = pl.DataFrame({"op": ["gemm"], "time_share": [0.5]})
+    lines = texts(body(Result("x", "X", columns, frame, 1), 40))
+    assert lines == ["         time", "op      share", "gemm  50.00 %"]
+
+
+def test_what_the_host_did_has_lines_of_its_own_where_it_has_no_column() -> None:
     lines = [line.text for line in table(every_unit(), 60) if line.role == "detail"]
-    assert lines == ["  host  python 123: aten::addmm 62 %, data␛loader: read, pa…"]
+    assert lines == ["    python 123: aten::addmm 62 %", "    data␛loader: read, parse 30 %"]
     assert not any(line.role == "detail" for line in table(every_unit(), UNLIMITED))
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import plotext
 
 from tracehound.units import middle
 
@@ -73,6 +72,8 @@ def line(
         raise ValueError(f"{len(x)} places for {len(y)} values")
     if not len(x) or width < 16 or height < 4:
         return []
+    import plotext  # noqa: PLC0415, its import takes longer than many a report
+
     places, values = thinned(np.asarray(x, np.float64), np.asarray(y, np.float64), width)
     if not len(values):
         return []

@@ -14,7 +14,7 @@ from typing import Literal
 from rich.cells import cell_len, set_cell_size
 
 from tracehound.analysis.result import Column, Result
-from tracehound.draw.cells import NOTHING, alignment, heading, meanings, shown, words
+from tracehound.draw.cells import alignment, covers, heading, meanings, shown, words
 from tracehound.errors import printable
 from tracehound.units import TimeUnit, instant, middle, short_name
 
@@ -41,9 +41,10 @@ class Line:
 
 @dataclass(frozen=True)
 class _Block:
-    """A column's words and how wide they are."""
+    """A column's words, below a heading of one or two lines, and how wide they are."""
 
     column: Column
+    head: tuple[str, str]
     cells: list[str]
     width: int
 
@@ -52,12 +53,21 @@ class _Block:
         return min(self.width, words) if alignment(self.column) == "left" else self.width
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """What stands side by side, what of every row takes lines of its own, and what there is no room for."""
+
+    beside: list[_Block]
+    below: list[list[str]]
+    missing: list[str]
+
+
 def table(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
     """Title, header, rows and notes of a result, in lines of at most `width` characters."""
-    kept, below, missing = _fit(result, width, unit)
-    shares = meanings([block.column for block in kept])
-    texts = [*([f"no room for: {', '.join(missing)}"] if missing else []), *shares, *result.notes]
-    return [*caption(result, width, unit), *_rows(kept, below, width), *notes(texts, width)]
+    layout = _layout(result, width, unit)
+    texts = [f"no room for: {', '.join(layout.missing)}"] if layout.missing else []
+    texts += [*meanings([block.column for block in layout.beside]), *result.notes]
+    return [*caption(result, width, unit), *_rows(layout, width), *notes(texts, width)]
 
 
 def caption(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
@@ -73,10 +83,9 @@ def body(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
     """Header and rows; a word in their place when there are none.
 
     Columns that are not `brief` make way first, then words are cut in the middle, then columns go from the right. What
-    host threads did takes a line of its own below its row where not everything fits side by side.
+    host threads did takes lines of its own below its row where not everything fits side by side.
     """
-    kept, below, _ = _fit(result, width, unit)
-    return _rows(kept, below, width)
+    return _rows(_layout(result, width, unit), width)
 
 
 def notes(texts: Sequence[str], width: int) -> list[Line]:
@@ -99,30 +108,36 @@ def fitted(text: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)) + "…"
 
 
-def _fit(result: Result, width: int, unit: TimeUnit) -> tuple[list[_Block], list[_Block], list[str]]:
-    """The columns that stand side by side, those that take a line of their own, and the names of the others."""
+def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
     blocks = [_block(column, words(result, column, unit)) for column in shown(result)]
     if sum(block.width for block in blocks) + len(GAP) * (len(blocks) - 1) <= width:
-        return blocks, [], []
-    below = [block for block in blocks if block.column.unit == "host" and width >= READABLE]
-    beside = [block for block in blocks if block not in below]
+        return _Layout(blocks, [], [])
+    host = [block.column.name for block in blocks if block.column.unit == "host"] if width >= READABLE else []
+    beside = [block for block in blocks if block.column.name not in host]
     kept = _kept(beside, width)
-    return kept, below, [heading(block.column) for block in beside if block not in kept]
+    below = [covers(value, max(READABLE, width // 2)) for value in result.table[host[0]].to_list()] if host else []
+    return _Layout(kept, below, [heading(block.column) for block in beside if block not in kept])
 
 
 def _block(column: Column, cells: list[str]) -> _Block:
-    return _Block(column, cells, max(map(cell_len, [heading(column), *cells])))
+    """A column as wide as its cells; its heading breaks at a space where that makes it narrower."""
+    whole, widest = heading(column), max(map(cell_len, cells), default=0)
+    above, _, below = whole.rpartition(" ")
+    head = (above, below) if above and cell_len(whole) > widest else ("", whole)
+    return _Block(column, head, cells, max(widest, *map(cell_len, head)))
 
 
-def _rows(blocks: Sequence[_Block], below: Sequence[_Block], width: int) -> list[Line]:
+def _rows(layout: _Layout, width: int) -> list[Line]:
+    blocks = layout.beside
     if not blocks or not blocks[0].cells:
         return [Line(middle("  nothing to show", width), "caption")]
     widths = _widths(blocks, width)
-    lines = [Line(_row([heading(block.column) for block in blocks], blocks, widths, width), "head")]
+    heads = [_row([block.head[n] for block in blocks], blocks, widths, width) for n in (0, 1)]
+    lines = [Line(head, "head") for head in heads if head]
     for number, row in enumerate(zip(*(block.cells for block in blocks), strict=True)):
         lines.append(Line(_row(row, blocks, widths, width)))
-        stated = [block for block in below if block.cells[number] != NOTHING]
-        lines += [Line(_clipped(f"  {heading(b.column)}  {b.cells[number]}", width), "detail") for b in stated]
+        if layout.below:
+            lines += [Line(_clipped(f"    {text}", width), "detail") for text in layout.below[number]]
     return lines
 
 

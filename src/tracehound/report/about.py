@@ -107,7 +107,7 @@ def sentences(facts: About, unit: TimeUnit = "auto") -> list[str]:
     if facts.versions:
         lines.append(", ".join(f"{name} {value}" for name, value in facts.versions.items()))
     if facts.hosts:
-        lines.append(f"on {_listed(facts.hosts)}")
+        lines.append(f"on {_listed(list(dict.fromkeys(facts.hosts)))}")
     if not facts.window.whole:
         lines.append(narrowed(facts.window, facts.span, unit))
     return lines
@@ -148,5 +148,5 @@ def _many(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def _listed(words: tuple[str, ...] | list[str]) -> str:
+def _listed(words: list[str]) -> str:
     return ", ".join(words[:6]) + (f" and {len(words) - 6:,} more" if len(words) > 6 else "")

@@ -38,24 +38,28 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Summary:
-    """What the page holds."""
+    """What the page holds. `lengths` has each step's number and its length on the slowest rank, in ps."""
 
     about: About
     results: tuple[Result, ...]
+    lengths: tuple[tuple[int, int], ...] = ()
 
 
 def summarise(trace: Trace, window: Window, top: int | None = None) -> Summary:
     """The page of a trace, for a window; at most `top` rows of every table instead of the page's own measure."""
     results = []
+    lengths: tuple[tuple[int, int], ...] = ()
     for name, rows in ROWS.items():
         limit = rows if top is None else top
         if name == "steps":
-            result = spread(run(named(name), trace, window, Options()), limit)
+            every = run(named(name), trace, window, Options())
+            lengths = tuple(every.table.group_by("step").agg(pl.col("duration").max()).sort("step").rows())
+            result = spread(every, limit)
         else:
             result = run(named(name), trace, window, Options(limit))
         if result.total or name not in OPTIONAL:
             results.append(result)
-    return Summary(about(trace, window), tuple(results))
+    return Summary(about(trace, window), tuple(results), lengths)
 
 
 def spread(steps: Result, top: int) -> Result:

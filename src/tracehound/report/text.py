@@ -5,24 +5,38 @@ Owns the layout of the page and what each line of it is (`Line.role`); a face ad
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tracehound.analysis.result import Result
-from tracehound.draw.chart import bar, stacked
+from tracehound.draw.cells import meanings
+from tracehound.draw.chart import bar, line, stacked
 from tracehound.draw.table import Line, body, caption, notes, table, wrapped
+from tracehound.errors import printable
 from tracehound.report.about import About, Look, narrowed, sentences
 from tracehound.report.summary import Summary
-from tracehound.units import middle
+from tracehound.units import count, duration, middle
 
 PARTS = (("compute", "█"), ("communication", "▓"), ("copy", "░"), ("idle", " "))
 """The parts of a rank's time and what they are drawn with."""
 
+OPS = ("name", "category", "count", "self", "share")
+DIVIDED = ("rank", "device", "span", *(f"{part}_share" for part, _ in PARTS))
+GAPS = ("rank", "start", "duration", "before", "after", "host")
+"""The columns that the page has room for; a report has them all."""
+
 BAR = 10
+CURVE = 8
+"""How many lines the curve of step lengths takes, and how many steps are worth one."""
 
 
 def result(facts: About, shown: Result, look: Look) -> Iterator[Line]:
     """Title, table and notes."""
-    yield from table(shown, look.width, look.unit)
+    if shown.analysis == "health":
+        yield from caption(shown, look.width, look.unit)
+        yield from _sentences(shown, look)
+    else:
+        yield from table(shown, look.width, look.unit)
     if not facts.window.whole:
         yield from notes([narrowed(facts.window, facts.span, look.unit)], look.width)
 
@@ -31,38 +45,66 @@ def summary(page: Summary, look: Look) -> Iterator[Line]:
     """The page: the facts of the trace, then a section for each result."""
     yield Line(middle(page.about.name, look.width), "title")
     for sentence in sentences(page.about, look.unit):
-        yield from (Line(line) for line in wrapped(sentence, look.width))
+        yield from (Line(words) for words in wrapped(sentence, look.width))
     for shown in page.results:
         yield Line("")
-        yield from _section(shown, look)
+        yield from (_ruled(title.text, look.width) for title in caption(shown, look.width, look.unit))
+        yield from _section(page, shown, look)
 
 
-def _section(shown: Result, look: Look) -> Iterator[Line]:
-    yield from (_ruled(line.text, look.width) for line in caption(shown, look.width, look.unit))
+def _section(page: Summary, shown: Result, look: Look) -> Iterator[Line]:
     match shown.analysis:
-        case "ops":
-            yield from _with_bars(shown, look)
+        case "overview":
+            yield from body(shown, look.width, look.unit)
         case "breakdown":
-            yield from body(shown, look.width, look.unit)
+            yield from _plain(_only(shown, DIVIDED), look)
             yield from _divided(shown, look.width)
+        case "steps":
+            yield from _plain(shown, look)
+            yield from _curve(page.lengths, look)
+        case "ops":
+            yield from _with_bars(_only(shown, OPS), look)
+        case "gaps":
+            yield from _plain(_only(shown, GAPS), look)
+        case "health":
+            yield from _sentences(shown, look)
         case _:
-            yield from body(shown, look.width, look.unit)
-    yield from notes(shown.notes, look.width)
+            yield from _plain(shown, look)
+
+
+def _only(shown: Result, names: Sequence[str]) -> Result:
+    """The result with these of its columns, in its own order."""
+    columns = tuple(column for column in shown.columns if column.name in names)
+    return replace(shown, columns=columns, table=shown.table.select(column.name for column in columns))
+
+
+def _plain(shown: Result, look: Look) -> Iterator[Line]:
+    yield from body(shown, look.width, look.unit)
+    yield from _remarks(shown, look)
+
+
+def _remarks(shown: Result, look: Look) -> list[Line]:
+    shares = meanings(shown.columns) if shown.table.height else []
+    return notes([*shares, *shown.notes], look.width)
 
 
 def _ruled(text: str, width: int) -> Line:
-    return Line(f"{text} {'─' * (width - len(text) - 1)}" if len(text) + 4 < width else text, "title")
+    """A heading with a rule up to the width; at most 100 characters of it, which is as far as an eye goes."""
+    length = min(width, 100) - len(text) - 1
+    return Line(f"{text} {'─' * length}" if length > 2 else text, "title")
 
 
 def _with_bars(shown: Result, look: Look) -> Iterator[Line]:
     """The table, and at the end of each row a bar for its share of the largest one."""
     shares = [share or 0.0 for share in shown.table["share"].to_list()]
     most = max(shares, default=0.0) or 1.0
-    head, *rows = body(shown, look.width - BAR - 2, look.unit)
-    yield head
-    width = max((len(row.text) for row in [head, *rows]), default=0)
-    for row, share in zip(rows, shares, strict=False):
-        yield Line(f"{row.text:<{width}}  {bar(share / most, BAR)}".rstrip(), row.role)
+    lines = body(shown, look.width - BAR - 2, look.unit)
+    width = max(len(row.text) for row in lines)
+    rest = iter(shares)
+    for row in lines:
+        drawn = f"{row.text:<{width}}  {bar(next(rest) / most, BAR)}" if row.role == "row" else row.text
+        yield Line(drawn.rstrip(), row.role)
+    yield from _remarks(shown, look)
 
 
 def _divided(shown: Result, width: int) -> Iterator[Line]:
@@ -73,8 +115,31 @@ def _divided(shown: Result, width: int) -> Iterator[Line]:
     shares = shown.table.select(f"{name}_share" for name, _ in PARTS).rows()
     if not shares or width < room + 20:
         return
+    length = min(width, 100) - room - 3
     for label, parts in zip(labels, shares, strict=True):
-        drawn = stacked([part or 0.0 for part in parts], glyphs, width - room - 3)
-        yield Line(f"{label:<{room}} |{drawn}|")
+        yield Line(f"{label:<{room}} |{stacked([part or 0.0 for part in parts], glyphs, length)}|")
     legend = "  ".join(f"{glyph} {name}" if glyph.strip() else f"blank {name}" for name, glyph in PARTS)
-    yield Line(f"{'':<{room}}  {legend}", "note")
+    yield from notes([legend], width)
+
+
+def _curve(lengths: Sequence[tuple[int, int]], look: Look) -> Iterator[Line]:
+    """The length of every step as a curve, from zero, where there are enough of them."""
+    if len(lengths) < CURVE:
+        return
+    numbers, times = zip(*lengths, strict=True)
+    most = max(times)
+    ticks = [(number, str(number)) for number in (numbers[0], numbers[len(numbers) // 2], numbers[-1])]
+    marks = [(0, "0"), (most, duration(most))]
+    drawn = line(numbers, times, min(look.width, 100), CURVE, ticks=ticks, marks=marks)
+    yield from (Line(text.rstrip()) for text in drawn)
+    if drawn:
+        yield from notes(["length of each step on its slowest rank, by number of the step"], look.width)
+
+
+def _sentences(shown: Result, look: Look) -> Iterator[Line]:
+    """Level, count, what and where, as sentences: they are read, not compared."""
+    for level, number, what, where in shown.table.select("level", "count", "what", "where").iter_rows():
+        place = f" ({where})" if where else ""
+        times = f" {count(number)}:" if number > 1 else ":"
+        yield from (Line(words) for words in wrapped(printable(f"{level}{times} {what}{place}"), look.width))
+    yield from notes(shown.notes, look.width)

@@ -1,0 +1,129 @@
+"""The page that sums a trace up."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from rich.cells import cell_len
+
+from building import Building, stream, thread
+from tracehound.analysis import named, run
+from tracehound.analysis.result import blank
+from tracehound.draw.table import Line
+from tracehound.report import Look, Summary, summarise, writer
+from tracehound.report.summary import ROWS, spread
+from tracehound.store import place
+from tracehound.trace import Note, Window
+
+
+def built() -> Building:
+    b = Building(
+        "job\x1b[2J",
+        wall_ns=1_700_000_000_000_000_000,
+        facts={"versions": {"cuda_runtime_version": 12040}},
+        notes=(Note("repaired", "a \x1b bad event", 3, "built.json, byte 1,024"),),
+    )
+    b.event(stream(), "gemm_with_a_name_that_is_far_too_long_for_any_table_of_eighty_columns", 0, 60)
+    b.event(stream(), "ncclDevKernel_AllReduce", 60, 80, "collective")
+    b.event(stream(), "Memcpy HtoD", 90, 95, "copy")
+    b.event(stream(), "gemm", 95, 100)
+    b.event(thread(), "aten::mm", 0, 85, "op")
+    b.event(thread(), "aten::copy_", 85, 100, "op")
+    return b
+
+
+def page(top: int | None = None) -> Summary:
+    return summarise(built().trace(), Window(), top)
+
+
+def lines(look: Look) -> list[Line]:
+    return list(writer("text").summary(page(), look))
+
+
+def test_the_page_asks_its_questions_in_order() -> None:
+    assert [result.analysis for result in page().results] == list(ROWS)
+
+
+def test_the_page_shows_no_more_rows_than_asked_for() -> None:
+    assert all(result.table.height <= 1 for result in page(top=1).results)
+    (ops,) = [result for result in page(top=1).results if result.analysis == "ops"]
+    assert ops.cut == "1 of 4 rows"
+
+
+def test_the_page_leaves_out_what_there_is_not() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 1)
+    names = [result.analysis for result in summarise(b.trace(), Window()).results]
+    assert "collectives" not in names
+    assert "gaps" in names
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_the_page_fits_its_width(width: int) -> None:
+    assert max(cell_len(line.text) for line in lines(Look(width))) <= width
+    assert all(line.text.isprintable() for line in lines(Look(width)))
+
+
+def test_the_page_says_what_the_trace_is() -> None:
+    text = [line.text for line in lines(Look(80))]
+    assert text[0] == "job␛[2J"
+    assert text[1] == "kineto, 1 file, 0 B · 1 host · 1 rank · 100.0 us long"
+    assert text[2] == "recorded 2023-11-14 22:13:20 UTC"
+    assert text[3] == "cuda runtime 12040"
+
+
+def test_the_page_divides_the_time_of_a_rank_to_scale() -> None:
+    (drawn,) = [line.text for line in lines(Look(49)) if line.text.startswith("rank 0 |")]
+    inside = drawn[len("rank 0 |") : -1]
+    assert len(inside) == 40
+    assert [inside.count(glyph) for glyph in "█▓░ "] == [26, 8, 2, 4]  # 65, 20, 5 and 10 of 100 us
+
+
+def test_the_page_names_what_the_host_did_in_the_longest_gap() -> None:
+    text = [line.text for line in lines(Look(80))]
+    gap = next(n for n, line in enumerate(text) if line.endswith("Memcpy HtoD"))
+    assert text[gap].split()[:5] == ["0", "80.000", "us", "10.00", "us"]
+    assert text[gap + 1] == "    python: aten::copy_ 50 %, aten::mm 50 %"
+
+
+def test_the_page_says_what_was_repaired() -> None:
+    assert "repaired 3: a ␛ bad event (built.json, byte 1,024)" in [line.text for line in lines(Look(80))]
+
+
+def test_a_page_of_a_window_says_so() -> None:
+    narrow = summarise(built().trace(), Window(0, 50_000_000, (0,)))
+    text = [line.text for line in writer("text").summary(narrow, Look(100))]
+    assert "only 0.000 us to 50.000 us, rank 0" in text
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "csv", "json"])
+def test_an_empty_trace_has_a_page(form: str) -> None:
+    empty = summarise(place("empty", []), Window())
+    assert list(writer(form).summary(empty, Look(80)))
+
+
+def test_steps_are_spread_over_one_row_for_each_rank() -> None:
+    steps = named("steps")
+    rows = [
+        {"step": step, "rank": rank, "duration": length, "busy": busy, "inferred": True}
+        for rank, busy in ((0, 0.5), (1, None))
+        for step, length in ((7, 100), (8, 300), (9, 200))
+    ]
+    whole = blank(steps.columns)
+    frame = pl.DataFrame(rows, schema_overrides={"busy": pl.Float64})
+    missing = [pl.lit(None, kind).alias(name) for name, kind in whole.schema.items() if name not in frame.columns]
+    result = run(steps, place("none", []))
+    table = frame.with_columns(missing).select(whole.columns)
+    found = spread(type(result)("steps", "Steps", steps.columns, table, 6), 16)
+    assert found.table.rows() == [(0, 3, 200, 100, 300, 8, 0.5, True), (1, 3, 200, 100, 300, 8, None, True)]
+    assert found.total == 2
+    assert spread(result, 16).table.is_empty()
+
+
+def test_many_steps_are_drawn_as_a_curve() -> None:
+    some = page()
+    curve = tuple((number, 10**9 + number) for number in range(20))
+    text = [line.text for line in writer("text").summary(Summary(some.about, some.results, curve), Look(80))]
+    assert any(line.startswith("1.000 ms┤") for line in text)
+    assert "length of each step on its slowest rank, by number of the step" in text
+    assert "length of each step" not in "".join(line.text for line in lines(Look(80)))

@@ -1,0 +1,117 @@
+"""Ranks, steps and times as people write them, and what they are told when there is no such thing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from building import US, Building, stream, thread
+from tracehound.errors import TracehoundError
+from tracehound.report.window import chosen, listed, numbers, times
+from tracehound.store import place
+from tracehound.trace import STEPS, Trace, Window
+
+MS = 1000 * US
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("0", (0,)), ("0,2-5", (0, 2, 3, 4, 5)), ("3,1,3", (1, 3)), (" 1 - 2 , 7", (1, 2, 7)), ("4-4", (4,))],
+)
+def test_a_list_of_numbers(text: str, found: tuple[int, ...]) -> None:
+    assert numbers(text, "rank") == found
+
+
+@pytest.mark.parametrize("text", ["", "a", "5-2", "1,,2", "-1", "1-", "0-99999999", "1;2", "\x1b"])
+def test_what_is_no_list_of_numbers(text: str) -> None:
+    with pytest.raises(TracehoundError, match="names no rank; write numbers and ranges"):
+        numbers(text, "rank")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("10ms..20ms", (10 * MS, 20 * MS)),
+        ("..20ms", (None, 20 * MS)),
+        ("1.5ms ..", (1500 * US, None)),
+        ("..", (None, None)),
+    ],
+)
+def test_a_window_is_two_times(text: str, found: tuple[int | None, int | None]) -> None:
+    assert times(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("10ms", "is no window; write two times"),
+        ("10..20", "is not a time; write a number and a unit"),
+        ("2ms..1ms", "ends before it starts"),
+        ("1ms..1ms", "ends before it starts"),
+    ],
+)
+def test_what_is_no_window(text: str, why: str) -> None:
+    with pytest.raises(TracehoundError, match=why):
+        times(text)
+
+
+@pytest.fixture(scope="module")
+def job() -> Trace:
+    """Two ranks on two hosts, whose steps 5 and 6 do not start together."""
+    parts = []
+    for rank, shift in ((0, 0), (1, 10)):
+        b = Building(claim=rank, wall_ns=1_700_000_000_000_000_000)
+        b.event(stream(), "gemm", shift, 200 + shift)
+        b.event(thread(), "aten::mm", shift, 10 + shift, "op")
+        parts.append(b.part())
+    rows = [
+        {"step": step, "host": host, "rank": None, "name": f"ProfilerStep#{step}", "inferred": False}
+        | {"start": (step - 5) * 100 * US + host * 10 * US, "end": (step - 5) * 100 * US + (host * 10 + 90) * US}
+        for step in (5, 6)
+        for host in (0, 1)
+    ]
+    return replace(place("job", parts), steps=pl.DataFrame(rows, schema=STEPS))
+
+
+def test_nothing_asked_is_no_limit(job: Trace) -> None:
+    assert chosen(job) == Window()
+
+
+def test_ranks_and_a_window(job: Trace) -> None:
+    assert chosen(job, ranks="1", between="10us..20us") == Window(10 * US, 20 * US, (1,))
+
+
+def test_a_step_goes_from_its_first_start_to_its_last_end(job: Trace) -> None:
+    assert chosen(job, steps="5") == Window(0, 100 * US)
+    assert chosen(job, steps="5-6") == Window(0, 200 * US)
+
+
+def test_a_step_of_some_ranks_is_theirs_alone(job: Trace) -> None:
+    assert chosen(job, steps="5", ranks="1") == Window(10 * US, 100 * US, (1,))
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"ranks": "0,7"}, "no rank 7 in this trace; there is 0-1"),
+        ({"steps": "5-8"}, "no step 7-8 here; there is 5-6"),
+        ({"between": "9s..10s"}, "nothing happens in that window; the trace goes from 0 s to 210.0 us"),
+    ],
+)
+def test_what_is_not_there_is_answered_with_what_is(job: Trace, asked: dict[str, str], why: str) -> None:
+    with pytest.raises(TracehoundError) as caught:
+        chosen(job, **asked)
+    assert str(caught.value) == why
+
+
+def test_a_trace_without_steps_says_so(job: Trace) -> None:
+    with pytest.raises(TracehoundError, match="no step 5 here; the profiler marked none"):
+        chosen(replace(job, steps=job.steps.clear()), steps="5")
+
+
+def test_a_long_list_is_cut_in_its_middle() -> None:
+    assert listed([3, 0, 1, 2, 7]) == "0-3, 7"
+    assert listed(range(0, 60, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, …, 54, 56, 58"
+    assert listed([]) == ""
