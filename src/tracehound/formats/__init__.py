@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from tracehound.errors import TracehoundError
-from tracehound.formats import chrome, kineto
+from tracehound.formats import chrome, kineto, xplane
 from tracehound.formats.format import Format
 from tracehound.formats.inflate import head
 from tracehound.formats.unknown import likeness
 
-FORMATS: Final[tuple[Format, ...]] = (kineto.FORMAT, chrome.FORMAT)
+FORMATS: Final[tuple[Format, ...]] = (kineto.FORMAT, chrome.FORMAT, xplane.FORMAT)
 
 
 def recognise(path: Path) -> Format:

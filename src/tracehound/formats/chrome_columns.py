@@ -105,6 +105,15 @@ class Op(NamedTuple):
     bytes_accessed: Text
     program: Text
 
+    def called(self, name: str) -> Op:
+        """The same under another name."""
+        return self._replace(name=name)
+
+    @staticmethod
+    def named(name: str) -> Op:
+        """An op of which nothing else is known."""
+        return Op(name, "", "", "", "", "", None, None, None)
+
 
 class Said(NamedTuple):
     """What the args of one event say beyond its op; None where they do not."""

@@ -9,8 +9,10 @@ What a slice needs in order to be decoded is in its bytes alone, so slices may a
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -94,7 +96,9 @@ class Reader(Generic[E]):
         self._stream = stream
         self._shape = shape
         self._size = size
-        self._buffer = bytearray(size + size // 8 + _SLACK)  # its first byte is the array's bracket, or one in its place
+        self._buffer = bytearray(
+            size + size // 8 + _SLACK
+        )  # its first byte is the array's bracket, or one in its place
         self._have = 0  # bytes in the buffer
         self._base = 0  # where the buffer lies in the inflated file
         self._done = False  # the stream has nothing more
@@ -254,3 +258,15 @@ def event_at(path: Path, places: Ints, record: int) -> dict[str, Any]:
 
 
 _RAW = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Without the cycle collector, which would walk through the events of every slice: they are trees."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -6,9 +6,6 @@ are the business of `json_slices`.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +14,7 @@ import numpy as np
 from tracehound.formats.assemble import Decoded, part
 from tracehound.formats.format import Format, Progress
 from tracehound.formats.inflate import opened
-from tracehound.formats.json_slices import SLICE, Reader, event_at
+from tracehound.formats.json_slices import SLICE, Reader, event_at, without_collection
 from tracehound.formats.kineto_columns import SHAPE, Columns
 from tracehound.formats.kineto_events import raw_events
 from tracehound.formats.kineto_facts import facts
@@ -50,7 +47,7 @@ def read(path: Path, progress: Progress) -> Part:
 def decoded(path: Path, progress: Progress, size: int = SLICE) -> Decoded:
     """The events of a file; `size` is that of a slice, in bytes."""
     columns = Columns()
-    with opened(path) as stream, _no_collection():
+    with opened(path) as stream, without_collection():
         reader = Reader(stream, SHAPE, size)
         for piece in reader.slices():
             columns.add(piece)
@@ -80,15 +77,3 @@ def args(of: Part, record: int) -> dict[str, Any]:
 
 
 FORMAT: Final = Format("kineto", "PyTorch profiler trace (Kineto JSON)", matches, read, args)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without the cycle collector, which would walk through all events of a slice again and again: they are trees."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()

@@ -1,0 +1,243 @@
+"""The columns of an XLA trace.json -> lanes and raw events.
+
+Owns what the viewer's processes and threads are (planes and lines of the profile) and how their events are told apart.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tracehound.formats.chrome_columns import Columns, Op, Piece, whole
+from tracehound.formats.json_columns import INVALID
+from tracehound.formats.wire import signed
+from tracehound.formats.xla_lanes import executions, leaf_op, with_compilations
+from tracehound.formats.xla_names import (
+    kind_of_device_event,
+    kind_of_gpu_event,
+    kind_of_host_event,
+    leads,
+    moved_bytes,
+    op_kind,
+    opcode_of_name,
+    role_of_line,
+)
+from tracehound.formats.xla_planes import DEVICE, RUN_BITS, Gathered
+from tracehound.trace import KIND, Note
+
+CAPS: Final = (1_000_000, 5_000_000)
+"""How many events XLA's writers stop at; they keep the earliest."""
+
+_FAR_PS: Final = 2**61
+_POOL: Final = 1 << 20
+_NUMBER = re.compile(r"#(\d+)")
+_PROGRAM = re.compile(r"(.*)\((\d+)\)$", re.DOTALL)
+_SAID: Final = {
+    "run": pl.Int64, "device": pl.Int64, "step": pl.Int32, "correlation": pl.Int64, "device_start": pl.Int64,
+    "device_end": pl.Int64,
+}  # fmt: skip
+_TOLD: Final = pl.Schema({"op": pl.Int64(), "kind": KIND, "bytes": pl.Int64()})
+
+
+def gather(columns: Columns, gathered: Gathered) -> list[Note]:
+    """Add all events to `gathered`, and lanes of ops and modules for the devices that have none; what was left out."""
+    events = columns.all()
+    complete = np.array([phase == "X" for phase, *_ in columns.signatures], np.bool_)[events.signature]
+    timed = (events.start != INVALID) & (events.length != INVALID)
+    timed &= (np.abs(events.start) < _FAR_PS) & (events.length < _FAR_PS)
+    rows = np.flatnonzero(complete & timed)
+    kept = events.at(rows)
+    frame = _frame(columns, kept, rows, _lanes(columns, kept, gathered))
+    roles = pl.Series([lane["role"] for lane in gathered.lanes], dtype=pl.String)
+    frame = frame.with_columns(roles.gather(frame["lane"]).alias("role"))
+    host = frame.filter(pl.col("role") == "thread")
+    device = _with_modules(frame.filter(pl.col("role") != "thread"), gathered)
+    gathered.add(_device_rows(device, columns, gathered))
+    gathered.add(_host_rows(host, gathered))
+    _derive(host, device, columns, gathered)
+    return _left_out(complete, timed, kept)
+
+
+def _frame(columns: Columns, kept: Piece, rows: npt.NDArray[np.int64], lane: npt.NDArray[np.int64]) -> pl.DataFrame:
+    """A row per event; `said_op` is the position of its op in `columns.ops`, null where it has none."""
+    ops: list[Op] = list(columns.ops)
+    names = pl.Series(list(columns.names), dtype=pl.String)
+    frame = pl.DataFrame(
+        {
+            "lane": lane[kept.signature],
+            "start": kept.start,
+            "end": kept.start + np.maximum(kept.length, 0),
+            "name": names.cast(pl.Categorical).gather(kept.name),
+            "said_op": pl.Series(kept.op.astype(np.int64)).replace(-1, None),
+            "record": rows,
+        }
+    ).hstack(pl.DataFrame(list(columns.said), schema=_SAID, orient="row")[kept.said])
+    of_op = pl.DataFrame(
+        {
+            "said_op": range(len(ops)),
+            "hlo_op": [op.name for op in ops],
+            "module": [op.module or None for op in ops],
+            "program": [whole(op.program) for op in ops],
+        },
+        schema={"said_op": pl.Int64, "hlo_op": pl.String, "module": pl.String, "program": pl.Int64},
+    )
+    return frame.join(of_op, on="said_op", how="left", maintain_order="left")
+
+
+def _lanes(columns: Columns, kept: Piece, gathered: Gathered) -> npt.NDArray[np.int64]:
+    """The lane for every signature; a lane is made for those that events have."""
+    lane = np.zeros(len(columns.signatures), np.int64)
+    used = set(np.unique(kept.signature).tolist())
+    for code, (_, pid, tid) in enumerate(columns.signatures):
+        if code in used:
+            process = columns.metadata.get(("process_name", pid, None), "")
+            thread = columns.metadata.get(("thread_name", pid, tid), "") or f"thread {tid}"
+            lane[code] = _lane(process, thread, code, gathered)
+    streaming = {row["rank"] for row in gathered.lanes if row["role"] == "stream"}
+    for row in gathered.lanes:
+        row["work"] = row["role"] == ("stream" if row.get("rank") in streaming else "ops") and "rank" in row
+    return lane
+
+
+def _lane(process: str, thread: str, order: int, gathered: Gathered) -> int:
+    device = DEVICE.match(process)
+    if device is None:
+        place = order if leads(thread) else _POOL + order
+        return gathered.lane(thread, "thread", place, process=process, thread=thread)
+    part = (device[3] or "").strip()
+    rank = gathered.rank(device[1], int(device[2]), "")
+    role, number = role_of_line(thread), _NUMBER.search(thread)
+    stream = int(number[1]) if number and role == "stream" else None
+    name = f"{part} {thread}".strip()
+    return gathered.lane(name, role, order + (_POOL if part else 0), rank=rank, process=process, stream=stream)
+
+
+def _with_modules(device: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
+    """The events of devices; an op without a module is of the one that its device executes just then."""
+    ranks = pl.Series([lane.get("rank") for lane in gathered.lanes], dtype=pl.Int64)
+    device = device.with_columns(ranks.gather(device["lane"]).alias("rank")).with_row_index("row")
+    running = (
+        device.filter(pl.col("role") == "modules")
+        .select("rank", "start", pl.col("end").alias("until"), pl.col("name").cast(pl.String).alias("running"))
+        .sort("start")
+    )
+    if running.is_empty():
+        return device
+    around = device.sort("start").join_asof(running, on="start", by="rank", check_sortedness=False).sort("row")
+    inside = pl.col("module").is_null() & (pl.col("start") < pl.col("until")) & (pl.col("role") != "modules")
+    named = pl.when(inside).then(pl.col("running"))
+    number = {name: signed(int(match[2])) for name in running["running"].unique() if (match := _PROGRAM.match(name))}
+    return around.with_columns(
+        pl.coalesce("module", named.str.replace(r"\(\d+\)$", "")).alias("module"),
+        pl.coalesce("program", named.replace_strict(number, default=None, return_dtype=pl.Int64)).alias("program"),
+    )
+
+
+def _device_rows(device: pl.DataFrame, columns: Columns, gathered: Gathered) -> pl.DataFrame:
+    """The events of devices with `op`, `kind`, `bytes` and the number of the step they mark."""
+    tpu = pl.Series([rank["label"].startswith("TPU") for rank in gathered.ranks], dtype=pl.Boolean)
+    number = pl.col("name").cast(pl.String).str.extract(r"(\d+)\s*$").cast(pl.Int32, strict=False)
+    ops: list[Op] = list(columns.ops)
+    seen = device.select("role", "name", "said_op", "module", "program").unique(maintain_order=True)
+    told: list[tuple[int | None, str, int | None]] = []
+    for role, name, said, module, program in seen.iter_rows():
+        if role in ("ops", "async"):
+            told.append(_told_op(Op.named(name) if said is None else ops[said], module, program, gathered))
+        else:
+            kind = kind_of_gpu_event(name) if role == "stream" else kind_of_device_event(role, name)
+            told.append((None, kind, None))
+    answers = seen.hstack(pl.DataFrame(told, schema=_TOLD, orient="row"))
+    on_tpu = tpu.gather(device["rank"]) if device.height else pl.Series([], dtype=pl.Boolean)
+    return device.join(
+        answers, on=["role", "name", "said_op", "module", "program"], how="left", nulls_equal=True,
+        maintain_order="left",
+    ).with_columns(
+        pl.when(pl.col("role") == "steps").then(pl.coalesce("step", number)).alias("step"),
+        pl.when(on_tpu).then(pl.col("run") & RUN_BITS).otherwise("run").alias("run"),
+    )  # fmt: skip
+
+
+def _told_op(op: Op, module: str | None, program: int | None, gathered: Gathered) -> tuple[int, str, int | None]:
+    """Row, kind and bytes of an op."""
+    category = op.category or opcode_of_name(op.name)
+    found = gathered.ops.add(
+        op_kind(category, op.text),
+        moved_bytes(op.text),
+        {
+            "name": op.name.removeprefix("%"),
+            "category": category,
+            "module": module,
+            "program": program,
+            "framework": op.framework or None,
+            "source": op.source or None,
+            "text": op.text or None,
+            "flops": whole(op.flops),
+            "bytes_accessed": whole(op.bytes_accessed),
+        },
+    )
+    return found.row, found.kind, found.bytes
+
+
+def _host_rows(host: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
+    """The events of host threads, with their kinds."""
+    threads = [str(lane["thread"]).split("/")[0] if lane["role"] == "thread" else "" for lane in gathered.lanes]
+    ops = {row["name"] for row in gathered.ops.rows}
+    tpu = any(rank["label"].startswith("TPU") for rank in gathered.ranks)
+    seen = host.select("lane", "name", pl.col("said_op").is_not_null().alias("is_op")).unique(maintain_order=True)
+    kinds = [
+        "op" if is_op else "runtime" if name in ops else kind_of_host_event(name, threads[lane])
+        for lane, name, is_op in seen.iter_rows()
+    ]
+    rows = host.with_columns(pl.col("said_op").is_not_null().alias("is_op")).join(
+        seen.with_columns(pl.Series("kind", kinds, KIND)), on=["lane", "name", "is_op"], maintain_order="left"
+    )  # fmt: skip
+    marking = pl.when(pl.col("step").is_not_null()).then(pl.lit("step", KIND)).otherwise("kind")
+    run = pl.col("run") & (RUN_BITS if tpu else -1)
+    return with_compilations(rows).with_columns(marking.alias("kind"), run.alias("run"))
+
+
+def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered: Gathered) -> None:
+    """Lanes of ops and modules, from the host's events where the devices are a CPU's, else from the streams'."""
+    if not gathered.ranks:
+        named = host.filter(pl.col("said_op").is_not_null()).with_columns(pl.col("device").fill_null(0))
+        ranks = {number: gathered.rank("CPU", number, "") for number in named["device"].unique().sort().to_list()}
+    else:
+        named = device.filter((pl.col("role") == "stream") & pl.col("said_op").is_not_null())
+        named = named.with_columns(pl.col("rank").alias("device"))
+        ranks = {number: number for number in named["device"].unique().sort().to_list()}
+    if named.is_empty():
+        return
+    ops: list[Op] = list(columns.ops)
+    named = named.with_columns(leaf_op(pl.col("hlo_op")).alias("name"))
+    seen = named.select("said_op", "module", "program", "name").unique(maintain_order=True)
+    told = [_told_op(ops[said].called(name), module, program, gathered) for said, module, program, name in
+            seen.iter_rows()]  # fmt: skip
+    answers = seen.hstack(pl.DataFrame(told, schema=_TOLD, orient="row"))
+    named = named.join(answers, on=["said_op", "module", "program", "name"], nulls_equal=True, maintain_order="left")
+    runs = executions(named.filter(pl.col("module").is_not_null()))
+    by_stream = bool(device.height)
+    for number, rank in ranks.items():
+        for role, name, rows in (
+            ("modules", "XLA Modules", runs.with_columns(pl.lit("module", KIND).alias("kind"))),
+            ("ops", "XLA Ops", named),
+        ):
+            mine = rows.filter(pl.col("device") == number)
+            lane = gathered.lane(name, role, _POOL, rank=rank, work=role == "ops" and not by_stream)
+            gathered.add(mine.with_columns(pl.lit(lane).alias("lane"), pl.col("name").cast(pl.Categorical)))
+
+
+def _left_out(complete: npt.NDArray[np.bool_], timed: npt.NDArray[np.bool_], kept: Piece) -> list[Note]:
+    notes = []
+    untimed = np.flatnonzero(complete & ~timed)
+    if len(untimed):
+        notes.append(Note("dropped", "event without a time that can be true", len(untimed), f"event {untimed[0]:,}"))
+    if (negative := int(np.count_nonzero(kept.length < 0))) > 0:
+        notes.append(Note("repaired", "negative duration read as 0", negative))
+    if (count := int(np.count_nonzero(complete))) in CAPS:
+        text = f"exactly {count:,} events, the most that the writer keeps: those after the last one are missing"
+        notes.append(Note("missing", text))
+    return notes

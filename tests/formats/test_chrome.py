@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import gzip
+import json
+
+import polars as pl
+import pytest
+
+from tracehound.formats import chrome, chrome_rows, xplane
+from tracehound.formats.chrome import FORMAT
+from tracehound.formats.format import silent
+
+PROCESSES = {3: "/device:TPU:0", 701: "/host:CPU"}
+THREADS = {(3, 1): "Steps", (3, 2): "XLA Modules", (3, 3): "XLA Ops", (3, 4): "Async XLA Ops", (701, 9): "python/9"}
+
+
+def meta(processes: dict, threads: dict) -> list[dict]:
+    named = [{"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}} for pid, name in processes.items()]
+    return named + [
+        {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": name}}
+        for (pid, tid), name in threads.items()
+    ]
+
+
+def x(pid: int, tid: int, name: str, ts: float, dur: float, **args: str) -> dict:
+    return {"ph": "X", "pid": pid, "tid": tid, "ts": ts, "dur": dur, "name": name, **({"args": args} if args else {})}
+
+
+@pytest.fixture
+def part(tmp_path):
+    def read(events: list[dict], processes: dict = PROCESSES, threads: dict = THREADS):
+        path = tmp_path / "node7.trace.json.gz"
+        document = {
+            "displayTimeUnit": "ns",
+            "metadata": {"highres-ticks": True},
+            "traceEvents": [*meta(processes, threads), *events, {}],
+        }
+        path.write_bytes(gzip.compress(json.dumps(document).encode()))
+        assert FORMAT.matches(json.dumps(document).encode())
+        return chrome.read(path, silent)
+
+    return read
+
+
+def events_of(part) -> list[dict]:
+    lanes = part.lanes.select("lane", pl.col("name").alias("on"), "role", "work")
+    return part.events.join(lanes, on="lane").sort("record", "lane").to_dicts()
+
+
+def test_planes_and_lines_of_a_tpu(part):
+    big = str(2**64 - 5)
+    got = part(
+        [
+            x(3, 1, "17", 0, 10),
+            x(3, 2, f"jit_step({big})", 0, 9, run_id=str((1 << 28) + 77)),
+            x(3, 3, "fusion.1", 1, 2.5, hlo_category="loop fusion", bytes_accessed="640", model_flops="1000",
+              long_name="%fusion.1 = f32[8] fusion(f32[8] %p)", tf_op="jit(step)/add:", source="a.py:3",
+              device_offset_ps="5000000", device_duration_ps="2400000"),
+            x(3, 3, "all-reduce.2", 4, 0.000001, hlo_category="all-reduce",
+              long_name="%all-reduce.2 = f32[16]{0} all-reduce(f32[16]{0} %x)"),
+            x(3, 4, "copy-start.1", 5, 1, hlo_category="copy-start"),
+            x(701, 9, "train", 0, 10, step_num="4", _r="1"),
+            x(701, 9, "$a.py:1 f", 1, 2),
+            x(701, 9, "PjitFunction(step)", 3, 2, run_id="77"),
+        ]
+    )  # fmt: skip
+    rows = [(e["name"], e["kind"], e["on"], e["role"], e["work"]) for e in events_of(got)]
+    assert rows == [
+        ("17", "step", "Steps", "steps", False),
+        (f"jit_step({big})", "module", "XLA Modules", "modules", False),
+        ("fusion.1", "op", "XLA Ops", "ops", True),
+        ("all-reduce.2", "collective", "XLA Ops", "ops", True),
+        ("copy-start.1", "copy", "Async XLA Ops", "async", False),
+        ("train", "step", "python/9", "thread", False),
+        ("$a.py:1 f", "python", "python/9", "thread", False),
+        ("PjitFunction(step)", "runtime", "python/9", "thread", False),
+    ]
+    by_name = {e["name"]: e for e in events_of(got)}
+    fusion, reduce = by_name["fusion.1"], by_name["all-reduce.2"]
+    assert (fusion["end"] - fusion["start"], fusion["device_start"], fusion["device_end"]) == (
+        2500000,
+        5000000,
+        7400000,
+    )
+    assert (reduce["end"] - reduce["start"], reduce["bytes"]) == (1, 64)
+    assert by_name[f"jit_step({big})"]["run"] == 77
+    assert got.ops.filter(pl.col("name") == "fusion.1").row(0, named=True) == {
+        "op": fusion["op"], "name": "fusion.1", "category": "loop fusion", "module": "jit_step", "program": -5,
+        "framework": "jit(step)/add", "source": "a.py:3", "text": "%fusion.1 = f32[8] fusion(f32[8] %p)",
+        "flops": 1000, "bytes_accessed": 640,
+    }  # fmt: skip
+    assert got.ranks["label"].to_list() == ["TPU:0"]
+    assert got.hosts == ("node7",)
+    assert got.wall_ns is None
+    assert got.steps["step"].to_list() == [4]
+    assert [note.level for note in got.notes] == ["missing"]
+    assert chrome.args(got, fusion["record"])["args"]["source"] == "a.py:3"
+
+
+def test_streams_of_a_gpu_do_the_work_and_give_lanes_of_ops_and_modules(part):
+    got = part(
+        [
+            x(3, 5, "gemm_kernel", 0, 4, hlo_op="outer::dot.3", hlo_module="jit_f", correlation_id="9"),
+            x(3, 5, "MemcpyH2D", 5, 1),
+            x(701, 9, "cuLaunchKernel", 0, 1, correlation_id="9"),
+        ],
+        {3: "/device:GPU:0", 701: "/host:CPU"},
+        {(3, 5): "Stream #13(Kernel)", (701, 9): "main/9"},
+    )
+    rows = {(e["name"], e["kind"], e["role"], e["work"]) for e in events_of(got)}
+    assert rows == {
+        ("gemm_kernel", "kernel", "stream", True),
+        ("MemcpyH2D", "copy", "stream", True),
+        ("cuLaunchKernel", "runtime", "thread", False),
+        ("dot.3", "op", "ops", False),
+        ("jit_f", "module", "modules", False),
+    }
+    assert got.lanes.filter(pl.col("role") == "stream")["stream"].to_list() == [13]
+
+
+def test_devices_of_a_cpu_are_derived_from_its_threads(part):
+    got = part(
+        [
+            x(701, 9, "dot.1", 0, 4, hlo_op="dot.1", hlo_module="jit_f", run_id="-5", device_ordinal="2049"),
+            x(701, 9, "psum.1", 5, 4, hlo_op="all-reduce.1", hlo_module="jit_f", run_id="-5", device_ordinal="2049"),
+            x(701, 9, "dot.1", 2, 4, hlo_op="dot.1", hlo_module="jit_f", run_id="-5", device_ordinal="2048"),
+        ],
+        {701: "/host:CPU"},
+        {(701, 9): "tf_XLAEigen/9"},
+    )
+    assert got.ranks["label"].to_list() == ["CPU:2048", "CPU:2049"]
+    on_devices = got.events.filter(pl.col("rank").is_not_null()).sort("rank", "kind", "start")
+    assert on_devices.select("rank", pl.col("name").cast(pl.String), "kind", pl.col("end") // 10**6).rows() == [
+        (0, "dot.1", "op", 6),
+        (0, "jit_f", "module", 6),
+        (1, "all-reduce.1", "collective", 9),
+        (1, "dot.1", "op", 4),
+        (1, "jit_f", "module", 9),
+    ]
+
+
+def test_a_file_that_the_writer_cut_is_told(part, monkeypatch):
+    monkeypatch.setattr(chrome_rows, "CAPS", (3,))
+    got = part([x(701, 9, "a", n, 1) for n in range(3)])
+    assert "exactly 3 events" in " ".join(note.text for note in got.notes)
+    assert len(part([x(701, 9, "a", n, 1) for n in range(4)]).notes) == 1
+
+
+def test_times_that_are_none_are_dropped(part):
+    got = part([x(701, 9, "a", 1, 1), x(701, 9, "b", "soon", 1), x(701, 9, "c", 1, -2), x(701, 9, "d", 10**18, 1)])
+    assert got.events["name"].to_list() == ["a", "c"]
+    assert [(note.level, note.count) for note in got.notes][:2] == [("dropped", 2), ("repaired", 1)]
+
+
+def test_it_says_the_same_as_the_xplane_beside_it(shared):
+    folder = next((shared / "captures" / "jax" / "b128").glob("plugins/profile/*"))
+    ours = chrome.read(folder / "vm.trace.json.gz", silent)
+    full = xplane.read(folder / "vm.xplane.pb", silent)
+    assert ours.ranks["label"].to_list() == full.ranks["label"].to_list()
+    counts = [
+        part.events.filter(pl.col("rank").is_not_null())
+        .group_by("rank", pl.col("name").cast(pl.String).str.replace(r"\(\d+\)$", ""))
+        .len()
+        .sort(pl.all())
+        .rows()
+        for part in (ours, full)
+    ]
+    assert counts[0] == counts[1]
+    assert ours.steps["step"].to_list() == full.steps["step"].to_list()
+
+
+def test_real_files_of_tpus(shared):
+    paths = sorted((shared / "traces" / "xla").glob("tpu_vllm*/plugins/profile/*/*.trace.json.gz"))
+    assert len(paths) == 2
+    for path, total in zip(paths, (10312, 11203), strict=True):
+        got = chrome.read(path, silent)
+        assert got.events.height == total
+        assert got.ranks["label"].to_list() == ["TPU:0", "TPU:1"]
+        steps = got.events.filter((pl.col("rank") == 0) & pl.col("name").cast(pl.String).str.contains("jit_step_fun"))
+        longest = (steps["end"] - steps["start"]).max()
+        assert round(longest / 10**9, 2) == (66.91 if total == 10312 else 63.49)

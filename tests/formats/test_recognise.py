@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import gzip
+import io
+import pickle
+import tarfile
+
+import pytest
+
+from tracehound.errors import TracehoundError
+from tracehound.formats import FORMATS, recognise
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(data: bytes, name: str = "x"):
+        path = tmp_path / name
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+KINETO = b'{"schemaVersion": 1, "deviceProperties": [], "traceEvents": []}'
+LIST = b'[\n {"ph": "X", "cat": "Operator", "name": "a", "ts": 1, "dur": 1}]'
+CHROME = (
+    b'{"displayTimeUnit":"ns","traceEvents":[{"ph":"M","pid":3,"name":"process_name","args":{"name":"/device:TPU:0"}}]}'
+)
+
+
+@pytest.mark.parametrize(("data", "name"), [(KINETO, "kineto"), (LIST, "kineto"), (CHROME, "chrome")])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_content_tells_the_format_and_names_do_not(file, data, name, pack):
+    assert recognise(file(pack(data), "trace.xplane.pb")).name == name
+
+
+def test_formats_have_names_of_their_own():
+    assert len({each.name for each in FORMATS}) == len(FORMATS) == 3
+
+
+def tar() -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("a"))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b'{"schema": "1.0.1", "nodes": []}', "execution trace"),
+        (b"[[1795230314076911, 17952], [[0]]]", "memory timeline"),
+        (b'[{"ph":"B","name":"a","ts":1}]', "begin and end events"),
+        (b'{"traceEvents":[{"ph":"X","name":"a","ts":1,"cat":"v8"}]}', "neither PyTorch nor XLA"),
+        (b'{"a": 1}', "JSON without trace events"),
+        (b"PK\x03\x04zip", "zip archive"),
+        (b"\x28\xb5\x2f\xfdzstd", "zstd"),
+        (b"SQLite format 3\x00", "SQLite"),
+        (pickle.dumps({}), "pickle"),
+        (tar(), "tar archive"),
+        (b"HloModule jit_f", "HLO text"),
+        (b"<!DOCTYPE html><html>", "web page"),
+        (b"hello\nworld\n", "text file"),
+        (b"  \n ", "blanks"),
+        (b"\x00\x01\x02", "unknown kind"),
+    ],
+)
+def test_what_is_no_trace_is_named_in_one_line(file, data, words):
+    with pytest.raises(TracehoundError, match=words) as error:
+        recognise(file(data))
+    assert "\n" not in str(error.value)
+    assert error.value.code == 2
+
+
+def test_real_files_of_other_tools(shared):
+    paths = [*(shared / "traces" / "not_a_trace").iterdir(), *(shared / "captures" / "torch" / "full").glob("memory*")]
+    assert len(paths) == 4
+    for path in paths:
+        with pytest.raises(TracehoundError, match="not a trace: looks like a"):
+            recognise(path)
