@@ -112,6 +112,7 @@ class Artist:
     rows: Rows
     looks: Looks
     cells: LRUCache[tuple[object, ...], Cells] = field(default_factory=lambda: LRUCache(1024))
+    words: dict[tuple[int, int], str] = field(default_factory=dict)
     bands: dict[int | None, tuple[Row, Names]] = field(default_factory=dict)
 
     def line(self, sheet: Outline, index: int, shown: Shown, lane: int | None, chosen: Slot | None) -> Strip:
@@ -200,13 +201,16 @@ class Artist:
         return [Segment(text, self.looks.style(code)) for text, code in cells.runs()]
 
     def _names(self, lane: int, row: Row) -> Names:
-        glyphs = self.looks.glyphs
+        """Short names of the row's slices; each name of a part of the trace is shortened once."""
 
         def names(indices: list[int]) -> list[str]:
-            if not indices:
-                return []
-            column = self.rows.trace.lane(lane)["name"].gather([row.place(index) for index in indices])
-            return [glyphs.words(short_name(name or "")) for name in column.to_list()]
+            keys = [(lane >> 32, code) for code in row.name[indices].tolist()]
+            fresh = {key: row.place(index) for key, index in zip(keys, indices, strict=True) if key not in self.words}
+            if fresh:
+                found = self.rows.trace.lane(lane)["name"].gather(list(fresh.values())).to_list()
+                for key, name in zip(fresh, found, strict=True):
+                    self.words[key] = self.looks.glyphs.words(short_name(name or ""))
+            return [self.words[key] for key in keys]
 
         return names
 

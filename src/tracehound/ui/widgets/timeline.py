@@ -98,6 +98,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._mark: tuple[int, int] | None = None
         self._press: tuple[int, int] | None = None
         self._dragged: View | None = None
+        self._frame = Shown(0, 1, 0, 1, None, None)
 
     @property
     def gutter_width(self) -> int:
@@ -110,10 +111,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def shown(self) -> Shown:
-        """What this frame shows."""
+        """What this frame shows; the same value for all its lines."""
         view, gutter = self.view, self.gutter_width
         width = max(1, self._width - gutter)
-        return Shown(view.start, view.end, gutter, width, view.focus, view.selection)
+        wanted = Shown(view.start, view.end, gutter, width, view.focus, view.selection)
+        self._frame = self._frame if self._frame == wanted else wanted
+        return self._frame
 
     @property
     def _top(self) -> int:
@@ -136,14 +139,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             strip = artist.sticky(*where) if y == self._top else artist.line(*where, self._chosen)
         return strip.adjust_cell_length(self._width, artist.looks.theme.ground)
 
-    def _alphabet(self) -> Glyphs:
-        return MONO if self.app.no_color and self._glyphs is UNICODE else self._glyphs
-
     def _looks(self) -> Looks:
         system = None if self.app.no_color else self.app.console.color_system or "truecolor"
         ground = Style(bgcolor=self.rich_style.bgcolor)
         theme = Theme(ground, *(self.get_component_rich_style(f"timeline--{name}") for name in PARTS))
-        return Looks(self._alphabet(), fitting(system, dark=self.app.current_theme.dark), theme)
+        glyphs = MONO if self.app.no_color and self._glyphs is UNICODE else self._glyphs
+        return Looks(glyphs, fitting(system, dark=self.app.current_theme.dark), theme)
 
     def notify_style_update(self) -> None:
         """Colours may have changed: forget what was drawn with the old ones."""
