@@ -54,11 +54,32 @@ def test_a_fixed_unit_is_for_times_alone() -> None:
     assert cell(column("count"), 1_500_000, "us") == "1,500,000"
 
 
-def test_many_host_threads_are_counted_not_listed() -> None:
-    found = [{"thread": f"t{n // 2}", "event": "e", "share": 0.5, "time": 1} for n in range(10)]
-    assert cell(column("host"), found) == "t0: e 50 %, e 50 %; t1: e 50 %, e 50 %; t2: e 50 %, e 50 %; 2 more"
-    assert len(covers(found)) == 5
+def cover(thread: str, event: str, share: float) -> dict[str, object]:
+    return {"thread": thread, "event": event, "share": share, "time": 1}
+
+
+def test_every_host_thread_has_its_own_words() -> None:
+    found = [cover("main (1)", "forward", 0.5), cover("loader", "read", 0.4), cover("main (1)", "backward", 0.3)]
+    assert covers(found) == ["main (1): forward 50 %, backward 30 %", "loader: read 40 %"]
+    assert cell(column("host"), found) == "main (1): forward 50 %, backward 30 %; loader: read 40 %"
     assert covers(None) == []
+
+
+def test_threads_of_a_pool_that_did_the_same_are_told_together() -> None:
+    found = [cover(f"tasks/{n}", "MapDmaBuffer", 0.4 - n / 100) for n in range(9)] + [
+        cover("tasks/9", "Linearize", 0.1)
+    ]
+    assert covers(found) == ["tasks ×9: MapDmaBuffer up to 40 %", "tasks/9: Linearize 10 %"]
+
+
+def test_many_host_threads_are_counted_not_listed() -> None:
+    found = [cover(f"t{n}", f"e{n}", 0.5) for n in range(6)]
+    assert covers(found)[-2:] == ["t3: e3 50 %", "2 more threads"]
+    assert covers(found[:5])[-1] == "1 more thread"
+
+
+def test_names_of_host_events_are_cut_to_the_width() -> None:
+    assert covers([cover("t", "a" * 40, 0.5)], 10) == ["t: aaaaaa…aaa 50 %"]
 
 
 def test_numbers_stand_on_the_right() -> None:

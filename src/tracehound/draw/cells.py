@@ -6,8 +6,9 @@ Owns which words a unit has and on which side of its column they stand. Knows no
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from tracehound import units
 from tracehound.analysis.result import Column, Result, Unit
@@ -16,8 +17,11 @@ from tracehound.errors import printable
 NOTHING = "–"
 """What stands where there is no value."""
 
-MOST = 3
-"""How many host threads are named in a cell."""
+MOST = 4
+"""How many host threads, or pools of them, are named of those that were at work in a gap."""
+
+_POOL = re.compile(r"[\s/_:#(-]*[0-9]+\)?$")
+"""What tells the threads of one pool apart: the number at the end of their names."""
 
 
 def cell(column: Column, value: object, unit: units.TimeUnit = "auto") -> str:
@@ -34,9 +38,7 @@ def cell(column: Column, value: object, unit: units.TimeUnit = "auto") -> str:
     if isinstance(value, int | float):
         return _number(column.unit, value, unit)
     if column.unit == "host":
-        threads = covers(value)
-        more = [f"{len(threads) - MOST} more"] if len(threads) > MOST else []
-        return "; ".join(threads[:MOST] + more) or NOTHING
+        return "; ".join(covers(value)) or NOTHING
     return printable(str(value)) or NOTHING
 
 
@@ -74,15 +76,32 @@ def meanings(columns: Sequence[Column]) -> list[str]:
 
 
 def covers(value: object, width: int = 0) -> list[str]:
-    """A line for each host thread: ``python: aten::addmm 62 %, aten::t 8 %``; for a value of a `host` column.
+    """What host threads did, for a value of a `host` column: ``python: aten::addmm 62 %, aten::t 8 %``.
 
-    With `width` the names of events are cut to it.
+    A line for each of the `MOST` busiest threads; threads of one pool that did the same share one, which says how many
+    they are and the largest share. With `width` the names of events are cut to it.
     """
-    threads: dict[str, list[str]] = {}
-    for cover in value if isinstance(value, Sequence) and not isinstance(value, str) else ():
-        words = f"{units.short_name(cover['event'], width)} {cover['share'] * 100:.0f} %"
-        threads.setdefault(printable(cover["thread"]), []).append(words)
-    return [f"{thread}: {', '.join(events)}" for thread, events in threads.items()]
+    found = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    threads: dict[str, list[Mapping[str, Any]]] = {}
+    for cover in found:
+        threads.setdefault(cover["thread"], []).append(cover)
+    pools: dict[tuple[str, str], list[str]] = {}
+    for thread, events in threads.items():
+        pools.setdefault((_POOL.sub("", thread), events[0]["event"]), []).append(thread)
+    lines = []
+    for (pool, event), members in list(pools.items())[:MOST]:
+        if len(members) == 1:
+            words = ", ".join(_did(cover["event"], cover["share"], width) for cover in threads[members[0]])
+            lines.append(f"{printable(members[0])}: {words}")
+        else:
+            most = max(threads[member][0]["share"] for member in members)
+            lines.append(f"{printable(pool)} ×{len(members)}: {_did(event, most, width, 'up to ')}")
+    left = sum(map(len, list(pools.values())[MOST:]))
+    return [*lines, f"{left} more thread{'s' * (left > 1)}"] if left else lines
+
+
+def _did(event: str, share: float, width: int, about: str = "") -> str:
+    return f"{units.short_name(event, width)} {about}{share * 100:.0f} %"
 
 
 def _number(kind: Unit, value: float, unit: units.TimeUnit) -> str:

@@ -20,7 +20,7 @@ def listing(analyses: Sequence[Analysis]) -> Iterator[Line]:
 
 def definition(analysis: Analysis, width: int) -> Iterator[Line]:
     """The question, the definition, and what every column means."""
-    yield Line(f"{analysis.name}: {analysis.question}", "title")
+    yield from (Line(line, "title") for line in wrapped(f"{analysis.name}: {analysis.question}", width))
     for paragraph in analysis.definition.split("\n\n"):
         yield Line("")
         yield from (Line(line) for line in _filled(paragraph, width))

@@ -20,6 +20,7 @@ from tracehound.units import count, duration, middle
 PARTS = (("compute", "█"), ("communication", "▓"), ("copy", "░"), ("idle", " "))
 """The parts of a rank's time and what they are drawn with."""
 
+RANKS = ("rank", "device", "model", "host", "events", "threads", "host_events")
 OPS = ("name", "category", "count", "self", "share")
 DIVIDED = ("rank", "device", "span", *(f"{part}_share" for part, _ in PARTS))
 GAPS = ("rank", "start", "duration", "before", "after", "host")
@@ -55,7 +56,7 @@ def summary(page: Summary, look: Look) -> Iterator[Line]:
 def _section(page: Summary, shown: Result, look: Look) -> Iterator[Line]:
     match shown.analysis:
         case "overview":
-            yield from body(shown, look.width, look.unit)
+            yield from body(_only(shown, RANKS), look.width, look.unit)
         case "breakdown":
             yield from _plain(_only(shown, DIVIDED), look)
             yield from _divided(shown, look.width)

@@ -1,0 +1,377 @@
+"""The command line, as a person and as a pipe meet it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import orjson
+import pytest
+
+import tracehound.cli
+from tracehound import __version__
+from tracehound.analysis import ANALYSES, Analysis
+from tracehound.arguments import parsed
+from tracehound.cli import main
+from tracehound.progress import Progress, sentence
+from tracehound.report import WRITERS
+from tracehound.store import Reading
+
+COMMAND = [sys.executable, "-m", "tracehound"]
+
+
+def event(name: str, category: str, start: int, length: int, tid: int = 1, **more: object) -> dict[str, object]:
+    return {"ph": "X", "name": name, "cat": category, "ts": start, "dur": length, "pid": 10, "tid": tid} | more
+
+
+def kineto(rank: int) -> bytes:
+    """A rank of a PyTorch job: two steps with a kernel each, and a gap before every kernel."""
+    events = []
+    for step in (12, 13):
+        start = 1_000 + (step - 12) * 1_000
+        correlation = {"args": {"correlation": step, "External id": step}}
+        device = {"device": 0, "stream": 7, "correlation": step, "External id": step}
+        events += [
+            event(f"ProfilerStep#{step}", "user_annotation", start, 900),
+            event("aten::mm", "cpu_op", start + 10, 300),
+            event("cudaLaunchKernel", "cuda_runtime", start + 20, 10, **correlation),
+            event("void gemm<float>(float*)", "kernel", start + 400, 200 + step, pid=0, tid=7, args=device),
+        ]
+    info = {"backend": "nccl", "rank": rank, "world_size": 2}
+    return orjson.dumps({"schemaVersion": 1, "distributedInfo": info, "traceEvents": events})
+
+
+@pytest.fixture(scope="session")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of two ranks."""
+    folder = tmp_path_factory.mktemp("job")
+    for rank in (0, 1):
+        (folder / f"rank{rank}.pt.trace.json").write_bytes(kineto(rank))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("NO_COLOR", "COLUMNS", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    return
+
+
+def process(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """The program in a process of its own, with pipes."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, **(environment or {})},
+        timeout=60,
+        check=False,
+    )
+
+
+def at_a_terminal(arguments: Sequence[str | Path], environment: Mapping[str, str]) -> bytes:
+    """What the program prints when its stdout is a terminal."""
+    keeper, terminal = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, *map(str, arguments)], stdout=terminal, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+    ) as running:  # fmt: skip
+        os.close(terminal)
+        pieces = []
+        while True:
+            try:
+                piece = os.read(keeper, 65536)
+            except OSError:  # Linux says so when the last writer has closed the terminal
+                break
+            if not piece:
+                break
+            pieces.append(piece)
+        os.close(keeper)
+        assert running.wait(60) == 0
+    return b"".join(pieces)
+
+
+# --- what is printed
+
+
+def test_the_summary_is_one_page_of_eighty_columns(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["summary", str(job)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.splitlines()[0] == job.name
+    assert max(map(len, out.splitlines())) <= 80
+    for title in ("Overview", "Breakdown", "Steps", "Ops", "Gaps"):
+        assert f"\n{title} " in out
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("form", [form.name for form in WRITERS])
+@pytest.mark.parametrize("analysis", [analysis.name for analysis in ANALYSES])
+def test_every_analysis_is_reported_in_every_form(
+    job: Path, capsys: pytest.CaptureFixture[str], analysis: str, form: str
+) -> None:
+    assert main(["report", str(job), analysis, "--format", form]) == 0
+    out = capsys.readouterr().out
+    assert out.endswith("\n")
+    if form == "json":
+        assert json.loads(out)["analysis"] == analysis
+    if form == "csv":
+        assert len({len(row) for row in csv.reader(io.StringIO(out))}) == 1
+
+
+def test_a_report_has_the_numbers_of_the_trace(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["report", str(job), "ops", "--format", "json"])
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["name"], row["count"], row["total"]) == ("void gemm<float>(float*)", 4, 850_000_000)
+
+
+def test_several_paths_are_one_trace(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = sorted(map(str, job.iterdir()))
+    main(["report", *paths, "overview", "--format", "json"])
+    assert [row["rank"] for row in json.loads(capsys.readouterr().out)["rows"]] == [0, 1]
+
+
+def test_rank_step_window_and_top_narrow_a_report(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["report", str(job), "steps", "--rank", "1", "--step", "13", "--format", "json"])
+    document = json.loads(capsys.readouterr().out)
+    assert [(row["rank"], row["step"]) for row in document["rows"]] == [(1, 13)]
+    assert document["window"]["end_ps"] - document["window"]["start_ps"] == 900_000_000
+    assert document["ranks"] == [1]
+    main(["report", str(job), "gaps", "--top", "1"])
+    assert "1 of 2 rows" in capsys.readouterr().out
+    main(["report", str(job), "ops", "--window", "..1ms", "--unit", "us"])
+    out = capsys.readouterr().out
+    assert "424.000 us" in out
+    assert "only 0.000 us to 1,000.000 us" in out
+
+
+def test_csv_keeps_its_notes_out_of_the_data(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["report", str(job), "gaps", "--top", "1", "--format", "csv"])
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    assert err.startswith("tracehound: 1 of 2 rows\n")
+
+
+def test_width_zero_is_as_wide_as_it_takes(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["report", str(job), "ops", "--width", "0"])
+    assert "void gemm<float>(float*)" in capsys.readouterr().out
+    main(["report", str(job), "ops", "--width", "40"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 40
+
+
+def test_ascii_is_ascii(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["summary", str(job), "--ascii"])
+    assert capsys.readouterr().out.isascii()
+
+
+def test_the_list_names_every_analysis(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--list"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in listed] == [analysis.name for analysis in ANALYSES]
+    assert all(line.endswith("?") for line in listed)
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
+def test_every_analysis_explains_itself(analysis: Analysis, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", analysis.name, "--explain"]) == 0
+    out = capsys.readouterr().out
+    assert " ".join(out.split()).startswith(f"{analysis.name}: {analysis.question}")
+    assert all(f"  {column.name.replace('_', ' ')} " in out for column in analysis.columns if column.unit != "id")
+    assert max(map(len, out.splitlines())) <= 80
+
+
+# --- what is wrong, in one line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["summary", "{job}/nothing"], "no such file"),
+        (["{job}/nothing"], "no such file"),
+        (["report", "{job}", "op"], "no analysis 'op'; did you mean ops?"),
+        (["report", "{job}", "zzz"], "no analysis 'zzz'; there are overview, breakdown"),
+        (["report", "{job}"], "is a path; name an analysis after it"),
+        (["report", "ops"], "ops of which trace?; tracehound report PATH... ops"),
+        (["report"], "which analysis, of which trace?"),
+        (["summary", "{job}", "--rank", "9"], "no rank 9 in this trace; there is 0-1"),
+        (["summary", "{job}", "--rank", "x"], "'x' names no rank"),
+        (["summary", "{job}", "--step", "99"], "no step 99 here; there is 12-13"),
+        (["summary", "{job}", "--window", "5..6"], "'5' is not a time"),
+        (["summary", "{job}", "--window", "9s..10s"], "nothing happens in that window"),
+        (["summary", "{job}", "--format", "jsn"], "no form 'jsn'; did you mean json?"),
+        (["summary", "{job}", "--run", "x"], "no run 'x'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    job: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], why: str
+) -> None:
+    assert main([argument.replace("{job}", str(job)) for argument in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("tracehound: ")
+    assert err.count("\n") == 1
+    assert why in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["summary"], ["summary", "x", "--bogus"], ["summary", "x", "--top", "0"], ["summary", "x", "--unit", "h"],
+     ["summary", "x", "--step", "1", "--window", "..1s"], ["report", "x", "ops", "--width", "-1"]],
+)  # fmt: skip
+def test_wrong_arguments_are_said_in_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "--help" in err
+
+
+def test_a_bad_file_of_many_is_named_and_the_others_are_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rank0.pt.trace.json").write_bytes(kineto(0))
+    (tmp_path / "rank1.pt.trace.json").write_bytes(b"")
+    assert main(["report", str(tmp_path), "overview", "--format", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert [row["rank"] for row in json.loads(out)["rows"]] == [0]
+    assert err.count("\n") == 1
+    assert "rank1.pt.trace.json" in err
+
+
+def test_a_trace_cannot_speak_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "evil.json"
+    path.write_bytes(orjson.dumps({"traceEvents": [event("evil\x1b]0;x\x07\x9b2J\u202e", "cpu_op", 0, 5)]}))
+    for form in WRITERS:
+        assert main(["report", str(path), "ops", "--format", form.name]) == 0
+        assert main(["summary", str(path), "--format", form.name]) == 0
+    out, err = capsys.readouterr()
+    assert all(char.isprintable() or char == "\n" for char in out + err)
+
+
+def test_control_c_ends_silently(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tracehound.cli, "load", interrupted)
+    assert main(["summary", str(job)]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+# --- which command is meant
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command", "paths"),
+    [
+        (["x"], "explore", ["x"]),
+        (["--ascii", "summary", "x"], "summary", ["x"]),
+        (["--run", "summary", "x"], "explore", ["x"]),
+        (["x", "summary"], "explore", ["x", "summary"]),
+        (["--", "summary"], "explore", ["summary"]),
+        (["./summary"], "explore", ["./summary"]),
+        (["report", "a", "b", "ops"], "report", ["a", "b", "ops"]),
+    ],
+)
+def test_the_first_word_is_a_command_or_a_path(arguments: list[str], command: str, paths: list[str]) -> None:
+    asked = parsed(arguments)
+    assert (asked.command, asked.paths) == (command, paths)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["summary", "--help"], ["report", "--help"]])
+def test_help_has_examples_and_fits(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    out = capsys.readouterr().out
+    assert caught.value.code == 0
+    assert "examples:" in out
+    assert max(map(len, out.splitlines())) <= 120
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"tracehound {__version__}\n"
+
+
+# --- the program in a process of its own
+
+
+def test_without_a_terminal_the_explorer_gives_way_to_the_summary(job: Path) -> None:
+    alone, summary = process(job), process("summary", job)
+    assert alone.returncode == 0
+    assert alone.stdout == summary.stdout
+    assert alone.stderr == ""
+
+
+def test_a_closed_pipe_is_no_error(job: Path) -> None:
+    script = f'{" ".join(COMMAND)} report {job} health ops --list | head -c 5; echo "codes ${{PIPESTATUS[*]}}"'
+    found = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert found.stdout == "overvcodes 0 0\n"
+    assert found.stderr == ""
+
+
+def test_a_reader_that_leaves_at_once_is_no_error(job: Path) -> None:
+    away, pipe = os.pipe()
+    os.close(away)
+    with subprocess.Popen([*COMMAND, "summary", str(job)], stdout=pipe, stderr=subprocess.PIPE, text=True) as running:
+        os.close(pipe)
+        assert running.communicate(timeout=60)[1] == ""
+    assert running.returncode == 0
+
+
+def test_an_old_encoding_gets_ascii(job: Path) -> None:
+    found = process("summary", job, environment={"PYTHONIOENCODING": "latin-1"})
+    assert found.returncode == 0
+    assert found.stdout.isascii()
+    data = process("report", job, "ops", "--format", "csv", environment={"PYTHONIOENCODING": "ascii"})
+    assert data.returncode == 0
+
+
+def test_colours_are_for_terminals_that_want_them(job: Path) -> None:
+    wanted = at_a_terminal(["summary", job], {})
+    refused = at_a_terminal(["summary", job], {"NO_COLOR": "1"})
+    dumb = at_a_terminal(["summary", job], {"TERM": "dumb"})
+    assert b"\x1b[1;36m" in wanted
+    assert b"\x1b" not in refused
+    assert b"\x1b" not in dumb
+
+
+def test_a_headless_run_imports_no_terminal_toolkit(job: Path) -> None:
+    script = (
+        "import sys; from tracehound.cli import main\n"
+        f"for words in (['summary'], ['report']): main([*words, {str(job)!r}, *(['gaps'] * (words == ['report']))])\n"
+        "print([name for name in ('textual', 'plotext', 'asyncio') if name in sys.modules], file=sys.stderr)"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert found.stderr == "[]\n"
+
+
+# --- how far the reading is
+
+
+def test_progress_is_one_line_that_goes_away() -> None:
+    stream = io.StringIO()
+    reading = Reading(0, 2, Path("a\x1b.json"), 50, 100, 1234)
+    with Progress(stream) as progress:
+        progress.show(reading)
+        progress.show(reading)  # too soon to be worth a line
+    assert stream.getvalue() == f"\r\x1b[K{sentence(reading)}\r\x1b[K"
+    assert sentence(reading) == "reading 1 of 2: a␛.json 50 %, 1,234 events"
+
+
+def test_nothing_read_leaves_no_line() -> None:
+    stream = io.StringIO()
+    with Progress(stream):
+        pass
+    assert stream.getvalue() == ""
