@@ -127,9 +127,8 @@ def repeated(data: bytes, at: int, end: int, spans: Spans) -> int:
         if size > 0x7F or at > end:
             try:
                 size, at = varint(data, at - 1, end)
-            except WireError:
-                spans.head.pop()
-                raise
+            except WireError as error:
+                raise WireError(spans.head.pop(), error.what, overrun=error.overrun) from None
         start(at)
         at += size
         stop(at)

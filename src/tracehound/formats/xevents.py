@@ -210,14 +210,16 @@ class Vocabulary:
         column = np.full(count, -1, np.int64)
         if table is None:
             return column
-        refs = table.take(table.field == REF)
-        ids, inverse = np.unique(refs.value.view(np.int64), return_inverse=True)
-        words = np.array([self._word(self._names.get(id_, f"<unknown text {id_}>")) for id_ in ids.tolist()], np.int64)
-        if len(ids):
-            column[refs.owner] = words[inverse]
-        spelt = table.take(table.field == TEXT)
-        for owner, size, at in zip(spelt.owner.tolist(), spelt.value.tolist(), spelt.at.tolist(), strict=True):
-            column[owner] = self._word(self._file.text(at, at + size))
+        word = np.full(len(table.owner), -1, np.int64)
+        refs = np.flatnonzero(table.field == REF)
+        ids, inverse = np.unique(table.value[refs].view(np.int64), return_inverse=True)
+        known = [self._word(self._names.get(id_, f"<unknown text {id_}>")) for id_ in ids.tolist()]
+        word[refs] = np.array(known, np.int64)[inverse]
+        for row in np.flatnonzero(table.field == TEXT).tolist():
+            at = int(table.at[row])
+            word[row] = self._word(self._file.text(at, at + int(table.value[row])))
+        spoken = word >= 0
+        column[table.owner[spoken]] = word[spoken]
         return column
 
     def _word(self, text: str) -> int:

@@ -30,7 +30,8 @@ def with_true_ends(ops: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
     """The ops, each until its end mark: the event of an op on a CPU may be no more than its dispatch.
 
     `marks` are the events named ``end: <op>`` with `consumes` and `end`; an op is joined to the mark that consumes what
-    it `produces`. An op without a mark keeps its end.
+    it `produces`, and ends with the later of the two: an op that ran where it was dispatched is marked just before its
+    end. An op without a mark keeps its end.
     """
     closing = marks.filter(pl.col("consumes").is_not_null()).group_by("consumes").agg(pl.col("end").max().alias("mark"))
     return (

@@ -36,7 +36,7 @@ class Program:
 
 
 def programs(space: Space) -> dict[int, Program]:
-    """The modules whose HLO the file holds, by program id (int64)."""
+    """The modules whose HLO the file holds, by program id (int64): the number in the name, else the entry's own id."""
     found: dict[int, Program] = {}
     for plane in space.planes:
         ids = [id_ for id_, name in plane.stat_names.items() if name == "Hlo Proto"]
@@ -45,9 +45,10 @@ def programs(space: Space) -> dict[int, Program]:
             table.owner.tolist(), table.field.tolist(), table.value.tolist(), table.at.tolist(), strict=True
         ):
             if kind == BLOB:
-                id_, name = int(plane.metadata.ids[owner]), plane.metadata.names[owner]
+                name = plane.metadata.names[owner]
                 named = _PROGRAM_NAME.match(name)
-                found[id_] = Program(named[1] if named else name, id_, at, size)
+                program = signed(int(named[2]) & (1 << 64) - 1) if named else int(plane.metadata.ids[owner])
+                found[program] = Program(named[1] if named else name, program, at, size)
     return found
 
 

@@ -32,7 +32,6 @@ from tracehound.formats.xla_planes import (
 from tracehound.formats.xspace import DISPLAYED, METADATA_STAT, NAME, Plane, Space, space_of
 from tracehound.formats.xstats import Value, stat_at
 from tracehound.trace import Note, Part
-from tracehound.units import bytes_ as size_of
 
 ENVIRONMENT = "Task Environment"
 """The plane whose stats tell when the session began and ended, on the wall clock."""
@@ -200,7 +199,7 @@ def _facts(space: Space, ops: Ops) -> dict[str, Any]:
 
 def _shown(value: Value) -> Value:
     """A value as people and JSON can take it: bytes by their size."""
-    return f"<{size_of(len(value))}>" if isinstance(value, bytes) else value
+    return f"<{len(value):,} bytes>" if isinstance(value, bytes) else value
 
 
 def _notes(space: Space, decoded: list[tuple[Plane, Events]]) -> list[Note]:

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tracehound.formats.hlo import category_of, instructions, shape_text
+from tracehound.formats.wire import bytes_of
+from tracehound.formats.xla_ops import programs
+from tracehound.formats.xspace import space_of
+from xspaces import block, varint, whole
+
+
+def array(element: int, *dims: int, order: tuple[int, ...] = (), memory: int = 0) -> bytes:
+    layout = block(1, b"".join(varint(one) for one in order)) + (whole(8, memory) if memory else b"")
+    sizes = block(3, b"".join(varint(one) for one in dims)) if dims else b""
+    return whole(2, element) + sizes + block(5, layout)
+
+
+def instruction(id_: int, name: str, opcode: str, shape: bytes, *more: bytes, operands: tuple[int, ...] = ()) -> bytes:
+    packed = block(36, b"".join(varint(one) for one in operands)) if operands else b""
+    return block(1, name) + block(2, opcode) + block(3, shape) + b"".join(more) + whole(35, id_) + packed
+
+
+def proto(*made: bytes, frames: bytes = b"") -> bytes:
+    computation = block(1, "main") + b"".join(block(2, one) for one in made)
+    return block(1, block(1, "jit_f") + block(3, computation) + (block(17, frames) if frames else b""))
+
+
+def read(raw: bytes, *names: str) -> dict[str, object]:
+    file = bytes_of(raw)
+    return instructions(file, 0, file.size, names)
+
+
+def test_an_instruction_reads_as_a_line_of_hlo() -> None:
+    metadata = block(7, block(2, "jit(f)/add") + block(3, "model.py") + whole(4, 42))
+    raw = proto(
+        instruction(7, "x", "parameter", array(11, 8, 16, order=(1, 0))),
+        instruction(
+            9, "add_fusion", "fusion", array(11, 8, 16, order=(1, 0)), metadata, block(11, "kLoop"), operands=(7,)
+        ),
+    )
+    found = read(raw, "add_fusion", "missing")
+    assert list(found) == ["add_fusion"]
+    op = found["add_fusion"]
+    assert op.text == "%add_fusion = f32[8,16]{1,0} fusion(%x), kind=kLoop"
+    assert (op.opcode, op.category, op.framework, op.source) == ("fusion", "loop fusion", "jit(f)/add", "model.py:42")
+
+
+def test_a_source_frame_gives_the_line() -> None:
+    frames = (
+        block(1, "a.py") + block(1, "b.py") + block(3, whole(1, 2) + whole(2, 1) + whole(3, 77))
+        + block(4, whole(1, 1))
+    )  # fmt: skip
+    raw = proto(instruction(1, "add", "add", array(11, 2), block(7, whole(15, 1))), frames=frames)
+    assert read(raw, "add")["add"].source == "b.py:77"
+    raw = proto(instruction(1, "add", "add", array(11, 2), block(7, whole(15, 9))), frames=frames)
+    assert read(raw, "add")["add"].source == ""
+
+
+def test_shapes_are_written_as_hlo_writes_them() -> None:
+    pair = whole(2, 13) + block(4, array(4)) + block(4, array(16, 5, 1024, order=(1, 0), memory=5))
+    file = bytes_of(pair)
+    assert shape_text(file, 0, file.size) == "(s32[], bf16[5,1024]{1,0:S(5)})"
+    unpacked = bytes_of(whole(2, 11) + whole(3, 4) + whole(3, 2))
+    assert shape_text(unpacked, 0, unpacked.size) == "f32[4,2]"
+
+
+def test_a_collective_moves_the_bytes_of_its_result() -> None:
+    both = whole(2, 13) + block(4, array(11, 4, order=(0,))) + block(4, array(11, 8, order=(0,)))
+    raw = proto(
+        instruction(1, "psum.3", "all-reduce", both),
+        instruction(2, "ag", "all-gather-start", both),
+        instruction(3, "ag-done", "all-gather-done", array(11, 8, order=(0,))),
+    )
+    found = read(raw, "psum.3", "ag", "ag-done")
+    assert {name: op.bytes for name, op in found.items()} == {"psum.3": 48, "ag": 32, "ag-done": 32}
+
+
+@pytest.mark.parametrize(("opcode", "kind", "category"), [
+    ("fusion", "kInput", "input fusion"), ("fusion", "", "fusion"), ("transpose", "", "data formatting"),
+    ("add", "", "non-fusion elementwise"), ("all-reduce", "", "all-reduce"), ("custom-call", "", "custom-call"),
+])  # fmt: skip
+def test_categories(opcode: str, kind: str, category: str) -> None:
+    assert category_of(opcode, kind) == category
+
+
+@pytest.mark.parametrize("cut", range(0, 120, 7))
+def test_a_damaged_proto_gives_what_is_sound(cut: int) -> None:
+    raw = proto(instruction(1, "a", "add", array(11, 2)), instruction(2, "b", "add", array(11, 2)))
+    file = bytes_of(raw[:cut] + b"\xff" * 12 + raw[cut:])
+    assert set(instructions(file, 0, file.size, {"a", "b"})) <= {"a", "b"}
+
+
+def test_the_lines_of_a_real_program(shared: Path) -> None:
+    path = next((shared / "captures" / "jax" / "b128").rglob("*.xplane.pb"))
+    file = bytes_of(path.read_bytes())
+    found = programs(space_of(file))
+    assert [(one.name, one.program) for one in found.values()] == [("jit_train_step", 0)]
+    place = found[0]
+    op = instructions(file, place.offset, place.offset + place.size, {"multiply_tanh_fusion"})["multiply_tanh_fusion"]
+    assert op.text.startswith("%multiply_tanh_fusion = f32[32,256]{1,0} fusion(%")
+    assert op.framework.endswith("/mlp/tanh")
+    assert op.source.endswith("jax_train.py:42")

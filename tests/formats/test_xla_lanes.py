@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import polars as pl
+
+from tracehound.formats.xla_lanes import executions, leaf_op, with_compilations, with_true_ends
+from tracehound.trace import KIND
+
+SCHEMA = {
+    "device": pl.Int64, "start": pl.Int64, "end": pl.Int64, "name": pl.String, "module": pl.String,
+    "program": pl.Int64, "run": pl.Int64, "correlation": pl.Int64,
+}  # fmt: skip
+
+
+def ops(*rows: tuple[str, int, int], module: str | None = "jit_f", program: int | None = 1, run: int | None = None,
+        device: int = 0) -> pl.DataFrame:  # fmt: skip
+    made = [(device, start, end, name, module, program, run, start) for name, start, end in rows]
+    return pl.DataFrame(made, schema=SCHEMA, orient="row")
+
+
+def spans(frame: pl.DataFrame) -> list[tuple[int, int]]:
+    return frame.select("start", "end").rows()
+
+
+def test_a_run_is_one_execution_whatever_the_order() -> None:
+    frame = pl.concat(
+        [ops(("b", 50, 60), ("a", 10, 20), run=7), ops(("a", 30, 35), run=8), ops(("a", 31, 33), run=8, device=3)]
+    )
+    assert executions(frame).rows() == [
+        (0, 10, 60, "jit_f(1)", 7, 1, 10), (0, 30, 35, "jit_f(1)", 8, 1, 30), (3, 31, 33, "jit_f(1)", 8, 1, 31),
+    ]  # fmt: skip
+
+
+def test_without_runs_an_execution_begins_with_the_modules_first_op() -> None:
+    frame = ops(("a", 0, 1), ("loop", 1, 2), ("loop", 2, 3), ("a", 5, 6), ("loop", 6, 7), ("a", 7, 8))
+    assert spans(executions(frame)) == [(0, 3), (5, 7), (7, 8)]
+
+
+def test_the_first_op_of_another_device_begins_nothing_while_earlier_ops_run() -> None:
+    frame = ops(("a", 0, 1), ("b", 1, 9), ("a", 2, 3), ("b", 4, 8), ("a", 20, 21), ("b", 21, 30))
+    assert spans(executions(frame)) == [(0, 9), (20, 30)]
+
+
+def test_another_module_is_another_execution() -> None:
+    frame = pl.concat([ops(("a", 0, 1), ("b", 4, 5)), ops(("c", 2, 3), module="jit_g", program=None)])
+    assert executions(frame)["name"].to_list() == ["jit_f(1)", "jit_g", "jit_f(1)"]
+
+
+def test_ops_without_a_module_are_in_no_execution() -> None:
+    assert executions(ops(("a", 0, 1), module=None)).is_empty()
+
+
+def test_a_negative_program_is_written_as_the_file_writes_it() -> None:
+    assert executions(ops(("a", 0, 1), program=-1))["name"].to_list() == [f"jit_f({(1 << 64) - 1})"]
+
+
+def test_an_op_ends_with_the_later_of_itself_and_its_mark() -> None:
+    frame = ops(("a", 0, 10), ("b", 10, 11), ("c", 20, 21)).with_columns(pl.Series("produces", [1, 2, None]))
+    marks = pl.DataFrame({"consumes": [1, 2, None], "end": [9, 40, 99]})
+    assert with_true_ends(frame, marks).drop("produces").select("name", "end").rows() == [
+        ("a", 10),
+        ("b", 40),
+        ("c", 21),
+    ]
+
+
+def test_the_innermost_op_of_a_kernel() -> None:
+    assert pl.select(leaf_op(pl.lit("while.1::call.2::fusion.3"))).item() == "fusion.3"
+
+
+def test_a_compilation_takes_in_what_starts_inside_it_on_its_thread() -> None:
+    rows = [
+        (0, 0, 10, "compile"), (0, 5, 6, "annotation"), (0, 5, 6, "python"), (0, 10, 12, "annotation"),
+        (1, 5, 6, "annotation"),
+    ]  # fmt: skip
+    frame = pl.DataFrame(
+        rows, schema={"lane": pl.Int64, "start": pl.Int64, "end": pl.Int64, "kind": KIND}, orient="row"
+    )
+    kinds = with_compilations(frame)["kind"].to_list()
+    assert kinds == ["compile", "compile", "python", "annotation", "annotation"]

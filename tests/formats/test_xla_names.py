@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+
+from tracehound.formats.xla_names import (
+    kind_of_gpu_event,
+    kind_of_host_event,
+    leads,
+    moved_bytes,
+    op_kind,
+    opcode_of_name,
+    role_of_line,
+    shape_bytes,
+)
+
+
+@pytest.mark.parametrize(("line", "role"), [
+    ("XLA Ops", "ops"), ("XLA Modules", "modules"), ("Async XLA Ops", "async"), ("Steps", "steps"),
+    ("XLA TraceMe", "sync"), ("Overlay", "other"), ("Framework Name Scope", "scope"), ("TensorFlow Ops", "scope"),
+    ("Stream #7(Kernel,MemcpyH2D)", "stream"), ("XLA Ops - from #3", "ops"), ("_counters_", "counter"),
+    ("Sparse Core Modules", "modules"), ("SparseCore 0 XLA Ops", "ops"), ("Launch Stats", "other"), ("", "other"),
+])  # fmt: skip
+def test_roles_of_lines(line: str, role: str) -> None:
+    assert role_of_line(line) == role
+
+
+@pytest.mark.parametrize(("category", "kind"), [
+    ("all-reduce", "collective"), ("all-gather-start", "collective"), ("collective-permute-done", "collective"),
+    ("ragged-all-to-all", "collective"), ("all-reduce-scatter fusion", "collective"), ("copy", "copy"),
+    ("copy-done", "copy"), ("send-done", "transfer"), ("infeed", "transfer"), ("convolution fusion", "op"),
+    ("custom-call", "op"), ("psum", "op"), ("data formatting", "op"), ("", "op"),
+])  # fmt: skip
+def test_kinds_of_ops(category: str, kind: str) -> None:
+    assert op_kind(category) == kind
+
+
+def test_a_copy_to_or_from_the_hosts_memory_is_a_transfer() -> None:
+    assert op_kind("copy-done", "%c = f32[4]{0} copy-done((f32[4]{0}, f32[4]{0:S(5)}, u32[]) %s)") == "transfer"
+
+
+@pytest.mark.parametrize(("name", "opcode"), [
+    ("%all-reduce.22", "all-reduce"), ("cudnn-conv.1.0", "cudnn-conv"), ("fusion.3.clone.1", "fusion"),
+    ("dot.4.remat2", "dot"), ("add", "add"),
+])  # fmt: skip
+def test_what_a_name_suggests(name: str, opcode: str) -> None:
+    assert opcode_of_name(name) == opcode
+
+
+@pytest.mark.parametrize(("name", "thread", "kind"), [
+    ("$api.py:3105 block_until_ready", "python", "python"), ("train", "python", "annotation"),
+    ("build_graph", "main", "annotation"), ("PjitFunction(f)", "python", "runtime"),
+    ("DoEnqueueProgram", "main", "runtime"), ("jit_f:XLA GPU module", "python", "runtime"),
+    ("backend_compile", "main", "compile"), ("TfrtTpuCompiler::Compile", "main", "compile"),
+    ("dce", "tf_PjRtCompilerThreadPool", "compile"), ("XLAGraphExecutor::Compile", "python", "compile"),
+    ("tpu::System::TransferToDevice=>IssueEvent", "pjrt-tpu-tasks", "transfer"), ("H2D Dispatch", "x", "transfer"),
+    ("hipMemcpyHtoDAsync", "Host Threads", "transfer"), ("np.asarray(jax.Array)", "python", "transfer"),
+    ("Wait for donation holds", "python", "sync"), ("cuStreamSynchronize", "python", "sync"),
+    ("ThunkExecutor::Execute (wait for completion)", "tf_XLAEigen", "sync"), ("Rendezvous", "tf_XLAEigen", "sync"),
+    ("ThreadpoolListener::Record", "python", "other"), ("end: dot.1", "tf_XLAEigen", "other"),
+    ("anything", "tf_XLAEigen", "runtime"), ("SyncTensorsGraph", "python", "runtime"),
+])  # fmt: skip
+def test_kinds_of_host_events(name: str, thread: str, kind: str) -> None:
+    assert kind_of_host_event(name, thread) == kind
+
+
+@pytest.mark.parametrize(("name", "kind"), [
+    ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "collective"), ("MemcpyH2D", "copy"), ("CopyDeviceToDevice", "copy"),
+    ("__amd_rocclr_copyBuffer.kd", "copy"), ("Memset", "memset"), ("__amd_rocclr_fillBufferAligned", "memset"),
+    ("loop_convert_fusion.kd", "kernel"), ("Cijk_Ailk_Bljk", "kernel"),
+])  # fmt: skip
+def test_kinds_of_gpu_events(name: str, kind: str) -> None:
+    assert kind_of_gpu_event(name) == kind
+
+
+@pytest.mark.parametrize(("shape", "size"), [
+    ("f32[5,1024,1024,256]{3,2,1,0:T(8,128)S(5)}", 5 << 30), ("(f32[2,3]{1,0}, s8[4])", 28), ("pred[7]", 7),
+    ("s4[3]", 2), ("f32[]", 4), ("token[]", 0), ("c64[2]", 16), ("f8e4m3fn[10]", 10), ("bf16[<=8,2]", 32), ("x", 0),
+])  # fmt: skip
+def test_bytes_of_shapes(shape: str, size: int) -> None:
+    assert shape_bytes(shape) == size
+
+
+@pytest.mark.parametrize(("text", "size"), [
+    ("%r = f32[4]{0} all-reduce(f32[4]{0} %x)", 16),
+    ("%r = (f32[4]{0}, f32[8]{0}) all-reduce(f32[4]{0} %x, f32[8]{0} %y)", 48),
+    ("%g = (f32[4]{0}, f32[8]{0}) all-gather-start(f32[4]{0} %x)", 32),
+    ("%p = (f32[4]{0}, f32[4]{0}, u32[], u32[]) collective-permute-start(f32[4]{0} %x)", 16),
+    ("%c = (f32[4]{0:S(5)}, f32[4]{0}, u32[]{:S(2)}) copy-start(f32[4]{0} %x)", 16),
+    ("no line of HLO", None),
+])  # fmt: skip
+def test_what_an_op_moves(text: str, size: int | None) -> None:
+    assert moved_bytes(text) == size
+
+
+def test_the_programs_own_threads_lead() -> None:
+    assert leads("python")
+    assert leads("main/3116817")
+    assert not leads("tf_XLAEigen/1")

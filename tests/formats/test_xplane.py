@@ -1,0 +1,521 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tracehound.errors import TracehoundError
+from tracehound.formats.format import silent
+from tracehound.formats.wire import bytes_of
+from tracehound.formats.xevents import NUMBERS, TEXTS, events
+from tracehound.formats.xplane import FORMAT
+from tracehound.formats.xspace import space_of
+from tracehound.trace import Part
+from xspaces import Event, Line, Plane, Stat, block, integers, space, texts, whole
+
+US = 1_000_000
+"""Picoseconds in a microsecond."""
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> Callable[..., Part]:
+    """Reads an XSpace of these planes."""
+
+    def read(*planes: Plane, hostname: str = "") -> Part:
+        path = tmp_path / "host0.xplane.pb"
+        path.write_bytes(space(*planes, hostname=hostname))
+        return FORMAT.read(path, silent)
+
+    return read
+
+
+def profile(folder: Path) -> Part:
+    return FORMAT.read(next(folder.rglob("*.xplane.pb")), silent)
+
+
+def on_role(part: Part, role: str) -> pl.DataFrame:
+    return part.events.filter(pl.col("lane").is_in(part.lanes.filter(pl.col("role") == role)["lane"].to_list()))
+
+
+def notes(part: Part) -> str:
+    return "\n".join(f"{note.level}: {note.text} {note.where}" for note in part.notes)
+
+
+# Reading the wire, against the slow, obvious way.
+
+names = st.sampled_from(["a", "%fusion.1 = f32[2]{0} fusion(%x)", "Ω", "b" * 200])
+whole_numbers = st.one_of(st.integers(0, 300), st.integers(-(1 << 63), (1 << 63) - 1))
+stats = st.lists(
+    st.one_of(
+        st.builds(Stat, st.sampled_from([*NUMBERS, "other"]), st.sampled_from([3, 4]), whole_numbers),
+        st.builds(Stat, st.sampled_from([*TEXTS, "other"]), st.sampled_from([5, 7]), names),
+        st.builds(Stat, st.just("other"), st.just(2), st.floats(allow_nan=False)),
+        st.builds(Stat, st.just("blob"), st.just(6), st.binary(max_size=150)),
+    ),
+    max_size=5,
+)
+times = st.integers(0, 1 << 50)
+junk = st.sampled_from([b"", whole(9, 1 << 40), block(77, b"later"), b"\x4d\x00\x00\x00\x00"])
+any_events = st.builds(Event, names, times, times, stats, st.sampled_from([None, None, None, 7]), junk)
+any_lines = st.builds(
+    Line, st.just("line"), st.lists(any_events, max_size=8), st.integers(-5, 5), st.integers(0, 10**6)
+)
+any_planes = st.builds(
+    Plane, st.just("/host:CPU"), st.lists(any_lines, max_size=3),
+    metadata_stats=st.dictionaries(names, stats, max_size=3),
+    first_id=st.sampled_from([1, -9, -(1 << 62)]),
+)  # fmt: skip
+
+
+@given(any_planes)
+def test_events_read_in_bulk_are_what_was_written(plane: Plane) -> None:
+    file = bytes_of(space(plane))
+    (read,) = space_of(file).planes
+    found = events(file, read, 0, lambda _at, _count: None)
+    drawn = [(at, line, event) for at, line in enumerate(plane.lines) for event in line.events]
+    drawn = [(at, line, event) for at, line, event in drawn if event.occurrences is None]
+    assert found.untimed + len(drawn) == sum(len(line.events) for line in plane.lines)
+    assert found.broken == 0
+    for row, (at, line, event) in enumerate(drawn):
+        shared = plane.metadata_stats.get(event.name, [])
+        assert found.line[row] == at
+        assert read.metadata.shown[found.position[row]] == event.name
+        assert found.start[row] == line.timestamp_ns * 1000 + event.offset
+        assert found.end[row] - found.start[row] == event.duration
+        assert file.data[found.record[row]] == 4 << 3 | 2
+        numbers = {name: int(value[row]) for name, (value, has) in found.numbers.items() if has[row]}
+        assert numbers == {name: value for name, value in integers(event, shared).items() if name in NUMBERS}
+        words = {name: found.vocabulary[at[row]] for name, at in found.texts.items() if at[row] >= 0}
+        assert words == {name: value for name, value in texts(event, shared).items() if name in TEXTS}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(planes=st.lists(any_planes, min_size=1, max_size=2), data=st.data())
+def test_no_truncation_and_no_wrong_byte_breaks_the_reader(
+    planes: list[Plane], data: st.DataObject, tmp_path: Path
+) -> None:
+    raw = bytearray(space(*planes))
+    cut = data.draw(st.integers(0, len(raw)))
+    if data.draw(st.booleans()) and cut:
+        raw[cut - 1] ^= data.draw(st.integers(1, 255))
+    else:
+        del raw[cut:]
+    path = tmp_path / "damaged.xplane.pb"
+    path.write_bytes(raw)
+    try:
+        read = FORMAT.read(path, silent)
+    except TracehoundError:
+        return
+    for record in read.events["record"].drop_nulls().to_list()[:3]:
+        FORMAT.args(read, record)
+
+
+def test_what_lies_before_the_end_of_a_cut_file_is_kept(tmp_path: Path) -> None:
+    whole_file = space(
+        Plane("/device:TPU:0", [Line("XLA Ops", [Event("%a", 0, 5), Event("%b", 5, 5)])]),
+        Plane("/host:CPU", [Line("python", [Event("f", 0, 3), Event("g", 3, 4)])]),
+    )
+    path = tmp_path / "cut.xplane.pb"
+    path.write_bytes(whole_file[: whole_file.rindex(b"python") + len(b"python") + 14])
+    read = FORMAT.read(path, silent)
+    assert on_role(read, "ops")["name"].to_list() == ["%a", "%b"]
+    assert on_role(read, "thread")["name"].to_list() == ["event 1"]
+    assert f"the file ends early; what lies before was kept byte {path.stat().st_size:,}" in notes(read)
+    assert "plane '/host:CPU' has events but not their names" in notes(read)
+
+
+# What the planes mean.
+
+
+def test_a_tpu_is_a_rank_with_lanes_of_ops_modules_and_asynchronous_ops(part: Callable[..., Part]) -> None:
+    copy = "%copy-start.1 = (f32[4]{0:S(5)}, f32[4]{0}, u32[]) copy-start(f32[4]{0} %x)"
+    tpu = Plane(
+        "/device:TPU:2",
+        [
+            Line("XLA Modules", [Event("jit_f(7)", 0, 100, [Stat("run_id", 3, 5)])], 1),
+            Line("XLA Ops", [Event("%add = f32[4]{0} add(%x, %x)", 0, 60,
+                                   [Stat("device_offset_ps", 3, 1000), Stat("device_duration_ps", 3, 50)])], 2),
+            Line("Async XLA Ops", [Event(copy, 10, 80)], 3),
+            Line("Steps", [Event("12", 0, 100)], 4),
+            Line("XLA TraceMe", [Event("dependency-wait", 0, 1)], 5),
+        ],
+        [Stat("device_type_string", 5, "TPU v6 Lite")],
+        {
+            "%add = f32[4]{0} add(%x, %x)": [
+                Stat("hlo_category", 5, "non-fusion elementwise"), Stat("program_id", 3, (1 << 64) - 7),
+                Stat("tf_op", 5, "jit(f)/add:"), Stat("source", 5, "a.py:3"), Stat("flops", 4, 8),
+                Stat("bytes_accessed", 4, 48),
+            ],
+            copy: [Stat("hlo_category", 5, "copy-start")],
+        },
+        {"%add = f32[4]{0} add(%x, %x)": "add", copy: "copy-start.1"},
+    )  # fmt: skip
+    sparse = Plane("/device:TPU:2 SparseCore 0", [Line("Sparse Core Ops", [Event("sc", 0, 5)])])
+    read = part(tpu, sparse, Plane("/device:TPU:3"), hostname="vm-1")
+    assert read.ranks.select("device", "label", "model", "rank").rows() == [(2, "TPU:2", "TPU v6 Lite", None)]
+    assert read.hosts == ("vm-1",)
+    assert {(lane["name"], lane["role"], lane["work"]) for lane in read.lanes.to_dicts()} == {
+        ("XLA Modules", "modules", False), ("XLA Ops", "ops", True), ("Async XLA Ops", "async", False),
+        ("Steps", "steps", False), ("XLA TraceMe", "sync", False), ("SparseCore 0 Sparse Core Ops", "ops", False),
+    }  # fmt: skip
+    (op,) = on_role(read, "ops").filter(pl.col("name") == "add").to_dicts()
+    assert (op["kind"], op["device_start"], op["device_end"], op["self"]) == ("op", 1000, 1050, 50)
+    assert read.ops.row(op["op"], named=True) | {"op": 0} == {
+        "op": 0, "name": "add", "category": "non-fusion elementwise", "module": None, "program": -7,
+        "framework": "jit(f)/add", "source": "a.py:3", "text": "%add = f32[4]{0} add(%x, %x)", "flops": 8,
+        "bytes_accessed": 48,
+    }  # fmt: skip
+    (copying,) = on_role(read, "async").to_dicts()
+    assert (copying["kind"], copying["bytes"]) == ("transfer", 16)
+    assert read.steps.select("step", "name", "inferred").rows() == [(12, "12", False)]
+
+
+def test_a_module_is_launched_by_the_event_that_produced_it(part: Callable[..., Part]) -> None:
+    runs = [Event("jit_f(7)", at, 5, [Stat("_ct", 4, 12), Stat("_c", 4, at - 5)]) for at in (10, 20)]
+    calls = [
+        Event("Enqueue", at, 1, [Stat("_pt", 4, 12), Stat("_p", 3, (at - 4) & (1 << 64) - 1)]) for at in (1, 9, 19)
+    ]
+    decoys = [Event("Other", at, 1, [Stat("_pt", 4, 7), Stat("_p", 4, at)]) for at in (5, 15)]
+    read = part(
+        Plane("/device:TPU:0", [Line("XLA Modules", runs)]), Plane("/host:CPU", [Line("main/1", calls + decoys)])
+    )
+    launches = on_role(read, "modules")["launch"]
+    assert read.events["name"].gather(launches).to_list() == ["Enqueue", "Enqueue"]
+    assert read.events["start"].gather(launches).to_list() == [9, 19]
+
+
+def test_runs_are_compared_by_the_bits_that_devices_keep(part: Callable[..., Part]) -> None:
+    run = (5 << 28) + 3
+    read = part(
+        Plane("/device:TPU:0", [Line("XLA Modules", [Event("jit_f(7)", 10, 5, [Stat("run_id", 3, 3)])])]),
+        Plane("/host:CPU", [Line("main/1", [Event("Execute", 1, 2, [Stat("run_id", 4, run)])])]),
+    )
+    assert on_role(read, "modules")["launch"].to_list() == on_role(read, "thread")["id"].to_list()
+
+
+def kernel(name: str, at: int, op: str | None, module: str = "jit_f", correlation: int = 0) -> Event:
+    own = [Stat("correlation_id", 3, correlation)]
+    if op is not None:
+        own += [Stat("hlo_op", 7, op), Stat("hlo_module", 7, module), Stat("program_id", 4, 3)]
+    return Event(name, at, 4, own)
+
+
+def test_a_gpu_has_streams_that_work_and_lanes_of_ops_and_modules_made_from_them(part: Callable[..., Part]) -> None:
+    gpu = Plane(
+        "/device:GPU:1",
+        [
+            Line("Stream #7(Kernel)", [
+                kernel("k1", 0, "while.1::fusion.2", correlation=1), kernel("k2", 10, "dot.1", correlation=2),
+                kernel("k1", 20, "while.1::fusion.2", correlation=3), kernel("ncclDevKernel_AllReduce", 30, "psum.1"),
+            ], 7),
+            Line("Stream #8(MemcpyH2D)", [
+                Event("MemcpyH2D", 3, 6, [Stat("memcpy_details", 7, "kind:HtoD num_bytes:4096 dest:0 async:1")]),
+            ], 8),
+        ],
+        [Stat("device_vendor", 5, "AMD"), Stat("compute_cap_major", 4, 9), Stat("compute_cap_minor", 4, 4)],
+    )  # fmt: skip
+    host = Plane("/host:CPU", [Line("python", [Event("cuLaunchKernel", 0, 1, [Stat("correlation_id", 3, 2)])])])
+    read = part(gpu, Plane("/device:GPU:2", stats=[Stat("device_vendor", 5, "AMD")]), host)
+    assert read.ranks["label"].to_list() == ["GPU:1"]
+    streams, ops, modules = (on_role(read, role) for role in ("stream", "ops", "modules"))
+    assert streams["kind"].to_list() == ["kernel", "kernel", "kernel", "collective", "copy"]
+    assert streams["bytes"].to_list() == [None, None, None, None, 4096]
+    assert ops["name"].to_list() == ["fusion.2", "dot.1", "fusion.2", "psum.1"]
+    assert ops["op"].to_list() == streams["op"].to_list()[:4]
+    assert modules.select("name", "start", "end").rows() == [("jit_f(3)", 0, 14), ("jit_f(3)", 20, 34)]
+    assert read.lanes.filter("work")["role"].to_list() == ["stream", "stream"]
+    (launch,) = ops.filter(pl.col("name") == "dot.1")["launch"].to_list()
+    assert read.events["name"][launch] == "cuLaunchKernel"
+
+
+def cpu_op(name: str, at: int, until: int, device: int, key: int, run: int = -9) -> tuple[Event, Event]:
+    """An op that is dispatched in an instant, and the mark with which it ends."""
+    own = [
+        Stat("hlo_op", 7, name), Stat("hlo_module", 7, "jit_f"), Stat("program_id", 4, 3), Stat("run_id", 4, run),
+        Stat("device_ordinal", 4, device), Stat("_pt", 4, 0), Stat("_p", 4, key),
+    ]  # fmt: skip
+    return Event(name, at, 1, own), Event(f"end: {name}", until - 1, 1, [Stat("_ct", 4, 0), Stat("_c", 4, key)])
+
+
+def test_the_devices_of_a_cpu_are_found_among_the_events_of_its_threads(part: Callable[..., Part]) -> None:
+    first, first_end = cpu_op("dot.1", 10, 40, 2048, 1)
+    second, second_end = cpu_op("all-reduce.2", 40, 50, 2048, 2)
+    other, other_end = cpu_op("dot.1", 12, 30, 2049, 3)
+    execute = Event("CommonPjRtLoadedExecutable::Execute (jit_f)", 2, 3, [Stat("run_id", 4, -9)])
+    step = Event("train", 0, 60, [Stat("_r", 4, 1), Stat("step_num", 4, 4)])
+    host = Plane("/host:CPU", [
+        Line("tf_XLAEigen/12", [first, other_end, second_end], 12),
+        Line("tf_XLAEigen/13", [other, second, first_end], 13),
+        Line("python", [step, execute], -3),
+    ])  # fmt: skip
+    read = part(host)
+    assert read.ranks.select("label", "device").rows() == [("CPU:2048", 2048), ("CPU:2049", 2049)]
+    ops, modules = on_role(read, "ops"), on_role(read, "modules")
+    assert ops.select("name", "start", "end", "kind", "rank", "step").rows() == [
+        ("dot.1", 10, 40, "op", 0, 4), ("all-reduce.2", 40, 50, "collective", 0, 4), ("dot.1", 12, 30, "op", 1, 4),
+    ]  # fmt: skip
+    assert modules.select("name", "start", "end", "rank").rows() == [("jit_f(3)", 10, 50, 0), ("jit_f(3)", 12, 30, 1)]
+    assert read.events["name"].gather(ops["launch"]).unique().to_list() == [execute.name]
+    threads = read.lanes.filter(pl.col("role") == "thread").sort("order")
+    assert threads["name"].to_list() == ["python", "tf_XLAEigen/12", "tf_XLAEigen/13"]
+    assert on_role(read, "thread").height == 8
+
+
+def test_a_profile_without_devices_still_has_a_rank_to_show_its_host_under(part: Callable[..., Part]) -> None:
+    read = part(Plane("/host:CPU", [Line("python", [Event("work", 0, 5)])]))
+    assert read.ranks.select("device", "label", "inferred").rows() == [(None, "CPU", True)]
+    assert read.events["kind"].to_list() == ["annotation"]
+
+
+def test_what_runs_inside_a_compilation_belongs_to_it(part: Callable[..., Part]) -> None:
+    inside = [Event("TfrtTpuCompiler::Compile", 0, 50), Event("dce", 10, 5), Event("$a.py:1 f", 20, 5)]
+    read = part(Plane("/host:CPU", [Line("main/1", [*inside, Event("dce", 60, 5)])]))
+    assert read.events["kind"].to_list() == ["compile", "compile", "python", "annotation"]
+
+
+def test_lines_with_one_id_are_one_lane(part: Callable[..., Part]) -> None:
+    lines = [
+        Line("python", [Event("a", 0, 1)], -7), Line("python", [Event("b", 0, 1)], -7, timestamp_ns=1),
+        Line("x", [Event("c", 0, 1)], 8, display_id=4), Line("y", [Event("d", 5, 1)], 9, display_id=4),
+    ]  # fmt: skip
+    read = part(Plane("/host:CPU", lines))
+    assert read.lanes.select("name", "events").rows() == [("python", 2), ("x", 2)]
+    assert read.events.select("name", "start").rows() == [("a", 0), ("b", 1000), ("c", 0), ("d", 5)]
+
+
+def test_events_that_only_count_are_noted_and_not_drawn(part: Callable[..., Part]) -> None:
+    read = part(Plane("/host:CPU", [Line("python", [Event("a", occurrences=5), Event("b", 1, 1)])]))
+    assert read.events["name"].to_list() == ["b"]
+    assert "have no place in time" in notes(read)
+
+
+def test_the_wall_clock_is_that_of_the_session(part: Callable[..., Part]) -> None:
+    environment = Plane("Task Environment", stats=[Stat("profile_start_time", 3, 1_741_722_099_081_044_120)])
+    host = Plane("/host:CPU", [Line("python", [Event("a", 7, 1)], timestamp_ns=3)])
+    read = part(host, environment)
+    assert (read.wall_ns, read.events["start"].to_list()) == (1_741_722_099_081_044_120, [3007])
+    assert read.facts["profile_start_time"] == 1_741_722_099_081_044_120
+
+
+def test_lines_that_count_from_1970_are_brought_to_their_first(part: Callable[..., Part]) -> None:
+    epoch = 1_741_722_099_081_044_120
+    lines = [Line("a", [Event("a", 0, 1)], 1, epoch + 2), Line("b", [Event("b", 5, 1)], 2, epoch)]
+    read = part(Plane("/host:CPU", lines))
+    assert read.wall_ns == epoch
+    assert read.events.sort("name")["start"].to_list() == [2000, 5]
+
+
+def test_args_are_all_that_an_event_and_its_metadata_carry(part: Callable[..., Part]) -> None:
+    own = [Stat("run_id", 4, -5), Stat("share", 2, 0.5), Stat("blob", 6, b"x" * 2048), Stat("both", 7, "own")]
+    shared = [Stat("both", 5, "shared"), Stat("tf_op", 5, "jit(f)")]
+    plane = Plane("/host:CPU", [Line("python", [Event("g"), Event("full name", 3, 4, own)])],
+                  metadata_stats={"full name": shared}, displayed={"full name": "short"})  # fmt: skip
+    read = part(Plane("/device:TPU:0", [Line("XLA Ops", [Event("op", 0, 1)])]), plane)
+    (record,) = read.events.filter(pl.col("name") == "short")["record"].to_list()
+    assert FORMAT.args(read, record) == {
+        "long_name": "full name", "both": "own", "tf_op": "jit(f)", "run_id": -5, "share": 0.5, "blob": "<2,048 bytes>",
+        "offset_ps": 3, "duration_ps": 4,
+    }  # fmt: skip
+
+
+def test_errors_and_warnings_of_the_profiler_are_passed_on(tmp_path: Path) -> None:
+    path = tmp_path / "x.xplane.pb"
+    path.write_bytes(space(Plane("/host:CPU", [Line("l", [Event("a", 0, 1)])])) + block(2, "no GPU") + block(3, "slow"))
+    text = notes(FORMAT.read(path, silent))
+    assert "the profiler reports an error: no GPU" in text
+    assert "the profiler warns: slow" in text
+
+
+# Recognising.
+
+
+def test_an_xspace_is_recognised_whole_or_by_its_beginning() -> None:
+    raw = space(Plane("/host:CPU", [Line("python", [Event("event", n, 1) for n in range(20_000)])]))
+    assert FORMAT.matches(raw[:65536])
+    assert FORMAT.matches(space(Plane("Task Environment")))
+
+
+@given(st.binary(max_size=400))
+def test_random_bytes_are_no_xspace(raw: bytes) -> None:
+    assert not FORMAT.matches(raw) or raw.startswith(b"\n")
+
+
+@pytest.mark.parametrize("raw", [
+    b"", b'{"traceEvents": []}', b"[]", block(1, block(1, "jit_f") + block(2, "main")), b"\n\n\n\n\n\n\n",
+    block(1, whole(1, 4)), b"SSTABLE\0", block(1, whole(1, 1) + block(2, "\x00\x01")),
+])  # fmt: skip
+def test_other_things_are_no_xspace(raw: bytes) -> None:
+    assert not FORMAT.matches(raw)
+
+
+def test_a_file_that_went_through_a_converter_of_text_is_named_as_such(tmp_path: Path) -> None:
+    raw = space(Plane("/device:TPU:0", [Line("XLA Ops", [Event("%a", n * 1000, 900) for n in range(500)])]))
+    path = tmp_path / "mangled.xplane.pb"
+    path.write_bytes(raw.decode("utf-8", "replace").encode())
+    with pytest.raises(TracehoundError, match="looks text-converted"):
+        FORMAT.read(path, silent)
+
+
+def test_gzip_is_read_too(tmp_path: Path) -> None:
+    path = tmp_path / "host0.xplane.pb.gz"
+    path.write_bytes(gzip.compress(space(Plane("/host:CPU", [Line("l", [Event("a", 0, 1, [Stat("k", 4, 2)])])]))))
+    read = FORMAT.read(path, silent)
+    assert read.hosts == ("host0",)
+    assert FORMAT.args(read, read.events["record"][0])["k"] == 2
+
+
+# Real profiles.
+
+
+@pytest.fixture(scope="module")
+def tpu(shared: Path) -> Part:
+    return profile(shared / "traces" / "xla" / "tpu_v6e_x4_offload")
+
+
+def hlo_stats(shared: Path, name: str) -> dict[tuple[str, int], tuple[str, int, float, float]]:
+    """Category, occurrences, total and self time (us) by op and program, as XProf has them."""
+    with (shared / "golden" / "xprof" / name / "hlo_stats.csv").open(newline="") as file:
+        return {
+            (row["HLO op name"], int(row["Program id"])): (
+                row["HLO op category"], round(float(row["#Occurrences"])), float(row["Total time (us)"]),
+                float(row["Total self time (us)"]),
+            )
+            for row in csv.DictReader(file)
+        }  # fmt: skip
+
+
+def ours(part: Part, role: str) -> dict[tuple[str, int], tuple[str, int, float, float]]:
+    length = pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
+    rows = on_role(part, role).filter(pl.col("op").is_not_null()).group_by("op").agg(
+        pl.len(), length.sum() / US, pl.col("self").sum() / US
+    ).join(part.ops.select("op", pl.col("name").alias("op_name"), "category", "program"), on="op")  # fmt: skip
+    return {
+        (name, program % (1 << 64)): (category, count, total, own)
+        for _, count, total, own, name, category, program in rows.iter_rows()
+    }
+
+
+def test_tpu_ops_are_those_of_xprof(tpu: Part, shared: Path) -> None:
+    expected, found = hlo_stats(shared, "tpu_v6e_x4_offload"), ours(tpu, "ops")
+    assert found.keys() == expected.keys()
+    for key, (category, count, total, own) in expected.items():
+        assert found[key][:2] == (category, count)
+        assert found[key][2:] == pytest.approx((total, own), rel=1e-9)
+    assert found["copy-done.4", 12190760917235803885][3] == pytest.approx(77_773_215.731, abs=1e-3)
+    assert found["all-reduce", 9646411105960254074][1:4:2] == (12, pytest.approx(1_460_345.259, abs=1e-3))
+
+
+def test_tpu_idle_time_is_that_of_xprof(tpu: Part) -> None:
+    ops = on_role(tpu, "ops")
+    spans = ops.group_by("rank").agg(pl.col("device_end").max() - pl.col("device_start").min())["device_end"]
+    assert spans.sum() / US == pytest.approx(363_729_698.769, abs=1e-3)
+    assert 1 - ops["self"].sum() / spans.sum() == pytest.approx(0.13365, abs=5e-6)
+
+
+def test_every_tpu_module_has_its_launch(tpu: Part) -> None:
+    modules = on_role(tpu, "modules")
+    assert modules.height == 414
+    assert tpu.events["name"].gather(modules["launch"]).to_list() == ["DoEnqueueProgram"] * 414
+
+
+def test_tpu_steps_are_inferred_from_the_module_that_repeats(tpu: Part) -> None:
+    steps = tpu.steps.sort("rank", "start").group_by("rank", maintain_order=True).agg(
+        pl.len(), pl.col("start").diff().median() / 1e9, pl.col("inferred").all()
+    )  # fmt: skip
+    assert steps["len"].to_list() == [100] * 4
+    assert steps["start"].to_list() == pytest.approx([784.127, 784.104, 783.961, 783.862], abs=1e-3)
+    assert steps["inferred"].all()
+
+
+def test_tpu_collectives_and_transfers_know_their_bytes(tpu: Part) -> None:
+    moving = on_role(tpu, "ops").filter(pl.col("bytes").is_not_null())
+    assert set(moving["kind"].to_list()) == {"collective", "transfer"}
+    assert moving["bytes"].unique().to_list() == [5 << 30]
+
+
+def test_gpu_kernels_add_up_to_the_ops_of_xprof(shared: Path) -> None:
+    part = profile(shared / "traces" / "xla" / "jax_rocm_conv_legacy")
+    expected = hlo_stats(shared, "jax_rocm_conv_legacy")
+    for role in ("stream", "ops"):
+        found = ours(part, role)
+        assert found.keys() == expected.keys()
+        for key, (category, count, total, own) in expected.items():
+            assert found[key] == (category, count, pytest.approx(total), pytest.approx(own))
+    assert on_role(part, "modules")["name"].to_list() == ["jit_forward_3d_conv(15)"] * 5
+    assert part.events.filter(pl.col("rank").is_not_null())["launch"].null_count() == 0
+
+
+@pytest.mark.parametrize("name", ["b128", "b4096"])
+def test_jax_on_eight_cpu_devices(shared: Path, name: str) -> None:
+    part = profile(shared / "captures" / "jax" / name)
+    assert part.ranks["device"].to_list() == list(range(8))
+    assert part.steps.select("name", "inferred").unique().rows() == [("train", False)]
+    assert part.steps.height == 4
+    ops = on_role(part, "ops")
+    assert ops["step"].null_count() == 0
+    assert ops["launch"].null_count() == 0
+    assert on_role(part, "modules").height == 32
+    known = ops.join(part.ops.select("op", "category", "framework"), on="op")
+    collectives = known.filter(pl.col("kind") == "collective")
+    assert set(collectives["category"].to_list()) == {"all-reduce"}
+    assert collectives["bytes"].min() > 0
+    dispatched = on_role(part, "thread").filter(pl.col("kind") == "op").select("record", pl.col("end").alias("left"))
+    both = ops.join(dispatched, on="record")
+    assert both.height == ops.height == dispatched.height
+    assert (both["end"] - both["left"] > 5 * US).sum() == {"b128": 0, "b4096": 315}[name]
+
+
+def test_jax_collectives_are_told_by_their_opcode_not_by_their_name(shared: Path) -> None:
+    part = profile(shared / "captures" / "jax" / "collectives_warm")
+    found = on_role(part, "ops").filter(pl.col("kind") == "collective").join(part.ops.select("op", "category"), on="op")
+    names = set(found["name"].cast(pl.String).str.replace(r"\.\d+$", "").to_list())
+    assert {"psum", "all_gather", "reduce_scatter"} <= names
+    assert {"all-reduce", "all-gather", "reduce-scatter"} <= set(found["category"].to_list())
+
+
+@pytest.mark.parametrize(("process", "devices"), [("r0", [0, 1]), ("r1", [2048, 2049])])
+def test_jax_in_two_processes(shared: Path, process: str, devices: list[int]) -> None:
+    assert profile(shared / "captures" / "jax" / "multiproc" / process).ranks["device"].to_list() == devices
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"), [("single", 4), ("single_irdebug", 4), ("spmd4", 4), ("remote_capture", 17)]
+)
+def test_torch_xla(shared: Path, name: str, steps: int) -> None:
+    part = profile(shared / "captures" / "torch_xla" / name)
+    assert part.ranks["label"].to_list() == ["CPU:0"]
+    assert part.steps.select("name", "inferred").unique().rows() == [("train_step", False)]
+    assert part.steps.height == steps
+    assert on_role(part, "modules").height == steps
+
+
+def test_a_cut_profile_keeps_its_devices(shared: Path) -> None:
+    part = FORMAT.read(shared / "traces" / "broken" / "truncated.xplane.pb", silent)
+    assert part.ranks.height == 4
+    assert on_role(part, "ops").height == 6013
+    assert "the file ends early; what lies before was kept byte 517,624" in notes(part)
+
+
+def test_every_profile_at_hand_reads_and_gives_its_args(shared: Path) -> None:
+    found = [path for folder in ("traces", "captures") for path in sorted((shared / folder).rglob("*.xplane.pb"))]
+    assert found
+    for path in found:
+        assert FORMAT.matches(path.read_bytes()[:65536]), path
+        part = FORMAT.read(path, silent)
+        assert part.events.height, path
+        for record in part.events.filter(pl.col("record").is_not_null())["record"].gather_every(997).to_list():
+            json.dumps(FORMAT.args(part, record))
+
+
+def test_nothing_else_at_hand_is_taken_for_a_profile(shared: Path) -> None:
+    for path in sorted((shared / "traces").rglob("*")):
+        if path.is_file() and not path.name.endswith(".xplane.pb"):
+            with path.open("rb") as file:
+                assert not FORMAT.matches(file.read(65536)), path
