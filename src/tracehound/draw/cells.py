@@ -79,7 +79,7 @@ def covers(value: object, width: int = 0) -> list[str]:
     """What host threads did, for a value of a `host` column: ``python: aten::addmm 62 %, aten::t 8 %``.
 
     A line for each of the `MOST` busiest threads; threads of one pool that did the same share one, which says how many
-    they are and the largest share. With `width` the names of events are cut to it.
+    they are and the largest share. With `width` the names of events are cut so that a line fits it if it can.
     """
     found = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
     threads: dict[str, list[Mapping[str, Any]]] = {}
@@ -89,19 +89,23 @@ def covers(value: object, width: int = 0) -> list[str]:
     for thread, events in threads.items():
         pools.setdefault((_POOL.sub("", thread), events[0]["event"]), []).append(thread)
     lines = []
-    for (pool, event), members in list(pools.items())[:MOST]:
+    for (pool, _), members in list(pools.items())[:MOST]:
         if len(members) == 1:
-            words = ", ".join(_did(cover["event"], cover["share"], width) for cover in threads[members[0]])
-            lines.append(f"{printable(members[0])}: {words}")
+            lines.append(_thread(printable(members[0]), threads[members[0]], width))
         else:
-            most = max(threads[member][0]["share"] for member in members)
-            lines.append(f"{printable(pool)} ×{len(members)}: {_did(event, most, width, 'up to ')}")
+            most = max((threads[member][0] for member in members), key=lambda cover: float(cover["share"]))
+            lines.append(_thread(f"{printable(pool)} ×{len(members)}", [most], width, "up to "))
     left = sum(map(len, list(pools.values())[MOST:]))
     return [*lines, f"{left} more thread{'s' * (left > 1)}"] if left else lines
 
 
-def _did(event: str, share: float, width: int, about: str = "") -> str:
-    return f"{units.short_name(event, width)} {about}{share * 100:.0f} %"
+def _thread(name: str, events: Sequence[Mapping[str, Any]], width: int, about: str = "") -> str:
+    """One line: the thread, and each event with its share; names of events share the width that is left."""
+    name = units.middle(name, max(20, width // 3)) if width else name
+    spare = width - len(name) - len(events) * len(f"{about}, 100 %") - 1
+    room = max(16, spare // len(events)) if width else 0
+    did = [f"{units.short_name(e['event'], room)} {about}{e['share'] * 100:.0f} %" for e in events]
+    return f"{name}: {', '.join(did)}"
 
 
 def _number(kind: Unit, value: float, unit: units.TimeUnit) -> str:

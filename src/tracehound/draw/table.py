@@ -21,6 +21,7 @@ from tracehound.units import TimeUnit, instant, middle, short_name
 Role = Literal["title", "caption", "head", "row", "detail", "note"]
 
 GAP = "  "
+INDENT = "    "
 READABLE = 24
 """Words are not cut further than this, in characters, while a column that is not brief could make way."""
 
@@ -115,7 +116,7 @@ def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
     host = [block.column.name for block in blocks if block.column.unit == "host"] if width >= READABLE else []
     beside = [block for block in blocks if block.column.name not in host]
     kept = _kept(beside, width)
-    below = [covers(value, max(READABLE, width // 2)) for value in result.table[host[0]].to_list()] if host else []
+    below = [covers(value, width - len(INDENT)) for value in result.table[host[0]].to_list()] if host else []
     return _Layout(kept, below, [heading(block.column) for block in beside if block not in kept])
 
 
@@ -137,7 +138,7 @@ def _rows(layout: _Layout, width: int) -> list[Line]:
     for number, row in enumerate(zip(*(block.cells for block in blocks), strict=True)):
         lines.append(Line(_row(row, blocks, widths, width)))
         if layout.below:
-            lines += [Line(_clipped(f"    {text}", width), "detail") for text in layout.below[number]]
+            lines += [Line(_clipped(f"{INDENT}{text}", width), "detail") for text in layout.below[number]]
     return lines
 
 

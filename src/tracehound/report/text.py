@@ -22,9 +22,10 @@ PARTS = (("compute", "█"), ("communication", "▓"), ("copy", "░"), ("idle",
 
 RANKS = ("rank", "device", "model", "host", "events", "threads", "host_events")
 OPS = ("name", "category", "count", "self", "share")
+ALIKE = ("name", "module", "count", "self", "share")
 DIVIDED = ("rank", "device", "span", *(f"{part}_share" for part, _ in PARTS))
 GAPS = ("rank", "start", "duration", "before", "after", "host")
-"""The columns that the page has room for; a report has them all."""
+"""The columns that the page shows; a report has them all. Ops that are called alike are told apart by their modules."""
 
 BAR = 10
 CURVE = 8
@@ -64,7 +65,7 @@ def _section(page: Summary, shown: Result, look: Look) -> Iterator[Line]:
             yield from _plain(shown, look)
             yield from _curve(page.lengths, look)
         case "ops":
-            yield from _with_bars(_only(shown, OPS), look)
+            yield from _with_bars(_only(shown, ALIKE if shown.table["name"].is_duplicated().any() else OPS), look)
         case "gaps":
             yield from _plain(_only(shown, GAPS), look)
         case "health":
@@ -75,7 +76,7 @@ def _section(page: Summary, shown: Result, look: Look) -> Iterator[Line]:
 
 def _only(shown: Result, names: Sequence[str]) -> Result:
     """The result with these of its columns, in its own order."""
-    columns = tuple(column for column in shown.columns if column.name in names)
+    columns = tuple(replace(column, brief=True) for column in shown.columns if column.name in names)
     return replace(shown, columns=columns, table=shown.table.select(column.name for column in columns))
 
 
