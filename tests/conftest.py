@@ -9,6 +9,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--update-golden`` writes the golden reports anew instead of comparing with them."""
+    parser.addoption("--update-golden", action="store_true", help="write the golden reports anew")
+
+
 @pytest.fixture(scope="session")
 def samples() -> Path:
     """The folder of the project's own captures."""
