@@ -150,7 +150,7 @@ def test_rank_step_window_and_top_narrow_a_report(job: Path, capsys: pytest.Capt
     main(["report", str(job), "ops", "--window", "..1ms", "--unit", "us"])
     out = capsys.readouterr().out
     assert "424.000 us" in out
-    assert "only 0.000 us to 1,000.000 us" in out
+    assert "window 0.000 us to 1,000.000 us" in out
 
 
 def test_csv_keeps_its_notes_out_of_the_data(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -145,6 +145,11 @@ def test_what_is_no_time_is_refused_in_one_line(text: str) -> None:
             "vectorized_elementwise_kernel[FillFunctor]",
         ),
         (
+            "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, "
+            "at::native::GeluType)::{lambda()#2}::operator()() const::{lambda(float)#1}, Array<char*, 2>>(int)",
+            "vectorized_elementwise_kernel[GeluCUDAKernelImpl]",
+        ),
+        (
             "void at::native::(anonymous namespace)::softmax_warp_forward<float, float, 10>(float*, int)",
             "softmax_warp_forward",
         ),

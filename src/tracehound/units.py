@@ -131,7 +131,7 @@ def _scaled(value: float, step: int, names: tuple[str, ...]) -> str:
 
 
 _TEMPLATE = re.compile(r"<[^<>]*>")
-_FUNCTOR = re.compile(r"\w*(?:Functor\w*|_kernel_cuda|_functor|Ops?)\b")
+_FUNCTOR = re.compile(r"\w*(?:Functor\w*|KernelImpl|_kernel_cuda|_functor|Ops?)\b")
 _WRAPPERS = re.compile(r"\(anonymous namespace\)::|at::native::|c10::|std::|^void |^static ")
 _ANYTHING = re.compile(r"[Kk]ernel\d?")
 """What cutlass and others call every kernel: its first template argument is what people call it."""

@@ -20,7 +20,8 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|&~#$])")
 
 def result(facts: About, table: Result, look: Look) -> Iterator[Line]:
     """Title, table and notes."""
-    notes = [] if facts.window.whole else [narrowed(facts.window, facts.span, look.unit)]
+    ranks = facts.window.at(None, None)
+    notes = [] if ranks.whole else [narrowed(ranks, facts.span, look.unit)]
     yield from _section(table, look, notes)
 
 

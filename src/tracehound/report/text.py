@@ -39,8 +39,8 @@ def result(facts: About, shown: Result, look: Look) -> Iterator[Line]:
         yield from _sentences(shown, look)
     else:
         yield from table(shown, look.width, look.unit)
-    if not facts.window.whole:
-        yield from notes([narrowed(facts.window, facts.span, look.unit)], look.width)
+    if facts.window.ranks is not None:
+        yield from notes([narrowed(facts.window.at(None, None), facts.span, look.unit)], look.width)
 
 
 def summary(page: Summary, look: Look) -> Iterator[Line]:
@@ -65,7 +65,8 @@ def _section(page: Summary, shown: Result, look: Look) -> Iterator[Line]:
             yield from _plain(shown, look)
             yield from _curve(page.lengths, look)
         case "ops":
-            yield from _with_bars(_only(shown, ALIKE if shown.table["name"].is_duplicated().any() else OPS), look)
+            alike = shown.table["name"].is_duplicated().any()
+            yield from _with_bars(_only(shown, ALIKE if alike else OPS), look)
         case "gaps":
             yield from _plain(_only(shown, GAPS), look)
         case "health":
@@ -81,7 +82,8 @@ def _only(shown: Result, names: Sequence[str]) -> Result:
 
 
 def _plain(shown: Result, look: Look) -> Iterator[Line]:
-    yield from body(shown, look.width, look.unit)
+    if shown.table.height or not shown.notes:
+        yield from body(shown, look.width, look.unit)
     yield from _remarks(shown, look)
 
 
@@ -98,8 +100,11 @@ def _ruled(text: str, width: int) -> Line:
 
 def _with_bars(shown: Result, look: Look) -> Iterator[Line]:
     """The table, and at the end of each row a bar for its share of the largest one."""
+    if shown.table.is_empty():
+        yield from _plain(shown, look)
+        return
     shares = [share or 0.0 for share in shown.table["share"].to_list()]
-    most = max(shares, default=0.0) or 1.0
+    most = max(shares) or 1.0
     lines = body(shown, look.width - BAR - 2, look.unit)
     width = max(len(row.text) for row in lines)
     rest = iter(shares)
