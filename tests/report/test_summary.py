@@ -10,7 +10,7 @@ from building import Building, stream, thread
 from tracehound.analysis import named, run
 from tracehound.analysis.result import blank
 from tracehound.draw.table import Line
-from tracehound.report import Look, Summary, summarise, writer
+from tracehound.report import Look, Summary, about, summarise, writer
 from tracehound.report.summary import ROWS, spread
 from tracehound.store import place
 from tracehound.trace import Note, Window
@@ -70,6 +70,16 @@ def test_the_page_says_what_the_trace_is() -> None:
     assert text[1] == "kineto, 1 file, 0 B · 1 host · 1 rank · 100.0 us long"
     assert text[2] == "recorded 2023-11-14 22:13:20 UTC"
     assert text[3] == "cuda runtime 12040"
+
+
+def test_versions_come_from_either_family_and_all_that_occur_are_named() -> None:
+    parts = []
+    for runtime in (12040, 12060, 12040):
+        b = Building(facts={"versions": {"cuda_runtime_version": runtime}, "jax_version": "0.10", "cpu_version": "cpu"})
+        b.event(stream(), "gemm", 0, 1)
+        parts.append(b.part())
+    facts = about(place("mixed", parts), Window())
+    assert facts.versions == {"cuda runtime": "12040 or 12060", "jax": "0.10"}
 
 
 def test_the_page_divides_the_time_of_a_rank_to_scale() -> None:

@@ -132,15 +132,19 @@ def _size(part: Part) -> int | None:
 
 
 def _versions(trace: Trace) -> dict[str, str]:
-    """Those of all files; where two files differ, all that occur."""
+    """Those of all files; where two files differ, all that occur.
+
+    Kineto's facts have them under ``versions``, an xplane's among the rest, as ``jax_version``.
+    """
     found: dict[str, list[str]] = {}
     for part in trace.parts:
         stated = part.facts.get("versions")
-        for name, value in stated.items() if isinstance(stated, Mapping) else ():
-            values = found.setdefault(printable(str(name)).removesuffix("_version").replace("_", " "), [])
+        named = {**part.facts, **(stated if isinstance(stated, Mapping) else {})}
+        for key, value in named.items():
             word = printable(str(value))[:40]
-            if word not in values:
-                values.append(word)
+            if key.endswith("_version") and any(char.isdigit() for char in word):
+                values = found.setdefault(printable(key.removesuffix("_version").replace("_", " ")), [])
+                values.extend([word] if word not in values else [])
     return {name: " or ".join(values[:3]) for name, values in sorted(found.items())}
 
 
