@@ -4,6 +4,7 @@ import gzip
 import json
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 
 import orjson
 import polars as pl
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tracehound.errors import TracehoundError
 from tracehound.formats import kineto
 from tracehound.formats.format import silent
 from tracehound.formats.inflate import whole
@@ -408,6 +410,27 @@ def test_broken_files_give_what_can_be_read(shared, name, events, level):
     assert {note.level for note in got.notes} >= ({level} if level else set())
     for record in got.events["record"].sort()[[0, -1]]:
         assert kineto.args(got, record)["ph"] == "X"
+
+
+def test_random_damage_ends_in_a_part_or_in_one_line(tmp_path):
+    random = Random(11)
+    events = [x("cpu_op", f"op {n}", n, 1, l=[{"name": "a"}, {"name": n}], t='q"\\') for n in range(40)]
+    sound = json.dumps({"schemaVersion": 1, "traceEvents": events, "distributedInfo": {"rank": 2}}).encode()
+    for _ in range(100):
+        data = bytearray(sound)
+        for _ in range(random.randint(1, 4)):
+            at, size = random.randrange(len(data)), random.randint(0, 30)
+            data[at : at + size] = random.choice(
+                [b"", b'"', b"}", b"]", b"\\", b"\xff", b"{", b'},{"ph":', b"NaN", b"\0"]
+            )
+        path = tmp_path / "t.json"
+        path.write_bytes(data)
+        try:
+            got = kineto.part(decoded(path, silent, size=random.choice([100, 1000, 100_000])))
+        except TracehoundError:
+            continue
+        for record in got.events["record"].to_list():
+            assert kineto.args(got, record)["ph"] == "X"
 
 
 def test_args_of_an_event_in_gzip(shared):

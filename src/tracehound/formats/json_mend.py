@@ -23,6 +23,7 @@ inside one; it may lie inside a list of objects among an event's args."""
 _ARRAY_END = re.compile(r"\}\s*(?=\])")
 _CLOSES = re.compile(r'\]\s*(?:\}\s*|,\s*"[^"]*"\s*:.*|)$', re.DOTALL)
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
+_MAY_NOT_ENCODE = re.compile("[\ud800-\udfff]|\\\\u[dD]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _QUOTE_CLOSES = re.compile(r"\s*(?:[,:}\]]|$)")
@@ -63,11 +64,13 @@ class Mends:
 class Walked:
     """Elements of an array, in order; what was no object, or could not be read, is an empty one.
 
-    `end` is the byte behind the last element that was used, counted from the start of the walked bytes. `ended` says
-    that the array's `]` lies there (`end` is then behind it); `partial` that the bytes ended inside an element.
+    `spans` has the bytes of each, counted from the start of the walked bytes. `end` is the byte behind the last element
+    that was used, so counted. `ended` says that the array's `]` lies there (`end` is then behind it); `partial` that
+    the bytes ended inside an element.
     """
 
     events: list[dict[str, Any]]
+    spans: list[tuple[int, int]]
     end: int
     ended: bool
     partial: bool
@@ -81,21 +84,24 @@ def walk(data: bytes, until: int, base: int, tally: Tally, *, final: bool) -> Wa
     """
     text = data.decode("utf-8", "surrogateescape")
     place, reader = _Places(text), _Reader(text, tally)
+    clean = _cleaned if _MAY_NOT_ENCODE.search(text) else dict
     events: list[dict[str, Any]] = []
+    spans: list[tuple[int, int]] = []
     end, at = 0, _past_blanks(text, 0)
     while at < len(text) and text[at] != "]" and (start := place.of(at)) < until:
         try:
             value, stop = reader.element(at, base + start)
         except (ValueError, RecursionError) as error:
             if not final and isinstance(error, json.JSONDecodeError) and _open(error, text):
-                return Walked(events, end, ended=False, partial=True)
+                return Walked(events, spans, end, ended=False, partial=True)
             value, stop = reader.rescued(at, base + start)
-        events.append(_cleaned(value) if isinstance(value, dict) else {})
+        events.append(clean(value) if isinstance(value, dict) else {})
         end = place.of(stop)
+        spans.append((start, end))
         at = _past_blanks(text, stop)
     if at < len(text) and text[at] == "]":
-        return Walked(events, place.of(at + 1), ended=True, partial=False)
-    return Walked(events, end, ended=False, partial=False)
+        return Walked(events, spans, place.of(at + 1), ended=True, partial=False)
+    return Walked(events, spans, end, ended=False, partial=False)
 
 
 def is_event(text: str, at: int) -> bool:
@@ -107,13 +113,18 @@ def is_event(text: str, at: int) -> bool:
     return isinstance(value, dict) and "ph" in value
 
 
-def parsed(text: str) -> object:
-    """A value of JSON, mended where needed. Raises ValueError where it cannot be."""
+def parsed(data: bytes) -> object:
+    """One value of JSON, mended where needed as `walk` mends. Raises ValueError where it cannot be."""
+    text = data.decode("utf-8", "surrogateescape")
     try:
-        value: object = json.loads(text, strict=False)
+        value: object = json.loads(text, strict=False, parse_constant=_nothing)
     except ValueError:
-        value = json.loads(mended(text)[0], strict=False)
-    return value
+        value = json.loads(mended(text)[0], strict=False, parse_constant=_nothing)
+    return _valid(value)
+
+
+def _nothing(_: str) -> None:
+    return None
 
 
 def mended(text: str) -> tuple[str, set[str]]:

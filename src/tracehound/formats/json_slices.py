@@ -70,8 +70,8 @@ class Slice(Generic[E]):
 class Document:
     """The file around and inside the array, as far as it was read.
 
-    `places` has a row for each slice: offset in the inflated file, length, ordinal of its first element, number of
-    elements.
+    `places` has a row for each slice, and in damaged ones for each element: offset in the inflated file, length,
+    ordinal of the first element, number of elements.
     """
 
     path: Path
@@ -112,7 +112,8 @@ class Reader(Generic[E]):
             self._fill()
             cut = self._cut()
             if cut is not None and (events := self._decoded(cut.end, self._shape.fast)) is not None:
-                yield self._slice(events, cut.end, partial(self._decoded_exactly, cut.end))
+                self.document.places.append((self._base + 1, cut.end - 1, self.document.elements, len(events)))
+                yield self._slice(events, partial(self._decoded_exactly, cut.end))
                 self._drop(cut.start - 1)
                 continue
             walked = self._walked(cut.end if cut else self._size)
@@ -121,7 +122,9 @@ class Reader(Generic[E]):
                 break
             if walked.events:
                 lenient = [self._shape.lenient(event) for event in walked.events]
-                yield self._slice(lenient, walked.end, partial(list, lenient))
+                for ordinal, (start, stop) in enumerate(walked.spans, self.document.elements):
+                    self.document.places.append((self._base + 1 + start, stop - start, ordinal, 1))
+                yield self._slice(lenient, partial(list, lenient))
             self._drop(walked.end if ended else walked.end - 1)
         if not ended:
             self.document.mends.tell("repaired", "the array of events has no end", self._base + self._have)
@@ -214,11 +217,9 @@ class Reader(Generic[E]):
             self._grow()
             self._fill()
 
-    def _slice(self, events: list[E], end: int, exactly: Callable[[], list[E]]) -> Slice[E]:
-        document = self.document
-        document.places.append((self._base + 1, end - 1, document.elements, len(events)))
-        document.elements += len(events)
-        return Slice(document.elements - len(events), events, exactly)
+    def _slice(self, events: list[E], exactly: Callable[[], list[E]]) -> Slice[E]:
+        self.document.elements += len(events)
+        return Slice(self.document.elements - len(events), events, exactly)
 
     def _read_tail(self) -> None:
         """What follows the array, up to `LONGEST_EVENT`."""
@@ -235,7 +236,7 @@ class Reader(Generic[E]):
         if len(data) <= 2:
             return
         try:
-            found = parsed(data.decode("utf-8", "replace"))
+            found = parsed(data)
         except (ValueError, RecursionError):
             self.document.mends.tell("dropped", "facts around the events that are no JSON", self._base)
             return
@@ -244,17 +245,22 @@ class Reader(Generic[E]):
 
 
 def event_at(path: Path, places: Ints, record: int) -> dict[str, Any]:
-    """The element with the ordinal `record`, as it is in the file. `places` is an array of `Document.places`."""
+    """The element with the ordinal `record`, as it is in the file; empty where that could not be read.
+
+    `places` is an array of `Document.places`.
+    """
     row = int(np.searchsorted(places[:, 2], record, side="right")) - 1
     offset, length, first, count = (int(value) for value in places[row])
     if not 0 <= record - first < count:
         raise TracehoundError(f"has no event {record:,}", path)
     data = section(path, offset, length)
     try:
-        return dict(msgspec.json.decode(_RAW(b"[" + data + b"]")[record - first]))
-    except (msgspec.MsgspecError, UnicodeDecodeError, IndexError):
-        events = walk(data, length, offset, Mends().tell, final=True).events
-        return events[record - first] if record - first < len(events) else {}
+        if count > 1:  # an element that was read leniently has a place of its own
+            data = bytes(_RAW(b"[" + data + b"]")[record - first])
+        value = parsed(data)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 _RAW = msgspec.json.Decoder(list[msgspec.Raw]).decode

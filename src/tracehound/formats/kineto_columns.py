@@ -52,6 +52,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
 
 
 _NO_ARGS: Final = Args()
+_NAMES: Final = dict(zip(Args.__struct_encode_fields__, Args.__struct_fields__, strict=True))
 
 
 class Event(msgspec.Struct, gc=False):
@@ -76,8 +77,8 @@ class ExactEvent(Event, gc=False):
 
 def _lenient(event: Mapping[str, Any]) -> Event:
     args = event.get("args")
-    known = {field.encode_name: field.name for field in msgspec.structs.fields(Args)}
-    read = {known[key]: value for key, value in args.items() if key in known} if isinstance(args, Mapping) else {}
+    said = args if isinstance(args, Mapping) else {}
+    read = {name: said[key] for key, name in _NAMES.items() if key in said}
     read.update({key: msgspec.Raw(msgspec.json.encode(read[key])) for key in ("dims", "types") if key in read})
     read.update({key: _key(read[key]) for key in ("stream", "device") if key in read})
     return Event(

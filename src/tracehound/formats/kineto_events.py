@@ -31,6 +31,7 @@ ZERO_GAP: Final = 3600 * 10**9
 UNIX: Final = 10**17
 """Times above this (ns) are a wall clock, of 1973 and later; below, a clock of unknown origin."""
 
+_SAMPLE: Final = 10_000
 _OWN_INSTANTS: Final = ("Record Window End", "Iteration Start")
 
 
@@ -69,6 +70,8 @@ def raw_events(columns: Columns, events: Piece, placed: Placed, metadata: Mappin
     notes.of("repaired", "negative duration read as 0", _scattered(rows[kept.length < 0], len(drawn)))
     origin = int(kept.start.min()) if len(rows) else 0
     kind = _kinds(columns, kept, placed, placed.lane[rows])
+    step = _step_numbers(columns, kept, kind)
+    kind[step >= 0] = KINDS.index("step")
     frame = pl.DataFrame(
         {
             "lane": placed.lane[rows],
@@ -76,7 +79,7 @@ def raw_events(columns: Columns, events: Piece, placed: Placed, metadata: Mappin
             "end": (kept.start - origin + length) * 1000,
             "name": _words(columns.names).gather(kept.name),
             "kind": pl.Series(KINDS, dtype=KIND).gather(kind),
-            "step": _step_numbers(columns, kept, kind),
+            "step": step,
             "correlation": kept.correlation,
             "external": kept.external,
             "bytes": _sizes(columns, kept, kind),
@@ -134,7 +137,8 @@ def _in_time(events: Piece, drawn: Mask, base: int, notes: _Notes) -> Mask:
     notes.of("dropped", "event without a time, or with one that is no number", drawn & ~timed)
     if not (drawn & timed).any():
         return timed
-    middle = int(np.median(events.start[drawn & timed]))
+    starts = events.start[drawn & timed]
+    middle = int(np.median(starts[:: 1 + len(starts) // _SAMPLE]))
     zero = timed & (events.start <= 0) & (middle > ZERO_GAP) & (base > 0)
     notes.of("dropped", "event at time 0, far from all others", drawn & zero)
     low, high = middle - FARTHEST, middle + FARTHEST
@@ -165,14 +169,13 @@ def _kinds(columns: Columns, events: Piece, placed: Placed, lane: Ints) -> npt.N
     if placed.ranks["device"].is_null().all():
         gloo = _which(columns.names, events.name, lambda name: name.startswith("gloo:"))
         kind[gloo & (kind == number["annotation"])] = number["collective"]
-    kind[_step_numbers(columns, events, kind) >= 0] = number["step"]
     return kind
 
 
 def _step_numbers(columns: Columns, events: Piece, kind: npt.NDArray[np.uint8]) -> Ints:
     """The step that each event marks, -1 for most: marks lie on threads; those on devices are their shadows."""
     of_name = np.array([step_number(name) for name in columns.names], np.int64)
-    marking = np.isin(kind, [KINDS.index("annotation"), KINDS.index("op"), KINDS.index("step")])
+    marking = np.isin(kind, [KINDS.index("annotation"), KINDS.index("op")])
     return np.where(marking & (events.device < 0), of_name[events.name], MISSING)
 
 

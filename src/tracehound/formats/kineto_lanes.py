@@ -96,13 +96,12 @@ _WHOLE: Final = re.compile(r"-?[0-9]{1,30}")
 
 def _stream_lane(key: Stream, devices: Sequence[int]) -> dict[str, object]:
     """A lane of a device; of one that does no work (all it has are waits) it is drawn with the host."""
-    word = {"stream": "stream", "annotations": "annotations", "sync": "sync"}[key.role]
     return {
         "host": 0,
         "rank": devices.index(key.device) if key.device in devices else None,
         "role": key.role,
         "work": key.role == "stream",
-        "name": word if key.stream < 0 else f"{word} {key.stream}",
+        "name": key.role if key.stream < 0 else f"{key.role} {key.stream}",
         "process": "",
         "thread": "",
         "stream": None if key.stream < 0 else key.stream,
@@ -135,7 +134,8 @@ class _Threads:
     def host(self, metadata: Mapping[str, Any]) -> str:
         """The process: its machine where recorded, its name and its id."""
         main = max(self.used, key=lambda key: (key.pid == key.tid, self.used[key]), default=None)
-        process = f"{self._process(main.pid) or 'process'} ({main.pid})" if main else ""
+        known = main is not None and main.pid not in ("", None)
+        process = f"{self._process(main.pid) or 'process'} ({main.pid})" if main and known else ""
         machine = metadata.get("host_name")
         return ": ".join(part for part in (machine if isinstance(machine, str) else "", process) if part) or "host"
 
