@@ -363,6 +363,15 @@ def test_a_file_that_went_through_a_converter_of_text_is_named_as_such(tmp_path:
         FORMAT.read(path, silent)
 
 
+def test_a_converted_profile_is_told_from_other_files(shared: Path, tmp_path: Path) -> None:
+    raw = next((shared / "traces" / "xla" / "tpu_v6e_x4_offload").rglob("*.xplane.pb")).read_bytes()
+    path = tmp_path / "mangled.xplane.pb"
+    path.write_bytes(raw.decode("utf-8", "replace").encode())
+    assert FORMAT.matches(path.read_bytes()[:65536])
+    with pytest.raises(TracehoundError, match="looks text-converted"):
+        FORMAT.read(path, silent)
+
+
 def test_gzip_is_read_too(tmp_path: Path) -> None:
     path = tmp_path / "host0.xplane.pb.gz"
     path.write_bytes(gzip.compress(space(Plane("/host:CPU", [Line("l", [Event("a", 0, 1, [Stat("k", 4, 2)])])]))))

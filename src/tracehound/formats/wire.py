@@ -95,51 +95,6 @@ def field_at(data: bytes, at: int, end: int) -> tuple[Field, int]:
     return Field(number, wire, value, at), after
 
 
-class Spans:
-    """Where the messages of one repeated field lie: the offsets of their tags, their first bytes and their ends."""
-
-    def __init__(self, number: int) -> None:
-        self.tag = number << 3 | BYTES
-        self.head, self.start, self.end = array("q"), array("q"), array("q")
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def arrays(self) -> tuple[Rows, Rows, Rows]:
-        """The three as numpy arrays."""
-        return (
-            np.frombuffer(self.head, np.int64),
-            np.frombuffer(self.start, np.int64),
-            np.frombuffer(self.end, np.int64),
-        )
-
-
-def repeated(data: bytes, at: int, end: int, spans: Spans) -> int:
-    """Pass over consecutive `BYTES` fields with the tag of `spans`, adding them there; the offset after them.
-
-    The hot loop of reading: one turn per event.
-    """
-    key, head, start, stop = spans.tag, spans.head.append, spans.start.append, spans.end.append
-    while at < end and data[at] == key:
-        head(at)
-        at += 2
-        size = data[at - 1]
-        if size > 0x7F or at > end:
-            try:
-                size, at = varint(data, at - 1, end)
-            except WireError as error:
-                raise WireError(spans.head.pop(), error.what, overrun=error.overrun) from None
-        start(at)
-        at += size
-        stop(at)
-    if at > end:
-        begin = spans.head.pop()
-        spans.start.pop()
-        spans.end.pop()
-        raise WireError(begin, f"field {key >> 3} runs {at - end:,} bytes past the end", overrun=True)
-    return at
-
-
 def signed(value: int) -> int:
     """An unsigned 64-bit number as the int64 with the same bits."""
     return value - (1 << 64) if value >> 63 else value
@@ -206,6 +161,56 @@ def varints(data: Words, at: Rows) -> tuple[Words, Rows]:
         value[long] |= rest << _u(56)
         size[long] = np.where(more <= 2, 8 + more, 0)
     return value, size
+
+
+class Spans:
+    """Where the messages of one repeated field lie: the offsets of their tags.
+
+    The last one may be cut: then it ends at `cut`, whatever its length says.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.tag = number << 3 | BYTES
+        self.head = array("q")
+        self.cut: int | None = None
+
+    def arrays(self, file: Bytes) -> tuple[Rows, Rows, Rows]:
+        """Offsets of the tags, of the first bytes and after the last."""
+        head = np.frombuffer(self.head, np.int64)
+        size, length = varints(file.words, head + 1)
+        start = head + 1 + length
+        end = start + size.view(np.int64)
+        if self.cut is not None:
+            end[-1] = self.cut
+        return head, start, end
+
+    def pairs(self, file: Bytes) -> list[tuple[int, int]]:
+        """Offsets of the first bytes and after the last."""
+        _, start, end = self.arrays(file)
+        return list(zip(start.tolist(), end.tolist(), strict=True))
+
+
+def repeated(data: bytes, at: int, end: int, spans: Spans) -> int:
+    """Pass over consecutive `BYTES` fields with the tag of `spans`, adding them there; the offset after them.
+
+    The hot loop of reading: one turn per event.
+    """
+    key, add = spans.tag, spans.head.append
+    while at < end and data[at] == key:
+        add(at)
+        size = data[at + 1]
+        if size < 0x80:
+            at += size + 2
+            continue
+        try:
+            size, at = varint(data, at + 1, end)
+        except WireError as error:
+            raise WireError(spans.head.pop(), error.what, overrun=error.overrun) from None
+        at += size
+    if at > end:
+        begin = spans.head.pop()
+        raise WireError(begin, f"field {key >> 3} runs {at - end:,} bytes past the end", overrun=True)
+    return at
 
 
 class Round(NamedTuple):

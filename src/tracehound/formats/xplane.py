@@ -7,10 +7,12 @@ file is `xspace`'s, what its planes mean is `xla_planes`'.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.assemble import Decoded, part
@@ -30,7 +32,7 @@ from tracehound.formats.xla_planes import (
     add_other,
 )
 from tracehound.formats.xspace import DISPLAYED, METADATA_STAT, NAME, Plane, Space, space_of
-from tracehound.formats.xstats import Value, stat_at
+from tracehound.formats.xstats import Value, decoded, stats
 from tracehound.trace import Note, Part
 
 ENVIRONMENT = "Task Environment"
@@ -66,8 +68,13 @@ class Places:
 
 
 def matches(head: bytes) -> bool:
-    """Whether the bytes begin an XSpace: a plane that begins with an id and a name, and holds what a plane may hold."""
+    """Whether the bytes begin an XSpace: a plane that begins with an id and a name, and holds what a plane may hold.
+
+    One that went through a converter of text is taken too, so that reading can say what happened to it.
+    """
     end = len(head)
+    if head.startswith(b"\n") and CONVERTED in head and any(name in head[:64] for name in (b"/device:", b"/host:")):
+        return True
     try:
         key, at = varint(head, 0, end)
         if key != 1 << 3 | BYTES:
@@ -110,21 +117,19 @@ def read(path: Path, progress: Progress) -> Part:
     ops = Ops(programs(space))
     gathered = Gathered(ops)
     told = _Telling(progress)
-    decoded = [(plane, events(file, plane, base_ns, told.add)) for plane in space.planes if plane.lines]
-    _gather(file, decoded, gathered)
-    raw = gathered.event_frame()
+    left_out = _gather(file, space, gathered, lambda plane: events(file, plane, base_ns, told.add))
     return part(
         Decoded(
             path=path,
             format=FORMAT.name,
-            events=raw,
+            events=gathered.event_frame(),
             lanes=gathered.lane_frame(),
             ranks=gathered.rank_frame(),
             hosts=(", ".join(space.hostnames) or path.name.split(".xplane")[0],),
             wall_ns=wall_ns,
             ops=ops.frame(),
             facts=_facts(space, ops),
-            notes=(*notes, *_notes(space, decoded)),
+            notes=(*notes, *_notes(space), *left_out),
             places=_places(space),
         )
     )
@@ -143,18 +148,30 @@ class _Telling:
         self._progress(at, self._events)
 
 
-def _gather(file: Bytes, decoded: list[tuple[Plane, Events]], gathered: Gathered) -> None:
-    for plane, found in decoded:
+def _gather(file: Bytes, space: Space, gathered: Gathered, decode: Callable[[Plane], Events]) -> list[Note]:
+    """Add plane after plane, devices first; notes of the events that are left out."""
+    untimed = broken = 0
+    planes = [plane for plane in space.planes if any(len(line.start) for line in plane.lines)]
+    devices = [plane for plane in planes if DEVICE.match(plane.name)]
+    for plane in devices:
+        found = decode(plane)
+        untimed, broken = untimed + found.untimed, broken + found.broken
         add_device(file, plane, found, gathered)
     tpu = any(rank["label"].startswith("TPU") for rank in gathered.ranks)
     accelerated = bool(gathered.ranks)
-    for plane, found in decoded:
-        if HOST.match(plane.name):
-            rows = add_host(plane, found, gathered, run_bits=RUN_BITS if tpu else -1)
-            if not accelerated:
-                add_cpu_devices(file, plane.name, rows, gathered)
-        elif not DEVICE.match(plane.name):
+    for plane in planes:
+        if DEVICE.match(plane.name):
+            continue
+        found = decode(plane)
+        untimed, broken = untimed + found.untimed, broken + found.broken
+        if not HOST.match(plane.name):
             add_other(plane, found, gathered)
+            continue
+        rows = add_host(plane, found, gathered, run_bits=RUN_BITS if tpu else -1)
+        if not accelerated:
+            add_cpu_devices(file, plane.name, rows, gathered)
+    counts = ((untimed, "events that only count occurrences have no place in time"), (broken, "damaged events"))
+    return [Note("dropped", text, count) for count, text in counts if count]
 
 
 def _refuse_ruins(path: Path, file: Bytes, space: Space) -> None:
@@ -202,16 +219,10 @@ def _shown(value: Value) -> Value:
     return f"<{len(value):,} bytes>" if isinstance(value, bytes) else value
 
 
-def _notes(space: Space, decoded: list[tuple[Plane, Events]]) -> list[Note]:
+def _notes(space: Space) -> list[Note]:
     notes = [Note("info", f"the profiler reports an error: {text}") for text in space.errors]
     notes += [Note("info", f"the profiler warns: {text}") for text in space.warnings]
-    notes += space.notes
-    untimed, broken = (sum(getattr(found, name) for _, found in decoded) for name in ("untimed", "broken"))
-    if untimed:
-        notes.append(Note("dropped", "events that only count occurrences have no place in time", untimed))
-    if broken:
-        notes.append(Note("dropped", "damaged events", broken))
-    return notes
+    return notes + space.notes
 
 
 def _places(space: Space) -> Places:
@@ -249,24 +260,34 @@ def args(part: Part, record: int) -> dict[str, Any]:
 
 
 def _metadata_args(path: Path, place: PlanePlace, metadata: int) -> dict[str, Any]:
+    """What the metadata of an event says of it; nothing where that is damaged."""
     start, end = place.metadata.get(metadata, (0, 0))
     if start >= end:
         return {}
     entry = bytes_of(section(path, start, end - start))
-    texts = {
-        part.number: entry.text(part.at, part.at + part.value)
-        for part in fields(entry.data, 0, entry.size)
-        if part.wire == BYTES and part.number in (NAME, DISPLAYED)
-    }
+    try:
+        texts = {
+            part.number: entry.text(part.at, part.at + part.value)
+            for part in fields(entry.data, 0, entry.size)
+            if part.wire == BYTES and part.number in (NAME, DISPLAYED)
+        }
+        carried = _stats_in(entry, 0, entry.size, METADATA_STAT, place.stat_names)
+    except WireError:
+        return {}
     long = {"long_name": texts[NAME]} if texts.get(DISPLAYED) and NAME in texts else {}
-    return long | _stats_in(entry, 0, entry.size, METADATA_STAT, place.stat_names)
+    return long | carried
 
 
 def _stats_in(file: Bytes, start: int, end: int, number: int, names: Mapping[int, str]) -> dict[str, Any]:
     """The stats in the fields `number` of a message, as people can read them."""
-    held = (part for part in fields(file.data, start, end) if (part.number, part.wire) == (number, BYTES))
-    found = (stat_at(file, part.at, part.at + part.value, names) for part in held)
-    return {stat[0]: _shown(stat[1]) for stat in found if stat is not None}
+    spans = [
+        (part.at, part.at + part.value)
+        for part in fields(file.data, start, end)
+        if (part.number, part.wire) == (number, BYTES)
+    ]
+    low, high = np.array(spans, np.int64).reshape(-1, 2).T
+    table = stats(file, np.zeros_like(low), np.ascontiguousarray(low), np.ascontiguousarray(high))
+    return {name: _shown(value) for _, name, value in decoded(file, table, names)}
 
 
 FORMAT = Format("xplane", "XLA profile (xplane.pb)", matches, read, args)

@@ -130,7 +130,7 @@ def space_of(file: Bytes) -> Space:
     for part in _split(file, 0, file.size, (planes,), space, "the file"):
         if part.wire == BYTES and part.number in texts:
             texts[part.number].append(file.text(part.at, part.at + part.value))
-    for start, end in zip(planes.start, planes.end, strict=True):
+    for start, end in planes.pairs(file):
         space.planes.append(_plane(file, start, end, space))
     return space
 
@@ -146,7 +146,7 @@ def _plane(file: Bytes, start: int, end: int, space: Space) -> Plane:
         name=name,
         start=start,
         end=end,
-        lines=tuple(_line(file, *span, space) for span in zip(lines.start, lines.end, strict=True)),
+        lines=tuple(_line(file, *span, space) for span in lines.pairs(file)),
         metadata=_metadata(file, events),
         stat_names=stat_names,
         stats=_own_stats(file, own, stat_names),
@@ -159,7 +159,7 @@ def _plane(file: Bytes, start: int, end: int, space: Space) -> Plane:
 def _line(file: Bytes, start: int, end: int, space: Space) -> Line:
     events = Spans(EVENT)
     parts = _split(file, start, end, (events,), space, "a line")
-    head, first, last = events.arrays()
+    head, first, last = events.arrays(file)
     return Line(
         id=_whole(parts, LINE_ID),
         name=_text(file, parts, DISPLAY_NAME) or _text(file, parts, LINE_NAME),
@@ -198,12 +198,11 @@ def _split(file: Bytes, at: int, end: int, spans: tuple[Spans, ...], space: Spac
 def _keep_part(file: Bytes, error: WireError, end: int, span: Spans) -> None:
     """Add the message that was cut at `end`, if it has begun."""
     try:
-        _, start = varint(file.data, error.at + 1, end)
+        varint(file.data, error.at + 1, end)
     except WireError:
         return
     span.head.append(error.at)
-    span.start.append(start)
-    span.end.append(end)
+    span.cut = end
 
 
 def _whole(parts: list[Field], number: int) -> int:
@@ -217,7 +216,7 @@ def _text(file: Bytes, parts: list[Field], number: int) -> str:
 
 def _entries(file: Bytes, spans: Spans) -> tuple[Rows, Rows, Rows]:
     """Key and span of the value of each entry of a map, sorted by key; of equal keys the last, as protobuf has it."""
-    _, start, end = spans.arrays()
+    _, start, end = spans.arrays(file)
     key = np.zeros(len(start), np.int64)
     low, high = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
     broken = np.zeros(len(start), bool)
@@ -263,5 +262,5 @@ def _metadata(file: Bytes, spans: Spans) -> Metadata:
 
 
 def _own_stats(file: Bytes, spans: Spans, names: Mapping[int, str]) -> dict[str, Value]:
-    head, start, end = spans.arrays()
+    head, start, end = spans.arrays(file)
     return {name: value for _, name, value in decoded(file, stats(file, np.zeros_like(head), start, end), names)}

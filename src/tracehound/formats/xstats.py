@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracehound.formats.wire import BYTES, FIXED64, VARINT, Bytes, Rows, Words, fields, rounds, signed
+from tracehound.formats.wire import BYTES, FIXED64, VARINT, Bytes, Rows, Words, rounds, signed
 
 STAT_ID, DOUBLE, UNSIGNED, SIGNED, TEXT, BLOB, REF = 1, 2, 3, 4, 5, 6, 7
 
@@ -101,16 +101,3 @@ def decoded(file: Bytes, table: Stats, names: Mapping[int, str]) -> Iterator[tup
     """Owner, name and value of each stat."""
     for owner, name, field, bits, at in zip(*(column.tolist() for column in table), strict=True):
         yield owner, names.get(name, f"stat {name}"), value_of(file, field, bits, at, names)
-
-
-def stat_at(file: Bytes, start: int, end: int, names: Mapping[int, str]) -> tuple[str, Value] | None:
-    """The stat in one XStat message; None without a value. Raises WireError."""
-    name, found = 0, None
-    for part in fields(file.data, start, end):
-        if (part.number, part.wire) == (STAT_ID, VARINT):
-            name = signed(part.value)
-        elif bool(_valued(np.array([part.number]), np.array([part.wire]))[0]):
-            found = part
-    if found is None:
-        return None
-    return names.get(name, f"stat {name}"), value_of(file, found.number, found.value, found.at, names)
