@@ -19,9 +19,9 @@ device's streams of a PyTorch trace; and where no device was recorded, the opera
 sum of lengths, self = total less the time in ops nested inside (for kernels the same), average = total / count. "of
 ops" is self / sum of self over all rows; "of time" is self / sum over ranks of the time from the first to the last op
 of the rank, idle included (or of the window): XProf's "Total self time (%)" of hlo_stats. On TPUs lengths are those
-of the device's own clock, as in XProf. On GPUs an HLO op is one run of kernels that follow each other and carry its
-name; XProf counts them the same way and calls that occurrences. Kernels that overlap on different streams each count
-in full, so "of time" can add up to more than the busy time."""
+of the device's own clock, as in XProf. On GPUs every kernel that carries an op's name counts as one execution of it,
+as in XProf's occurrences. Kernels that overlap on different streams each count in full, so "of time" can add up to
+more than the busy time."""
 
 COLUMNS = (
     Column("name", "text", "kernel, HLO op or operator"),
