@@ -11,14 +11,14 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["everywhere", "timeline", "table", "gaps"]
+Group = Literal["everywhere", "timeline", "table", "details"]
 """Where a key works: on any pane, or while that widget has the focus."""
 
 TITLES: dict[Group, str] = {
     "everywhere": "Everywhere",
     "timeline": "Timeline",
     "table": "Tables",
-    "gaps": "Gaps",
+    "details": "Details",
 }
 
 
@@ -39,6 +39,15 @@ class Key:
     group: Group
     label: str = ""
     priority: bool = False
+
+    def written(self, alphabet: str) -> str:
+        """How the keys are written in a glyphs' alphabet: without arrows in ASCII."""
+        if alphabet != "ascii":
+            return self.shown
+        return "".join(_IN_ASCII.get(char, char) for char in self.shown)
+
+
+_IN_ASCII = {"←": "Left", "→": "Right", "↑": "Up", "↓": "Down", "⇧": "Shift+"}
 
 
 KEYS: tuple[Key, ...] = (
@@ -67,7 +76,7 @@ KEYS: tuple[Key, ...] = (
     Key("timeline.right", ("right", "l", "d"), "→ l d", "pan(1, 4)", "Pan to the right", "timeline"),
     Key("timeline.page_left", ("shift+left", "H", "A"), "⇧← H A", "pan(-1, 1)", "One screen left", "timeline"),
     Key("timeline.page_right", ("shift+right", "L", "D"), "⇧→ L D", "pan(1, 1)", "One screen right", "timeline"),
-    Key("timeline.zoom_in", ("w", "+", "="), "w +", "zoom(1, 2)", "Zoom in about the focus ▼", "timeline", "zoom"),
+    Key("timeline.zoom_in", ("w", "+", "="), "w +", "zoom(1, 2)", "Zoom in about the focus", "timeline", "zoom"),
     Key("timeline.zoom_out", ("s", "-"), "s -", "zoom(2, 1)", "Zoom out", "timeline"),
     Key("timeline.fit", ("0",), "0", "fit", "Fit the whole run", "timeline", "fit"),
     Key("timeline.frame", ("f",), "f", "frame", "Zoom to the selected window, or to the selected event", "timeline"),
@@ -91,8 +100,8 @@ KEYS: tuple[Key, ...] = (
     Key("table.choose", ("enter",), "Enter", "choose", "Go to the row's event or window", "table", "go"),
     Key("table.window", ("space", "w"), "Space w", "pick_window", "Select the row's window", "table", "window"),
     Key("table.filter", ("f",), "f", "filter", "Filter the rows by text", "table", "filter"),
-    Key("table.sort_next", (">", "full_stop"), ">", "sort_column(1)", "Sort by the next column", "table", "sort"),
-    Key("table.sort_previous", ("<", "comma"), "<", "sort_column(-1)", "Sort by the column before", "table"),
+    Key("table.sort_next", (">",), ">", "sort_column(1)", "Sort by the next column", "table", "sort"),
+    Key("table.sort_previous", ("<",), "<", "sort_column(-1)", "Sort by the column before", "table"),
     Key("table.reverse", ("o", "r"), "o r", "reverse", "Reverse the order", "table", "reverse"),
     Key("table.down", ("down", "j", "s"), "↓ j s", "move(1)", "Next row", "table"),
     Key("table.up", ("up", "k"), "↑ k", "move(-1)", "Row before", "table"),
@@ -102,6 +111,12 @@ KEYS: tuple[Key, ...] = (
     Key("table.last", ("end", "G"), "End G", "last", "Last row", "table"),
     Key("table.left", ("left", "h", "a"), "← h a", "shift(-8)", "Scroll to the left", "table"),
     Key("table.right", ("right", "l", "d"), "→ l d", "shift(8)", "Scroll to the right", "table"),
+    Key("details.down", ("down", "j", "s"), "↓ j s", "scroll_by(1)", "A line down", "details", "scroll"),
+    Key("details.up", ("up", "k", "w"), "↑ k w", "scroll_by(-1)", "A line up", "details"),
+    Key("details.page_down", ("pagedown", "space"), "PgDn Space", "scroll_pages(1)", "A page down", "details"),
+    Key("details.page_up", ("pageup",), "PgUp", "scroll_pages(-1)", "A page up", "details"),
+    Key("details.first", ("home", "g"), "Home g", "scroll_home", "To the top", "details"),
+    Key("details.last", ("end", "G"), "End G", "scroll_end", "To the end", "details"),
 )  # fmt: skip
 
 

@@ -1,0 +1,85 @@
+"""Results of analyses for the panes, worked out in the background.
+
+Owns what was asked last for each pane, and keeps the answers so that going back and forth costs nothing. An answer that
+nobody waits for any more is dropped. Knows no widget but the one that is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from textual.cache import LRUCache
+from textual.message import Message
+from textual.message_pump import MessagePump
+
+from tracehound.analysis import Options, Result, named, run
+from tracehound.errors import TracehoundError, printable
+from tracehound.trace import Trace, Window
+from tracehound.ui.background import Background
+
+MOST_ROWS = {"gaps": 1000}
+"""Rows asked for where every row costs work: each gap is held against all host threads."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """An analysis of a trace (the `version`-th snapshot of it) in a window."""
+
+    version: int
+    analysis: str
+    window: Window
+
+
+class Answers:
+    """Asks analyses for panes."""
+
+    @dataclass
+    class Answered(Message):
+        """A result has come for `pane`, or the one line that says why there is none."""
+
+        pane: str
+        question: Question
+        result: Result | None
+        failure: str = ""
+
+    def __init__(self, target: MessagePump, background: Background) -> None:
+        self._target = target
+        self._background = background
+        self._asked: dict[str, Question] = {}
+        self._known: LRUCache[Question, Result] = LRUCache(48)
+
+    def ask(self, pane: str, trace: Trace, question: Question) -> None:
+        """Have `Answered` sent to the target; nothing when the pane has asked just this already."""
+        if self._asked.get(pane) == question:
+            return
+        self._asked[pane] = question
+        known = self._known.get(question)
+        if known is not None:
+            self._target.post_message(self.Answered(pane, question, known))
+            return
+        self._background.submit(f"analysis for {pane}", self._work(pane, trace, question))
+
+    def wanted(self, answer: Answered) -> bool:
+        """Whether the pane still waits for this answer."""
+        return self._asked.get(answer.pane) == answer.question
+
+    def forget(self, pane: str) -> None:
+        """The pane waits for nothing."""
+        self._asked.pop(pane, None)
+
+    def _work(self, pane: str, trace: Trace, question: Question) -> Callable[[], None]:
+        def work() -> None:
+            try:
+                options = Options(top=MOST_ROWS.get(question.analysis))
+                result = run(named(question.analysis), trace, question.window, options)
+            except TracehoundError as error:
+                self._target.post_message(self.Answered(pane, question, None, str(error)))
+            except Exception as error:  # noqa: BLE001 - a fault in one analysis must not end the explorer
+                failure = printable(f"{question.analysis} failed: {type(error).__name__}: {error}")
+                self._target.post_message(self.Answered(pane, question, None, failure))
+            else:
+                self._known[question] = result
+                self._target.post_message(self.Answered(pane, question, result))
+
+        return work

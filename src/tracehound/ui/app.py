@@ -1,0 +1,51 @@
+"""The explorer as a Textual application.
+
+Owns themes, colours and the command palette; what is explored is the screen's business.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.command import Provider
+
+from tracehound.draw.glyphs import ASCII, MONO, UNICODE
+from tracehound.store import Opening
+from tracehound.ui.commands import Commands
+from tracehound.ui.screens.explorer import Explorer
+from tracehound.ui.themes import THEMES, initial
+
+
+class TracehoundApp(App[None]):
+    """One trace in one terminal."""
+
+    TITLE = "tracehound"
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {Commands}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "quit", "quit", show=False, system=True, tooltip="Quit", id="app.quit")
+    ]
+    ENABLE_COMMAND_PALETTE = True
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (120, "-wide")]
+
+    def __init__(self, opening: Opening, alphabet: str = "unicode") -> None:
+        super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
+        self._opening = opening
+        glyphs = ASCII if alphabet == "ascii" else MONO if self.no_color else UNICODE
+        self.explorer = Explorer(opening, glyphs)
+        self.set_class(alphabet == "ascii", "-ascii")
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = initial(None if self.no_color else self.console.color_system)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread is still at work."""
+        return self.explorer.reading.busy or self.explorer.background.busy
+
+    def get_default_screen(self) -> Explorer:
+        """The explorer."""
+        return self.explorer

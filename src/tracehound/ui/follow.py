@@ -1,0 +1,72 @@
+"""Where a row of a result leads: (trace, view, row) -> view.
+
+Owns that. Knows no widget. A row leads to a window by its columns ``start`` and ``duration``, and to an event by
+``event`` (``longest`` in a table of threads).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from tracehound.trace import Trace
+from tracehound.ui import navigate
+from tracehound.ui.view import View
+
+Row = Mapping[str, Any]
+
+
+def event_of(row: Row) -> int | None:
+    """The event that a row is about."""
+    found = row.get("event")
+    found = found if isinstance(found, int) else row.get("longest")
+    return found if isinstance(found, int) else None
+
+
+def window_of(trace: Trace, row: Row) -> tuple[int, int] | None:
+    """The row's own window, else that of its event."""
+    start, duration = row.get("start"), row.get("duration")
+    if isinstance(start, int) and isinstance(duration, int):
+        return (start, max(start + 1, start + duration))
+    event = event_of(row)
+    if event is None:
+        return None
+    found = trace.event(event)
+    return (found["start"], max(found["start"] + 1, found["end"]))
+
+
+def to_gap(trace: Trace, view: View, row: Row) -> View:
+    """Select a gap on the lane of the op before it, and zoom so that it fills half of what is shown."""
+    start, end = row["start"], row["start"] + row["duration"]
+    near = row["before_event"] if row["before_event"] is not None else row["event"]
+    lane = trace.event(near)["lane"] if near is not None else view.lane
+    half = (end - start) // 2
+    shown = navigate.bounded(trace, view, start - half, 2 * (end - start))
+    return replace(shown, selection=(start, end), lane=lane, event=None, focus=start + half)
+
+
+def to_row(trace: Trace, view: View, row: Row) -> View:
+    """Go to the row's event, else to its window, else to its rank's first lane."""
+    event, window = event_of(row), window_of(trace, row)
+    if isinstance(row.get("start"), int) and window is not None:
+        shown = navigate.frame(trace, view, *window)
+        return navigate.choose(trace, shown, event) if event is not None else shown
+    if event is not None:
+        return navigate.to_event(trace, view, event)
+    lanes = trace.lanes.filter(pl.col("rank") == row["rank"]) if isinstance(row.get("rank"), int) else pl.DataFrame()
+    return view if lanes.is_empty() else replace(view, lane=int(lanes["lane"][0]), event=None)
+
+
+def moved(view: View, old: Trace, new: Trace) -> View:
+    """The view on a trace that has grown: what showed the whole run still does, and times follow the new origin."""
+    if (view.start, view.end) == old.span or not old.parts:
+        return navigate.fit(new, view)
+    by = (old.origin_ns - new.origin_ns) * 1000 if old.origin_ns is not None and new.origin_ns is not None else 0
+    if not by:
+        return view
+    selection = None if view.selection is None else (view.selection[0] + by, view.selection[1] + by)
+    focus = None if view.focus is None else view.focus + by
+    return replace(view, start=view.start + by, end=view.end + by, selection=selection, focus=focus)

@@ -1,0 +1,126 @@
+"""The gaps, and beside them what every host thread did in the one under the cursor.
+
+Owns the two tables and the lines about the chosen gap. Knows no trace: the screen brings both results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tracehound import units
+from tracehound.analysis.result import Result
+from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.ui.panes.pane import TablePane
+from tracehound.ui.widgets.result_table import ResultTable
+
+
+class GapLines(Widget):
+    """Three lines: between which ops a gap lies, and which launch ended it."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"gap-lines--label"}
+    DEFAULT_CSS = """
+    GapLines { height: 3; color: $text; }
+    GapLines > .gap-lines--label { color: $text-muted; }
+    """
+
+    row: reactive[dict[str, Any] | None] = reactive(None)
+    """The gap."""
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._glyphs = glyphs
+
+    def render_line(self, y: int) -> Strip:
+        """A label and what it is."""
+        width = self.size.width
+        row = self.row
+        if row is None:
+            return Strip.blank(width, self.rich_style)
+        label, value = self._facts(row)[y]
+        style = self.get_component_rich_style("gap-lines--label", partial=False)
+        text = self._glyphs.cut(value, width - 10)
+        return Strip([Segment(f" {label:8} ", style), Segment(text, self.rich_style)]).adjust_cell_length(
+            width, self.rich_style
+        )
+
+    def _facts(self, row: dict[str, Any]) -> list[tuple[str, str]]:
+        launch = "not recorded"
+        if row["launch"] is not None:
+            before = f", {units.duration(row['launched'])} before its end" if row["launched"] is not None else ""
+            launch = f"{units.short_name(row['launch'])}{before}"
+            launch += f", on {row['thread']}" if row["thread"] else ""
+        return [
+            ("before", units.short_name(row["before"] or "nothing")),
+            ("after", units.short_name(row["after"] or "nothing")),
+            ("launch", launch),
+        ]
+
+
+class GapsPane(Horizontal):
+    """Gaps by length on the left; on the right the gap under the cursor."""
+
+    DEFAULT_CSS = """
+    GapsPane { height: 1fr; width: 1fr; }
+    GapsPane > TablePane { width: 1fr; }
+    GapsPane > #gap { width: 1fr; border-left: solid $panel-lighten-2; }
+    .-ascii GapsPane > #gap { border-left: ascii $panel-lighten-2; }
+    """
+
+    @dataclass
+    class Pointed(Message):
+        """The cursor is on another gap: what did the host do in it?"""
+
+        row: dict[str, Any] | None
+
+    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+        super().__init__(id="pane-gaps")
+        self.pane = "gaps"
+        self.analysis = "gaps"
+        self.gaps = TablePane("gaps", glyphs, "gaps-list")
+        self.lines = GapLines(glyphs)
+        self.host = TablePane("host", glyphs, "gap-host")
+
+    @property
+    def table(self) -> ResultTable:
+        """The table of gaps."""
+        return self.gaps.table
+
+    def compose(self) -> ComposeResult:
+        """The gaps, and the chosen one."""
+        yield self.gaps
+        with Vertical(id="gap"):
+            yield self.lines
+            yield self.host
+
+    def show(self, result: Result, window: tuple[int, int] | None, why_empty: str) -> None:
+        """Show the gaps of a window."""
+        self.gaps.show(result, window, why_empty)
+
+    def fail(self, message: str) -> None:
+        """Say why there are none."""
+        self.gaps.fail(message)
+
+    def wait(self, message: str) -> None:
+        """Say that they are on their way."""
+        self.gaps.wait(message)
+
+    def focus_pane(self) -> None:
+        """Give the keys to the gaps."""
+        self.gaps.focus_pane()
+
+    @on(ResultTable.Highlighted)
+    def _point(self, event: ResultTable.Highlighted) -> None:
+        if event.table is self.gaps.table:
+            self.lines.row = event.row
+            self.post_message(self.Pointed(event.row))

@@ -1,0 +1,154 @@
+"""What every pane under the timeline answers, and the pane that shows one result.
+
+Owns the caption, the table and the filter of a result. Knows no trace: the screen says what is shown, or why not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Input
+
+from tracehound.analysis.result import Result
+from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.ui import words
+from tracehound.ui.widgets.result_table import ResultTable
+
+
+class Caption(Widget):
+    """One line above a table: what it is, of which window, how many rows, and what is to be known of it."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"caption--title", "caption--scope"}
+    DEFAULT_CSS = """
+    Caption {
+        height: 1; color: $text-muted;
+        & > .caption--title { color: $text; text-style: bold; }
+        & > .caption--scope { color: $accent; text-style: bold; }
+    }
+    """
+
+    parts: reactive[tuple[str, ...]] = reactive(())
+    """Title, scope, and the rest."""
+    windowed: reactive[bool] = reactive(default=False)
+    """Whether the scope is a selected window."""
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._glyphs = glyphs
+
+    def render_line(self, y: int) -> Strip:
+        """The parts that fit, the last one cut."""
+        del y
+        glyphs = self._glyphs
+        title = self.get_component_rich_style("caption--title", partial=False)
+        scope = self.get_component_rich_style("caption--scope", partial=False) if self.windowed else self.rich_style
+        segments = list[Segment]()
+        for index, part in enumerate(self.parts):
+            lead = f" {glyphs.dot} " if index else " "
+            style = title if index == 0 else scope if index == 1 else self.rich_style
+            segments += [Segment(lead, self.rich_style), Segment(glyphs.words(part), style)]
+        strip = Strip(segments)
+        width = self.size.width
+        if strip.cell_length > width > 1:
+            return Strip([*strip.crop(0, width - 1), Segment(glyphs.ellipsis, self.rich_style)])
+        return strip.adjust_cell_length(width, self.rich_style)
+
+
+class FilterBox(Input):
+    """Where the filter of a table is typed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave(True)", "clear", show=False, tooltip="Show all rows again", id="filter.clear"),
+        Binding("enter,down", "leave(False)", "rows", show=False, tooltip="Go to the rows", id="filter.done"),
+    ]
+    DEFAULT_CSS = """
+    FilterBox, FilterBox:focus { border: none; height: 1; padding: 0 1; background: $boost; display: none; }
+    FilterBox.-open { display: block; }
+    """
+
+    def __init__(self, left: Callable[[], None]) -> None:
+        super().__init__(placeholder="filter: text in any column", select_on_focus=False)
+        self.cursor_blink = False
+        self._left = left
+
+    def action_leave(self, forget: bool) -> None:  # noqa: FBT001 - an action's argument is a literal in the key table
+        """Go back to the rows, with or without the filter."""
+        if forget:
+            self.value = ""
+        self.set_class(bool(self.value), "-open")
+        self._left()
+
+
+class TablePane(Vertical):
+    """One result: a caption, the table, and its filter."""
+
+    DEFAULT_CSS = """
+    TablePane { height: 1fr; width: 1fr; }
+    TablePane ResultTable { height: 1fr; }
+    """
+
+    def __init__(self, analysis: str, glyphs: Glyphs = UNICODE, pane: str = "") -> None:
+        super().__init__(id=f"pane-{pane or analysis}")
+        self.analysis = analysis
+        self.pane = pane or analysis
+        self.glyphs = glyphs
+        self.caption = Caption(glyphs)
+        self.table = ResultTable(glyphs)
+        self.filter = FilterBox(self.focus_pane)
+        self._window: tuple[int, int] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Caption, rows, filter."""
+        yield self.caption
+        yield self.table
+        yield self.filter
+
+    def show(self, result: Result, window: tuple[int, int] | None, why_empty: str) -> None:
+        """Show a result of `window`; `why_empty` stands in place of rows when it has none."""
+        self._window = window
+        self.table.empty = why_empty if result.table.is_empty() else "no row has this text"
+        self.table.result = result
+        self._describe()
+
+    def fail(self, message: str) -> None:
+        """Say in one line why there is no result."""
+        self.caption.parts = (message,)
+        self.table.empty = message
+        self.table.result = None
+
+    def wait(self, message: str) -> None:
+        """Say that a result is on its way; what is shown stays until then."""
+        if self.table.result is None:
+            self.caption.parts = (message,)
+
+    def focus_pane(self) -> None:
+        """Give the keys to the table."""
+        self.table.focus()
+
+    def _describe(self) -> None:
+        result = self.table.result
+        if result is None:
+            return
+        self.caption.windowed = self._window is not None
+        self.caption.parts = tuple(words.caption(result, self._window, self.table.shown, self.table.needle))
+
+    @on(ResultTable.FilterAsked)
+    def _open_filter(self) -> None:
+        self.filter.add_class("-open")
+        self.filter.focus()
+
+    @on(Input.Changed)
+    def _filter(self, event: Input.Changed) -> None:
+        event.stop()
+        self.table.needle = event.value
+        self._describe()

@@ -1,0 +1,86 @@
+"""The page of keys.
+
+Owns its layout; what it says comes from the table of keys and from the palette.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Label, Static
+
+from tracehound.draw.glyphs import Glyphs
+from tracehound.draw.palette import LETTERS, legend
+from tracehound.ui.keys import KEYS, TITLES, Group
+from tracehound.ui.tones import Tones, tones
+
+LEFT: tuple[Group, ...] = ("everywhere",)
+RIGHT: tuple[Group, ...] = ("timeline", "table", "details")
+
+
+class HelpScreen(ModalScreen[None]):
+    """Every key, by where it works, and what the letters and colours mean."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,f1", "dismiss", "close", tooltip="Back to the explorer", id="help.close"),
+        Binding("down,j,s", "scroll(1)", show=False, tooltip="A line down", id="help.down"),
+        Binding("up,k,w", "scroll(-1)", show=False, tooltip="A line up", id="help.up"),
+        Binding("pagedown,space", "scroll(10)", show=False, tooltip="A page down", id="help.page_down"),
+        Binding("pageup", "scroll(-10)", show=False, tooltip="A page up", id="help.page_up"),
+    ]
+    DEFAULT_CSS = """
+    HelpScreen { align: center middle; background: $background 60%; }
+    HelpScreen > Vertical {
+        width: 78; max-width: 100%; height: 90%; background: $panel; border: round $primary; padding: 0 1;
+    }
+    .-ascii HelpScreen > Vertical, HelpScreen.-ascii > Vertical { border: ascii $primary; }
+    HelpScreen VerticalScroll { scrollbar-size-vertical: 1; background: $panel; }
+    HelpScreen VerticalScroll > Horizontal { height: auto; layout: vertical; }
+    HelpScreen Static { width: 1fr; height: auto; }
+    HelpScreen Label { color: $text-muted; }
+    HelpScreen.-wide > Vertical { width: 118; }
+    HelpScreen.-wide VerticalScroll > Horizontal { layout: horizontal; }
+    """
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._glyphs = glyphs
+
+    def compose(self) -> ComposeResult:
+        """Two columns where there is room, else one under the other."""
+        look = tones(self.app, self._glyphs)
+        with Vertical() as box:
+            box.border_title = "Keys"
+            with VerticalScroll(can_focus=False), Horizontal():
+                yield Static(Text("\n").join([*map(self._page, LEFT), _kinds(look)]))
+                yield Static(Text("\n").join(map(self._page, RIGHT)))
+            yield Label(look.words("Esc closes this page · the mouse works everywhere: click, drag a range, wheel"))
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll the page."""
+        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    def _page(self, group: Group) -> Text:
+        text = Text()
+        text.append(f"{TITLES[group]}\n", "bold underline")
+        for key in KEYS:
+            if key.group == group:
+                shown = key.written(self._glyphs.name)
+                text.append(shown + " " * max(1, 13 - cell_len(shown)), "bold")
+                text.append(f"{key.meaning}\n")
+        return text
+
+
+def _kinds(look: Tones) -> Text:
+    """The legend: the letter, the colour and the name of every kind."""
+    text = Text()
+    text.append("Kinds of events\n", "bold underline")
+    for letter, kind in legend(LETTERS):
+        text.append(f"{letter}  {kind}\n", look.kind(kind))
+    return text

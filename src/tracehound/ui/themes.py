@@ -1,0 +1,63 @@
+"""The two themes of the explorer.
+
+Own their colours. On a terminal of sixteen colours its own palette is used instead, which its user chose.
+"""
+
+from __future__ import annotations
+
+from textual.theme import Theme
+
+DARK = Theme(
+    name="tracehound-dark",
+    primary="#7db4fb",
+    secondary="#b08cf0",
+    accent="#f5b454",
+    foreground="#d6dce6",
+    background="#0d1117",
+    surface="#11161f",
+    panel="#171d28",
+    boost="#1d2533",
+    success="#63bd7f",
+    warning="#e6c84f",
+    error="#ec6a6a",
+    dark=True,
+    variables={
+        "block-cursor-background": "#2b4a75",
+        "block-cursor-foreground": "#ffffff",
+        "block-cursor-text-style": "none",
+        "scrollbar": "#2a3445",
+        "scrollbar-background": "#11161f",
+        "scrollbar-hover": "#3a4860",
+        "scrollbar-active": "#4a5c7c",
+    },
+)
+
+LIGHT = Theme(
+    name="tracehound-light",
+    primary="#1f5fbf",
+    secondary="#6e49c9",
+    accent="#a85a00",
+    foreground="#1f2530",
+    background="#fbfbf9",
+    surface="#f4f4f1",
+    panel="#e9eaec",
+    boost="#e2e6ee",
+    success="#2c7a47",
+    warning="#8a6d00",
+    error="#b83232",
+    dark=False,
+    variables={
+        "block-cursor-background": "#cfe0fa",
+        "block-cursor-foreground": "#0d1117",
+        "block-cursor-text-style": "none",
+        "scrollbar": "#c5cbd5",
+        "scrollbar-background": "#f4f4f1",
+    },
+)
+
+THEMES = (DARK, LIGHT)
+
+
+def initial(system: str | None) -> str:
+    """The theme to start with on a terminal whose colours rich calls `system`."""
+    return "ansi-dark" if system in (None, "standard", "windows") else DARK.name

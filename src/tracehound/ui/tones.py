@@ -1,0 +1,64 @@
+"""How words and kinds look on this terminal.
+
+Owns the choice of alphabet and palette, made from what the terminal can do and which theme is on. Knows no widget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.style import Style
+from textual.app import App
+
+from tracehound.draw.glyphs import Glyphs
+from tracehound.draw.palette import HUES, Palette, fitting
+
+CATEGORIES = (
+    ("collective", ("all-reduce", "all-gather", "reduce-scatter", "collective", "all-to-all", "nccl", "rccl")),
+    ("copy", ("copy", "memcpy", "data formatting", "transpose")),
+    ("memset", ("memset",)),
+    ("transfer", ("infeed", "outfeed", "send", "recv", "transfer")),
+    ("kernel", ("fusion", "convolution", "custom-call", "dot", "gemm", "while", "kernel")),
+)
+"""Kinds by what is in the name of an HLO category, so that a table has the colours of the timeline."""
+
+
+@dataclass(frozen=True)
+class Tones:
+    """An alphabet and a palette."""
+
+    glyphs: Glyphs
+    palette: Palette
+
+    @property
+    def rising(self) -> str:
+        """The mark of a column whose values rise from top to bottom."""
+        return "^" if self.glyphs.name == "ascii" else "▲"
+
+    @property
+    def falling(self) -> str:
+        """The mark of a column whose values fall from top to bottom."""
+        return "v" if self.glyphs.name == "ascii" else "▼"
+
+    def words(self, text: str) -> str:
+        """`text` on one line, safe to print, in characters that the alphabet has."""
+        return self.glyphs.words(text)
+
+    def kind(self, category: str) -> Style:
+        """The colour of a kind, or of an HLO category like one."""
+        colour = self.palette.colour(kind_of(category))
+        return Style(color=colour) if colour is not None else Style.null()
+
+
+def kind_of(category: str) -> str:
+    """The kind that a category of ops belongs to; the kind itself where it is one."""
+    if category in HUES:
+        return category
+    low = category.lower()
+    return next((kind for kind, parts in CATEGORIES if any(part in low for part in parts)), "other")
+
+
+def tones(app: App[object], glyphs: Glyphs) -> Tones:
+    """What this terminal shows with the theme that is on."""
+    system = None if app.no_color else app.console.color_system or "truecolor"
+    return Tones(glyphs, fitting(system, dark=app.current_theme.dark))

@@ -1,0 +1,86 @@
+"""Going from one event to the next of the same sort: matches of a search, instances of an op.
+
+Owns the order and the place in it. Knows no widget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tracehound.trace import Trace
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Events in the order of their starts, over the whole trace, and which one is the present.
+
+    `what` is what they have in common, for people. `place` is -1 before the first step.
+    """
+
+    what: str
+    events: npt.NDArray[np.int64] = field(compare=False)
+    starts: npt.NDArray[np.int64] = field(compare=False)
+    place: int = -1
+
+    @property
+    def event(self) -> int | None:
+        """The id of the present event."""
+        return int(self.events[self.place]) if 0 <= self.place < len(self.events) else None
+
+    @property
+    def words(self) -> str:
+        """``17 of 2,304``."""
+        if not len(self.events):
+            return "no match"
+        return f"{self.place + 1:,} of {len(self.events):,}" if self.place >= 0 else f"{len(self.events):,}"
+
+    def step(self, by: int) -> Walk:
+        """The next (1) or previous (-1) one; after the last comes the first."""
+        if not len(self.events):
+            return self
+        start = self.place if self.place >= 0 else (-1 if by > 0 else 0)
+        return replace(self, place=(start + by) % len(self.events))
+
+    def at(self, event: int) -> Walk:
+        """The same with this event as the present one, if it is among them."""
+        found = np.flatnonzero(self.events == event)
+        return replace(self, place=int(found[0])) if len(found) else self
+
+    def after(self, time: int) -> Walk:
+        """The same with the first event that starts at `time` or later as the present one, else the first of all."""
+        if not len(self.events):
+            return self
+        return replace(self, place=int(np.searchsorted(self.starts, time)) % len(self.events))
+
+
+def walk(trace: Trace, what: str, condition: pl.Expr) -> Walk:
+    """All events of the trace for which `condition` holds."""
+    found = trace.events().filter(condition).select("id", "start").sort("start", "id").collect()
+    return Walk(what, found["id"].to_numpy(), found["start"].to_numpy())
+
+
+def instances(trace: Trace, event: int) -> Walk:
+    """All executions of the op that this event is one of, over all ranks; the event is the present one.
+
+    An HLO op is its name in its module; anything else is its name, kind and side (device or host).
+    """
+    found = trace.event(event)
+    name = str(found["name"])
+    if found["op"] is None:
+        device = pl.col("rank").is_not_null() if found["rank"] is not None else pl.col("rank").is_null()
+        condition = (pl.col("name") == name) & (pl.col("kind") == found["kind"]) & pl.col("op").is_null() & device
+    else:
+        condition = pl.col("op").is_in(_same_ops(trace, found))
+    return walk(trace, name, condition).at(event)
+
+
+def _same_ops(trace: Trace, event: dict[str, Any]) -> list[int]:
+    """The rows of `ops` with the name, module and program of this event's op: one for each file."""
+    row = trace.ops.row(by_predicate=pl.col("op") == event["op"], named=True)
+    same = pl.all_horizontal(pl.col(column).eq_missing(pl.lit(row[column])) for column in ("name", "module", "program"))
+    return trace.ops.filter(same)["op"].to_list()

@@ -1,0 +1,198 @@
+"""The three lines that frame the explorer: what is open, which pane is shown, which keys matter.
+
+Own what fits on them. Each is one line, drawn only when what it says changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual import events
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.ui import words
+from tracehound.ui.keys import Group, Key, footer
+
+
+class HeaderBar(Widget):
+    """What is open, what is selected, where a walk is, and how far the reading is."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"header-bar--name", "header-bar--window", "header-bar--news"}
+    DEFAULT_CSS = """
+    HeaderBar {
+        height: 1; background: $panel; color: $text-muted;
+        & > .header-bar--name { color: $primary; text-style: bold; }
+        & > .header-bar--window { color: $accent; text-style: bold; }
+        & > .header-bar--news { color: $text; }
+        &:nocolor > .header-bar--window { text-style: bold underline; }
+    }
+    """
+
+    title: reactive[str] = reactive("")
+    """The name of the trace."""
+    facts: reactive[tuple[str, ...]] = reactive(())
+    """What it is, the most telling first."""
+    window: reactive[str] = reactive("")
+    """The selected window, in words; empty without one."""
+    news: reactive[str] = reactive("")
+    """Progress, or the place in a walk: what changes."""
+
+    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+        super().__init__()
+        self._glyphs = glyphs
+
+    def render_line(self, y: int) -> Strip:
+        """Name and window always, then as much of the rest as fits; news stand on the right."""
+        del y
+        width, dot = self.size.width, self._glyphs.dot
+        name, window, news = (
+            self.get_component_rich_style(f"header-bar--{part}", partial=False) for part in ("name", "window", "news")
+        )
+        right = self._glyphs.words(f"{self.news} ") if self.news else ""
+        room = width - cell_len(right) - 2
+        title = self._glyphs.cut(self.title, max(12, min(len(self.title), room // 3)))
+        rest = room - cell_len(title) - 3
+        hint = [self.window, "all tables narrowed", "Esc clears"] if self.window else []
+        chosen = self._glyphs.words(words.joined(hint, rest, dot))
+        rest -= cell_len(chosen)
+        facts = [self._glyphs.words(fact) for fact in self.facts]
+        about = words.joined([fact for fact in facts if len(fact) <= rest], rest, dot)
+        segments = [Segment(f" {title}", name)]
+        segments += [Segment(f"  {chosen}", window)] if chosen else []
+        segments += [Segment(f" {dot} {about}" if chosen else f"  {about}", self.rich_style)] if about else []
+        strip = Strip(segments).adjust_cell_length(max(0, width - cell_len(right)), self.rich_style)
+        return Strip([*strip, Segment(right, news)]).adjust_cell_length(width, self.rich_style)
+
+
+@dataclass(frozen=True)
+class Tab:
+    """One pane in the row of tabs: the key that shows it, and a short name for narrow screens."""
+
+    pane: str
+    key: str
+    brief: str = ""
+
+
+class TabBar(Widget):
+    """The panes under the timeline; the active one is marked."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"tab-bar--key", "tab-bar--active"}
+    DEFAULT_CSS = """
+    TabBar {
+        height: 1; background: $panel; color: $text-muted;
+        & > .tab-bar--key { color: $primary; }
+        & > .tab-bar--active { background: $primary; color: $background; text-style: bold; }
+        &:ansi > .tab-bar--active { background: ansi_default; color: ansi_default; text-style: bold reverse; }
+        &:nocolor > .tab-bar--active { text-style: bold reverse; }
+    }
+    """
+
+    tabs: reactive[tuple[Tab, ...]] = reactive(())
+    """What there is."""
+    active: reactive[str] = reactive("")
+    """The pane that is shown."""
+
+    @dataclass
+    class Chosen(Message):
+        """A tab was clicked."""
+
+        pane: str
+
+    def render_line(self, y: int) -> Strip:
+        """All tabs on one line."""
+        del y
+        key, active = (self.get_component_rich_style(f"tab-bar--{part}", partial=False) for part in ("key", "active"))
+        segments = list[Segment]()
+        for tab, name in self._named():
+            if tab.pane == self.active:
+                segments.append(Segment(f" {tab.key} {name} " if tab.key else f" {name} ", active))
+            else:
+                segments += [Segment(f" {tab.key} " if tab.key else " ", key), Segment(f"{name} ", self.rich_style)]
+        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+
+    def on_click(self, event: events.Click) -> None:
+        """Tell which tab it was."""
+        left = 0
+        for tab, name in self._named():
+            left += len(name) + (len(tab.key) + 3 if tab.key else 2)
+            if event.x < left:
+                self.post_message(self.Chosen(tab.pane))
+                return
+
+    def _named(self) -> list[tuple[Tab, str]]:
+        """The tabs with their names, shortened where all do not fit; without a key, what does not fit is left out."""
+        full = [(tab, tab.pane) for tab in self.tabs]
+        if _length(full) <= self.size.width:
+            return full
+        brief = [(tab, tab.brief or tab.pane) for tab in self.tabs]
+        keyed = [(tab, name) for tab, name in brief if tab.key or tab.pane == self.active]
+        return brief if _length(brief) <= self.size.width else keyed
+
+
+def _length(named: list[tuple[Tab, str]]) -> int:
+    return sum(len(name) + (len(tab.key) + 3 if tab.key else 2) for tab, name in named)
+
+
+class KeyBar(Widget):
+    """The keys that matter now; a click does what the key does."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"key-bar--key"}
+    DEFAULT_CSS = """
+    KeyBar {
+        height: 1; background: $panel; color: $text-muted;
+        & > .key-bar--key { color: $accent; text-style: bold; }
+    }
+    """
+
+    group: reactive[Group] = reactive("timeline")
+    """Where the focus is."""
+
+    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+        super().__init__()
+        self._glyphs = glyphs
+
+    def render_line(self, y: int) -> Strip:
+        """As many keys as fit; those of every pane come last."""
+        del y
+        style = self.get_component_rich_style("key-bar--key", partial=False)
+        segments = list[Segment]()
+        for _, shown, label in self._fitting():
+            segments += [Segment(f" {shown}", style), Segment(f" {label} ", self.rich_style)]
+        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+
+    def on_click(self, event: events.Click) -> None:
+        """Press the key."""
+        left = 0
+        for key, shown, label in self._fitting():
+            left += cell_len(shown) + cell_len(label) + 3
+            if event.x < left:
+                self.app.simulate_key(key.keys[0])
+                return
+
+    def _fitting(self) -> list[tuple[Key, str, str]]:
+        """The keys that there is room for, each with what is written of it; those of every pane come first."""
+        keys = footer(self.group)
+        general = [key for key in keys if key.group == "everywhere"]
+        room = self.size.width - sum(map(self._width, general))
+        chosen = list[Key]()
+        for key in keys:
+            if key.group != "everywhere" and self._width(key) <= room:
+                chosen.append(key)
+                room -= self._width(key)
+        return [(key, self._shown(key), key.label) for key in (*chosen, *general)]
+
+    def _width(self, key: Key) -> int:
+        return cell_len(self._shown(key)) + cell_len(key.label) + 3
+
+    def _shown(self, key: Key) -> str:
+        return key.written(self._glyphs.name).split()[0]

@@ -1,0 +1,97 @@
+"""What the explorer says in words: the header, the captions, and what stands where there is nothing.
+
+Owns sentences, made of plain values. Knows no widget.
+"""
+
+from __future__ import annotations
+
+from tracehound import units
+from tracehound.analysis.result import Result
+from tracehound.trace import Trace
+
+TITLES = {
+    "kineto": "PyTorch",
+    "xplane": "XLA",
+    "chrome": "XLA (Chrome form)",
+}
+"""What the formats are called in a header."""
+
+
+def about(trace: Trace) -> list[str]:
+    """What is open, the most telling first: devices and ranks, span, formats."""
+    start, end = trace.span
+    formats = dict.fromkeys(TITLES.get(part.format, part.format) for part in trace.parts)
+    return [*_devices(trace), *([units.duration(end - start)] if end > start else []), *formats]
+
+
+def _devices(trace: Trace) -> list[str]:
+    ranks = trace.ranks
+    if ranks.is_empty():
+        return []
+    models = ranks["model"].drop_nulls().unique(maintain_order=True).to_list() or ranks["label"].head(1).to_list()
+    model = models[0] if len(models) == 1 else f"{len(models)} models"
+    number = f"{ranks.height} ranks" if ranks.height > 1 else "1 rank"
+    inferred = " (inferred)" if ranks["inferred"].any() and ranks.height > 1 else ""
+    return [f"{number}{inferred}", model] if model else [f"{number}{inferred}"]
+
+
+def selected(window: tuple[int, int]) -> str:
+    """``window 72.3 ms at 1.204 s``."""
+    return f"window {length(window)} at {units.instant(window[0])}"
+
+
+def length(window: tuple[int, int]) -> str:
+    """How long a window is."""
+    return units.duration(window[1] - window[0])
+
+
+def scope(window: tuple[int, int] | None) -> str:
+    """What a table is about: ``whole run`` or ``in the 72.3 ms window``."""
+    return "whole run" if window is None else f"in the {length(window)} window at {units.instant(window[0])}"
+
+
+def caption(result: Result, window: tuple[int, int] | None, shown: int, needle: str) -> list[str]:
+    """The parts of the line above a table."""
+    rows = f"{shown:,} of {result.table.height:,} rows with “{needle}”" if needle else result.cut
+    if not rows and result.total > 1:
+        rows = f"{result.total:,} rows"
+    return [result.title, scope(window), *([rows] if rows else []), *result.notes]
+
+
+NO_DEVICE = (
+    "no device activity in this trace: torch.profiler records it with ProfilerActivity.CUDA, JAX on a GPU or TPU"
+)
+
+NOTHING = {
+    "ops": NO_DEVICE,
+    "gaps": NO_DEVICE,
+    "breakdown": NO_DEVICE,
+    "steps": "no steps marked, none to infer: mark them with prof.step() and a schedule, or StepTraceAnnotation",
+    "annotations": "no annotations: name stretches of the program with record_function(...) or TraceAnnotation",
+    "collectives": "no collectives: one device, or communication was not recorded on its lanes",
+    "health": "nothing was repaired, dropped, missing or inferred",
+    "host": "no host thread recorded anything here: profile with ProfilerActivity.CPU, or host_tracer_level above 0",
+    "search": "no event of the trace has such a name",
+}
+"""What would have to be recorded for a table to have rows."""
+
+
+def nothing(analysis: str, trace: Trace, window: tuple[int, int] | None) -> str:
+    """Why a table is empty, and what would fill it."""
+    if window is not None and analysis != "search":
+        return f"nothing in the {length(window)} window; Esc clears it"
+    works = bool(trace.lanes["work"].any())
+    if analysis == "gaps" and works:
+        return "no gaps: the devices work from the first event to the last"
+    return NOTHING.get(analysis, "nothing to show")
+
+
+def joined(parts: list[str], width: int, dot: str) -> str:
+    """As many of the parts as fit, the first ones first, between dots."""
+    text = ""
+    for part in parts:
+        longer = f"{text} {dot} {part}" if text else part
+        if text and len(longer) > width:
+            break
+        text = longer
+    return text
