@@ -150,7 +150,7 @@ class Host:
     part: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """One ingested file. Ids are rows of its own frames, times are ps from `wall_ns` (or from an unknown instant).
 
@@ -201,7 +201,7 @@ class Window:
         return self == Window()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """Everything opened together, over all its ranks; immutable. Made by `tracehound.store`.
 

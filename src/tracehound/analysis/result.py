@@ -36,7 +36,7 @@ class Column:
     brief: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Result:
     """Raw numbers with their units; `table` holds one column for each of `columns`, in that order.
 
