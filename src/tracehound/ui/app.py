@@ -24,12 +24,13 @@ class TracehoundApp(App[None]):
     """One trace in one terminal."""
 
     TITLE = "tracehound"
+    CSS_PATH = "explorer.tcss"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {Commands}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "quit", "quit", show=False, system=True, tooltip="Quit", id="app.quit")
     ]
     ENABLE_COMMAND_PALETTE = True
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (120, "-wide")]
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012, as Textual
 
     def __init__(self, opening: Opening, alphabet: str = "unicode") -> None:
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)

@@ -53,7 +53,7 @@ class DetailsPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         label = self.get_component_rich_style("details-pane--label")
         title = self.get_component_rich_style("details-pane--title")
         grid = Table.grid(padding=(0, 1), expand=True)
-        grid.add_column(no_wrap=True, min_width=11, max_width=22)
+        grid.add_column(no_wrap=True, min_width=11, max_width=16)
         grid.add_column(ratio=1, overflow="fold")
         for index, (name, value) in enumerate(facts):
             grid.add_row(self._text(name, label), self._text(value, title if index == 0 else ""))

@@ -23,6 +23,9 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.widgets.result_table import ResultTable
 
+BESIDE = ("before", "after", "launch", "thread", "launched")
+"""What is told of the gap under the cursor beside the list of gaps."""
+
 
 class GapLines(Widget):
     """Three lines: between which ops a gap lies, and which launch ended it."""
@@ -72,8 +75,10 @@ class GapsPane(Horizontal):
 
     DEFAULT_CSS = """
     GapsPane { height: 1fr; width: 1fr; }
-    GapsPane > TablePane { width: 1fr; }
+    GapsPane > TablePane { width: 30; }
     GapsPane > #gap { width: 1fr; border-left: solid $panel-lighten-2; }
+    .-wide GapsPane > TablePane { width: 2fr; }
+    .-wide GapsPane > #gap { width: 3fr; }
     .-ascii GapsPane > #gap { border-left: ascii $panel-lighten-2; }
     """
 
@@ -87,7 +92,7 @@ class GapsPane(Horizontal):
         super().__init__(id="pane-gaps")
         self.pane = "gaps"
         self.analysis = "gaps"
-        self.gaps = TablePane("gaps", glyphs, "gaps-list")
+        self.gaps = TablePane("gaps", glyphs, "gaps-list", BESIDE)
         self.lines = GapLines(glyphs)
         self.host = TablePane("host", glyphs, "gap-host")
 

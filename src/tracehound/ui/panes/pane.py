@@ -97,13 +97,13 @@ class TablePane(Vertical):
     TablePane ResultTable { height: 1fr; }
     """
 
-    def __init__(self, analysis: str, glyphs: Glyphs = UNICODE, pane: str = "") -> None:
+    def __init__(self, analysis: str, glyphs: Glyphs = UNICODE, pane: str = "", aside: tuple[str, ...] = ()) -> None:
         super().__init__(id=f"pane-{pane or analysis}")
         self.analysis = analysis
         self.pane = pane or analysis
         self.glyphs = glyphs
         self.caption = Caption(glyphs)
-        self.table = ResultTable(glyphs)
+        self.table = ResultTable(glyphs, aside)
         self.filter = FilterBox(self.focus_pane)
         self._window: tuple[int, int] | None = None
 

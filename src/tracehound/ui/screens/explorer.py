@@ -55,7 +55,6 @@ class Explorer(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("everywhere")]
     BINDING_GROUP_TITLE = "Everywhere"
-    CSS_PATH = "explorer.tcss"
 
     trace: reactive[Trace | None] = reactive(None, init=False)
     """What is open, as far as it is read."""
@@ -472,7 +471,7 @@ class Explorer(Screen[None]):
 
     def _lay(self, height: int | None = None) -> None:
         room = (height or self.size.height or self.app.size.height) - 3
-        self.query_one("#stage").styles.height = max(4, (room + 1) // 2 + self._taller)
+        self.query_one("#stage").styles.height = max(4, room // 2 + self._taller)
 
     def _show_active(self, width: int | None = None) -> None:
         wide = (width or self.size.width or self.app.size.width) >= 120

@@ -20,7 +20,7 @@ SAMPLE = 200
 
 GAP = 2
 
-READABLE, NARROWEST = 20, 10
+READABLE, NARROWEST = 20, 8
 """Widths of a text column below which rather other columns go, and below which it is not cut."""
 
 ASIDE = ("id", "host")
@@ -45,33 +45,32 @@ class Placed:
 def place(columns: Sequence[Column], rows: pl.DataFrame, width: int) -> tuple[Placed, ...]:
     """The columns that a line of `width` cells shows: all, or the brief ones where all do not fit.
 
-    Text is cut before a column goes; what still does not fit reaches beyond the right edge.
+    Text is cut before a column goes, first where few rows differ; what still does not fit reaches beyond the edge.
     """
     shown = [column for column in columns if column.unit not in ASIDE]
     sample = rows.head(SAMPLE)
     widths = {column.name: _width(column, sample) for column in shown}
-    if _line(shown, widths, READABLE) > width:
+    if _line(shown, {c.name: _cut(c, widths[c.name], READABLE) for c in shown}) > width:
         shown = [column for column in shown if column.brief] or shown
-    low, high = NARROWEST, max(NARROWEST, *widths.values()) if widths else NARROWEST
-    while low < high:
-        between = (low + high + 1) // 2
-        low, high = (between, high) if _line(shown, widths, between) <= width else (low, between - 1)
+    texts = sorted((c for c in shown if c.unit == "text"), key=lambda column: sample[column.name].n_unique())
+    for column in texts:
+        spare = width - _line(shown, widths)
+        widths[column.name] = max(min(widths[column.name], NARROWEST), widths[column.name] + min(0, spare))
     result, left = [], 0
     for column in shown:
-        placed = Placed(column, left, _cut(column, widths[column.name], low))
-        result.append(placed)
-        left += placed.width + GAP
+        result.append(Placed(column, left, widths[column.name]))
+        left += widths[column.name] + GAP
     return tuple(result)
 
 
 def _width(column: Column, rows: pl.DataFrame) -> int:
-    """Cells that the heading, with room for its arrow, and the words of the rows need."""
-    return max([cell_len(heading(column)) + 2, *(cell_len(cell(column, value)) for value in rows[column.name])])
+    """Cells that the heading and the words of the rows need."""
+    return max([cell_len(heading(column)), *(cell_len(cell(column, value)) for value in rows[column.name])])
 
 
 def _cut(column: Column, width: int, most: int) -> int:
     return min(width, most) if column.unit == "text" else width
 
 
-def _line(columns: Sequence[Column], widths: dict[str, int], most: int) -> int:
-    return sum(_cut(column, widths[column.name], most) for column in columns) + GAP * (len(columns) - 1)
+def _line(columns: Sequence[Column], widths: dict[str, int]) -> int:
+    return sum(widths[column.name] for column in columns) + GAP * (len(columns) - 1)

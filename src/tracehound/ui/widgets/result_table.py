@@ -21,7 +21,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tracehound.analysis.result import Result
-from tracehound.draw.cells import cell, heading
+from tracehound.draw.cells import alignment, cell, heading
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import keys
 from tracehound.ui.tones import Tones, tones
@@ -47,7 +47,7 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
     DEFAULT_CSS = """
     ResultTable {
         scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 1;
+        scrollbar-size-horizontal: 0;
         &> .result-table--header { color: $text-muted; text-style: bold; }
         &> .result-table--sorted { color: $primary; text-style: bold; }
         &> .result-table--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
@@ -100,8 +100,10 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
 
         table: ResultTable
 
-    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self, glyphs: Glyphs = UNICODE, aside: tuple[str, ...] = ()) -> None:
+        """`aside` names columns that are told beside the table."""
         super().__init__()
+        self._aside = aside
         self._glyphs = glyphs
         self._tones: Tones | None = None
         self._rows = pl.DataFrame()
@@ -137,7 +139,7 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
             return self._header().crop(left, left + width).extend_cell_length(width, self.rich_style)
         number = self.scroll_offset.y + y - HEADER
         if number < self._rows.height:
-            return self._row_strip(number).crop_extend(left, left + width, self.rich_style)
+            return self._row_strip(number).crop_extend(left, left + width, self._ground(number))
         if not self._rows.height and y == HEADER + 1 and self.empty:
             style = self.get_component_rich_style("result-table--empty", partial=False)
             return Strip([Segment(f" {self._look.words(self.empty)}", style)]).crop_extend(0, width, style)
@@ -285,7 +287,7 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Highlighted(self, self.row))
 
     def _measure(self) -> None:
-        columns = self.result.columns if self.result is not None else ()
+        columns = [c for c in self.result.columns if c.name not in self._aside] if self.result is not None else []
         room = self.size.width - (1 if self._rows.height > self.size.height - HEADER else 0)
         self._page = (0, [])
         self._places = place(columns, self._rows, room - 1) if columns and room > 1 else ()
@@ -297,29 +299,36 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         plain = self.get_component_rich_style("result-table--header", partial=False)
         chosen = self.get_component_rich_style("result-table--sorted", partial=False)
         segments = [Segment(" ", plain)]
-        for index, placed in enumerate(self._places):
-            name = heading(placed.column)
-            sorted_here = self._sort is not None and self._sort[0] == placed.column.name
-            if sorted_here and self._sort is not None:
-                name = f"{name} {self._look.falling if self._sort[1] else self._look.rising}"
-            gap = "" if index == len(self._places) - 1 else " " * GAP
-            segments.append(Segment(placed.fits(name) + gap, chosen if sorted_here else plain))
+        for placed in self._places:
+            name, gap = heading(placed.column), " " * GAP if placed.left else ""
+            if self._sort is None or self._sort[0] != placed.column.name:
+                segments.append(Segment(gap + placed.fits(name), plain))
+                continue
+            arrow = self._look.falling if self._sort[1] else self._look.rising
+            if len(name) + 2 <= placed.width:
+                name = f"{arrow} {name}" if alignment(placed.column) == "right" else f"{name} {arrow}"
+            elif gap:
+                gap = f"{gap[:-1]}{arrow}"
+            segments.append(Segment(gap + placed.fits(name), chosen))
         return Strip(segments)
 
     def _row_strip(self, number: int) -> Strip:
-        base = self.rich_style
-        cursor = number == self.cursor
-        if cursor:
-            name = "result-table--cursor" if self.has_focus else "result-table--idle-cursor"
-            base = self.get_component_rich_style(name, partial=False)
+        base, cursor = self._ground(number), number == self.cursor
         row = self._row(number)
         segments = [Segment(" ", base)]
-        for index, placed in enumerate(self._places):
+        for placed in self._places:
             text = self._look.words(cell(placed.column, row[placed.column.name]))
             style = base if cursor and self.has_focus else base + self._tone(placed, row)
-            gap = "" if index == len(self._places) - 1 else " " * GAP
-            segments.append(Segment(placed.fits(text) + gap, style))
+            gap = [Segment(" " * GAP, base)] if placed.left else []
+            segments += [*gap, Segment(placed.fits(text), style)]
         return Strip(segments).simplify()
+
+    def _ground(self, number: int) -> Style:
+        """The style of a row's line, before kinds colour their cells."""
+        if number != self.cursor:
+            return self.rich_style
+        name = "result-table--cursor" if self.has_focus else "result-table--idle-cursor"
+        return self.get_component_rich_style(name, partial=False)
 
     def _tone(self, placed: Placed, row: dict[str, Any]) -> Style:
         """The colour of the kind that a cell names, if it names one."""
