@@ -16,7 +16,7 @@ from textual.command import Provider
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
 from tracehound.store import Opening
 from tracehound.ui.commands import Commands
-from tracehound.ui.screens.explorer import Explorer
+from tracehound.ui.screens.explorer import WIDE, Explorer
 from tracehound.ui.themes import THEMES, initial
 
 
@@ -30,7 +30,7 @@ class TracehoundApp(App[None]):
         Binding("ctrl+c", "quit", "quit", show=False, system=True, tooltip="Quit", id="app.quit")
     ]
     ENABLE_COMMAND_PALETTE = True
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012, as Textual
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012, as Textual
 
     def __init__(self, opening: Opening, alphabet: str = "unicode") -> None:
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)

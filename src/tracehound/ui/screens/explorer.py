@@ -46,6 +46,9 @@ TABS = (
     Tab("search", "/", "find"), Tab("host", ""),
 )  # fmt: skip
 
+WIDE = 120
+"""Columns from which there is room for the details beside the tables."""
+
 STACKED = {"breakdown": ("breakdown", "overview"), "details": ()}
 """Which results a tab shows, where that is not the one of its name."""
 
@@ -373,17 +376,17 @@ class Explorer(Screen[None]):
         found, trace = message.found, self.trace
         if trace is None or found.needle != self.prompt.input.value:
             return
+        walk = found.walk.after(self.view.start)
         names = found.result.total
-        count = (
-            f"{len(found.walk.events):,} events of {names:,} name{'s' if names != 1 else ''}" if found.needle else ""
+        self.prompt.tell(
+            f"{walk.words} {self.glyphs.dot} {names:,} name{'s' if names != 1 else ''}" if found.needle else ""
         )
-        self.prompt.tell(count)
         self._tables["search"].show(found.result, None, words.nothing("search", trace, None))
         self.active = "search"
         self._due = 0
-        self.walk = found.walk if found.needle else None
+        self.walk = walk if found.needle else None
         if self._jump_for == found.needle:
-            self._go_to_match(found.walk)
+            self._go_to_match(walk)
 
     @on(SearchBar.Submitted)
     def _search(self, message: SearchBar.Submitted) -> None:
@@ -402,11 +405,11 @@ class Explorer(Screen[None]):
         self.timeline.focus()
 
     def _go_to_match(self, walk: Walk) -> None:
-        """Go to the first match from where one is."""
+        """Go to the first match in sight, or after what is in sight."""
         self._jump_for = None
-        self.walk = walk.after(navigate.focus(self.view) if self.view.focus is not None else self.view.start)
-        if self.trace is not None and self.walk.event is not None:
-            self.view = navigate.to_event(self.trace, self.view, self.walk.event)
+        self.walk = walk
+        if self.trace is not None and walk.event is not None:
+            self.view = navigate.to_event(self.trace, self.view, walk.event)
 
     # -- panes and their sizes
 
@@ -426,7 +429,8 @@ class Explorer(Screen[None]):
         if pane == "timeline":
             self.timeline.focus()
             return
-        self.active = pane
+        if pane != "details" or not self._wide():
+            self.active = pane
         target = self.gaps if pane == "gaps" else self.details if pane == "details" else self._tables[self._slots()[0]]
         self.call_after_refresh(target.focus_pane)
 
@@ -473,9 +477,15 @@ class Explorer(Screen[None]):
         room = (height or self.size.height or self.app.size.height) - 3
         self.query_one("#stage").styles.height = max(4, room // 2 + self._taller)
 
+    def _wide(self, width: int | None = None) -> bool:
+        """Whether the details stand beside the tables."""
+        return (width or self.size.width or self.app.size.width) >= WIDE
+
     def _show_active(self, width: int | None = None) -> None:
-        wide = (width or self.size.width or self.app.size.width) >= 120
-        alone = self.active == "details" and not wide
+        wide = self._wide(width)
+        if wide and self.active == "details":
+            self.active = "ops"
+        alone = self.active == "details"
         self.tabs.active = self.active
         for tab in TABS:
             if tab.pane != "details":

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.cells import cell_len
+from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,11 +18,12 @@ from textual.widgets import Label, Static
 
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.palette import LETTERS, legend
-from tracehound.ui.keys import KEYS, TITLES, Group
+from tracehound.ui.keys import KEYS, TITLES
+from tracehound.ui.keys import Group as KeyGroup
 from tracehound.ui.tones import Tones, tones
 
-LEFT: tuple[Group, ...] = ("everywhere",)
-RIGHT: tuple[Group, ...] = ("timeline", "table", "details")
+LEFT: tuple[KeyGroup, ...] = ("everywhere",)
+RIGHT: tuple[KeyGroup, ...] = ("timeline", "table", "details")
 
 
 class HelpScreen(ModalScreen[None]):
@@ -58,29 +60,32 @@ class HelpScreen(ModalScreen[None]):
         with Vertical() as box:
             box.border_title = "Keys"
             with VerticalScroll(can_focus=False), Horizontal():
-                yield Static(Text("\n").join([*map(self._page, LEFT), _kinds(look)]))
-                yield Static(Text("\n").join(map(self._page, RIGHT)))
+                yield Static(Group(*map(self._page, LEFT), _kinds(look)))
+                yield Static(Group(*map(self._page, RIGHT)))
             yield Label(look.words("Esc closes this page · the mouse works everywhere: click, drag a range, wheel"))
 
     def action_scroll(self, lines: int) -> None:
         """Scroll the page."""
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
-    def _page(self, group: Group) -> Text:
-        text = Text()
-        text.append(f"{TITLES[group]}\n", "bold underline")
+    def _page(self, group: KeyGroup) -> Table:
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid.add_column(no_wrap=True, min_width=12)
+        grid.add_column()
+        grid.add_row(Text(TITLES[group], "bold underline"), "")
         for key in KEYS:
             if key.group == group:
-                shown = key.written(self._glyphs.name)
-                text.append(shown + " " * max(1, 13 - cell_len(shown)), "bold")
-                text.append(f"{key.meaning}\n")
-        return text
+                grid.add_row(Text(key.written(self._glyphs.name), "bold"), Text(key.meaning))
+        grid.add_row("", "")
+        return grid
 
 
-def _kinds(look: Tones) -> Text:
-    """The legend: the letter, the colour and the name of every kind."""
-    text = Text()
-    text.append("Kinds of events\n", "bold underline")
-    for letter, kind in legend(LETTERS):
-        text.append(f"{letter}  {kind}\n", look.kind(kind))
-    return text
+def _kinds(look: Tones) -> Table:
+    """The legend: the letter, the colour and the name of every kind, two on a line."""
+    grid = Table.grid(padding=(0, 3, 0, 0))
+    grid.add_row(Text("Kinds", "bold underline"), "")
+    kinds = [Text(f"{letter}  {kind}", look.kind(kind)) for letter, kind in legend(LETTERS)]
+    half = (len(kinds) + 1) // 2
+    for index in range(half):
+        grid.add_row(kinds[index], kinds[index + half] if index + half < len(kinds) else "")
+    return grid

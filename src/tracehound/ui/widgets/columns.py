@@ -53,9 +53,10 @@ def place(columns: Sequence[Column], rows: pl.DataFrame, width: int) -> tuple[Pl
     if _line(shown, {c.name: _cut(c, widths[c.name], READABLE) for c in shown}) > width:
         shown = [column for column in shown if column.brief] or shown
     texts = sorted((c for c in shown if c.unit == "text"), key=lambda column: sample[column.name].n_unique())
-    for column in texts:
-        spare = width - _line(shown, widths)
-        widths[column.name] = max(min(widths[column.name], NARROWEST), widths[column.name] + min(0, spare))
+    for least in (READABLE, NARROWEST):
+        for column in texts:
+            spare = width - _line(shown, widths)
+            widths[column.name] = max(min(widths[column.name], least), widths[column.name] + min(0, spare))
     result, left = [], 0
     for column in shown:
         result.append(Placed(column, left, widths[column.name]))

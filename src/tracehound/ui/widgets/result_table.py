@@ -51,7 +51,7 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         &> .result-table--header { color: $text-muted; text-style: bold; }
         &> .result-table--sorted { color: $primary; text-style: bold; }
         &> .result-table--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
-        &> .result-table--idle-cursor { background: $boost; }
+        &> .result-table--idle-cursor { background: $primary 22%; }
         &> .result-table--empty { color: $text-muted; }
         &:ansi > .result-table--idle-cursor { text-style: underline; background: ansi_default; }
         &:nocolor > .result-table--cursor { text-style: reverse; }
