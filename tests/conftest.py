@@ -5,6 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("tracehound", deadline=None)  # a machine under load is slow, which is no failure
+settings.load_profile("tracehound")
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -30,8 +30,8 @@ EVIL = "evil\x1b[31m|\n<b>`*_[x](y)\\ \x9b2J"
 def every_unit() -> Result:
     """Three of twelve rows: a long name, an evil one, and one without a value."""
     covers = [
-        {"thread": "python 123", "event": "aten::addmm", "share": 0.62, "time": 620},
-        {"thread": "data\x1bloader", "event": "read, parse", "share": 0.3, "time": 300},
+        {"thread": "python 123", "event": "aten::addmm", "inside": None, "share": 0.62, "time": 620},
+        {"thread": "data\x1bloader", "event": "read, parse", "inside": "epoch", "share": 0.3, "time": 300},
     ]
     table = pl.DataFrame(
         {

@@ -39,9 +39,7 @@ def points(intervals: Intervals) -> set[int]:
     pairs = list(zip(intervals.start.tolist(), intervals.end.tolist(), strict=True))
     assert pairs == sorted(pairs)
     assert all(b > a for a, b in pairs)
-    assert all(later[0] > earlier[1] for earlier, later in pairwise(pairs)), (
-        "touching or overlapping"
-    )
+    assert all(later[0] > earlier[1] for earlier, later in pairwise(pairs)), "touching or overlapping"
     return instants(pairs)
 
 

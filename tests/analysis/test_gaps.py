@@ -18,7 +18,7 @@ def story() -> Trace:
     b.event(stream(0, 20), "nccl", 110, 140, "collective", correlation=2)
     b.event(stream(), "relu", 210, 220, correlation=3)
     b.event(stream(), "add", 225, 230, correlation=4)
-    b.event(thread("python (1)"), "step", 0, 300, "annotation")
+    b.event(thread("python (1)"), "step", 0, 300, "step")
     b.event(thread("python (1)"), "launch gemm", 90, 95, "runtime", correlation=1)
     b.event(thread("python (1)"), "DataLoader.__next__", 141, 190, "annotation")
     b.event(thread("python (1)"), "aten::relu", 195, 206, "op")

@@ -36,7 +36,11 @@ def column(unit: Unit) -> Column:
         ("id", 17, ""),
         ("id", None, ""),
         ("host", [], "–"),
-        ("host", [{"thread": "py", "event": "aten::addmm", "share": 0.62, "time": 1}], "py: aten::addmm 62 %"),
+        (
+            "host",
+            [{"thread": "py", "event": "aten::addmm", "inside": None, "share": 0.62, "time": 1}],
+            "py: aten::addmm 62 %",
+        ),
     ],
 )
 def test_words_of_a_unit(unit: Unit, value: object, expected: str) -> None:
@@ -55,7 +59,7 @@ def test_a_fixed_unit_is_for_times_alone() -> None:
 
 
 def cover(thread: str, event: str, share: float) -> dict[str, object]:
-    return {"thread": thread, "event": event, "share": share, "time": 1}
+    return {"thread": thread, "event": event, "inside": None, "share": share, "time": 1}
 
 
 def test_every_host_thread_has_its_own_words() -> None:
@@ -96,7 +100,7 @@ def test_ids_are_followed_but_never_shown() -> None:
 def test_cells_of_a_column_come_from_the_raw_table() -> None:
     result = every_unit()
     assert words(result, result.column("total"), "s") == ["77.773215731 s", "0.000000000 s", "–"]
-    assert words(result, result.column("host"))[0] == "python 123: aten::addmm 62 %; data␛loader: read, parse 30 %"
+    assert words(result, result.column("host"))[0] == "python 123: aten::addmm 62 %; data␛loader: epoch: read, parse 30 %"
     assert all(text.isprintable() for c in result.columns for text in words(result, c))
 
 

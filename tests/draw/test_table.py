@@ -54,7 +54,7 @@ def test_a_heading_breaks_where_its_cells_are_narrower() -> None:
 
 def test_what_the_host_did_has_lines_of_its_own_where_it_has_no_column() -> None:
     lines = [line.text for line in table(every_unit(), 60) if line.role == "detail"]
-    assert lines == ["    python 123: aten::addmm 62 %", "    data␛loader: read, parse 30 %"]
+    assert lines == ["    python 123: aten::addmm 62 %", "    data␛loader: epoch: read, parse 30 %"]
     assert not any(line.role == "detail" for line in table(every_unit(), UNLIMITED))
 
 

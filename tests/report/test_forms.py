@@ -118,7 +118,13 @@ def test_json_has_the_documented_shape() -> None:
     first, second, third = document["rows"]
     assert list(first) == [column["name"] for column in document["columns"]]
     assert first["event"] == (1 << 32) + 5
-    assert first["host"][0] == {"thread": "python 123", "event": "aten::addmm", "share": 0.62, "time": 620}
+    assert first["host"][0] == {
+        "thread": "python 123",
+        "event": "aten::addmm",
+        "inside": None,
+        "share": 0.62,
+        "time": 620,
+    }
     assert second["name"] == EVIL  # json carries the name as it is, escaped
     assert second["share"] is None
     assert set(third.values()) == {None}

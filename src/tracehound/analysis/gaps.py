@@ -11,7 +11,7 @@ import polars as pl
 from tracehound.analysis.busy import busy_of, work
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.threads import during
-from tracehound.intervals import Intervals
+from tracehound.intervals import Intervals, Ints
 from tracehound.units import duration
 
 DEFINITION = """\
@@ -81,7 +81,7 @@ def _neighbours(events: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
     after = np.where(at >= len(starts), -1, order[np.minimum(at, len(starts) - 1)])
     rows = events.select(pl.col("name").cast(pl.String), "id", "launch")
 
-    def pick(index: np.ndarray) -> pl.DataFrame:
+    def pick(index: Ints) -> pl.DataFrame:
         return rows[np.maximum(index, 0)].with_columns(pl.when(pl.Series(index) >= 0).then(pl.all()).name.keep())
 
     first, second = pick(before), pick(after)
@@ -110,7 +110,7 @@ def _host(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> pl.Dat
         .filter(pl.col("share") >= MIN_SHARE)
         .sort("window", "share", "thread", descending=[False, True, False])
         .group_by("window", maintain_order=True)
-        .agg(pl.struct("thread", pl.col("name").alias("event"), "share", "time").alias("host"))
+        .agg(pl.struct("thread", pl.col("name").alias("event"), "inside", "share", "time").alias("host"))
     )
     every = length.join(listed, on="window", how="left", maintain_order="left")
     return every.select(pl.col("host").cast(COVER).fill_null([]))

@@ -21,6 +21,7 @@ COLUMNS = (
     Column("event", "text", "what ran there; (nothing recorded) for the rest of the window"),
     Column("time", "time", "as the innermost event"),
     Column("share", "share", "as the innermost event", "the window"),
+    Column("inside", "text", "the nearest annotation around it"),
     Column("count", "count", "events", brief=False),
     Column("host", "text", "machine or process", brief=False),
     Column("longest", "id", "the event with the most time"),
@@ -36,7 +37,14 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
     rows = during(share.threads.collect(), window)
     return rows.join(share.lanes.select("lane", "host", pl.col("name").alias("thread")), on="lane").select(
-        "lane", "host", "thread", pl.col("name").alias("what"), "time", "count", pl.col("event").alias("longest")
+        "lane",
+        "host",
+        "thread",
+        pl.col("name").alias("what"),
+        "inside",
+        "time",
+        "count",
+        pl.col("event").alias("longest"),
     )
 
 
@@ -45,23 +53,33 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if not any(table.height for table in tables):
         note = "no host thread recorded anything here: profile with ProfilerActivity.CPU, or host_tracer_level above 0"
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
-    rows = pl.concat(tables).unique(["lane", "what"], keep="first", maintain_order=True)
+    rows = pl.concat(tables).unique(["lane", "what", "inside"], keep="first", maintain_order=True)
     length = scene.end - scene.start
     busy = rows.group_by("lane", "host", "thread", maintain_order=True).agg(pl.col("time").sum().alias("busy"))
     rest = busy.filter(pl.col("busy") < length).select(
-        "lane", "host", "thread", pl.lit(NOTHING).alias("what"), (length - pl.col("busy")).alias("time"),
+        "lane", "host", "thread", pl.lit(NOTHING).alias("what"), pl.lit(None, pl.String).alias("inside"),
+        (length - pl.col("busy")).alias("time"),
         pl.lit(0, pl.Int64).alias("count"), pl.lit(None, pl.Int64).alias("longest"),
     )  # fmt: skip
     names = {index: host.name for index, host in enumerate(scene.hosts)}
     table = (
         pl.concat([rows, rest])
         .join(busy.select("lane", "busy"), on="lane")
-        .sort("busy", "lane", pl.col("what") == NOTHING, "time", "what", descending=[True, False, False, True, False])
+        .sort(
+            "busy",
+            "lane",
+            pl.col("what") == NOTHING,
+            "time",
+            "what",
+            "inside",
+            descending=[True, False, False, True, False, False],
+        )
         .select(
             "thread",
             pl.col("what").alias("event"),
             "time",
             (pl.col("time") / length).alias("share"),
+            "inside",
             "count",
             pl.col("host").replace_strict(names, return_dtype=pl.String),
             "longest",

@@ -27,6 +27,7 @@ COLUMNS = (
     Column("name", "text", "kernel, HLO op or operator"),
     Column("category", "text", "kind of kernel, or HLO category"),
     Column("module", "text", "XLA module that the op belongs to", brief=False),
+    Column("program", "text", "id of the module's program", brief=False),
     Column("count", "count", "executions"),
     Column("self", "time", "length less the time of ops nested inside"),
     Column("share", "share", "self time", "the self time of all ops"),
@@ -121,6 +122,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             _ratio("self", whole).alias("share"),
             _ratio("self", span).alias("time_share"),
             (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("average"),
+            pl.col("program").reinterpret(signed=False).cast(pl.String),
         )
         .sort("self", "name", "module", descending=[True, False, False])
     )

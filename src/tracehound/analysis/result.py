@@ -19,7 +19,11 @@ Unit = Literal["text", "time", "bytes", "count", "share", "rate", "instant", "fl
 a fraction of the base that the column names, `id` an event of the trace (never shown, only followed), `host` a list of
 `COVER` structs: what host threads did meanwhile."""
 
-COVER = pl.List(pl.Struct({"thread": pl.String, "event": pl.String, "share": pl.Float64, "time": pl.Int64}))
+COVER = pl.List(
+    pl.Struct(
+        {"thread": pl.String, "event": pl.String, "inside": pl.String, "share": pl.Float64, "time": pl.Int64},
+    )
+)
 
 
 @dataclass(frozen=True)

@@ -16,29 +16,43 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
     """For every window and host lane, which events ran there as the innermost, and for how long.
 
     `threads` are events of host lanes, sorted by id; `windows` a set of intervals. Returns `window` (its index),
-    `lane`, `name`, `time` (ps inside the window), `count` (events) and `event` (id of the one with the most time),
-    sorted by (window, time descending). Time in which a thread has no event at all is not listed.
+    `lane`, `name`, `inside` (the nearest annotation around, null without one: it says what a frame of a library was
+    called for), `time` (ps inside the window), `count` (events) and `event` (id of the one with the most time), sorted
+    by (window, time descending). Time in which a thread has no event at all is not listed.
     """
     if len(windows.start):
         low, high = int(windows.start[0]), int(windows.end[-1])
         threads = threads.filter((pl.col("start") < high) & (pl.col("end") > low))
     start, end = threads["start"].to_numpy(), threads["end"].to_numpy()
-    owned = own_stretches(start, end, local_parent(threads))
+    parent = local_parent(threads)
+    owned = own_stretches(start, end, parent)
     window, row, time = _overlaps(owned, windows)
-    pieces = threads.select("lane", "name", pl.col("id").alias("event"))[row].with_columns(
-        pl.Series("window", window), pl.Series("time", time)
-    )
-    per_event = pieces.group_by("window", "lane", "name", "event").agg(pl.col("time").sum())
+    pieces = threads.select(
+        "lane", pl.col("name").cast(pl.String), _annotation(threads, parent), pl.col("id").alias("event")
+    )[row].with_columns(pl.Series("window", window), pl.Series("time", time))
+    per_event = pieces.group_by("window", "lane", "name", "inside", "event").agg(pl.col("time").sum())
     return (
-        per_event.group_by("window", "lane", "name")
+        per_event.group_by("window", "lane", "name", "inside")
         .agg(
             pl.col("event").sort_by("time", "event", descending=[True, False]).first(),
             pl.len().cast(pl.Int64).alias("count"),
             pl.col("time").sum(),
         )
-        .with_columns(pl.col("name").cast(pl.String))
-        .sort("window", "time", "lane", "name", descending=[False, True, False, False])
+        .sort("window", "time", "lane", "name", "inside", descending=[False, True, False, False, False])
     )
+
+
+def _annotation(threads: pl.DataFrame, parent: np.ndarray) -> pl.Series:
+    """For every event the name of the nearest annotation that contains it."""
+    marks = (threads["kind"] == "annotation").to_numpy()
+    around = parent.copy()
+    while True:
+        climbing = np.flatnonzero((around >= 0) & ~marks[around])
+        if not len(climbing):
+            break
+        around[climbing] = parent[around[climbing]]
+    names = threads["name"].cast(pl.String).gather(np.maximum(around, 0))
+    return pl.select(pl.when(pl.Series(around >= 0)).then(names).alias("inside")).to_series()
 
 
 def _overlaps(owned: Owned, windows: Intervals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

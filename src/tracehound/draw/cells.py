@@ -104,8 +104,15 @@ def _thread(name: str, events: Sequence[Mapping[str, Any]], width: int, about: s
     name = units.middle(name, max(20, width // 3)) if width else name
     spare = width - len(name) - len(events) * len(f"{about}, 100 %") - 1
     room = max(16, spare // len(events)) if width else 0
-    did = [f"{units.short_name(e['event'], room)} {about}{e['share'] * 100:.0f} %" for e in events]
+    did = [f"{_event(e, room)} {about}{e['share'] * 100:.0f} %" for e in events]
     return f"{name}: {', '.join(did)}"
+
+
+def _event(cover: Mapping[str, Any], room: int) -> str:
+    """The event, behind the annotation it ran in where there is room for both: ``load_batch: sleep``."""
+    event = units.short_name(cover["event"], room)
+    inside = printable(cover["inside"] or "")
+    return f"{inside}: {event}" if inside and (not room or len(inside) + 2 + len(event) <= room) else event
 
 
 def _number(kind: Unit, value: float, unit: units.TimeUnit) -> str:

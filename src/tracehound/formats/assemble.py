@@ -130,7 +130,14 @@ def _used_lanes(raw: pl.DataFrame, lanes: pl.DataFrame) -> tuple[pl.DataFrame, p
     renumber = np.zeros(lanes.height, np.int64)
     renumber[used.to_numpy()] = np.arange(len(used))
     kept = lanes[used.to_numpy()].select(pl.int_range(pl.len(), dtype=pl.Int64).alias("lane"), pl.all())
+    kept = kept.with_columns(_distinct_names())
     return raw.with_columns(pl.Series("lane", renumber[raw["lane"].to_numpy()])), kept
+
+
+def _distinct_names() -> pl.Expr:
+    """Of lanes of one rank or host that have the same name, all but the first get a number."""
+    again = pl.int_range(pl.len()).over("host", "rank", "name")
+    return pl.when(again > 0).then(pl.format("{} #{}", "name", again + 1)).otherwise("name").alias("name")
 
 
 def _runs(lane: npt.NDArray[np.int64]) -> list[tuple[int, int]]:

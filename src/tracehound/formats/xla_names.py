@@ -93,7 +93,7 @@ _HOST: tuple[tuple[Kind, str], ...] = (
     ("other", r"^ThreadpoolListener::|^end: "),
     (
         "sync",
-        r"\b[Ww]ait|::Await\b|block_until_ready|block_on|Synchronize|StreamSync|EventSync|Rendezvous|Barrier\b"
+        r"\bWait|\(wait |::Await\b|block_until_ready|block_on|Synchronize|StreamSync|EventSync|Rendezvous|Barrier\b"
         r"|Acquire semaphore|SemaphoreAcquire",
     ),
     (

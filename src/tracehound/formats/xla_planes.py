@@ -121,7 +121,9 @@ def _model(plane: Plane) -> str:
     vendor = plane.stats.get("device_vendor")
     if not isinstance(vendor, str):
         return ""
-    return f"{vendor} GPU, compute capability {major}.{minor}" if isinstance(major, int) else f"{vendor} GPU"
+    if isinstance(major, int) and isinstance(minor, int):
+        return f"{vendor} GPU, compute capability {major}.{minor}"
+    return f"{vendor} GPU"
 
 
 def _working(roles: Sequence[Role], events: Events) -> str:

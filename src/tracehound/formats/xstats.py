@@ -34,7 +34,7 @@ class Stats(NamedTuple):
 
     def take(self, which: Flags | Rows) -> Stats:
         """Some of them."""
-        return Stats(*(column[which] for column in self))
+        return Stats(self.owner[which], self.id[which], self.field[which], self.value[which], self.at[which])
 
     def named(self, ids: Collection[int]) -> Stats:
         """Those with one of these ids."""
