@@ -148,6 +148,7 @@ class Explorer(Screen[None]):
         self.timeline.display = False
         self._lay()
         self._show_active()
+        self._tables["search"].wait("Search: press / and type a part of a name")
         self.timeline.focus()
         self.background.start()
         self.call_after_refresh(self.reading.start)
@@ -421,11 +422,19 @@ class Explorer(Screen[None]):
     @on(TabBar.Chosen)
     def _tab_chosen(self, message: TabBar.Chosen) -> None:
         self.action_show(message.pane)
+        if message.pane == "search" and self._tables["search"].table.result is None:
+            self.action_search()
+
+    @on(KeyBar.Pressed)
+    async def _key_clicked(self, message: KeyBar.Pressed) -> None:
+        target = self if message.key.group == "everywhere" or self.focused is None else self.focused
+        await target.run_action(message.key.action)
 
     def action_show(self, pane: str) -> None:
         """Show a pane and give it the keys."""
         if self.has_class("-full"):
             self.set_class(pane == "timeline", "-timeline")
+            self._lay()
         if pane == "timeline":
             self.timeline.focus()
             return
@@ -438,6 +447,7 @@ class Explorer(Screen[None]):
         """Give the screen to the pane with the keys, or share it again."""
         self.toggle_class("-full")
         self.set_class(self.focused is self.timeline, "-timeline")
+        self._lay()
 
     def action_resize_timeline(self, lines: int) -> None:
         """Give lines to the timeline, or take them."""
@@ -475,7 +485,8 @@ class Explorer(Screen[None]):
 
     def _lay(self, height: int | None = None) -> None:
         room = (height or self.size.height or self.app.size.height) - 3
-        self.query_one("#stage").styles.height = max(4, room // 2 + self._taller)
+        full = self.has_class("-full")
+        self.query_one("#stage").styles.height = "1fr" if full else max(4, room // 2 + self._taller)
 
     def _wide(self, width: int | None = None) -> bool:
         """Whether the details stand beside the tables."""

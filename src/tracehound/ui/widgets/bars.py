@@ -157,6 +157,12 @@ class KeyBar(Widget):
     group: reactive[Group] = reactive("timeline")
     """Where the focus is."""
 
+    @dataclass
+    class Pressed(Message):
+        """A key was clicked."""
+
+        key: Key
+
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self._glyphs = glyphs
@@ -171,12 +177,12 @@ class KeyBar(Widget):
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
     def on_click(self, event: events.Click) -> None:
-        """Press the key."""
+        """Tell which key it was."""
         left = 0
         for key, shown, label in self._fitting():
             left += cell_len(shown) + cell_len(label) + 3
             if event.x < left:
-                self.app.simulate_key(key.keys[0])
+                self.post_message(self.Pressed(key))
                 return
 
     def _fitting(self) -> list[tuple[Key, str, str]]:

@@ -1,0 +1,482 @@
+"""The explorer through its keys: what a person does, and what every pane then shows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import orjson
+import pytest
+from textual.pilot import Pilot
+
+from tracehound.errors import TracehoundError
+from tracehound.store import Opening, open_paths
+from tracehound.trace import Part
+from tracehound.ui.app import TracehoundApp
+from tracehound.ui.keys import KEYS
+from tracehound.ui.screens.explorer import TABS, Explorer
+from tracehound.ui.screens.help import HelpScreen
+from tracehound.ui.widgets.result_table import ResultTable
+from tracehound.ui.widgets.timeline import Timeline
+
+
+def slices() -> list[dict[str, object]]:
+    """Two steps of one GPU: a gemm each 100 us, a pause of 500 us in the second step while the host loads."""
+    made: list[dict[str, object]] = []
+
+    def add(cat: str, name: str, tid: object, ts: float, dur: float, **args: object) -> None:
+        pid = 0 if cat in ("kernel", "gpu_memcpy") else 100
+        made.append({"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args})
+
+    add("user_annotation", "ProfilerStep#1", 100, 1000, 1000)
+    add("user_annotation", "ProfilerStep#2", 100, 2000, 1000)
+    add("user_annotation", "load batch", 100, 2210, 400)
+    add("cpu_op", "aten::copy_", 101, 2300, 100)
+    starts = [1500, 1600, 1700, 1800, 2000, 2100, 2700, 2800]
+    for number, start in enumerate(starts):
+        add("cuda_runtime", "cudaLaunchKernel", 100, start - 8, 5, correlation=number + 1)
+        name = "gemm" if number % 2 == 0 else "void softmax<float>(float*)"
+        add("kernel", name, 7, start, 90 + number, correlation=number + 1, device=0, stream=7)
+    return made
+
+
+def written(folder: Path, events: list[dict[str, object]] | None = None, name: str = "worker0.json") -> Path:
+    path = folder / name
+    document = {
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": 0, "name": "Test GPU"}],
+        "distributedInfo": {"rank": 0, "world_size": 1},
+        "traceEvents": slices() if events is None else events,
+    }
+    path.write_bytes(orjson.dumps(document))
+    return path
+
+
+@pytest.fixture
+def opening(tmp_path: Path) -> Opening:
+    return open_paths([written(tmp_path)])
+
+
+async def settled(pilot: Pilot[None]) -> None:
+    """Wait until nothing is read, worked out or drawn any more."""
+    app = pilot.app
+    assert isinstance(app, TracehoundApp)
+    for _ in range(500):
+        await pilot.pause(0.01)
+        if not app.busy:
+            break
+    await pilot.pause()
+    await pilot.pause()
+
+
+@asynccontextmanager
+async def explored(opening: Opening, size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[Explorer, Pilot[None]]]:
+    app = TracehoundApp(opening)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        yield app.explorer, pilot
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settled(pilot)
+
+
+def lines(widget: ResultTable | Timeline) -> list[str]:
+    return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
+
+
+def table(explorer: Explorer, name: str) -> ResultTable:
+    return explorer._tables[name].table
+
+
+def caption(explorer: Explorer, name: str) -> str:
+    return explorer._tables[name].caption.render_line(0).text
+
+
+def header(explorer: Explorer) -> str:
+    return explorer.header.render_line(0).text
+
+
+def selected(explorer: Explorer) -> str | None:
+    trace, event = explorer.trace, explorer.view.event
+    return None if trace is None or event is None else trace.event(event)["name"]
+
+
+async def test_header_says_what_is_open(opening: Opening) -> None:
+    async with explored(opening) as (explorer, _):
+        assert " ".join(header(explorer).split()) == "worker0.json 1 rank · Test GPU · 2.000 ms · PyTorch"
+
+
+async def test_ops_lead_to_the_longest_instance_and_from_it_to_the_others(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "2")
+        assert pilot.app.focused is table(explorer, "ops")
+        assert "softmax" in lines(table(explorer, "ops"))[1]
+
+        await press(pilot, "enter")
+        assert selected(explorer) == "void softmax<float>(float*)"
+        longest = explorer.view.event
+        assert longest is not None
+        assert explorer.trace is not None
+        assert explorer.trace.event(longest)["end"] - explorer.trace.event(longest)["start"] == 97_000_000
+        assert "4 of 4" in header(explorer)
+
+        seen = [longest]
+        for place in ("1 of 4", "2 of 4", "3 of 4", "4 of 4"):
+            await press(pilot, "n")
+            assert place in header(explorer)
+            assert explorer.view.event is not None
+            seen.append(explorer.view.event)
+        assert seen[0] == seen[-1]
+        assert len(set(seen)) == 4
+        await press(pilot, "N")
+        assert "3 of 4" in header(explorer)
+
+
+async def test_a_key_pressed_before_the_instances_are_known_counts(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "2")
+        await pilot.press("enter", "n")
+        await settled(pilot)
+        assert "1 of 4" in header(explorer)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+async def test_a_gap_and_what_the_host_did_in_it(opening: Opening, size: tuple[int, int]) -> None:
+    async with explored(opening, size) as (explorer, pilot):
+        await press(pilot, "3")
+        gap = table(explorer, "gaps").row
+        assert gap is not None
+        host = table(explorer, "gap-host")
+        assert any("load batch" in line for line in lines(host))
+        assert host.region.x > table(explorer, "gaps").region.x, "beside the list, not below it"
+        assert "softmax" in explorer.gaps.lines.render_line(0).text
+        assert "gemm" in explorer.gaps.lines.render_line(1).text
+        assert "cudaLaunchKernel" in explorer.gaps.lines.render_line(2).text
+
+        await press(pilot, "j", "k", "enter")
+        view = explorer.view
+        assert view.selection == (gap["start"], gap["start"] + gap["duration"])
+        length = view.end - view.start
+        assert gap["duration"] / length == pytest.approx(0.5, abs=0.01), "the gap fills half of the timeline"
+        assert "window" in header(explorer)
+        assert table(explorer, "gaps").shown > 1, "the list it was picked from keeps its rows"
+        assert "whole run" in caption(explorer, "gaps")
+        assert "window" in caption(explorer, "gap-host")
+
+
+async def test_every_table_follows_the_selected_window(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "2")
+        assert "whole run" in caption(explorer, "ops")
+        whole = table(explorer, "ops").row
+        await press(pilot, "4", "down", "space")
+        assert explorer.view.selection is not None
+        step = explorer.view.selection
+        assert step[1] - step[0] == 1_000_000_000
+        assert table(explorer, "steps").shown == 2
+
+        await press(pilot, "2")
+        assert "in the 1.000 ms window" in caption(explorer, "ops")
+        part = table(explorer, "ops").row
+        assert whole is not None
+        assert part is not None
+        assert part["count"] < whole["count"]
+        for pane in ("3", "5", "6", "7"):
+            await press(pilot, pane)
+            assert "in the 1.000 ms" in caption(explorer, explorer._slots()[0])
+
+        await press(pilot, "escape")
+        assert explorer.view.selection is None
+        assert "whole run" in caption(explorer, explorer._slots()[0])
+        assert "window" not in header(explorer)
+
+
+async def test_a_range_marked_in_the_timeline_narrows_the_tables(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "2", "1", "j", "j", "v", "full_stop", "v")
+        assert explorer.view.selection is not None
+        assert "window" in caption(explorer, "ops")
+
+
+async def test_annotations_lead_to_their_event_and_to_their_window(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "5")
+        names = [line.split("  ")[0].strip() for line in lines(table(explorer, "annotations"))]
+        row = names.index("load batch") - 1
+        await press(pilot, *["down"] * row, "enter")
+        assert selected(explorer) == "load batch"
+        assert explorer.view.selection is None
+        await press(pilot, "w")
+        assert explorer.view.selection is not None
+        assert explorer.view.selection[1] - explorer.view.selection[0] == 400_000_000
+
+
+async def test_steps_lead_to_their_window_without_selecting_it(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "4", "down", "enter")
+        assert selected(explorer) == "ProfilerStep#2"
+        assert explorer.view.selection is None
+        assert explorer.view.end - explorer.view.start < 1_300_000_000
+
+
+async def test_search_counts_while_one_types_and_cycles(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "slash", *"LAUNCH")
+        assert explorer.active == "search"
+        assert "1 of 8" in header(explorer)
+        row = table(explorer, "search").row
+        assert row is not None
+        assert (row["name"], row["count"], row["total"]) == ("cudaLaunchKernel", 8, 40_000_000)
+        assert explorer.view.event is None, "typing moves nothing"
+
+        await press(pilot, "enter")
+        assert selected(explorer) == "cudaLaunchKernel"
+        assert explorer.view.needle == "LAUNCH"
+        await press(pilot, "n", "n")
+        assert "3 of 8" in header(explorer)
+        await press(pilot, "N", "N", "N")
+        assert "8 of 8" in header(explorer)
+
+
+async def test_search_is_over_hosts_and_devices_and_by_regular_expression(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "slash")
+        explorer.prompt.input.value = "/^(gemm|aten::)/"
+        await settled(pilot)
+        names = table(explorer, "search").result
+        assert names is not None
+        assert sorted(names.table["name"].to_list()) == ["aten::copy_", "gemm"]
+        explorer.prompt.input.value = "/(/"
+        await settled(pilot)
+        assert "not a regular expression" in caption(explorer, "search")
+        await press(pilot, "escape")
+        assert not explorer.prompt.open
+
+
+async def test_a_search_without_matches_says_so(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "slash", *"zebra", "enter")
+        assert "no match" in header(explorer)
+        assert "no event of the trace has such a name" in " ".join(lines(table(explorer, "search")))
+        await press(pilot, "n")
+        assert explorer.view.event is None
+
+
+async def test_details_are_all_that_the_file_has(opening: Opening) -> None:
+    async with explored(opening, (80, 40)) as (explorer, pilot):
+        await press(pilot, "2", "enter", "9")
+        assert explorer.details.display
+        screen = "\n".join(strip.text for strip in explorer._compositor.render_strips())
+        for word in ("softmax", "launched by", "cudaLaunchKernel", "correlation", "stream 7, rank 0"):
+            assert word in screen
+
+
+async def test_details_stand_beside_the_tables_where_there_is_room(opening: Opening) -> None:
+    async with explored(opening, (160, 40)) as (explorer, pilot):
+        await press(pilot, "2", "enter")
+        assert explorer.details.display
+        assert explorer.details.region.x > table(explorer, "ops").region.x
+        await press(pilot, "9")
+        assert pilot.app.focused is explorer.details
+        assert explorer.active == "ops", "the table stays"
+        await pilot.resize_terminal(80, 24)
+        await settled(pilot)
+        assert not explorer.details.display
+
+
+async def test_zoom_and_sizes(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        height = explorer.timeline.size.height
+        await press(pilot, "}")
+        assert explorer.timeline.size.height == height + 2
+        await press(pilot, "{")
+        assert explorer.timeline.size.height == height
+        await press(pilot, "1", "z")
+        assert explorer.timeline.size.height > 20
+        await press(pilot, "z", "2", "z")
+        assert table(explorer, "ops").size.height > 18
+        await press(pilot, "3")
+        assert table(explorer, "gaps").size.height > 18
+        await press(pilot, "escape")
+        assert explorer.timeline.size.height == height
+
+
+async def test_tables_filter_and_sort(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        ops = table(explorer, "ops")
+        await press(pilot, "2", "f", *"gem", "enter")
+        assert ops.shown == 1
+        assert pilot.app.focused is ops
+        assert "1 of 2 rows" in caption(explorer, "ops")
+        await press(pilot, "f", "escape")
+        assert ops.shown == 2
+
+        await press(pilot, ">")
+        assert ops.order == ("name", False)
+        assert lines(ops)[1].startswith(" gemm")
+        await press(pilot, "o")
+        assert ops.order == ("name", True)
+        assert "softmax" in lines(ops)[1]
+        await press(pilot, "<")
+        assert ops.order is not None
+        assert ops.order[0] != "name"
+
+
+async def test_the_mouse_does_the_same(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        ops = table(explorer, "ops")
+        await pilot.click(explorer.tabs, offset=(2, 0))
+        await settled(pilot)
+        assert pilot.app.focused is ops
+        await pilot.click(ops, offset=(3, 0))
+        assert ops.order is not None
+        assert ops.order[0] == "name"
+        await pilot.click(ops, offset=(3, 2))
+        assert ops.cursor == 1
+        await pilot.click(ops, offset=(3, 2), times=2)
+        await settled(pilot)
+        assert selected(explorer) is not None
+        await pilot.click(explorer.key_bar, offset=(explorer.key_bar.render_line(0).text.index("help"), 0))
+        await settled(pilot)
+        assert isinstance(pilot.app.screen, HelpScreen)
+
+
+async def test_help_names_every_key(opening: Opening) -> None:
+    async with explored(opening, (200, 120)) as (_, pilot):
+        await press(pilot, "?")
+        screen = "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+        for key in KEYS:
+            assert " ".join(key.meaning.split()[:4]) in screen, key.id
+        await press(pilot, "q")
+        assert isinstance(pilot.app.screen, Explorer), "q closes the page, not the program"
+
+
+async def test_palette_offers_every_analysis(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "ctrl+p", *"show host", "enter")
+        assert explorer.active == "host"
+        assert any("load batch" in line for line in lines(table(explorer, "host")))
+
+
+async def test_a_failing_analysis_is_one_line(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("by\x1b[31m nothing")
+
+    monkeypatch.setattr("tracehound.ui.answers.run", broken)
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "2")
+        assert "ops failed: ZeroDivisionError: by␛[31m nothing" in caption(explorer, "ops")
+
+
+async def test_names_are_neither_markup_nor_control(tmp_path: Path) -> None:
+    evil = "[red]x[/red]\x1b[2J\u202e"
+    event = {
+        "ph": "X",
+        "cat": "kernel",
+        "name": evil,
+        "pid": 0,
+        "tid": 7,
+        "ts": 0,
+        "dur": 9,
+        "args": {"device": 0, "s": evil},
+    }
+    async with explored(open_paths([written(tmp_path, [event])]), (120, 30)) as (explorer, pilot):
+        await press(pilot, "2", "enter", "slash", "x", "enter")
+        screen = "\n".join(strip.text for strip in explorer._compositor.render_strips())
+        assert "[red]x[/red]␛[2J" in screen
+        assert "\x1b" not in screen
+        assert "\u202e" not in screen
+
+
+@pytest.mark.parametrize("tab", [tab.pane for tab in TABS])
+async def test_every_tab_says_something_when_there_is_nothing(tmp_path: Path, tab: str) -> None:
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": {}}
+    async with explored(open_paths([written(tmp_path, [event])])) as (explorer, pilot):
+        explorer.action_show(tab)
+        await settled(pilot)
+        screen = "\n".join(strip.text for strip in explorer._compositor.render_strips()[12:-1])
+        assert screen.strip()
+
+
+class Slow:
+    """An opening whose files come when they are let through."""
+
+    def __init__(self, real: Opening) -> None:
+        self.name, self.files, self.notes = real.name, real.files * 2, real.notes
+        self.real = real
+        self.gate = threading.Event()
+        self.cancelled = threading.Event()
+
+    def parts(self, listen: Callable[..., None], cancelled: Callable[[], bool]) -> Iterator[Part]:
+        part = next(iter(self.real.parts(listen)))
+        yield part
+        while not self.gate.wait(0.01):
+            if cancelled():
+                self.cancelled.set()
+                return
+        yield part
+
+
+async def test_the_first_part_is_explored_while_the_second_is_read(opening: Opening) -> None:
+    slow = Slow(opening)
+    app = TracehoundApp(slow)  # type: ignore[arg-type]
+    async with app.run_test(size=(80, 24)) as pilot:
+        explorer = app.explorer
+        for _ in range(300):
+            await pilot.pause(0.01)
+            if explorer.trace is not None:
+                break
+        assert explorer.trace is not None
+        assert len(explorer.trace.parts) == 1
+        await pilot.press("w")
+        await pilot.pause()
+        before = explorer.view
+        slow.gate.set()
+        await settled(pilot)
+        assert len(explorer.trace.parts) == 2
+        assert (explorer.view.start, explorer.view.end) == (before.start, before.end)
+        assert explorer.header.news == ""
+
+
+async def test_quitting_does_not_wait_for_the_reading(opening: Opening) -> None:
+    slow = Slow(opening)
+    app = TracehoundApp(slow)  # type: ignore[arg-type]
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause(0.05)
+        await pilot.press("q")
+    assert app.return_code == 0
+    assert slow.cancelled.wait(2), "the reader was told"
+
+
+async def test_what_cannot_be_read_is_said_on_the_screen(opening: Opening) -> None:
+    class Bad(Slow):
+        def parts(self, *_: object) -> Iterator[Part]:
+            raise TracehoundError("is damaged", path=Path("worker0.json"), where="byte 17")
+
+    app = TracehoundApp(Bad(opening))  # type: ignore[arg-type]
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        screen = "\n".join(strip.text for strip in app.explorer._compositor.render_strips())
+        assert "worker0.json, byte 17: is damaged" in screen
+        await pilot.press("q")
+
+
+def bound() -> set[str]:
+    names = set()
+    for widget in (Explorer, Timeline, ResultTable, type(None)):
+        names |= {binding.id for binding in getattr(widget, "BINDINGS", ())}
+    return names
+
+
+def test_every_key_has_an_id_of_its_own_and_does_something() -> None:
+    ids = [key.id for key in KEYS]
+    assert len(set(ids)) == len(ids)
+    for group in ("everywhere", "timeline", "table", "details"):
+        keys = [name for key in KEYS if key.group == group for name in key.keys]
+        assert len(set(keys)) == len(keys), f"one key does two things in {group}"
+    assert {key.id for key in KEYS if key.group != "details"} <= bound()
