@@ -18,10 +18,10 @@ Threads are ordered by the time for which anything was recorded on them, events 
 
 COLUMNS = (
     Column("thread", "text", "thread of the host"),
+    Column("inside", "text", "the nearest annotation around the event"),
     Column("event", "text", "what ran there; (nothing recorded) for the rest of the window"),
-    Column("time", "time", "as the innermost event"),
+    Column("time", "time", "as the innermost event", brief=False),
     Column("share", "share", "as the innermost event", "the window"),
-    Column("inside", "text", "the nearest annotation around it"),
     Column("count", "count", "events", brief=False),
     Column("host", "text", "machine or process", brief=False),
     Column("longest", "id", "the event with the most time"),

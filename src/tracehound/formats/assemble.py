@@ -130,14 +130,29 @@ def _used_lanes(raw: pl.DataFrame, lanes: pl.DataFrame) -> tuple[pl.DataFrame, p
     renumber = np.zeros(lanes.height, np.int64)
     renumber[used.to_numpy()] = np.arange(len(used))
     kept = lanes[used.to_numpy()].select(pl.int_range(pl.len(), dtype=pl.Int64).alias("lane"), pl.all())
-    kept = kept.with_columns(_distinct_names())
-    return raw.with_columns(pl.Series("lane", renumber[raw["lane"].to_numpy()])), kept
+    lane = renumber[raw["lane"].to_numpy()]
+    count = np.bincount(lane, minlength=kept.height)
+    return raw.with_columns(pl.Series("lane", lane)), _distinct(kept, count)
 
 
-def _distinct_names() -> pl.Expr:
-    """Of lanes of one rank or host that have the same name, all but the first get a number."""
-    again = pl.int_range(pl.len()).over("host", "rank", "name")
-    return pl.when(again > 0).then(pl.format("{} #{}", "name", again + 1)).otherwise("name").alias("name")
+def _distinct(lanes: pl.DataFrame, count: npt.NDArray[np.int64]) -> pl.DataFrame:
+    """Lanes of one rank or host with names of their own.
+
+    Of those that share a name the fullest keeps it and comes first; the others follow it, numbered. `count` has the
+    number of events of each lane.
+    """
+    alike = ["host", "rank", "name"]
+    return (
+        lanes.with_columns(pl.Series("fewer", -count))
+        .with_columns(
+            pl.struct(pl.col("order").min().over(alike), "fewer").rank("ordinal").cast(pl.Int32).alias("order"),
+            pl.col("fewer").rank("ordinal").over(alike).alias("again"),
+        )
+        .with_columns(
+            pl.when(pl.col("again") > 1).then(pl.format("{} #{}", "name", "again")).otherwise("name").alias("name")
+        )
+        .drop("fewer", "again")
+    )
 
 
 def _runs(lane: npt.NDArray[np.int64]) -> list[tuple[int, int]]:

@@ -60,7 +60,7 @@ class HeaderBar(Widget):
         room = width - cell_len(right) - 2
         title = self._glyphs.cut(self.title, 12 if self.window and width < 100 else max(12, room // 3))
         rest = room - cell_len(title) - 3
-        hint = [self.window, "all tables narrowed", "Esc clears"] if self.window else []
+        hint = [self.window, "tables narrowed", "Esc clears"] if self.window else []
         chosen = self._glyphs.words(words.joined(hint, rest, dot))
         rest -= cell_len(chosen)
         facts = [self._glyphs.words(fact) for fact in self.facts]
