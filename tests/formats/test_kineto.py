@@ -439,3 +439,16 @@ def test_args_of_an_event_in_gzip(shared):
     document = json.loads(gzip.decompress(path.read_bytes()))
     for row in got.events.sample(5, seed=3).iter_rows(named=True):
         assert kineto.args(got, row["record"]) == document["traceEvents"][row["record"]]
+
+
+@pytest.mark.parametrize("number", ["1e999999999", "-1e999999999", "1e99999999999999999999", "1e-99999999999999999999"])
+@pytest.mark.parametrize("field", ["ts", "dur", "tid", "correlation", "bytes"])
+def test_a_number_that_nothing_can_hold_costs_no_time(tmp_path, field, number):
+    event = gpu("kernel", "gemm", 1, 2, correlation=1, bytes=8)
+    spelled = json.dumps({**event, field: 0} if field in event else {**event, "args": {**event["args"], field: 0}})
+    path = write(tmp_path / "t.json", [gpu("kernel", "first", 1, 2), "HERE"])
+    path.write_text(path.read_text().replace('"HERE"', spelled.replace(f'"{field}": 0', f'"{field}": {number}')))
+    part = kineto.read(path, silent)
+    lost = field in ("ts", "dur") and "e-" not in number
+    assert part.events.height == (1 if lost else 2)
+    assert [note.level for note in part.notes] == (["dropped"] if lost else [])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -127,6 +128,15 @@ def _nothing(_: str) -> None:
     return None
 
 
+def _number(text: str) -> Decimal | float:
+    """A number with a point or an exponent: exact, unless no float is near it.
+
+    As a whole number, what one of these says in a few bytes (``1e999999999``) would fill the memory.
+    """
+    value = float(text)
+    return Decimal(text) if value and math.isfinite(value) else value
+
+
 def mended(text: str) -> tuple[str, set[str]]:
     """`text`, one JSON value, with the mistakes that writers of traces make put right, and which they were."""
     parts: list[str] = []
@@ -178,8 +188,8 @@ class _Reader:
         self._text = text
         self._tally = tally
         self._constants = 0
-        self._strict = json.JSONDecoder(parse_float=Decimal, parse_constant=self._constant)
-        self._lenient = json.JSONDecoder(strict=False, parse_float=Decimal, parse_constant=self._constant)
+        self._strict = json.JSONDecoder(parse_float=_number, parse_constant=self._constant)
+        self._lenient = json.JSONDecoder(strict=False, parse_float=_number, parse_constant=self._constant)
 
     def element(self, at: int, byte: int) -> tuple[Any, int]:
         """The element at `at` and where it stops. Raises ValueError where it is no JSON."""
