@@ -89,6 +89,8 @@ def test_sizes_of_types_and_messages():
     assert tensor_bytes([[]], ["float"]) == 4
     assert tensor_bytes([[[2], [3]]], ["float"]) == 20
     assert tensor_bytes(None, None) == -1
+    assert message_bytes(2**62, 0, "Float") == -1
+    assert tensor_bytes([[2**62, 2]], ["float"]) == -1
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def message_bytes(elements_in: int, elements_out: int, dtype: object) -> int:
     -1 where the file does not tell.
     """
     size = max(elements_in, elements_out) * type_size(dtype)
-    return size if size > 0 else -1
+    return _true_size(size)
 
 
 def tensor_bytes(dims: object, types: object) -> int:
@@ -124,7 +124,11 @@ def tensor_bytes(dims: object, types: object) -> int:
     if not isinstance(dims, Sequence) or not isinstance(types, Sequence):
         return -1
     total = sum(_elements(shape) * type_size(dtype) for shape, dtype in zip(dims, types, strict=False))
-    return total if total > 0 else -1
+    return _true_size(total)
+
+
+def _true_size(size: int) -> int:
+    return size if 0 < size < 2**63 else -1
 
 
 def _elements(shape: object) -> int:
