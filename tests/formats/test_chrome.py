@@ -179,3 +179,10 @@ def test_real_files_of_tpus(shared):
         steps = got.events.filter((pl.col("rank") == 0) & pl.col("name").cast(pl.String).str.contains("jit_step_fun"))
         longest = (steps["end"] - steps["start"]).max()
         assert round(longest / 10**9, 2) == (66.91 if total == 10312 else 63.49)
+
+
+def test_an_event_of_a_strange_phase_is_noted(part):
+    event = x(3, 3, "fusion.1", 1, 2)
+    got = part([event, {**event, "ph": "x"}, {key: value for key, value in event.items() if key != "ph"}])
+    assert got.events.height == 1
+    assert [(n.count, n.where) for n in got.notes if n.level == "dropped"] == [(2, "event 8")]

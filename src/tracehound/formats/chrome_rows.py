@@ -47,6 +47,7 @@ def gather(columns: Columns, gathered: Gathered) -> list[Note]:
     """Add all events to `gathered`, and lanes of ops and modules for the devices that have none; what was left out."""
     events = columns.all()
     complete = np.array([phase == "X" for phase, *_ in columns.signatures], np.bool_)[events.signature]
+    strange = np.array([_strange(*signature) for signature in columns.signatures], np.bool_)[events.signature]
     timed = (events.start != INVALID) & (events.length != INVALID)
     timed &= (np.abs(events.start) < _FAR_PS) & (events.length < _FAR_PS)
     rows = np.flatnonzero(complete & timed)
@@ -59,7 +60,7 @@ def gather(columns: Columns, gathered: Gathered) -> list[Note]:
     gathered.add(_device_rows(device, columns, gathered))
     gathered.add(_host_rows(host, gathered))
     _derive(host, device, columns, gathered)
-    return _left_out(complete, timed, kept)
+    return _left_out(complete, timed, strange, kept)
 
 
 def _frame(columns: Columns, kept: Piece, rows: npt.NDArray[np.int64], lane: npt.NDArray[np.int64]) -> pl.DataFrame:
@@ -230,8 +231,18 @@ def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered
             gathered.add(mine.with_columns(pl.lit(lane).alias("lane"), pl.col("name").cast(pl.Categorical)))
 
 
-def _left_out(complete: npt.NDArray[np.bool_], timed: npt.NDArray[np.bool_], kept: Piece) -> list[Note]:
+def _strange(phase: str, pid: object, tid: object) -> bool:
+    """Whether XLA writes no such event. It ends its list with an empty one."""
+    return phase not in ("X", "M", "") or (not phase and (pid, tid) != (None, None))
+
+
+def _left_out(
+    complete: npt.NDArray[np.bool_], timed: npt.NDArray[np.bool_], strange: npt.NDArray[np.bool_], kept: Piece
+) -> list[Note]:
     notes = []
+    if strange.any():
+        first = f"event {int(np.argmax(strange)):,}"
+        notes.append(Note("dropped", "event of a phase that XLA does not write", int(np.count_nonzero(strange)), first))
     untimed = np.flatnonzero(complete & ~timed)
     if len(untimed):
         notes.append(Note("dropped", "event without a time that can be true", len(untimed), f"event {untimed[0]:,}"))
