@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import gzip
 import os
 import random
@@ -117,3 +118,10 @@ def test_no_permission(file):
     path.chmod(0)
     with pytest.raises(TracehoundError, match="no permission"):
         head(path)
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file that opens and cannot be read")
+def test_a_file_that_cannot_be_read_is_closed_again():
+    with pytest.raises(TracehoundError, match="cannot be opened: Input/output error"):
+        opened(Path("/proc/self/mem"))
+    gc.collect()  # a file left open would warn now

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -130,10 +131,12 @@ def opened(path: Path, limit: int | None = None) -> Stream:
             raise TracehoundError("is a folder, not a file", path)
         if path.exists() and not path.is_file():
             raise TracehoundError("is not a regular file", path, remedy="save it to a file first")
-        file = path.open("rb", buffering=0)
         size = path.stat().st_size
-        magic = file.read(2)
-        file.seek(0)
+        with ExitStack() as closing:
+            file = closing.enter_context(path.open("rb", buffering=0))
+            magic = file.read(2)
+            file.seek(0)
+            closing.pop_all()
     except FileNotFoundError as error:
         raise TracehoundError("no such file", path) from error
     except PermissionError as error:
