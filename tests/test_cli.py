@@ -224,6 +224,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
 @pytest.mark.parametrize(
     "arguments",
     [[], ["summary"], ["summary", "x", "--bogus"], ["summary", "x", "--top", "0"], ["summary", "x", "--unit", "h"],
+     ["summary", "x", "--top", "9" * 30], ["summary", "x", "--width", "9" * 30],
      ["summary", "x", "--step", "1", "--window", "..1s"], ["report", "x", "ops", "--width", "-1"]],
 )  # fmt: skip
 def test_wrong_arguments_are_said_in_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -233,6 +234,7 @@ def test_wrong_arguments_are_said_in_one_line(arguments: list[str], capsys: pyte
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert "--help" in err
+    assert " _" not in err  # no name of the program's inside
 
 
 def test_a_bad_file_of_many_is_named_and_the_others_are_used(
@@ -328,6 +330,25 @@ def test_a_reader_that_leaves_at_once_is_no_error(job: Path) -> None:
         os.close(pipe)
         assert running.communicate(timeout=60)[1] == ""
     assert running.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("redirection", "why"), [(">/dev/full", "cannot write to stdout: no space left on device"), (">&-", "is closed")]
+)
+@pytest.mark.parametrize("words", ["summary {}", "report {} ops --format csv", "report --list"])
+def test_output_that_cannot_be_written_is_one_line(job: Path, words: str, redirection: str, why: str) -> None:
+    script = f"{' '.join(COMMAND)} {words.format(job)} {redirection}"
+    found = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode == 2
+    assert found.stderr.count("\n") == 1
+    assert why in found.stderr
+
+
+@pytest.mark.parametrize(("words", "code"), [("summary {}", 0), ("summary nothing", 2)])
+def test_a_closed_stderr_is_no_error(job: Path, words: str, code: int) -> None:
+    script = f"{' '.join(COMMAND)} {words.format(job)} 2>&-"
+    found = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode == code
 
 
 def test_an_old_encoding_gets_ascii(job: Path) -> None:

@@ -5,7 +5,7 @@ Owns the commands, their options and the text of their help. Knows nothing of tr
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import NoReturn, get_args
 
@@ -80,6 +80,10 @@ examples:
 
 VALUED = ("--run", "--rank", "--step", "--window", "--top", "--format", "--unit", "--width")
 """Options whose value follows; it is no command even when it is called like one."""
+
+
+MOST = 1_000_000_000
+"""The largest number that an option takes."""
 
 
 def parsed(arguments: Sequence[str]) -> Namespace:
@@ -184,17 +188,17 @@ def _with_report_options(parser: _Parser) -> _Parser:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    return _number(text, 1)
 
 
 def _natural(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
+    return _number(text, 0)
+
+
+def _number(text: str, least: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= MOST):
+        raise ArgumentTypeError(f"{text!r} is no whole number from {least:,} to {MOST:,}")
+    return int(text)
 
 
 _PARSERS = {"explore": _explorer_parser, "summary": _summary_parser, "report": _report_parser}

@@ -30,19 +30,22 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; the exit code."""
     try:
-        asked = parsed(sys.argv[1:] if arguments is None else arguments)
-        code = _COMMANDS[asked.command](asked)
-        sys.stdout.flush()
+        return _run(parsed(sys.argv[1:] if arguments is None else arguments))
     except TracehoundError as error:
         _say(str(error))
         return error.code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Nobody reads on: that is their right. What is still buffered must not fail when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()  # nobody reads on: that is their right
         return 0
-    return code
+
+
+def _run(asked: Namespace) -> int:
+    """Run the command; the exit code."""
+    if sys.stdout is None:
+        raise TracehoundError("stdout is closed")
+    return _COMMANDS[asked.command](asked)
 
 
 def _explore(asked: Namespace) -> int:
@@ -104,7 +107,7 @@ def _read(asked: Namespace) -> tuple[Trace, Window]:
 
 
 def _loaded(opening: Opening) -> Trace:
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         return load(opening)
     with Progress(sys.stderr) as progress:
         return load(opening, progress.show)
@@ -124,7 +127,19 @@ def _print(lines: Iterable[Line], asked: Namespace) -> None:
     if text and (asked.ascii or not _unicode()):
         lines = map(paint.ascii_of, lines)
     painter = paint.coloured if text and paint.colours(sys.stdout, os.environ) else paint.plainly
-    paint.write(lines, sys.stdout, painter)
+    try:
+        paint.write(lines, sys.stdout, painter)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _forget_output()
+        raise TracehoundError(f"cannot write to stdout: {(error.strerror or str(error)).lower()}") from error
+
+
+def _forget_output() -> None:
+    """What is still buffered must not fail when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unicode() -> bool:
@@ -143,7 +158,8 @@ def _interactive() -> bool:
 def _say(text: str) -> None:
     """One line to stderr."""
     with suppress(OSError):
-        sys.stderr.write(f"tracehound: {text}\n")
+        if sys.stderr is not None:
+            sys.stderr.write(f"tracehound: {text}\n")
 
 
 _COMMANDS: dict[str, Callable[[Namespace], int]] = {"explore": _explore, "summary": _summary, "report": _report}
