@@ -13,6 +13,9 @@ import pyte
 PATIENCE = 20.0
 """Seconds to wait for something to appear: a machine under load is slow, a screen that never comes is wrong."""
 
+ESCAPE = 0.3
+"""Seconds after which a program takes an escape character for the key itself."""
+
 
 class Terminal:
     """Runs ``tracehound ARGS`` at a size; `screen` is what a person would see now."""
@@ -57,6 +60,8 @@ class Terminal:
         for key in keys:
             self.child.send(KEYS.get(key, key))
             self.drain()
+            if key == "escape":
+                time.sleep(ESCAPE)  # else it and the next key are one: Alt and that key
 
     def wait_for(self, *texts: str) -> str:
         """The screen once it shows all of the texts; fails with the screen when it never does."""

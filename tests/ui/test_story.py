@@ -1,0 +1,74 @@
+"""A person's path through the real program, in a pseudo-terminal: from a slow run to what the host did meanwhile."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from terminal import Terminal
+
+
+@pytest.fixture(params=[(80, 24), (200, 50)], ids=["80x24", "200x50"])
+def size(request: pytest.FixtureRequest) -> tuple[int, int]:
+    return request.param
+
+
+def test_from_a_gap_to_its_cause(samples: Path, size: tuple[int, int]) -> None:
+    columns, rows = size
+    with Terminal(str(samples / "jax_cpu8_b128"), columns=columns, rows=rows) as terminal:
+        terminal.wait_for("rank 0", "XLA Ops", "all-reduce")
+
+        whole = _span(terminal.screen)
+        terminal.press("1", "w", "w")
+        zoomed = _span(terminal.screen)
+        assert zoomed < whole
+        terminal.press("0")
+        assert _span(terminal.screen) == whole
+
+        terminal.press("3")
+        terminal.wait_for("duration", "before")
+        terminal.press("enter")
+        screen = terminal.wait_for("tables narrowed", "wait_")
+        assert "$<unk" in screen, "what waits is named, too"
+        terminal.press("escape")
+
+        terminal.press("2")
+        terminal.wait_for("category")
+        terminal.press("enter")
+        terminal.wait_for(" of 32")
+        first = _place(terminal.screen, 32)
+        terminal.press("n")
+        terminal.wait_for(f"{first % 32 + 1} of 32")
+
+        terminal.press("/", "forward_b")
+        terminal.wait_for("forward_backward", " of 4")
+        terminal.press("enter")
+        first = _place(terminal.screen, 4)
+        terminal.press("n")
+        terminal.wait_for(f"{first % 4 + 1} of 4")
+
+        terminal.press("q")
+        assert terminal.ended() == 0
+
+
+def test_quitting_while_a_trace_is_read(samples: Path) -> None:
+    with Terminal(str(samples / "jax_cpu8_b128")) as terminal:
+        terminal.wait_for("quit")
+        terminal.press("q")
+        assert terminal.ended() == 0
+
+
+def _span(screen: str) -> float:
+    """The length of what the timeline shows, in ms: written left of the ruler."""
+    match = re.search(r"^ ?(\d+(?:\.\d+)?) (us|ms|s) +│", screen, re.MULTILINE)
+    assert match is not None, screen
+    return float(match[1]) * {"us": 1e-3, "ms": 1.0, "s": 1e3}[match[2]]
+
+
+def _place(screen: str, total: int) -> int:
+    """Which of so many instances the header names."""
+    match = re.search(rf"(\d+) of {total}\b", screen)
+    assert match is not None
+    return int(match[1])
