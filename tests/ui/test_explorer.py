@@ -16,7 +16,8 @@ from tracehound.store import Opening, open_paths
 from tracehound.trace import Part
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.keys import KEYS
-from tracehound.ui.screens.explorer import TABS, Explorer
+from tracehound.ui.panes.deck import TABS
+from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.timeline import Timeline
@@ -90,11 +91,11 @@ def lines(widget: ResultTable | Timeline) -> list[str]:
 
 
 def table(explorer: Explorer, name: str) -> ResultTable:
-    return explorer._tables[name].table
+    return explorer.deck.tables[name].table
 
 
 def caption(explorer: Explorer, name: str) -> str:
-    return explorer._tables[name].caption.render_line(0).text
+    return explorer.deck.tables[name].caption.render_line(0).text
 
 
 def header(explorer: Explorer) -> str:
@@ -154,9 +155,9 @@ async def test_a_gap_and_what_the_host_did_in_it(opening: Opening, size: tuple[i
         host = table(explorer, "gap-host")
         assert any("load batch" in line for line in lines(host))
         assert host.region.x > table(explorer, "gaps").region.x, "beside the list, not below it"
-        assert "softmax" in explorer.gaps.lines.render_line(0).text
-        assert "gemm" in explorer.gaps.lines.render_line(1).text
-        assert "cudaLaunchKernel" in explorer.gaps.lines.render_line(2).text
+        assert "softmax" in explorer.deck.gaps.lines.render_line(0).text
+        assert "gemm" in explorer.deck.gaps.lines.render_line(1).text
+        assert "cudaLaunchKernel" in explorer.deck.gaps.lines.render_line(2).text
 
         await press(pilot, "j", "k", "enter")
         view = explorer.view
@@ -188,11 +189,11 @@ async def test_every_table_follows_the_selected_window(opening: Opening) -> None
         assert part["count"] < whole["count"]
         for pane in ("3", "5", "6", "7"):
             await press(pilot, pane)
-            assert "in the 1.000 ms" in caption(explorer, explorer._slots()[0])
+            assert "in the 1.000 ms" in caption(explorer, explorer.deck.in_sight[0])
 
         await press(pilot, "escape")
         assert explorer.view.selection is None
-        assert "whole run" in caption(explorer, explorer._slots()[0])
+        assert "whole run" in caption(explorer, explorer.deck.in_sight[0])
         assert "window" not in header(explorer)
 
 
@@ -227,7 +228,7 @@ async def test_steps_lead_to_their_window_without_selecting_it(opening: Opening)
 async def test_search_counts_while_one_types_and_cycles(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash", *"LAUNCH")
-        assert explorer.active == "search"
+        assert explorer.deck.active == "search"
         assert "1 of 8" in header(explorer)
         row = table(explorer, "search").row
         assert row is not None
@@ -283,7 +284,7 @@ async def test_details_stand_beside_the_tables_where_there_is_room(opening: Open
         assert explorer.details.region.x > table(explorer, "ops").region.x
         await press(pilot, "9")
         assert pilot.app.focused is explorer.details
-        assert explorer.active == "ops", "the table stays"
+        assert explorer.deck.active == "ops", "the table stays"
         await pilot.resize_terminal(80, 24)
         await settled(pilot)
         assert not explorer.details.display
@@ -359,7 +360,7 @@ async def test_help_names_every_key(opening: Opening) -> None:
 async def test_palette_offers_every_analysis(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "ctrl+p", *"show host", "enter")
-        assert explorer.active == "host"
+        assert explorer.deck.active == "host"
         assert any("load batch" in line for line in lines(table(explorer, "host")))
 
 
@@ -453,7 +454,7 @@ async def test_quitting_does_not_wait_for_the_reading(opening: Opening) -> None:
     assert slow.cancelled.wait(2), "the reader was told"
 
 
-async def test_what_cannot_be_read_is_said_on_the_screen(opening: Opening) -> None:
+async def test_what_cannot_be_read_ends_the_explorer_with_the_reason(opening: Opening) -> None:
     class Bad(Slow):
         def parts(self, *_: object) -> Iterator[Part]:
             raise TracehoundError("is damaged", path=Path("worker0.json"), where="byte 17")
@@ -461,9 +462,7 @@ async def test_what_cannot_be_read_is_said_on_the_screen(opening: Opening) -> No
     app = TracehoundApp(Bad(opening))  # type: ignore[arg-type]
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        screen = "\n".join(strip.text for strip in app.explorer._compositor.render_strips())
-        assert "worker0.json, byte 17: is damaged" in screen
-        await pilot.press("q")
+    assert str(app.failure) == "worker0.json, byte 17: is damaged"
 
 
 def bound() -> set[str]:

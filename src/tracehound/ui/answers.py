@@ -49,16 +49,20 @@ class Answers:
         self._asked: dict[str, Question] = {}
         self._known: LRUCache[Question, Result] = LRUCache(48)
 
-    def ask(self, pane: str, trace: Trace, question: Question) -> None:
-        """Have `Answered` sent to the target; nothing when the pane has asked just this already."""
+    def ask(self, pane: str, trace: Trace, question: Question) -> bool:
+        """Have `Answered` sent to the target; nothing when the pane has asked just this already.
+
+        True when the answer has yet to be worked out.
+        """
         if self._asked.get(pane) == question:
-            return
+            return False
         self._asked[pane] = question
         known = self._known.get(question)
-        if known is not None:
+        if known is None:
+            self._background.submit(f"analysis for {pane}", self._work(pane, trace, question))
+        else:
             self._target.post_message(self.Answered(pane, question, known))
-            return
-        self._background.submit(f"analysis for {pane}", self._work(pane, trace, question))
+        return known is None
 
     def wanted(self, answer: Answered) -> bool:
         """Whether the pane still waits for this answer."""

@@ -9,13 +9,16 @@ import os
 from collections.abc import Callable
 from typing import ClassVar
 
+from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
+from tracehound.errors import TracehoundError
 from tracehound.store import Opening
 from tracehound.ui.commands import Commands
+from tracehound.ui.loading import Loading
 from tracehound.ui.screens.explorer import WIDE, Explorer
 from tracehound.ui.themes import THEMES, initial
 
@@ -34,13 +37,20 @@ class TracehoundApp(App[None]):
 
     def __init__(self, opening: Opening, alphabet: str = "unicode") -> None:
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
-        self._opening = opening
+        self.failure: TracehoundError | None = None
         glyphs = ASCII if alphabet == "ascii" else MONO if self.no_color else UNICODE
         self.explorer = Explorer(opening, glyphs)
         self.set_class(alphabet == "ascii", "-ascii")
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = initial(None if self.no_color else self.console.color_system)
+
+    @on(Loading.Failed)
+    def _failed(self, message: Loading.Failed) -> None:
+        """With nothing to explore, leave, and let the command line say why."""
+        if self.explorer.trace is None:
+            self.failure = message.error
+            self.exit()
 
     @property
     def busy(self) -> bool:

@@ -48,7 +48,12 @@ class Loading:
     class Failed(Message):
         """Nothing could be read, and why."""
 
-        message: str
+        error: TracehoundError
+
+        @property
+        def words(self) -> str:
+            """The reason, for the header."""
+            return str(self.error)
 
     def __init__(self, target: MessagePump, opening: Opening) -> None:
         self._target = target
@@ -91,9 +96,9 @@ class Loading:
         except CancelledError:
             return
         except TracehoundError as error:
-            self._send(self.Failed(str(error)))
+            self._send(self.Failed(error))
         except Exception as error:  # noqa: BLE001 - the screen must say why it stays empty
-            self._send(self.Failed(printable(f"reading failed: {type(error).__name__}: {error}")))
+            self._send(self.Failed(TracehoundError(f"reading failed: {type(error).__name__}: {error}")))
             if shown < len(parts):
                 self._show(parts, done=True)
 

@@ -18,7 +18,7 @@ REMOTE = {"TEXTUAL_FPS": "20", "TEXTUAL_ANIMATIONS": "none"}
 def explore(opening: Opening, *, ascii: bool, mouse: bool) -> int:  # noqa: A002 - the option is called so
     """Run the explorer until the user quits; gives the exit status.
 
-    Refuses a terminal that can place no cursor, with one line.
+    Refuses a terminal that can place no cursor. Raises TracehoundError when nothing of the trace can be read.
     """
     if os.environ.get("TERM", "") in ("dumb", "unknown"):
         sys.stderr.write("tracehound: this terminal cannot move its cursor (TERM=dumb); try: tracehound summary\n")
@@ -30,6 +30,8 @@ def explore(opening: Opening, *, ascii: bool, mouse: bool) -> int:  # noqa: A002
 
     app = TracehoundApp(opening, "ascii" if ascii else "unicode")
     app.run(mouse=mouse)
+    if app.failure is not None:
+        raise app.failure
     status = app.return_code or 0
     if app.busy:
         # Native code cannot be interrupted, and ending the interpreter under it aborts: leave without waiting.

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from tracehound import units
 from tracehound.analysis.result import Result
+from tracehound.errors import printable
+from tracehound.store import Opening
 from tracehound.trace import Trace
 
 TITLES = {
@@ -35,6 +37,13 @@ def _devices(trace: Trace) -> list[str]:
     return [f"{number}{inferred}", model] if model else [f"{number}{inferred}"]
 
 
+def waiting(opening: Opening) -> str:
+    """What is about to be read, while there is nothing else to show."""
+    lines = [f"{printable(file.path.name)}  {file.format.title}" for file in opening.files]
+    more = [f"and {len(lines) - 8} more"] if len(lines) > 8 else []
+    return "\n".join(["reading", *lines[:8], *more])
+
+
 def selected(window: tuple[int, int]) -> str:
     """``window 72.3 ms at 1.204 s``."""
     return f"window {length(window)} at {units.instant(window[0])}"
@@ -56,6 +65,11 @@ def caption(result: Result, window: tuple[int, int] | None, shown: int, needle: 
     if not rows and result.total > 1:
         rows = f"{result.total:,} rows"
     return [result.title, scope(window), *([rows] if rows else []), *result.notes]
+
+
+def matches(place: str, names: int, dot: str) -> str:
+    """``17 of 2,304 · 3 names``."""
+    return f"{place} {dot} {names:,} name{'' if names == 1 else 's'}"
 
 
 NO_DEVICE = (

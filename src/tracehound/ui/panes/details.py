@@ -40,7 +40,7 @@ class DetailsPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__(id="pane-details")
-        self.pane = "details"
+        self.event: int | None = None
         self._glyphs = glyphs
         self._body = Static(NOTHING, markup=False)
 
@@ -48,8 +48,11 @@ class DetailsPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         """One text."""
         yield self._body
 
-    def show(self, facts: Facts, args: Facts | None, failure: str = "") -> None:
+    def show(self, event: int, facts: Facts, args: Facts | None, failure: str = "") -> None:
         """Show an event: its facts, and its args as the file has them (None: still being decoded)."""
+        if event != self.event:
+            self.scroll_home(animate=False)
+        self.event = event
         label = self.get_component_rich_style("details-pane--label")
         title = self.get_component_rich_style("details-pane--title")
         grid = Table.grid(padding=(0, 1), expand=True)
@@ -67,11 +70,8 @@ class DetailsPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     def clear(self) -> None:
         """Show no event."""
+        self.event = None
         self._body.update(NOTHING)
-
-    def focus_pane(self) -> None:
-        """Give the keys to the text."""
-        self.focus()
 
     def action_scroll_by(self, lines: int) -> None:
         """Scroll by lines."""

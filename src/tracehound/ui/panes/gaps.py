@@ -18,7 +18,6 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tracehound import units
-from tracehound.analysis.result import Result
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.widgets.result_table import ResultTable
@@ -90,16 +89,9 @@ class GapsPane(Horizontal):
 
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__(id="pane-gaps")
-        self.pane = "gaps"
-        self.analysis = "gaps"
-        self.gaps = TablePane("gaps", glyphs, "gaps-list", BESIDE)
+        self.gaps = TablePane("gap-list", glyphs, BESIDE)
         self.lines = GapLines(glyphs)
-        self.host = TablePane("host", glyphs, "gap-host")
-
-    @property
-    def table(self) -> ResultTable:
-        """The table of gaps."""
-        return self.gaps.table
+        self.host = TablePane("gap-host", glyphs)
 
     def compose(self) -> ComposeResult:
         """The gaps, and the chosen one."""
@@ -107,22 +99,6 @@ class GapsPane(Horizontal):
         with Vertical(id="gap"):
             yield self.lines
             yield self.host
-
-    def show(self, result: Result, window: tuple[int, int] | None, why_empty: str) -> None:
-        """Show the gaps of a window."""
-        self.gaps.show(result, window, why_empty)
-
-    def fail(self, message: str) -> None:
-        """Say why there are none."""
-        self.gaps.fail(message)
-
-    def wait(self, message: str) -> None:
-        """Say that they are on their way."""
-        self.gaps.wait(message)
-
-    def focus_pane(self) -> None:
-        """Give the keys to the gaps."""
-        self.gaps.focus_pane()
 
     @on(ResultTable.Highlighted)
     def _point(self, event: ResultTable.Highlighted) -> None:

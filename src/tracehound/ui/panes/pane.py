@@ -97,11 +97,8 @@ class TablePane(Vertical):
     TablePane ResultTable { height: 1fr; }
     """
 
-    def __init__(self, analysis: str, glyphs: Glyphs = UNICODE, pane: str = "", aside: tuple[str, ...] = ()) -> None:
-        super().__init__(id=f"pane-{pane or analysis}")
-        self.analysis = analysis
-        self.pane = pane or analysis
-        self.glyphs = glyphs
+    def __init__(self, name: str, glyphs: Glyphs = UNICODE, aside: tuple[str, ...] = ()) -> None:
+        super().__init__(id=f"pane-{name}")
         self.caption = Caption(glyphs)
         self.table = ResultTable(glyphs, aside)
         self.filter = FilterBox(self.focus_pane)

@@ -42,8 +42,12 @@ class HeaderBar(Widget):
     """What it is, the most telling first."""
     window: reactive[str] = reactive("")
     """The selected window, in words; empty without one."""
+    event: reactive[str] = reactive("")
+    """The selected event, in words; empty without one."""
+    place: reactive[str] = reactive("")
+    """Where in a walk one is."""
     news: reactive[str] = reactive("")
-    """Progress, or the place in a walk: what changes."""
+    """How far the reading is; while there is any it stands in the place's stead."""
 
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
@@ -56,20 +60,26 @@ class HeaderBar(Widget):
         name, window, news = (
             self.get_component_rich_style(f"header-bar--{part}", partial=False) for part in ("name", "window", "news")
         )
-        right = self._glyphs.words(f"{self.news} ") if self.news else ""
+        right = self._glyphs.words(f"{self.news or self.place} ") if self.news or self.place else ""
         room = width - cell_len(right) - 2
         title = self._glyphs.cut(self.title, 12 if self.window and width < 100 else max(12, room // 3))
         rest = room - cell_len(title) - 3
         hint = [self.window, "tables narrowed", "Esc clears"] if self.window else []
         chosen = self._glyphs.words(words.joined(hint, rest, dot))
         rest -= cell_len(chosen)
-        facts = [self._glyphs.words(fact) for fact in self.facts]
-        about = words.joined([fact for fact in facts if len(fact) <= rest], rest, dot)
+        about = self._about(rest, dot)
         segments = [Segment(f" {title}", name)]
         segments += [Segment(f"  {chosen}", window)] if chosen else []
         segments += [Segment(f" {dot} {about}" if chosen else f"  {about}", self.rich_style)] if about else []
         strip = Strip(segments).adjust_cell_length(max(0, width - cell_len(right)), self.rich_style)
         return Strip([*strip, Segment(right, news)]).adjust_cell_length(width, self.rich_style)
+
+    def _about(self, room: int, dot: str) -> str:
+        """The selected event, or what is open, in so many cells."""
+        if self.event and room >= 24:
+            return self._glyphs.cut(self.event, room)
+        facts = [self._glyphs.words(fact) for fact in self.facts]
+        return words.joined([fact for fact in facts if cell_len(fact) <= room], room, dot)
 
 
 @dataclass(frozen=True)

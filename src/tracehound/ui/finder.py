@@ -1,0 +1,55 @@
+"""Searching and walking, worked out in the background.
+
+Owns the names of the trace, once they are needed, and what was asked last. Knows no widget but the one that is told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.message import Message
+from textual.message_pump import MessagePump
+
+from tracehound.trace import Trace
+from tracehound.ui import search
+from tracehound.ui.background import Background
+from tracehound.ui.walk import Walk, instances
+
+
+class Finder:
+    """Finds events by their names, or as executions of one op."""
+
+    @dataclass
+    class Searched(Message):
+        """What a needle matches is known."""
+
+        found: search.Found
+
+    @dataclass
+    class Walked(Message):
+        """The instances of an event's op are known."""
+
+        event: int
+        walk: Walk
+
+    def __init__(self, target: MessagePump, background: Background) -> None:
+        self._target = target
+        self._background = background
+        self._names: search.Names | None = None
+
+    def search(self, trace: Trace, needle: str) -> None:
+        """Have `Searched` sent to the target, unless another needle follows at once."""
+
+        def work() -> None:
+            if self._names is None or self._names.trace is not trace:
+                self._names = search.names(trace)
+            self._target.post_message(self.Searched(search.find(self._names, needle)))
+
+        self._background.submit("search", work)
+
+    def walk(self, trace: Trace, event: int) -> None:
+        """Have `Walked` sent to the target."""
+        self._background.submit("walk", lambda: self._tell(self.Walked(event, instances(trace, event))))
+
+    def _tell(self, message: Message) -> None:
+        self._target.post_message(message)

@@ -1,0 +1,76 @@
+"""The panes under the timeline, one of which is shown.
+
+Owns which panes there are, in which tab each stands, and which one is in sight. Knows no trace.
+"""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.reactive import reactive
+
+from tracehound.analysis import ANALYSES
+from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.ui.panes.gaps import GapsPane
+from tracehound.ui.panes.pane import TablePane
+from tracehound.ui.widgets.bars import Tab
+from tracehound.ui.widgets.result_table import ResultTable
+
+TABS = (
+    Tab("ops", "2"), Tab("gaps", "3"), Tab("steps", "4"), Tab("annotations", "5", "annot"),
+    Tab("collectives", "6", "coll"), Tab("breakdown", "7", "break"), Tab("health", "8"), Tab("details", "9"),
+    Tab("search", "/", "find"), Tab("host", ""),
+)  # fmt: skip
+
+STACKED = {"breakdown": ("breakdown", "overview"), "details": ()}
+"""Which results a tab shows under each other, where that is not the one of its name. Details are no result."""
+
+
+class Deck(Vertical):
+    """A pane for every analysis, one for what a search found, and the one beside the gaps."""
+
+    DEFAULT_CSS = """
+    Deck { width: 1fr; height: 1fr; }
+    Deck > Vertical { height: 1fr; }
+    """
+
+    active: reactive[str] = reactive("ops")
+    """The tab that is shown."""
+
+    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+        super().__init__()
+        self.gaps = GapsPane(glyphs)
+        names = [analysis.name for analysis in ANALYSES if analysis.name != "gaps"]
+        self.tables = {name: TablePane(name, glyphs) for name in (*names, "search")}
+        self.tables |= {"gaps": self.gaps.gaps, "gap-host": self.gaps.host}
+        self._tabs = {tab.pane: self._in_tab(tab.pane) for tab in TABS if tab.pane != "details"}
+
+    def _in_tab(self, tab: str) -> GapsPane | TablePane | Vertical:
+        if tab == "gaps":
+            return self.gaps
+        return Vertical(*(self.tables[name] for name in STACKED[tab])) if tab in STACKED else self.tables[tab]
+
+    def compose(self) -> ComposeResult:
+        """All panes; those out of sight cost nothing."""
+        for tab, pane in self._tabs.items():
+            pane.display = tab == self.active
+            yield pane
+
+    @property
+    def in_sight(self) -> tuple[str, ...]:
+        """The results of the active tab."""
+        return STACKED.get(self.active, (self.active,))
+
+    def name_of(self, table: ResultTable) -> str:
+        """Which result a table shows."""
+        return next(name for name, pane in self.tables.items() if pane.table is table)
+
+    def focus_active(self) -> None:
+        """Give the keys to the first table of the active tab."""
+        for name in self.in_sight[:1]:
+            self.tables[name].focus_pane()
+
+    def watch_active(self, active: str) -> None:
+        """Show one tab."""
+        for tab, pane in self._tabs.items():
+            pane.display = tab == active
