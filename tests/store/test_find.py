@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from tracehound.analysis import ANALYSES
+from tracehound.analysis import run as answer
 from tracehound.errors import TracehoundError
 from tracehound.store import load, open_paths
 from tracehound.store.find import find
@@ -36,7 +39,7 @@ def test_a_folder_of_ranks(tmp_path: Path) -> None:
     assert names(tmp_path) == [f"rank{n}.pt.trace.json.gz" for n in (0, 1, 2)]
     found = find([tmp_path])
     assert [note.level for note in found.notes] == ["dropped"]
-    assert "config.json" in found.notes[0].text
+    assert found.notes[0].where == str(tmp_path / "config.json")
     trace = load(open_paths([tmp_path]))
     assert trace.ranks["rank"].to_list() == [0, 1, 2]
     assert trace.name == tmp_path.name
@@ -75,6 +78,36 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         find([tmp_path / "absent.json"])
     with pytest.raises(TracehoundError, match="no trace in this folder"):
         find([tmp_path])
+    with pytest.raises(TracehoundError, match="file name too long"):
+        find([tmp_path / ("x" * 5000)])
+
+
+def test_folders_that_link_to_each_other_are_looked_into_once(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        for other in ("a", "b", "c", "."):
+            (tmp_path / name / f"to{other}").symlink_to(tmp_path / other)
+    with pytest.raises(TracehoundError, match="no trace in this folder"):
+        find([tmp_path])
+    kineto(tmp_path / "c" / "trace.json")
+    assert names(tmp_path) == ["trace.json"]
+
+
+def test_a_whole_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracehound.store.find.MOST_FOLDERS", 5)
+    kineto(tmp_path / "one" / "trace.json")
+    for number in range(9):
+        (tmp_path / "other" / f"{number}").mkdir(parents=True)
+    with pytest.raises(TracehoundError, match="holds more than 5 folders; name that of the trace"):
+        find([tmp_path])
+
+
+def test_a_name_that_is_no_text_is_shown(tmp_path: Path) -> None:
+    path = kineto(tmp_path / os.fsdecode(b"run\xff.json"))
+    path.write_bytes(path.read_bytes()[:-3])
+    trace = load(open_paths([path]))
+    health = next(analysis for analysis in ANALYSES if analysis.name == "health")
+    assert any("run\ufffd.json" in where for where in answer(health, trace).table["where"])
 
 
 def test_one_bad_file_of_many_is_noted(tmp_path: Path) -> None:
@@ -82,4 +115,4 @@ def test_one_bad_file_of_many_is_noted(tmp_path: Path) -> None:
     (tmp_path / "rank1.json").write_text("")
     trace = load(open_paths([tmp_path]))
     assert trace.ranks.height == 1
-    assert any("rank1.json" in note.text for note in trace.notes)
+    assert ("the file is empty", str(tmp_path / "rank1.json")) in [(note.text, note.where) for note in trace.notes]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.errors import printable
 
 DEFINITION = """\
 repaired = damaged input of which everything was kept; dropped = what could not be kept; missing = what the profiler
@@ -38,7 +39,9 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per note, the most serious first."""
-    rows: list[tuple[str, int, str, str]] = [(note.level, note.count, note.text, note.where) for note in scene.notes]
+    rows: list[tuple[str, int, str, str]] = [
+        (note.level, note.count, printable(note.text), printable(note.where)) for note in scene.notes
+    ]
     rows.extend(_missing_launches(tables))
     rows.extend(_missing_ranks(scene))
     if scene.ranks.height and scene.steps.is_empty():

@@ -25,6 +25,9 @@ _DERIVED = re.compile(
 _LIKELY = re.compile(r".*\.(json|pb|gz|trace)", re.IGNORECASE)
 _PROFILE = Path("plugins") / "profile"
 
+MOST_FOLDERS = 10_000
+"""So many folders are looked into for traces, and no more: a person who names a whole disk hears of it."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -52,13 +55,20 @@ def find(paths: Sequence[Path], run: str | None = None) -> Finding:
     files: list[Found] = []
     notes: list[Note] = []
     for path in paths:
-        found = _in_folder(path, run) if path.is_dir() else Finding((_file(path),), ())
+        found = _in_folder(path, run, {path.resolve()}) if _is_folder(path) else Finding((_file(path),), ())
         files.extend(found.files)
         notes.extend(found.notes)
     if run is not None and not any(run in file.path.parts for file in files):
         raise TracehoundError(f"no run {run!r} here", path=paths[0])
     unique = {file.path.resolve(): file for file in files}
     return Finding(tuple(unique.values()), tuple(notes))
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise TracehoundError((error.strerror or "cannot be read").lower(), path=path) from error
 
 
 def _file(path: Path) -> Found:
@@ -68,7 +78,12 @@ def _file(path: Path) -> Found:
         raise TracehoundError((error.strerror or "cannot be read").lower(), path=path) from error
 
 
-def _in_folder(folder: Path, run: str | None) -> Finding:
+class _TooManyError(TracehoundError):
+    """There are more folders than anyone would search."""
+
+
+def _in_folder(folder: Path, run: str | None, seen: set[Path]) -> Finding:
+    """What a folder holds. `seen` has the folders that were looked into, whatever links led there, and grows."""
     try:
         profile = _profile_folder(folder)
         if profile is not None:
@@ -76,7 +91,7 @@ def _in_folder(folder: Path, run: str | None) -> Finding:
         direct = _files_of(folder)
         if direct.files:
             return direct
-        return _below(folder, run, direct.notes)
+        return _below(folder, run, direct.notes, seen)
     except PermissionError as error:
         raise TracehoundError("permission denied", path=Path(error.filename or folder)) from error
 
@@ -112,7 +127,7 @@ def _in_profile(profile: Path, run: str | None) -> Finding:
 
 def _why(notes: Sequence[Note]) -> str:
     """The first file that was passed over, in brackets."""
-    return f" ({notes[0].text})" if notes else ""
+    return f" ({Path(notes[0].where).name}: {notes[0].text})" if notes else ""
 
 
 def _files_of(folder: Path) -> Finding:
@@ -126,7 +141,7 @@ def _files_of(folder: Path) -> Finding:
             files.append(_file(path))
         except TracehoundError as error:
             if _LIKELY.fullmatch(path.name):
-                notes.append(Note("dropped", f"{path.name}: {error.message}", where=str(path)))
+                notes.append(Note("dropped", error.message, where=str(path)))
     return Finding(tuple(_without_twins(files)), tuple(notes))
 
 
@@ -140,12 +155,19 @@ def _without_twins(files: Iterable[Found]) -> list[Found]:
     ]
 
 
-def _below(folder: Path, run: str | None, notes: tuple[Note, ...]) -> Finding:
+def _below(folder: Path, run: str | None, notes: tuple[Note, ...], seen: set[Path]) -> Finding:
     """The traces of subfolders: all of them when they are one family (rank0, rank1), else the one there is."""
     found: dict[Path, Finding] = {}
     for child in sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith(".")):
+        if (place := child.resolve()) in seen:
+            continue
+        seen.add(place)
+        if len(seen) > MOST_FOLDERS:
+            raise _TooManyError(f"holds more than {MOST_FOLDERS:,} folders", folder, remedy="name that of the trace")
         try:
-            inner = _in_folder(child, run)
+            inner = _in_folder(child, run, seen)
+        except _TooManyError:
+            raise
         except TracehoundError:
             continue
         if inner.files:
