@@ -452,3 +452,10 @@ def test_a_number_that_nothing_can_hold_costs_no_time(tmp_path, field, number):
     lost = field in ("ts", "dur") and "e-" not in number
     assert part.events.height == (1 if lost else 2)
     assert [note.level for note in part.notes] == (["dropped"] if lost else [])
+
+
+@pytest.mark.parametrize("device", [-1, 2**31, 2**63 - 1, "none"])
+def test_a_device_that_cannot_be_is_the_first(part, device):
+    got = part([gpu("kernel", "gemm", 1, 2, device=device), gpu("kernel", "gemm", 5, 2)])
+    assert got.ranks["device"].to_list() == [0]
+    assert got.events.height == 2

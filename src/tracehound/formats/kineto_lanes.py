@@ -82,8 +82,8 @@ def _thread(pid: Id, tid: Id) -> Thread | Stream:
 
 
 def _stream(row: Row, device: Id, stream: Id) -> Stream:
-    number = number_in(stream)
-    return Stream(row, max(number_in(device), 0), MISSING if number >= _NO_STREAM else number)
+    number, ordinal = number_in(stream), number_in(device)
+    return Stream(row, ordinal if 0 <= ordinal < 2**31 else 0, MISSING if number >= _NO_STREAM else number)
 
 
 def _tidy(value: Id) -> Id:
