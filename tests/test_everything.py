@@ -13,6 +13,7 @@ from tracehound.analysis import ANALYSES, Options, run
 from tracehound.cli import main
 from tracehound.errors import TracehoundError
 from tracehound.store import load, open_paths
+from tracehound.ui.app import TracehoundApp
 
 pytestmark = pytest.mark.slow
 
@@ -71,3 +72,20 @@ def test_a_bad_file(path: Path) -> None:
 def test_a_foreign_file_is_named(path: Path) -> None:
     with pytest.raises(TracehoundError, match="looks like"):
         open_paths([path])
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda p: str(p.relative_to(SHARED)))
+async def test_a_good_file_in_the_explorer(path: Path) -> None:
+    """It opens, paints lanes, and every pane answers or says why it is empty."""
+    app = TracehoundApp(open_paths([path]))
+    async with app.run_test(size=(80, 24)) as pilot:
+        for key in ("", "3", "enter", "4", "5", "6", "7", "8", "9", "2", "enter", "n"):
+            if key:
+                await pilot.press(key)
+            await pilot.pause()
+            while app.busy:
+                await pilot.pause(0.02)
+            await pilot.pause()
+        assert app.explorer.trace is not None
+        assert app.explorer.trace.lanes.height > 0
+        assert app.return_code in (None, 0)
