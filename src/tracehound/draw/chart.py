@@ -12,8 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tracehound.units import middle
-
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 Values = Sequence[float] | npt.NDArray[np.float64] | npt.NDArray[np.int64]
@@ -38,20 +36,6 @@ def stacked(fractions: Sequence[float], glyphs: Sequence[str], width: int) -> st
     edges = np.rint(np.clip(np.cumsum([0.0, *np.nan_to_num(fractions)]), 0, 1) * width).astype(int)
     parts = zip(glyphs, np.diff(edges), strict=True)
     return "".join(glyph * int(length) for glyph, length in parts).ljust(width)
-
-
-def bars(labels: Sequence[str], values: Sequence[float], width: int, height: int) -> list[str]:
-    """A horizontal bar for each value, the longest the full width; at most `height` lines of `width` characters.
-
-    Labels take a third of the width at most and are cut in the middle.
-    """
-    pairs = list(zip(labels, values, strict=True))[:height]
-    if not pairs or width < 4:
-        return []
-    room = min(max(len(label) for label, _ in pairs), width // 3)
-    most = max((abs(value) for _, value in pairs if math.isfinite(value)), default=0.0) or 1.0
-    left = width - room - 1
-    return [f"{middle(label, room):<{room}} {bar(value / most, left)}" for label, value in pairs]
 
 
 def line(
