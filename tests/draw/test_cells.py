@@ -100,7 +100,8 @@ def test_ids_are_followed_but_never_shown() -> None:
 def test_cells_of_a_column_come_from_the_raw_table() -> None:
     result = every_unit()
     assert words(result, result.column("total"), "s") == ["77.773215731 s", "0.000000000 s", "–"]
-    assert words(result, result.column("host"))[0] == "python 123: aten::addmm 62 %; data␛loader: epoch: read, parse 30 %"
+    host = words(result, result.column("host"))[0]
+    assert host == "python 123: aten::addmm 62 %; data␛loader: epoch: read, parse 30 %"
     assert all(text.isprintable() for c in result.columns for text in words(result, c))
 
 

@@ -25,6 +25,7 @@ def test_the_parts_of_a_stacked_bar_fill_it_exactly() -> None:
     assert chart.stacked([0.9, 0.9], "ab", 10) == "aaaaaaaaab"
 
 
+@pytest.mark.parametrize(("width", "height"), [(40, 8), (80, 12), (200, 30)])
 def test_a_curve_has_the_size_asked_for_and_no_colours(width: int, height: int) -> None:
     x = np.arange(1000)
     lines = chart.line(x, np.sin(x / 50), width, height)
