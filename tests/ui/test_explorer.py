@@ -479,3 +479,27 @@ def test_every_key_has_an_id_of_its_own_and_does_something() -> None:
         keys = [name for key in KEYS if key.group == group for name in key.keys]
         assert len(set(keys)) == len(keys), f"one key does two things in {group}"
     assert {key.id for key in KEYS if key.group != "details"} <= bound()
+
+
+@pytest.mark.parametrize("keys", [("2",), ("3", "enter"), ("2", "enter", "9"), ("?",), ("slash", "g")])
+async def test_ascii_is_ascii(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    events = [
+        *slices(),
+        {"ph": "X", "cat": "cpu_op", "name": "größe…·µ", "pid": 1, "tid": 1, "ts": 1000, "dur": 9, "args": {}},
+    ]
+    app = TracehoundApp(open_paths([written(tmp_path, events)]), "ascii")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, *keys)
+        screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert screen.isascii(), [char for char in screen if not char.isascii()]
+        await pilot.press("escape")
+
+
+@pytest.mark.parametrize("width", [80, 100, 140, 200])
+async def test_nothing_is_wider_than_the_screen(opening: Opening, width: int) -> None:
+    async with explored(opening, (width, 30)) as (explorer, pilot):
+        for tab in ("2", "3", "4", "5", "7", "9"):
+            await press(pilot, tab)
+            for strip in explorer._compositor.render_strips():
+                assert strip.cell_length == width

@@ -18,6 +18,7 @@ from textual.widgets import Static
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import keys
 from tracehound.ui.facts import Facts
+from tracehound.ui.widgets.plain_bars import suit
 
 NOTHING = "no event selected: Enter or a click in the timeline selects one"
 
@@ -47,6 +48,10 @@ class DetailsPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def compose(self) -> ComposeResult:
         """One text."""
         yield self._body
+
+    def on_mount(self) -> None:
+        """The scroll bar of the alphabet."""
+        suit(self, self._glyphs)
 
     def show(self, event: int, facts: Facts, args: Facts | None, failure: str = "") -> None:
         """Show an event: its facts, and its args as the file has them (None: still being decoded)."""

@@ -76,9 +76,6 @@ class GapsPane(Horizontal):
     GapsPane { height: 1fr; width: 1fr; }
     GapsPane > TablePane { width: 30; }
     GapsPane > #gap { width: 1fr; border-left: solid $panel-lighten-2; }
-    .-wide GapsPane > TablePane { width: 2fr; }
-    .-wide GapsPane > #gap { width: 3fr; }
-    .-ascii GapsPane > #gap { border-left: ascii $panel-lighten-2; }
     """
 
     @dataclass

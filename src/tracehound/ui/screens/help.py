@@ -21,6 +21,7 @@ from tracehound.draw.palette import LETTERS, legend
 from tracehound.ui.keys import KEYS, TITLES
 from tracehound.ui.keys import Group as KeyGroup
 from tracehound.ui.tones import Tones, tones
+from tracehound.ui.widgets.plain_bars import suit
 
 LEFT: tuple[KeyGroup, ...] = ("everywhere",)
 RIGHT: tuple[KeyGroup, ...] = ("timeline", "table", "details")
@@ -41,7 +42,6 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen > Vertical {
         width: 78; max-width: 100%; height: 90%; background: $panel; border: round $primary; padding: 0 1;
     }
-    .-ascii HelpScreen > Vertical, HelpScreen.-ascii > Vertical { border: ascii $primary; }
     HelpScreen VerticalScroll { scrollbar-size-vertical: 1; background: $panel; }
     HelpScreen VerticalScroll > Horizontal { height: auto; layout: vertical; }
     HelpScreen Static { width: 1fr; height: auto; }
@@ -63,6 +63,10 @@ class HelpScreen(ModalScreen[None]):
                 yield Static(Group(*map(self._page, LEFT), _kinds(look)))
                 yield Static(Group(*map(self._page, RIGHT)))
             yield Label(look.words("Esc closes this page · the mouse works everywhere: click, drag a range, wheel"))
+
+    def on_mount(self) -> None:
+        """The scroll bar of the alphabet."""
+        suit(self.query_one(VerticalScroll), self._glyphs)
 
     def action_scroll(self, lines: int) -> None:
         """Scroll the page."""

@@ -26,6 +26,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import keys
 from tracehound.ui.tones import Tones, tones
 from tracehound.ui.widgets.columns import ASIDE, GAP, Placed, place
+from tracehound.ui.widgets.plain_bars import suit
 
 HEADER = 1
 """Lines above the rows."""
@@ -144,6 +145,10 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
             style = self.get_component_rich_style("result-table--empty", partial=False)
             return Strip([Segment(f" {self._look.words(self.empty)}", style)]).crop_extend(0, width, style)
         return Strip.blank(width, self.rich_style)
+
+    def on_mount(self) -> None:
+        """The scroll bar of the alphabet."""
+        suit(self, self._glyphs)
 
     def watch_result(self, old: Result | None, new: Result | None) -> None:
         """Show another result: of the same analysis, the cursor stays on its row number and the order is kept."""
@@ -302,7 +307,7 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         for placed in self._places:
             name, gap = heading(placed.column), " " * GAP if placed.left else ""
             if self._sort is None or self._sort[0] != placed.column.name:
-                segments.append(Segment(gap + placed.fits(name), plain))
+                segments.append(Segment(gap + self._look.words(placed.fits(name)), plain))
                 continue
             arrow = self._look.falling if self._sort[1] else self._look.rising
             if len(name) + 2 <= placed.width:
@@ -320,7 +325,7 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
             text = self._look.words(cell(placed.column, row[placed.column.name]))
             style = base if cursor and self.has_focus else base + self._tone(placed, row)
             gap = [Segment(" " * GAP, base)] if placed.left else []
-            segments += [*gap, Segment(placed.fits(text), style)]
+            segments += [*gap, Segment(self._look.words(placed.fits(text)), style)]
         return Strip(segments).simplify()
 
     def _ground(self, number: int) -> Style:

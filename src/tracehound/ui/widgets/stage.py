@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.ui.widgets.plain_bars import suit
 from tracehound.ui.widgets.timeline import Timeline
 
 BARS = 3
@@ -32,6 +33,7 @@ class Stage(Vertical):
         super().__init__()
         self.timeline = Timeline(glyphs)
         self.timeline.display = False
+        self._glyphs = glyphs
         self._waiting = Static(waiting, markup=False)
         self._taller = 0
 
@@ -39,6 +41,10 @@ class Stage(Vertical):
         """One of the two is shown."""
         yield self.timeline
         yield self._waiting
+
+    def on_mount(self) -> None:
+        """The scroll bar of the alphabet."""
+        suit(self.timeline, self._glyphs)
 
     def open(self) -> None:
         """There is something to draw."""
