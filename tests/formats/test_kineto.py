@@ -5,6 +5,7 @@ import json
 from decimal import Decimal
 from pathlib import Path
 from random import Random
+from time import monotonic
 
 import orjson
 import polars as pl
@@ -459,3 +460,12 @@ def test_a_device_that_cannot_be_is_the_first(part, device):
     got = part([gpu("kernel", "gemm", 1, 2, device=device), gpu("kernel", "gemm", 5, 2)])
     assert got.ranks["device"].to_list() == [0]
     assert got.events.height == 2
+
+
+def test_the_time_for_threads_grows_with_their_number_alone(part):
+    count = 20_000
+    named = [{"ph": "M", "name": "process_name", "pid": n, "tid": 0, "args": {"name": f"p{n}"}} for n in range(count)]
+    started = monotonic()
+    got = part([*named, *(x("cpu_op", "a", n, 1, pid=n, tid=n + 1) for n in range(count))])
+    assert monotonic() - started < 8  # a look at every other thread for each takes a minute
+    assert got.lanes["process"].to_list() == [f"p{n}" for n in range(count)]

@@ -6,8 +6,10 @@ Owns which lane an event is drawn on and what the lanes and ranks are called. Kn
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -116,31 +118,36 @@ class _Threads:
     named: Mapping[tuple[str, Id, Id], str]
     used: Mapping[Thread, int]
 
+    @cached_property
+    def _fullness(self) -> list[int]:
+        return sorted(-count for count in self.used.values())
+
+    @cached_property
+    def _processes(self) -> dict[Id, str]:
+        """The first name that each process was given."""
+        return {pid: name for (what, pid, _), name in reversed(list(self.named.items())) if what == "process_name"}
+
     def lane(self, key: Thread) -> dict[str, object]:
         """The main thread first, then by the number of events."""
-        mine = self.used.get(key, 0)
         return {
             "host": 0,
             "rank": None,
             "role": "thread",
             "work": False,
             "name": thread_name(self.named.get(("thread_name", *key), ""), key.tid),
-            "process": self._process(key.pid) or str(key.pid),
+            "process": self._processes.get(key.pid) or str(key.pid),
             "thread": str(key.tid),
             "stream": None,
-            "order": 0 if key.pid == key.tid else 1 + sum(count > mine for count in self.used.values()),
+            "order": 0 if key.pid == key.tid else 1 + bisect_left(self._fullness, -self.used.get(key, 0)),
         }
 
     def host(self, metadata: Mapping[str, Any]) -> str:
         """The process: its machine where recorded, its name and its id."""
         main = max(self.used, key=lambda key: (key.pid == key.tid, self.used[key]), default=None)
         known = main is not None and main.pid not in ("", None)
-        process = f"{self._process(main.pid) or 'process'} ({main.pid})" if main and known else ""
+        process = f"{self._processes.get(main.pid) or 'process'} ({main.pid})" if main and known else ""
         machine = metadata.get("host_name")
         return ": ".join(part for part in (machine if isinstance(machine, str) else "", process) if part) or "host"
-
-    def _process(self, pid: Id) -> str:
-        return next((name for (what, p, _), name in self.named.items() if what == "process_name" and p == pid), "")
 
 
 def _family(columns: Columns) -> str:
