@@ -51,10 +51,8 @@ class Deck(Vertical):
         return Vertical(*(self.tables[name] for name in STACKED[tab])) if tab in STACKED else self.tables[tab]
 
     def compose(self) -> ComposeResult:
-        """All panes; those out of sight cost nothing."""
-        for tab, pane in self._tabs.items():
-            pane.display = tab == self.active
-            yield pane
+        """The active tab; another joins when it is first shown, since every widget delays the first picture."""
+        yield self._tabs[self.active]
 
     @property
     def in_sight(self) -> tuple[str, ...]:
@@ -74,3 +72,6 @@ class Deck(Vertical):
         """Show one tab."""
         for tab, pane in self._tabs.items():
             pane.display = tab == active
+        wanted = self._tabs.get(active)
+        if self.is_running and wanted is not None and not wanted.is_attached:
+            self.mount(wanted)

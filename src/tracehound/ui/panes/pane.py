@@ -105,10 +105,9 @@ class TablePane(Vertical):
         self._window: tuple[int, int] | None = None
 
     def compose(self) -> ComposeResult:
-        """Caption, rows, filter."""
+        """Caption and rows; the filter joins when it is asked for."""
         yield self.caption
         yield self.table
-        yield self.filter
 
     def show(self, result: Result, window: tuple[int, int] | None, why_empty: str) -> None:
         """Show a result of `window`; `why_empty` stands in place of rows when it has none."""
@@ -140,7 +139,9 @@ class TablePane(Vertical):
         self.caption.parts = tuple(words.caption(result, self._window, self.table.shown, self.table.needle))
 
     @on(ResultTable.FilterAsked)
-    def _open_filter(self) -> None:
+    async def _open_filter(self) -> None:
+        if not self.filter.is_attached:
+            await self.mount(self.filter)
         self.filter.add_class("-open")
         self.filter.focus()
 

@@ -43,15 +43,16 @@ class Placed:
 
 
 def place(columns: Sequence[Column], rows: pl.DataFrame, width: int) -> tuple[Placed, ...]:
-    """The columns that a line of `width` cells shows: all, or the brief ones where all do not fit.
+    """The columns that a line of `width` cells shows; those that are not brief make way, the last ones first.
 
     Text is cut before a column goes, first where few rows differ; what still does not fit reaches beyond the edge.
     """
     shown = [column for column in columns if column.unit not in ASIDE]
     sample = rows.head(SAMPLE)
     widths = {column.name: _width(column, sample) for column in shown}
-    if _line(shown, {c.name: _cut(c, widths[c.name], READABLE) for c in shown}) > width:
-        shown = [column for column in shown if column.brief] or shown
+    for column in reversed([column for column in shown if not column.brief]):
+        if _line(shown, {c.name: _cut(c, widths[c.name], READABLE) for c in shown}) > width and len(shown) > 1:
+            shown = [other for other in shown if other is not column]
     texts = sorted((c for c in shown if c.unit == "text"), key=lambda column: sample[column.name].n_unique())
     for least in (READABLE, NARROWEST):
         for column in texts:
