@@ -11,6 +11,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 from shutil import get_terminal_size
 
@@ -126,6 +127,8 @@ def _print(lines: Iterable[Line], asked: Namespace) -> None:
     text = getattr(asked, "format", "text") == "text"
     if text and (asked.ascii or not _unicode()):
         lines = map(paint.ascii_of, lines)
+    if not text and isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # data is the same whatever the locale; JSON is nothing else
     painter = paint.coloured if text and paint.colours(sys.stdout, os.environ) else paint.plainly
     try:
         paint.write(lines, sys.stdout, painter)
