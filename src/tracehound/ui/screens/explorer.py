@@ -15,7 +15,6 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.reactive import reactive
 from textual.screen import Screen
-from textual.widget import Widget
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import Opening
@@ -45,13 +44,6 @@ WIDE = 120
 
 WALKED = ("ops", "annotations", "collectives", "search")
 """Tables whose rows stand for many events: after going to one, n and N lead to the others."""
-
-GROUPS: tuple[tuple[type[Widget], keys.Group], ...] = (
-    (Timeline, "timeline"),
-    (ResultTable, "table"),
-    (DetailsPane, "details"),
-)
-"""Whose keys the footer names."""
 
 Span = tuple[int, int]
 
@@ -399,7 +391,6 @@ class Explorer(Screen[None]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Other keys matter now."""
-        widget = event.widget
-        for kind, group in GROUPS:
-            if isinstance(widget, kind):
+        for group, title in keys.TITLES.items():
+            if title == event.widget.BINDING_GROUP_TITLE:
                 self.key_bar.group = group

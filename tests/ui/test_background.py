@@ -1,0 +1,44 @@
+"""The thread behind the screen: the newest request counts, and closing waits for nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from tracehound.ui.background import Background
+
+
+def finished(background: Background) -> bool:
+    for _ in range(500):
+        if not background.busy:
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def test_only_the_newest_of_a_sort_is_done() -> None:
+    background, gate, done = Background(), threading.Event(), list[str]()
+    background.submit("slow", lambda: done.append(str(gate.wait(2))))
+    background.start()
+    for name in ("a", "b", "c"):
+        background.submit("sort", lambda name=name: done.append(name))
+    background.submit("other", lambda: done.append("other"))
+    assert background.busy
+    gate.set()
+    assert finished(background)
+    assert done[0] == "True"
+    assert done[1:] == ["c", "other"]
+
+
+def test_closing_forgets_what_waits() -> None:
+    background, gate, done = Background(), threading.Event(), list[str]()
+    background.submit("slow", lambda: done.append(str(gate.wait(2))))
+    background.start()
+    while background.busy and background._waiting:
+        time.sleep(0.001)
+    background.submit("late", lambda: done.append("late"))
+    background.close()
+    gate.set()
+    background._thread.join(2)
+    assert not background._thread.is_alive()
+    assert done == ["True"]
