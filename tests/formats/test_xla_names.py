@@ -55,7 +55,7 @@ def test_what_a_name_suggests(name: str, opcode: str) -> None:
     ("tpu::System::TransferToDevice=>IssueEvent", "pjrt-tpu-tasks", "transfer"), ("H2D Dispatch", "x", "transfer"),
     ("hipMemcpyHtoDAsync", "Host Threads", "transfer"), ("np.asarray(jax.Array)", "python", "transfer"),
     ("Wait for donation holds", "python", "sync"), ("cuStreamSynchronize", "python", "sync"),
-    ("wait_for_batch", "python", "annotation"), ("Wait for donation holds", "python", "sync"),
+    ("wait_for_batch", "python", "annotation"),
     ("ThunkExecutor::Execute (wait for completion)", "tf_XLAEigen", "sync"), ("Rendezvous", "tf_XLAEigen", "sync"),
     ("ThreadpoolListener::Record", "python", "other"), ("end: dot.1", "tf_XLAEigen", "other"),
     ("anything", "tf_XLAEigen", "runtime"), ("SyncTensorsGraph", "python", "runtime"),

@@ -352,3 +352,16 @@ async def test_an_empty_trace_and_none() -> None:
         timeline.trace = None
         await pilot.press("j", "w", "v", "escape")
         assert lines(timeline)[0].strip() == ""
+
+
+async def test_a_selected_event_deep_in_its_lane_is_in_sight() -> None:
+    """Also when the lanes fitted the screen before, so that there was nothing to scroll."""
+    b = Building()
+    for depth in range(30):
+        b.event(thread("stack"), f"frame {depth}", depth, 900 - depth, "python")
+    trace = b.trace()
+    async with stage((80, 14), trace=trace) as (_, timeline, pilot):
+        deepest = trace.lane(0)["id"][29]
+        timeline.view = navigate.to_event(trace, timeline.view, deepest)
+        await pilot.pause()
+        assert any("frame 29" in line for line in lines(timeline))

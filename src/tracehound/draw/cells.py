@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import polars as pl
+
 from tracehound import units
 from tracehound.analysis.result import Column, Result, Unit
 from tracehound.errors import printable
@@ -55,6 +57,11 @@ def heading(column: Column) -> str:
 def shown(result: Result) -> tuple[Column, ...]:
     """The columns that have words: all but ids."""
     return tuple(column for column in result.columns if column.unit != "id")
+
+
+def valued(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:
+    """The columns of which some row has a value; all of them when there are no rows."""
+    return tuple(c for c in columns if table.is_empty() or table[c.name].null_count() < table.height)
 
 
 def words(result: Result, column: Column, unit: units.TimeUnit = "auto") -> list[str]:

@@ -14,7 +14,7 @@ from typing import Literal
 from rich.cells import cell_len, set_cell_size
 
 from tracehound.analysis.result import Column, Result
-from tracehound.draw.cells import alignment, covers, heading, meanings, shown, words
+from tracehound.draw.cells import alignment, covers, heading, meanings, shown, valued, words
 from tracehound.errors import printable
 from tracehound.units import TimeUnit, instant, middle, short_name
 
@@ -110,7 +110,7 @@ def fitted(text: str, width: int) -> str:
 
 
 def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
-    blocks = [_block(column, words(result, column, unit)) for column in shown(result)]
+    blocks = [_block(column, words(result, column, unit)) for column in valued(shown(result), result.table)]
     if sum(block.width for block in blocks) + len(GAP) * (len(blocks) - 1) <= width:
         return _Layout(blocks, [], [])
     host = [block.column.name for block in blocks if block.column.unit == "host"] if width >= READABLE else []

@@ -12,7 +12,7 @@ import polars as pl
 from rich.cells import cell_len
 
 from tracehound.analysis.result import Column
-from tracehound.draw.cells import alignment, cell, heading
+from tracehound.draw.cells import alignment, cell, heading, valued
 from tracehound.draw.table import fitted
 
 SAMPLE = 200
@@ -47,7 +47,7 @@ def place(columns: Sequence[Column], rows: pl.DataFrame, width: int) -> tuple[Pl
 
     Text is cut before a column goes, first where few rows differ; what still does not fit reaches beyond the edge.
     """
-    shown = [column for column in columns if column.unit not in ASIDE]
+    shown = list(valued([column for column in columns if column.unit not in ASIDE], rows))
     sample = rows.head(SAMPLE)
     widths = {column.name: _width(column, sample) for column in shown}
     for column in reversed([column for column in shown if not column.brief]):

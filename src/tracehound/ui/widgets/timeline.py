@@ -224,7 +224,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         top = self.scroll_offset.y
         wanted = max(0, min(top, low), high - room + 1)
         if wanted != top:
-            self.scroll_to(y=wanted, animate=False)
+            self.scroll_to(y=wanted, animate=False, force=True)  # the scroll bar may only appear with this frame
 
     # -- moving
 
