@@ -1,0 +1,38 @@
+"""The README says what is true: its commands, its keys, its picture and its analyses."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tracehound.analysis import ANALYSES
+from tracehound.ui.keys import KEYS, TITLES
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("group", TITLES)
+def test_every_key_is_in_its_table(group: str) -> None:
+    table = README.split(f"### {TITLES[group]}\n", 1)[1].split("\n#", 1)[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    expected = [f"| {key.shown} | {key.meaning} |" for key in KEYS if key.group == group]
+    assert [row for row in rows if not row.startswith("|---")] == expected
+
+
+def test_every_analysis_is_named() -> None:
+    for analysis in ANALYSES:
+        assert f"report PATH {analysis.name}" in README or analysis.name == "overview"
+
+
+def test_links_and_pictures_exist() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_sample_of_the_first_command_exists() -> None:
+    sample = re.search(r"tracehound (traces/\S+)", README)
+    assert sample is not None
+    assert (ROOT / sample[1]).is_dir()

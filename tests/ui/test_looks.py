@@ -1,0 +1,94 @@
+"""How the explorer looks: pictures that change only on purpose (``pytest --snapshot-update``), at a fixed size each."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tracehound.store import open_paths
+from tracehound.ui.app import TracehoundApp
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def explorer(sample: str, **options: Any) -> TracehoundApp:
+    return TracehoundApp(open_paths([ROOT / "traces" / sample]), **options)
+
+
+def keys(*names: str) -> Any:
+    """Waits for the trace, presses the keys, and waits for what they ask for."""
+
+    async def press(pilot: Pilot[None]) -> None:
+        await settled(pilot)
+        for name in names:
+            await pilot.press(name)
+            await settled(pilot)
+
+    return press
+
+
+async def settled(pilot: Pilot[None]) -> None:
+    for _ in range(3):
+        await pilot.pause()
+        while pilot.app.busy:
+            await pilot.pause(0.02)
+    await pilot.pause()
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "COLORTERM", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+WIDE, NARROW = (160, 44), (80, 24)
+
+
+def test_readme(snap_compare: Any) -> None:
+    assert snap_compare(explorer("jax_cpu8_b128"), terminal_size=(140, 40), run_before=keys("3", "enter"))
+
+
+def test_narrow_gap(snap_compare: Any) -> None:
+    assert snap_compare(explorer("jax_cpu8_b128"), terminal_size=NARROW, run_before=keys("3", "enter"))
+
+
+def test_narrow_ops(snap_compare: Any) -> None:
+    assert snap_compare(explorer("jax_cpu8_b4096"), terminal_size=NARROW, run_before=keys("2", "enter", "n"))
+
+
+def test_wide_ops(snap_compare: Any) -> None:
+    assert snap_compare(explorer("jax_cpu8_b4096"), terminal_size=WIDE, run_before=keys("2", "enter"))
+
+
+def test_no_device(snap_compare: Any) -> None:
+    assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=keys("7"))
+
+
+def test_stacks(snap_compare: Any) -> None:
+    assert snap_compare(explorer("torch_stacks"), terminal_size=WIDE, run_before=keys("2", "enter"))
+
+
+def test_help(snap_compare: Any) -> None:
+    assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=keys("question_mark"))
+
+
+def test_search(snap_compare: Any) -> None:
+    typed = keys("slash", *"all_reduce")
+    assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=typed)
+
+
+def test_ascii(snap_compare: Any) -> None:
+    app = explorer("jax_cpu8_b128", alphabet="ascii")
+    assert snap_compare(app, terminal_size=NARROW, run_before=keys("3", "enter"))
+
+
+def test_no_colour(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "NO_COLOR", "1")
+    app = explorer("jax_cpu8_b128")
+    assert snap_compare(app, terminal_size=NARROW, run_before=keys("3", "enter"))
