@@ -186,3 +186,10 @@ def test_an_event_of_a_strange_phase_is_noted(part):
     got = part([event, {**event, "ph": "x"}, {key: value for key, value in event.items() if key != "ph"}])
     assert got.events.height == 1
     assert [(n.count, n.where) for n in got.notes if n.level == "dropped"] == [(2, "event 8")]
+
+
+@pytest.mark.parametrize("number", ["1099511627776", "-9" * 12, "9" * 400])
+def test_a_step_number_that_cannot_be_marks_no_step(part, number):
+    got = part([x(701, 9, "train", 0, 5, step_num="3"), x(701, 9, "train", 5, 5, step_num=number)])
+    assert got.events.height == 2
+    assert got.steps["step"].to_list() == [3]

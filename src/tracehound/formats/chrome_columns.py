@@ -214,10 +214,11 @@ def _op(event: Event) -> Op:
 def _said(args: Args) -> Said:
     start, length = whole(args.device_offset_ps), whole(args.device_duration_ps)
     end = start + length if start is not None and length is not None else None
+    step = whole(args.step_num)
     return Said(
         run=whole(args.run_id),
         device=whole(args.device_ordinal),
-        step=whole(args.step_num),
+        step=step if step is not None and abs(step) < 2**31 else None,
         correlation=whole(args.correlation_id),
         device_start=start if end is not None else None,
         device_end=end,
