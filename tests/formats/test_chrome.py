@@ -193,3 +193,19 @@ def test_a_step_number_that_cannot_be_marks_no_step(part, number):
     got = part([x(701, 9, "train", 0, 5, step_num="3"), x(701, 9, "train", 5, 5, step_num=number)])
     assert got.events.height == 2
     assert got.steps["step"].to_list() == [3]
+
+
+@pytest.mark.parametrize("digits", ["9" * 12, "9" * 20, "9" * 400, "9" * 5000], ids=len)
+def test_numbers_in_names_that_cannot_be_are_names(part, digits):
+    processes = {**PROCESSES, 5: f"/device:TPU:{digits}"}
+    threads = {**THREADS, (5, 1): "XLA Ops", (3, 8): f"Stream #{digits}", (3, 9): f"XLA Modules #{digits}"}
+    events = [
+        x(3, 2, f"jit_step({digits})", 0, 50),
+        x(3, 3, "all-reduce.2", 1, 2, hlo_category="all-reduce",
+          long_name=f"%all-reduce.2 = f32[{digits},{digits},8]{{0}} all-reduce(f32[16]{{0}} %x)"),
+        x(5, 1, "fusion.1", 4, 2), x(3, 8, "gemm", 8, 2), x(3, 1, digits, 0, 50),
+    ]  # fmt: skip
+    got = part(events, processes, threads)
+    assert got.events.filter(pl.col("record").is_not_null())["record"].n_unique() == len(events)
+    assert got.ranks["device"].to_list() == [0]
+    assert got.events["bytes"].to_list() == [None] * got.events.height

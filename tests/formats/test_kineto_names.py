@@ -91,6 +91,10 @@ def test_sizes_of_types_and_messages():
     assert tensor_bytes(None, None) == -1
     assert message_bytes(2**62, 0, "Float") == -1
     assert tensor_bytes([[2**62, 2]], ["float"]) == -1
+    deep: list = [3]
+    for _ in range(5000):
+        deep = [deep]
+    assert tensor_bytes([deep], ["float"]) >= -1
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ CAPS: Final = (1_000_000, 5_000_000)
 
 _FAR_PS: Final = 2**61
 _POOL: Final = 1 << 20
-_NUMBER = re.compile(r"#(\d+)")
-_PROGRAM = re.compile(r"(.*)\((\d+)\)$", re.DOTALL)
+_NUMBER = re.compile(r"#(\d{1,18})(?!\d)")
+_PROGRAM = re.compile(r"(.*)\((\d{1,20})\)$", re.DOTALL)
 _SAID: Final = {
     "run": pl.Int64, "device": pl.Int64, "step": pl.Int32, "correlation": pl.Int64, "device_start": pl.Int64,
     "device_end": pl.Int64,
@@ -131,7 +131,11 @@ def _with_modules(device: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
     around = device.sort("start").join_asof(running, on="start", by="rank", check_sortedness=False).sort("row")
     inside = pl.col("module").is_null() & (pl.col("start") < pl.col("until")) & (pl.col("role") != "modules")
     named = pl.when(inside).then(pl.col("running"))
-    number = {name: signed(int(match[2])) for name in running["running"].unique() if (match := _PROGRAM.match(name))}
+    number = {
+        name: signed(int(match[2]))
+        for name in running["running"].unique()
+        if (match := _PROGRAM.match(name)) and int(match[2]) < 2**64
+    }
     return around.with_columns(
         pl.coalesce("module", named.str.replace(r"\(\d+\)$", "")).alias("module"),
         pl.coalesce("program", named.replace_strict(number, default=None, return_dtype=pl.Int64)).alias("program"),

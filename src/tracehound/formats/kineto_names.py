@@ -134,9 +134,8 @@ def _true_size(size: int) -> int:
 def _elements(shape: object) -> int:
     if not isinstance(shape, list):
         return 0
-    if any(isinstance(size, list) for size in shape):
-        return sum(_elements(inner) for inner in shape)
-    return prod(size for size in shape if isinstance(size, int))
+    tensors = [inner for inner in shape if isinstance(inner, list)] or [shape]
+    return sum(prod(size for size in sizes if isinstance(size, int)) for sizes in tensors)
 
 
 _THREAD = re.compile(r"(?:thread\s+)?(-?\d+)(?:\s*\((.*)\))?\s*$")

@@ -163,7 +163,8 @@ def leads(thread: str) -> bool:
 
 _WIDTHS = {"pred": 8, "token": 0, "opaque": 0}
 _ARRAY = re.compile(r"\b([a-z]\w*?)\[([\d,<=\s]*)\]")
-_BITS = re.compile(r"[a-z]+(\d+)")
+_BITS = re.compile(r"[a-z]+(\d{1,9})")
+_DIGITS = 20  # more than any size has
 
 
 def shape_bytes(shape: str) -> int:
@@ -174,7 +175,7 @@ def shape_bytes(shape: str) -> int:
 def _array_bytes(element: str, dims: str) -> int:
     count = 1
     for size in dims.replace("<=", "").split(","):
-        count *= int(size) if size.strip() else 1
+        count *= int(size[:_DIGITS]) if size.strip() else 1
     if element in _WIDTHS:
         return count * _WIDTHS[element] // 8
     bits = _BITS.match(element)
@@ -184,7 +185,8 @@ def _array_bytes(element: str, dims: str) -> int:
 def moved_bytes(text: str) -> int | None:
     """Bytes that a collective, copy or transfer with this HLO line moves: those of its result.
 
-    ``-start`` forms that return their operand too count the result only. None when the text is no HLO line.
+    ``-start`` forms that return their operand too count the result only. None when the text is no HLO line, or tells
+    of more than Int64 holds.
     """
     head, equals, rest = text.partition(" = ")
     if not equals or not head:
@@ -193,8 +195,9 @@ def moved_bytes(text: str) -> int | None:
     paired = ("all-gather-start", "collective-permute-start", "copy-start")
     if opcode.startswith(paired) and shape.startswith("("):
         parts = _elements(shape[1:-1])
-        return shape_bytes(parts[0] if opcode.startswith("copy-start") else parts[min(1, len(parts) - 1)])
-    return shape_bytes(shape)
+        shape = parts[0] if opcode.startswith("copy-start") else parts[min(1, len(parts) - 1)]
+    size = shape_bytes(shape)
+    return size if size < 2**63 else None
 
 
 def _split_shape(rest: str) -> tuple[str, str]:

@@ -30,7 +30,7 @@ from tracehound.formats.xla_ops import Ops, per_position, used
 from tracehound.formats.xspace import Plane
 from tracehound.trace import KIND, RANKS
 
-DEVICE = re.compile(r"/device:(TPU|GPU):(\d+)( \S.*)?$")
+DEVICE = re.compile(r"/device:(TPU|GPU):(\d{1,9})( \S.*)?$")
 """A device plane; what follows the number names a part of the device (``SparseCore 0``)."""
 
 HOST = re.compile(r"/host:")
@@ -142,7 +142,7 @@ def _device_lanes(
             lanes.append(lanes[first])
             continue
         line, role = plane.lines[at], roles[at]
-        number = re.search(r"#(\d+)", line.name)
+        number = re.search(r"#(\d{1,18})(?!\d)", line.name)
         lanes.append(
             gathered.lane(
                 f"{part} {line.name}".strip(),
