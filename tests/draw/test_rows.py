@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import numpy as np
+import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
-from tracehound.draw.rows import Cover, Rows
+from tracehound.draw.palette import TINTS
+from tracehound.draw.rows import Cover, Rows, name_codes
 from tracehound.trace import KINDS
 
 
@@ -78,3 +82,12 @@ def test_cover_against_counting_every_unit(pairs: list[tuple[int, int]], start: 
     cover = Cover.of(np.array([s for s, _ in spans], np.int64), np.array([e for _, e in spans], np.int64))
     inside = sum(any(s <= t < e for s, e in spans) for t in range(start, start + length))
     assert cover.between(start, start + length) == inside
+
+
+def test_the_tint_of_a_name_depends_on_the_name_alone() -> None:
+    before = name_codes(pl.Series(["tint a", "tint b", "tint c", "tint a"], dtype=pl.Categorical))
+    pl.Series([f"read in between {n}" for n in range(100)], dtype=pl.Categorical)
+    after = name_codes(pl.Series(["tint d", "tint c", "tint a"], dtype=pl.Categorical))
+    assert before[0] == before[3]
+    assert len(set(before[:3].tolist())) == 3
+    assert (before % TINTS).tolist()[2] == (after % TINTS).tolist()[1] == crc32(b"tint c") % TINTS

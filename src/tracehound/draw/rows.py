@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tracehound.draw.palette import TINTS
 from tracehound.intervals import EMPTY, Intervals, Ints, union
 from tracehound.trace import KINDS, Trace
 
@@ -52,8 +54,8 @@ class Cover:
 class Row:
     """Slices on one line of the timeline: sorted, disjoint, none shorter than 1 ps.
 
-    `kind` holds codes of `KINDS`, `name` a code per name, and `position` where the slice is in its lane's frame (None:
-    the slices are the frame, in order).
+    `kind` holds codes of `KINDS`, `name` a code per name (its tint modulo `TINTS`), and `position` where the slice is
+    in its lane's frame (None: the slices are the frame, in order).
     """
 
     start: Ints
@@ -95,7 +97,7 @@ def rows_of(frame: pl.DataFrame) -> tuple[Row, ...]:
         return ()
     start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
     depth = frame["depth"].to_numpy()
-    kind, name = frame["kind"].to_physical().to_numpy(), frame["name"].to_physical().to_numpy()
+    kind, name = frame["kind"].to_physical().to_numpy(), name_codes(frame["name"])
     if np.any(end <= start):
         end = np.maximum(end, start + 1)
     if not depth.any():
@@ -104,6 +106,20 @@ def rows_of(frame: pl.DataFrame) -> tuple[Row, ...]:
     bounds = np.searchsorted(depth[order], np.arange(int(depth.max()) + 2))
     parts = [order[low:high] for low, high in pairwise(bounds)]
     return tuple(Row(start[part], end[part], kind[part], name[part], part) for part in parts)
+
+
+def name_codes(names: pl.Series) -> npt.NDArray[np.uint32]:
+    """A code for each name of a categorical column, whose rest modulo `TINTS` depends on nothing but the name.
+
+    The codes that polars gives depend on what was read before; colours must not.
+    """
+    codes: npt.NDArray[np.uint32] = names.to_physical().to_numpy()
+    seen = names.unique()
+    own = np.fromiter((crc32(str(name).encode()) % TINTS for name in seen.cast(pl.String)), np.uint32, len(seen))
+    known = seen.to_physical().to_numpy()
+    lookup = np.zeros(int(known.max()) + 1, np.uint32)
+    lookup[known] = own
+    return codes * np.uint32(TINTS) + lookup[codes]
 
 
 def row_of_intervals(covered: Intervals, kind: str) -> Row:
