@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tracehound.formats.kineto_names import (
+    call_kind,
     category,
     copy_kind,
     kernel_kind,
@@ -55,6 +56,8 @@ def test_categories_of_all_years(spelling, kind, row):
         ("flashinfer::trtllm_allreduce_fusion::kernel", "collective"),
         ("deep_ep::internode_ll::dispatch", "collective"),
         ("nvshmemi_transfer", "collective"),
+        ("comm::TwoShotAllReduceKernel", "collective"),
+        ("at::native::small_gather_kernel", "kernel"),
         ("__amd_rocclr_copyBuffer.kd", "copy"),
         ("MEMORY_COPY_HOST_TO_DEVICE", "copy"),
         ("__amd_rocclr_fillBufferAligned.kd", "memset"),
@@ -110,3 +113,18 @@ def test_sizes_of_types_and_messages():
 )
 def test_names_of_threads(recorded, tid, shown):
     assert thread_name(recorded, tid) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("cudaDeviceSynchronize", "sync"),
+        ("hipStreamSynchronize", "sync"),
+        ("cuEventSynchronize", "sync"),
+        ("cudaLaunchKernel", "runtime"),
+        ("cudaStreamWaitEvent", "runtime"),
+        ("aten::_cuda_synchronize", "runtime"),
+    ],
+)
+def test_calls_that_wait_for_the_device(name, kind):
+    assert call_kind(name) == kind

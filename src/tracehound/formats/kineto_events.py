@@ -16,7 +16,7 @@ import polars as pl
 from tracehound.formats.json_columns import INVALID, MISSING, Codes, whole_number
 from tracehound.formats.kineto_columns import Columns, Piece
 from tracehound.formats.kineto_lanes import LEGACY_DEVICE, Placed
-from tracehound.formats.kineto_names import category, copy_kind, kernel_kind, step_number
+from tracehound.formats.kineto_names import call_kind, category, copy_kind, kernel_kind, step_number
 from tracehound.intervals import Ints
 from tracehound.trace import KIND, KINDS, Level, Note
 
@@ -159,7 +159,7 @@ def _kinds(columns: Columns, events: Piece, placed: Placed, lane: Ints) -> npt.N
         bare = _which(columns.signatures, events.signature, lambda signature: not signature[1])
         kind[bare] = np.where(on_stream[bare], number["kernel"], number["op"])
     names = list(columns.names)
-    for which, by_name in (("kernel", kernel_kind), ("copy", copy_kind)):
+    for which, by_name in (("kernel", kernel_kind), ("copy", copy_kind), ("runtime", call_kind)):
         rows = np.flatnonzero(kind == number[which])
         used, position = np.unique(events.name[rows], return_inverse=True)
         found = np.array([number[by_name(names[code])] for code in used], np.uint8)

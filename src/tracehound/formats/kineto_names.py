@@ -63,8 +63,9 @@ def category(spelling: str) -> Category:
 
 
 _COLLECTIVE = re.compile(
-    r"nccl(?:dev)?kernel|^nccl|rccl|hccl|oneccl|cross_device_reduce|multimem_all_?reduce|allreduce|all_reduce"
-    r"|reduce_?scatter|all_?gather|all_?to_?all|deep_ep::|nvshmem|one_shot_all|two_shot_all|symm_mem",
+    r"nccl(?:dev)?kernel|^nccl|rccl|hccl|oneccl|cross_device_reduce|deep_ep::|nvshmem|symm_mem"
+    r"|(?<![a-z])(?:all_?reduce|reduce_?scatter|all_?gather|all_?to_?all)"  # not in small_gather
+    r"|(?-i:AllReduce|ReduceScatter|AllGather|AllToAll)",
     re.IGNORECASE,
 )
 _COPY = re.compile(
@@ -81,6 +82,14 @@ def kernel_kind(name: str) -> str:
     if _FILL.search(name):
         return "memset"
     return "collective" if _COLLECTIVE.search(name) else "kernel"
+
+
+_WAIT = re.compile(r"(?:cuda|cu|hip|xpu|ze)[A-Z]\w*Synchronize(?:_v\d+)?$")
+
+
+def call_kind(name: str) -> str:
+    """Kind of a call of the runtime: `sync` where it waits for the device, else `runtime`."""
+    return "sync" if _WAIT.match(name) else "runtime"
 
 
 def copy_kind(name: str) -> str:
