@@ -139,6 +139,28 @@ async def test_the_colours_follow_the_theme() -> None:
         assert len(grounds) == 2
 
 
+async def test_a_range_hides_nothing_where_the_terminal_has_sixteen_colours() -> None:
+    async with stage() as (app, timeline, pilot):
+        app.theme = "ansi-dark"
+        await pilot.press("v", "D", "D")
+        words = [segment.style for segment in timeline.render_line(1) if "250.0 us" in segment.text]
+        assert words[0] is not None
+        assert words[0].color != words[0].bgcolor
+        shaded = [segment.style for segment in timeline.render_line(3) if segment.style and segment.style.underline]
+        assert {style.bgcolor.is_default for style in shaded if style.bgcolor} == {True}
+
+
+async def test_keys_of_events_begin_on_the_first_lane() -> None:
+    async with stage() as (_, timeline, pilot):
+        await pilot.press("comma")
+        assert cursor(timeline) == "stream 7@0"
+        assert chosen(timeline) is not None
+    async with stage() as (_, timeline, pilot):
+        await pilot.press("enter")
+        assert cursor(timeline) == "stream 7@0"
+        assert chosen(timeline) is not None
+
+
 async def test_nothing_hides_behind_the_scroll_bar() -> None:
     async with stage(size=(80, 8)) as (_, timeline, _pilot):
         assert timeline.show_vertical_scrollbar
@@ -207,6 +229,7 @@ async def test_keys_of_lanes_and_events(keys: str, lane: str, event: str | None)
         ("j comma comma right_square_bracket", (200, 210)),
         ("j comma comma right_square_bracket right_square_bracket", (400, 600)),
         ("v", (500, 500)), ("j comma comma v full_stop", (100, 400)),
+        ("v right right", (500, 562)), ("v left", (468, 500)), ("v D l v l", (500, 656)),
         ("j comma comma v full_stop v full_stop", (100, 400)), ("j comma comma v full_stop escape", None),
     ],
 )  # fmt: skip

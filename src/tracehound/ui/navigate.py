@@ -81,6 +81,13 @@ def pan(trace: Trace, view: View, by: tuple[int, int]) -> View:
     return bounded(trace, view, view.start + length * by[0] // by[1], length)
 
 
+def stretch(trace: Trace, view: View, by: tuple[int, int]) -> View:
+    """Move the focus by an eighth of what `pan` would move, off the selected event, and keep it in sight."""
+    low, high = span(trace, view)
+    at = min(max(focus(view) + (view.end - view.start) * by[0] // (8 * by[1]), low), high - 1)
+    return reveal(trace, replace(view, event=None, focus=at), at, at + 1)
+
+
 def reveal(trace: Trace, view: View, start: int, end: int) -> View:
     """Pan so that `[start, end)` is in sight; what is longer than the view is shown from its start."""
     length = view.end - view.start

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.style import Style
-from textual import events
+from textual import events, on
 from textual.actions import SkipAction
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -61,6 +61,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         & > .timeline--range { color: $accent; text-style: bold; background: $accent 20%; }
         & > .timeline--chosen { color: $background; background: $foreground; text-style: bold; }
         & > .timeline--shade { background: $accent 14%; }
+        &:ansi > .timeline--range { background: ansi_default; }
+        &:ansi > .timeline--shade { background: ansi_default; text-style: underline; }
         &:nocolor > .timeline--chosen { text-style: bold underline; }
         &:nocolor > .timeline--cursor { text-style: bold reverse; }
         &:nocolor > .timeline--shade { text-style: underline; }
@@ -242,8 +244,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self._go(move(self._rows, self.view))
 
     def action_pan(self, by: int, of: int) -> None:
-        """Move by `by / of` of a screen."""
-        self._move(lambda rows, view: navigate.pan(rows.trace, view, (by, of)))
+        """Move by `by / of` of a screen; the end of a range that is being selected moves in smaller steps."""
+        move = navigate.pan if self._mark is None else navigate.stretch
+        self._move(lambda rows, view: move(rows.trace, view, (by, of)))
 
     def action_zoom(self, by: int, of: int) -> None:
         """Show `by / of` as much time."""
@@ -275,7 +278,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.action_lane(direction * len(self._sheet.lines))
 
     def action_event(self, direction: int) -> None:
-        """To the next or previous event of the lane."""
+        """To the next or previous event of the lane; without one, of the first."""
+        if self.view.lane is None:
+            self.action_lane(1)
         self._move(lambda rows, view: navigate.next_event(rows, view, direction))
 
     def action_gap(self, direction: int) -> None:
@@ -283,11 +288,13 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._move(lambda rows, view: navigate.next_gap(rows, view, direction))
 
     def action_choose(self) -> None:
-        """Select the event at the focus; when one is selected, ask to see all of it."""
+        """Select the event at the focus, without a lane on the first; when one is selected, ask to see all of it."""
         if self.view.event is not None:
             self.post_message(self.EventOpened(self.view.event))
-        else:
-            self._move(navigate.pick)
+            return
+        if self.view.lane is None:
+            self.action_lane(1)
+        self._move(navigate.pick)
 
     def action_mark(self) -> None:
         """Begin a range at the selected event or the focus; the second time, end it."""
@@ -374,20 +381,13 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         else:
             self._move(lambda rows, view: navigate.point(rows, view, lane, depth, cell))
 
-    def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        self._wheel(event, 1)
-
-    def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        self._wheel(event, -1)
-
-    def _on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
-        self._wheel(event, -1)
-
-    def _on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
-        self._wheel(event, 1)
-
-    def _wheel(self, event: events.MouseEvent, direction: int) -> None:
+    @on(events.MouseScrollDown)
+    @on(events.MouseScrollUp)
+    @on(events.MouseScrollLeft)
+    @on(events.MouseScrollRight)
+    def _wheel(self, event: events.MouseEvent) -> None:
         """Scroll the lanes; sideways or with shift pan, with ctrl zoom about the pointer."""
+        direction = -1 if isinstance(event, events.MouseScrollUp | events.MouseScrollLeft) else 1
         spot = self._spot(event)
         if event.shift or isinstance(event, events.MouseScrollLeft | events.MouseScrollRight):
             self.action_pan(direction, 8)
