@@ -191,7 +191,10 @@ async def test_every_table_follows_the_selected_window(opening: Opening) -> None
             await press(pilot, pane)
             assert "in the 1.000 ms" in caption(explorer, explorer.deck.in_sight[0])
 
-        await press(pilot, "escape")
+        await press(pilot, "8")
+        assert "whole run" in caption(explorer, "health"), "nothing narrows what is said of the reading"
+
+        await press(pilot, "7", "escape")
         assert explorer.view.selection is None
         assert "whole run" in caption(explorer, explorer.deck.in_sight[0])
         assert "window" not in header(explorer)

@@ -163,7 +163,9 @@ class Explorer(Screen[None]):
         self._picked = (table, window, self._narrowed(table))
 
     def _narrowed(self, table: str) -> Span | None:
-        """The window that a table is about."""
+        """The window that a table is about; health is always about the whole run."""
+        if table == "health":
+            return None
         origin, window, before = self._picked
         return before if (origin, window) == (table, self.view.selection) else self.view.selection
 
