@@ -112,6 +112,13 @@ async def test_header_says_what_is_open(opening: Opening) -> None:
         assert " ".join(header(explorer).split()) == "worker0.json 1 rank · Test GPU · 2.000 ms · PyTorch"
 
 
+async def test_header_says_that_something_is_lost(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.write_bytes(path.read_bytes()[:-400])
+    async with explored(open_paths([path])) as (explorer, _):
+        assert " incomplete: see health · 1 rank " in header(explorer)
+
+
 async def test_ops_lead_to_the_longest_instance_and_from_it_to_the_others(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2")

@@ -20,10 +20,11 @@ TITLES = {
 
 
 def about(trace: Trace) -> list[str]:
-    """What is open, the most telling first: devices and ranks, span, formats."""
+    """What is open, the most telling first: whether anything is lost, devices and ranks, span, formats."""
     start, end = trace.span
+    lost = ["incomplete: see health"] if any(note.level == "dropped" for note in trace.notes) else []
     formats = dict.fromkeys(TITLES.get(part.format, part.format) for part in trace.parts)
-    return [*_devices(trace), *([units.duration(end - start)] if end > start else []), *formats]
+    return [*lost, *_devices(trace), *([units.duration(end - start)] if end > start else []), *formats]
 
 
 def _devices(trace: Trace) -> list[str]:
