@@ -19,6 +19,7 @@ from tracehound.ui.keys import KEYS
 from tracehound.ui.panes.deck import TABS
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.screens.help import HelpScreen
+from tracehound.ui.widgets.bars import TabBar
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.timeline import Timeline
 
@@ -86,7 +87,7 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
         await settled(pilot)
 
 
-def lines(widget: ResultTable | Timeline) -> list[str]:
+def lines(widget: ResultTable | Timeline | TabBar) -> list[str]:
     return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
 
 
@@ -267,6 +268,31 @@ async def test_search_is_over_hosts_and_devices_and_by_regular_expression(openin
         assert "not a regular expression" in caption(explorer, "search")
         await press(pilot, "escape")
         assert not explorer.prompt.open
+
+
+async def test_an_empty_search_says_what_to_type(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "slash", "g", "backspace")
+        assert caption(explorer, "search").split() == ["Search", "·", "whole", "run"]
+        assert "type a part of a name" in " ".join(lines(table(explorer, "search")))
+        assert explorer.walk is None
+
+
+@pytest.mark.parametrize("width", [40, 80, 100])
+async def test_the_tab_in_sight_is_named_and_the_last_others_make_way(opening: Opening, width: int) -> None:
+    async with explored(opening, (width, 24)) as (explorer, pilot):
+        for keys, name in (("t", "t host"), (["slash", "g"], "/ "), ("9", "9 details")):
+            await press(pilot, *keys)
+            assert name in lines(explorer.tabs)[0]
+            assert lines(explorer.tabs)[0].startswith(" 2 ops  3 gaps")
+            await press(pilot, "escape")
+
+
+async def test_threads_of_the_window_are_a_key_away(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "t")
+        assert explorer.deck.active == "host"
+        assert any("load batch" in line for line in lines(table(explorer, "host")))
 
 
 async def test_a_search_without_matches_says_so(opening: Opening) -> None:

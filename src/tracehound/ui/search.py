@@ -65,7 +65,7 @@ def find(known: Names, needle: str) -> Found:
     table = known.table.filter(_matches(needle)) if needle else known.table.clear()
     matched = pl.col("name").cast(pl.String).is_in(table["name"].unique().to_list())
     notes = (f"/{_pattern(needle)}/ is not a regular expression: taken as text",) if _broken(needle) else ()
-    result = Result("search", f"Events named {needle}", COLUMNS, table, table.height, notes)
+    result = Result("search", f"Events named {needle}" if needle else "Search", COLUMNS, table, table.height, notes)
     return Found(needle, result, walk(known.trace, needle, matched))
 
 

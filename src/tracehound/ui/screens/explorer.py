@@ -291,7 +291,8 @@ class Explorer(Screen[None]):
             return
         walk = found.walk.after(self.view.start)
         self.prompt.tell(words.matches(walk.words, found.result.total, self.glyphs.dot) if found.needle else "")
-        self.deck.tables["search"].show(found.result, None, words.nothing("search", trace, None))
+        nothing = words.nothing("search" if found.needle else "prompt", trace, None)
+        self.deck.tables["search"].show(found.result, None, nothing)
         self._show("search")
         self.walk = walk if found.needle else None
         if self._needle_due == found.needle:

@@ -124,32 +124,34 @@ class TabBar(Widget):
         segments = list[Segment]()
         for tab, name in self._named():
             if tab.pane == self.active:
-                segments.append(Segment(f" {tab.key} {name} " if tab.key else f" {name} ", active))
+                segments.append(Segment(f" {tab.key} {name} ", active))
             else:
-                segments += [Segment(f" {tab.key} " if tab.key else " ", key), Segment(f"{name} ", self.rich_style)]
+                segments += [Segment(f" {tab.key} ", key), Segment(f"{name} ", self.rich_style)]
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
     def on_click(self, event: events.Click) -> None:
         """Tell which tab it was."""
         left = 0
         for tab, name in self._named():
-            left += len(name) + (len(tab.key) + 3 if tab.key else 2)
+            left += _length([(tab, name)])
             if event.x < left:
                 self.post_message(self.Chosen(tab.pane))
                 return
 
     def _named(self) -> list[tuple[Tab, str]]:
-        """The tabs with their names, shortened where all do not fit; without a key, what does not fit is left out."""
+        """The tabs with their names, shortened where all do not fit; the last that still do not are left out."""
         full = [(tab, tab.pane) for tab in self.tabs]
         if _length(full) <= self.size.width:
             return full
-        brief = [(tab, tab.brief or tab.pane) for tab in self.tabs]
-        keyed = [(tab, name) for tab, name in brief if tab.key or tab.pane == self.active]
-        return brief if _length(brief) <= self.size.width else keyed
+        named = [(tab, tab.brief or tab.pane) for tab in self.tabs]
+        for each in reversed(named):
+            if _length(named) > self.size.width and each[0].pane != self.active:
+                named = [other for other in named if other is not each]
+        return named
 
 
 def _length(named: list[tuple[Tab, str]]) -> int:
-    return sum(len(name) + (len(tab.key) + 3 if tab.key else 2) for tab, name in named)
+    return sum(len(name) + len(tab.key) + 3 for tab, name in named)
 
 
 class KeyBar(Widget):
