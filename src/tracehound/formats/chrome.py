@@ -23,7 +23,7 @@ from tracehound.trace import Note, Part
 
 LOST: Final = (
     "this is the Chrome form of an XLA profile: no wall clock, HLO modules, memory, device facts, links from host to "
-    "device, nor true ends of ops on CPUs; the xplane.pb beside it has them"
+    "device, nor true ends of ops on CPUs; an xplane.pb has them"
 )
 
 _MARKS: Final = (b'"name":"/device:', b'"name":"/host:', b'"highres-ticks":')
