@@ -61,6 +61,15 @@ def test_a_range_too_narrow_for_its_length() -> None:
     assert text(line)[:25] == "|0 ms     [-] 6.000 ms   "
 
 
+def test_the_focus_stands_beside_the_length_of_a_range() -> None:
+    line = ruler(edges(0, 100 * MS, 50), 40 * MS, (20 * MS, 60 * MS), ASCII)
+    assert text(line)[10:40] == "[---------v--------] 40.00 ms "
+    line = ruler(edges(0, 100 * MS, 50), 40 * MS, (10 * MS, 90 * MS), ASCII)
+    assert text(line)[5:45] == "[--------------v 80.00 ms -------------]"
+    line = ruler(edges(0, 100 * MS, 50), 48 * MS, (10 * MS, 70 * MS), ASCII)
+    assert text(line)[5:35] == "[-------- 60.00 ms v---------]"
+
+
 def test_the_focus_hides_no_half_of_a_time() -> None:
     line = ruler(edges(0, 100 * MS, 50), 4 * MS, None, ASCII)
     assert text(line)[:10] == "| v       "

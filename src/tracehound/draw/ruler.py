@@ -71,27 +71,32 @@ def ruler(bounds: Ints, focus: int | None, selection: tuple[int, int] | None, gl
     start, end, width = int(bounds[0]), int(bounds[-1]), len(bounds) - 1
     text, inks = np.full(width, " ", "<U1"), np.zeros(width, np.int32)
     taken = np.zeros(width, bool)
+    cell = cell_at(bounds, focus) if focus is not None and start <= focus < end else None
     if selection is not None:
-        _range(text, inks, bounds, selection, glyphs)
+        _range(text, inks, bounds, selection, cell, glyphs)
         taken |= inks != 0
-    if focus is not None and start <= focus < end:
-        cell = cell_at(bounds, focus)
+    if cell is not None:
         text[cell], inks[cell], taken[cell] = glyphs.focus, code(Form.CHOSEN, 0), True
     marks = ticks(start, end, width)
     for time in marks.between(start, end):
-        cell, words = cell_at(bounds, time), marks.words(time)
-        if not taken[cell]:
-            text[cell] = glyphs.tick
-        after = slice(cell + 1, cell + 1 + len(words))
-        if after.stop <= width and not taken[cell : after.stop + 1].any():
+        at, words = cell_at(bounds, time), marks.words(time)
+        if not taken[at]:
+            text[at] = glyphs.tick
+        after = slice(at + 1, at + 1 + len(words))
+        if after.stop <= width and not taken[at : after.stop + 1].any():
             text[after] = list(words)
     return Cells(text, inks)
 
 
 def _range(
-    text: npt.NDArray[np.str_], inks: npt.NDArray[np.int32], bounds: Ints, selection: tuple[int, int], glyphs: Glyphs
+    text: npt.NDArray[np.str_],
+    inks: npt.NDArray[np.int32],
+    bounds: Ints,
+    selection: tuple[int, int],
+    focus: int | None,
+    glyphs: Glyphs,
 ) -> None:
-    """Draw the selected range, and its length inside or beside it."""
+    """Draw the selected range, and its length inside or beside it, off the cell of the focus."""
     cells = cells_of_range(bounds, *selection)
     if cells is None:
         return
@@ -100,12 +105,21 @@ def _range(
     text[last - 1] = glyphs.right
     text[first] = glyphs.left if last - first > 1 else glyphs.gutter
     words = f" {glyphs.words(duration(selection[1] - selection[0]))} "
-    at = first + (last - first - len(words)) // 2
-    if last - first < len(words) + 2:
+    at = _place(first, last, len(words), focus)
+    if at is None:
         at = last if last + len(words) <= len(text) else max(0, first - len(words))
     fits = words[: len(text) - at]
     text[at : at + len(fits)] = list(fits)
     inks[min(first, at) : max(last, at + len(fits))] = code(Form.BAR, KIND_CODES["step"])
+
+
+def _place(first: int, last: int, length: int, focus: int | None) -> int | None:
+    """Where `length` cells begin inside a range: in its middle, else beside the focus; None where neither has room."""
+    beside = [] if focus is None else [focus + 1, focus - length]
+    for at in (first + (last - first - length) // 2, *beside):
+        if first < at and at + length < last and (focus is None or not at <= focus < at + length):
+            return at
+    return None
 
 
 def cell_at(bounds: Ints, time: int) -> int:
