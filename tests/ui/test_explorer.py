@@ -22,6 +22,7 @@ from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.widgets.bars import TabBar
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.timeline import Timeline
+from tracehound.ui.words import NOTHING
 
 
 def slices() -> list[dict[str, object]]:
@@ -438,6 +439,14 @@ async def test_every_tab_says_something_when_there_is_nothing(tmp_path: Path, ta
         await settled(pilot)
         screen = "\n".join(strip.text for strip in explorer._compositor.render_strips()[12:-1])
         assert screen.strip()
+
+
+async def test_why_a_table_is_empty_is_said_in_full(tmp_path: Path) -> None:
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": {}}
+    async with explored(open_paths([written(tmp_path, [event])])) as (explorer, pilot):
+        await press(pilot, "4")
+        shown = " ".join(" ".join(lines(table(explorer, "steps"))[1:]).split())
+        assert shown == NOTHING["steps"]
 
 
 class Slow:

@@ -7,6 +7,7 @@ result says what a row leads to. Rows are cut out of the frame as they come into
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any, ClassVar
 
 import polars as pl
@@ -141,9 +142,10 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         number = self.scroll_offset.y + y - HEADER
         if number < self._rows.height:
             return self._row_strip(number).crop_extend(left, left + width, self._ground(number))
-        if not self._rows.height and y == HEADER + 1 and self.empty:
+        if not self._rows.height and y > HEADER:
             style = self.get_component_rich_style("result-table--empty", partial=False)
-            return Strip([Segment(f" {self._look.words(self.empty)}", style)]).crop_extend(0, width, style)
+            words = wrap(self._look.words(self.empty), max(1, width - 2))[y - HEADER - 1 :]
+            return Strip([Segment(f" {words[0]}" if words else "", style)]).crop_extend(0, width, style)
         return Strip.blank(width, self.rich_style)
 
     def on_mount(self) -> None:
