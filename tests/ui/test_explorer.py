@@ -114,6 +114,15 @@ async def test_header_says_what_is_open(opening: Opening) -> None:
         assert " ".join(header(explorer).split()) == "worker0.json 1 rank · Test GPU · 2.000 ms · PyTorch"
 
 
+async def test_header_says_whole_facts_beside_a_window(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "4", "space")
+        for width in range(70, 100):
+            await pilot.resize_terminal(width, 24)
+            facts = header(explorer).split(explorer.header.window)[-1].split(" · ")[1:]
+            assert {fact.strip() for fact in facts} <= {"tables narrowed", "Esc clears", *explorer.header.facts}
+
+
 async def test_header_says_that_something_is_lost(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_bytes(path.read_bytes()[:-400])

@@ -66,7 +66,7 @@ class HeaderBar(Widget):
         rest = room - cell_len(title) - 3
         hint = [self.window, "tables narrowed", "Esc clears"] if self.window else []
         chosen = self._glyphs.words(words.joined(hint, rest, dot))
-        rest -= cell_len(chosen)
+        rest -= cell_len(chosen) + 3 if chosen else 0
         about = self._about(rest, dot)
         segments = [Segment(f" {title}", name)]
         segments += [Segment(f"  {chosen}", window)] if chosen else []
