@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -100,3 +102,9 @@ def test_every_width_is_kept_and_more_width_never_loses_a_column(width: int) -> 
     assert max(cell_len(line.text) for line in lines) <= width
     fewer, more = (len(body(every_unit(), w)[0].text.split()) for w in (width, width + 1))
     assert fewer <= more <= len(EVERY_UNIT)
+
+
+def test_an_empty_table_says_only_why_it_is_empty() -> None:
+    result = every_unit()
+    nothing = replace(result, table=result.table.clear(), total=0, notes=("no gap here",))
+    assert [line.text for line in table(nothing, 60)][1:] == ["  nothing to show", "no gap here"]

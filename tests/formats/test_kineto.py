@@ -83,7 +83,7 @@ def test_every_kind_lands_on_its_lane(part):
         ("Memcpy HtoD", "copy", "stream 7", "stream", True, 3),
         ("Memset (Device)", "memset", "stream 7", "stream", True, 3),
         ("ncclDevKernel_AllReduce", "collective", "stream 20", "stream", True, 3),
-        ("ProfilerStep#3", "annotation", "annotations 7", "annotations", False, 3),
+        ("ProfilerStep#3", "annotation", "ranges 7", "annotations", False, 3),
         ("Stream Sync", "sync", "sync 7", "sync", False, 3),
         ("Lazy Function Loading", "other", "thread 0", "thread", False, 3),
         ("mark", "other", "python (10)", "thread", False, 3),

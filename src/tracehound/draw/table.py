@@ -66,9 +66,11 @@ class _Layout:
 def table(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
     """Title, header, rows and notes of a result, in lines of at most `width` characters."""
     layout = _layout(result, width, unit)
-    texts = [f"no room for: {', '.join(layout.missing)}"] if layout.missing else []
-    texts += [*meanings([block.column for block in layout.beside]), *result.notes]
-    return [*caption(result, width, unit), *_rows(layout, width), *notes(texts, width)]
+    texts = []
+    if not result.table.is_empty():
+        texts += [f"no room for: {', '.join(layout.missing)}"] if layout.missing else []
+        texts += meanings([block.column for block in layout.beside])
+    return [*caption(result, width, unit), *_rows(layout, width), *notes([*texts, *result.notes], width)]
 
 
 def caption(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:

@@ -25,6 +25,9 @@ from tracehound.trace import RANKS
 LEGACY_DEVICE: Final = "CUDA functions"
 """The process that the autograd profiler, older than Kineto, files all kernels under; it writes no categories."""
 
+_SHOWN: Final = {"annotations": "ranges"}
+"""Names of roles that leave room for the number of the stream on a narrow screen."""
+
 _NO_STREAM: Final = 2**32 - 1
 """CUPTI's unsigned -1."""
 
@@ -103,7 +106,7 @@ def _stream_lane(key: Stream, devices: Sequence[int]) -> dict[str, object]:
         "rank": devices.index(key.device) if key.device in devices else None,
         "role": key.role,
         "work": key.role == "stream",
-        "name": key.role if key.stream < 0 else f"{key.role} {key.stream}",
+        "name": _SHOWN.get(key.role, key.role) + (f" {key.stream}" if key.stream >= 0 else ""),
         "process": "",
         "thread": "",
         "stream": None if key.stream < 0 else key.stream,

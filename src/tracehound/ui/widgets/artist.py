@@ -236,7 +236,8 @@ class Artist:
         rank = group.key[1]
         if rank is None or not len(self.rows.busy(rank).start):
             return ""
-        return f"busy {share(self.rows.busy_time(rank, shown.start, shown.end) / (shown.end - shown.start))}"
+        part = self.rows.busy_time(rank, shown.start, shown.end) / (shown.end - shown.start)
+        return f"busy {share(part)} of view"
 
 
 def _steps_of(trace: Trace, rank: int | None) -> pl.DataFrame:
