@@ -9,14 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from tracehound.formats.assemble import Decoded, part
 from tracehound.formats.chrome_columns import SHAPE, Columns
 from tracehound.formats.chrome_rows import gather
 from tracehound.formats.format import Format, Progress
-from tracehound.formats.inflate import opened
-from tracehound.formats.json_slices import SLICE, Reader, event_at, without_collection
+from tracehound.formats.json_slices import SLICE, event_at, read_slices
 from tracehound.formats.xla_ops import Ops
 from tracehound.formats.xla_planes import Gathered
 from tracehound.trace import Note, Part
@@ -45,12 +42,7 @@ def read(path: Path, progress: Progress) -> Part:
 def decoded(path: Path, progress: Progress, size: int = SLICE) -> Decoded:
     """The events of a file; `size` is that of a slice, in bytes."""
     columns = Columns()
-    with opened(path) as stream, without_collection():
-        reader = Reader(stream, SHAPE, size)
-        for piece in reader.slices():
-            columns.add(piece)
-            progress(stream.position, reader.document.elements)
-        damage = [stream.damage.note(path)] if stream.damage else []
+    document = read_slices(path, SHAPE, columns.add, progress, size)
     gathered = Gathered(Ops({}))
     left_out = gather(columns, gathered)
     return Decoded(
@@ -62,8 +54,8 @@ def decoded(path: Path, progress: Progress, size: int = SLICE) -> Decoded:
         hosts=(path.name.split(".trace.json")[0],),
         wall_ns=None,
         ops=gathered.ops.frame(),
-        notes=(*damage, *reader.document.mends.notes(), *left_out, Note("missing", LOST)),
-        places=np.array(reader.document.places, np.int64).reshape(-1, 4),
+        notes=(*document.notes, *left_out, Note("missing", LOST)),
+        places=document.places_array,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 import numpy as np
 
-from tracehound.formats.json_columns import MISSING, PS_PER_US, Codes, Numbers, exact_ticks, ticks
+from tracehound.formats.json_columns import MISSING, PS_PER_US, Codes, Numbers, as_id, as_text, exact_ticks, ticks
 from tracehound.formats.json_slices import Shape, Slice
 from tracehound.intervals import Ints
 
@@ -67,22 +67,14 @@ def _lenient(event: Mapping[str, Any]) -> Event:
     args = event.get("args")
     said = args if isinstance(args, Mapping) else {}
     return Event(
-        ph=_text(event.get("ph")),
-        name=_text(event.get("name")),
-        pid=_key(event.get("pid")),
-        tid=_key(event.get("tid")),
+        ph=as_text(event.get("ph")),
+        name=as_text(event.get("name")),
+        pid=as_id(event.get("pid")),
+        tid=as_id(event.get("tid")),
         ts=event.get("ts", 0),
         dur=event.get("dur") or 0,
-        args=Args(**{key: _key(said[key]) for key in Args.__struct_fields__ if key in said}),
+        args=Args(**{key: as_id(said[key]) for key in Args.__struct_fields__ if key in said}),
     )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
-
-
-def _key(value: object) -> Text:
-    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _exact(data: bytes) -> list[Event]:
@@ -167,7 +159,7 @@ class Columns:
                 continue
             if event.ph == "M":
                 tid = event.tid if event.name == "thread_name" else None
-                self.metadata[event.name, event.pid, tid] = _text(args.name)
+                self.metadata[event.name, event.pid, tid] = as_text(args.name)
                 continue
             said[row] = self.said[_said(args)]
             if args.hlo_op is not None or args.hlo_category is not None:
@@ -199,12 +191,12 @@ def _times(piece: Slice[Event]) -> tuple[Ints, Ints]:
 def _op(event: Event) -> Op:
     args = event.args
     return Op(
-        name=_text(args.hlo_op) or event.name,
-        module=_text(args.hlo_module),
-        category=_text(args.hlo_category),
-        text=_text(args.long_name),
-        framework=_text(args.tf_op).rstrip(":"),
-        source=_text(args.source),
+        name=as_text(args.hlo_op) or event.name,
+        module=as_text(args.hlo_module),
+        category=as_text(args.hlo_category),
+        text=as_text(args.long_name),
+        framework=as_text(args.tf_op).rstrip(":"),
+        source=as_text(args.source),
         flops=args.flops if args.model_flops is None else args.model_flops,
         bytes_accessed=args.bytes_accessed,
         program=args.program_id,

@@ -113,3 +113,13 @@ def whole_number(value: object) -> int:
     except (ValueError, ArithmeticError):
         return MISSING
     return number if 0 <= number < 2**63 else MISSING
+
+
+def as_text(value: object) -> str:
+    """A field that should be a string, whatever it is; null is the empty string."""
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def as_id(value: object) -> int | float | str | None:
+    """A process, thread or device id, whatever it is."""
+    return value if isinstance(value, int | float | str | None) else str(value)

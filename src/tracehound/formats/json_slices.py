@@ -22,9 +22,11 @@ import msgspec
 import numpy as np
 
 from tracehound.errors import TracehoundError
-from tracehound.formats.inflate import Stream, section
+from tracehound.formats.format import Progress
+from tracehound.formats.inflate import Stream, opened, section
 from tracehound.formats.json_mend import Mends, Walked, is_event, parsed, walk
 from tracehound.intervals import Ints
+from tracehound.trace import Note
 
 SLICE: Final = 512 << 10
 """Bytes of a slice."""
@@ -79,6 +81,17 @@ class Document:
     metadata: dict[str, Any] = field(default_factory=dict)
     places: list[tuple[int, int, int, int]] = field(default_factory=list)
     elements: int = 0
+    damage: tuple[Note, ...] = ()
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What was wrong with the file: its bytes first, then its JSON."""
+        return (*self.damage, *self.mends.notes())
+
+    @property
+    def places_array(self) -> Ints:
+        """`places` as an array of shape (slices, 4)."""
+        return np.array(self.places, np.int64).reshape(-1, 4)
 
 
 class _Cut(NamedTuple):
@@ -242,6 +255,19 @@ class Reader(Generic[E]):
             return
         if isinstance(found, dict):
             self.document.metadata.update(found)
+
+
+def read_slices(
+    path: Path, shape: Shape[E], add: Callable[[Slice[E]], None], progress: Progress, size: int = SLICE
+) -> Document:
+    """Give every slice of a file to `add`; what was around and inside the array."""
+    with opened(path) as stream, without_collection():
+        reader = Reader(stream, shape, size)
+        for piece in reader.slices():
+            add(piece)
+            progress(stream.position, reader.document.elements)
+        damage = (stream.damage.note(path),) if stream.damage else ()
+    return replace(reader.document, damage=damage)
 
 
 def event_at(path: Path, places: Ints, record: int) -> dict[str, Any]:

@@ -9,12 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from tracehound.formats.assemble import Decoded, part
 from tracehound.formats.format import Format, Progress
-from tracehound.formats.inflate import opened
-from tracehound.formats.json_slices import SLICE, Reader, event_at, without_collection
+from tracehound.formats.json_slices import SLICE, event_at, read_slices
 from tracehound.formats.kineto_columns import SHAPE, Columns
 from tracehound.formats.kineto_events import raw_events
 from tracehound.formats.kineto_facts import facts
@@ -47,13 +44,7 @@ def read(path: Path, progress: Progress) -> Part:
 def decoded(path: Path, progress: Progress, size: int = SLICE) -> Decoded:
     """The events of a file; `size` is that of a slice, in bytes."""
     columns = Columns()
-    with opened(path) as stream, without_collection():
-        reader = Reader(stream, SHAPE, size)
-        for piece in reader.slices():
-            columns.add(piece)
-            progress(stream.position, reader.document.elements)
-        damage = [stream.damage.note(path)] if stream.damage else []
-    document = reader.document
+    document = read_slices(path, SHAPE, columns.add, progress, size)
     events = columns.all()
     placed = place(columns, events, document.metadata)
     raw = raw_events(columns, events, placed, document.metadata)
@@ -66,8 +57,8 @@ def decoded(path: Path, progress: Progress, size: int = SLICE) -> Decoded:
         hosts=(placed.host,),
         wall_ns=raw.wall_ns,
         facts=facts(document.metadata, raw.span_ns),
-        notes=(*damage, *document.mends.notes(), *raw.notes),
-        places=np.array(document.places, np.int64).reshape(-1, 4),
+        notes=(*document.notes, *raw.notes),
+        places=document.places_array,
     )
 
 

@@ -21,6 +21,8 @@ from tracehound.formats.json_columns import (
     Codes,
     Flags,
     Numbers,
+    as_id,
+    as_text,
     exact_ticks,
     ticks,
     whole_number,
@@ -80,25 +82,17 @@ def _lenient(event: Mapping[str, Any]) -> Event:
     said = args if isinstance(args, Mapping) else {}
     read = {name: said[key] for key, name in _NAMES.items() if key in said}
     read.update({key: msgspec.Raw(msgspec.json.encode(read[key])) for key in ("dims", "types") if key in read})
-    read.update({key: _key(read[key]) for key in ("stream", "device") if key in read})
+    read.update({key: as_id(read[key]) for key in ("stream", "device") if key in read})
     return Event(
-        ph=_text(event.get("ph")),
-        cat=_text(event.get("cat")),
-        name=_text(event.get("name")),
-        pid=_key(event.get("pid")),
-        tid=_key(event.get("tid")),
+        ph=as_text(event.get("ph")),
+        cat=as_text(event.get("cat")),
+        name=as_text(event.get("name")),
+        pid=as_id(event.get("pid")),
+        tid=as_id(event.get("tid")),
         ts=event.get("ts", 0),
         dur=event.get("dur") or 0,
         args=Args(**read),
     )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
-
-
-def _key(value: object) -> int | float | str | None:
-    return value if isinstance(value, int | float | str | None) else str(value)
 
 
 def _exact(data: bytes) -> list[Event]:
@@ -182,7 +176,7 @@ class Columns:
         for row in np.flatnonzero(self._alone.of(signature) | self._telling.of(name)).tolist():
             event, said = events[row], args[row]
             if event.ph == "M":
-                self.metadata[event.name, event.pid, event.tid] = _text(said.name)
+                self.metadata[event.name, event.pid, event.tid] = as_text(said.name)
                 continue
             if said.bytes is not None or said.elements_in is not None or said.dims is not _NOTHING:
                 size[row] = _size(event)
