@@ -41,6 +41,16 @@ def test_no_wall_clock() -> None:
     assert any("wall clock" in note.text for note in trace.notes)
 
 
+def test_a_file_without_events_has_no_say_in_the_clock() -> None:
+    nothing = Building(path=Path("rank2.json"), claim=2)
+    parts = [part("rank0.json", 100, 1_000_000, 0), nothing.part(), part("rank1.json", 100, 1_020_000, 1)]
+    trace = place("t", parts)
+    assert trace.origin_ns == 1_100_000
+    assert trace.span == (0, 70 * US)
+    assert not any("wall clock" in note.text for note in trace.notes)
+    assert place("t", [nothing.part()]).span == (0, 0)
+
+
 def test_ids_lead_from_any_event_to_its_launch() -> None:
     trace = place("t", [part("rank0.json", 100, 1_000_000, 0), part("rank1.json", 100, 1_020_000, 1)])
     for event in trace.events().filter(pl.col("kind") == "kernel").collect().rows(named=True):

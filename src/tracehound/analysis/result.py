@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from tracehound.trace import Host, Note, Window
+from tracehound.trace import Host, Note
 
 Unit = Literal["text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host"]
 """What a column's raw numbers are: `time` and `instant` (since the origin) in ps, `rate` in bytes per second, `share`
@@ -102,19 +102,15 @@ class Share:
 class Scene:
     """What a combine may know besides the small tables: no events."""
 
-    name: str
     hosts: tuple[Host, ...]
     ranks: pl.DataFrame
-    lanes: pl.DataFrame
     steps: pl.DataFrame
     notes: tuple[Note, ...]
-    window: Window
     start: int
     end: int
-    windowed: bool = False
-    formats: tuple[str, ...] = ()
-    facts: tuple[Mapping[str, Any], ...] = ()
-    origin_ns: int | None = None
+    windowed: bool
+    formats: tuple[str, ...]
+    facts: tuple[Mapping[str, Any], ...]
 
     @property
     def bounds(self) -> tuple[int, int] | None:

@@ -50,19 +50,15 @@ def scene(trace: Trace, window: Window) -> Scene:
     """What a combine may know of the trace."""
     start, end = window.within(*trace.span)
     return Scene(
-        name=trace.name,
         hosts=trace.hosts,
         ranks=trace.ranks,
-        lanes=trace.lanes,
         steps=trace.steps,
         notes=trace.notes,
-        window=window,
         start=start,
         end=end,
         windowed=window.start is not None or window.end is not None,
         formats=tuple(part.format for part in trace.parts),
         facts=tuple(part.facts for part in trace.parts),
-        origin_ns=trace.origin_ns,
     )
 
 

@@ -18,7 +18,7 @@ import polars as pl
 from tracehound.formats.links import launches
 from tracehound.formats.steps import infer, mark
 from tracehound.intervals import nesting, self_time
-from tracehound.trace import EVENTS, KIND, LANES, OPS, RANKS, ROLE, STEPS, Note, Part, schema
+from tracehound.trace import EVENTS, KIND, LANES, OPS, RANKS, ROLE, Note, Part, schema
 
 RAW = schema(
     {
@@ -240,8 +240,3 @@ def _step_of(raw: pl.DataFrame, lanes: pl.DataFrame, steps: pl.DataFrame, launch
     known = by_launch >= 0
     step[launched[known]] = by_launch[known]
     return pl.DataFrame({"step": step}).select(pl.when(pl.col("step") >= 0).then("step")).to_series()
-
-
-def steps_frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """A `STEPS` frame of rows."""
-    return pl.DataFrame(list(rows), schema=STEPS)

@@ -53,29 +53,28 @@ class _Clock:
 
 
 def _clock(parts: Sequence[Part]) -> _Clock:
-    """One clock for all parts: the wall clock, where every file has one and they overlap, else their own starts."""
-    spans = [_span(part) for part in parts]
-    if not parts:
-        return _Clock((), None)
-    walls = [part.wall_ns for part in parts]
-    if None not in walls:
-        at = [(wall or 0) * 1000 for wall in walls]
-        bounds = sorted((low + base, high + base) for (low, high), base in zip(spans, at, strict=True))
-        if len(parts) == 1 or _together(bounds):
+    """One clock for all parts: the wall clock, where every file has one and they overlap, else their own starts.
+
+    A file without events has no time, and no say in this.
+    """
+    spans = {index: _span(part) for index, part in enumerate(parts) if part.lanes.height}
+    walls = {index: wall * 1000 for index in spans if (wall := parts[index].wall_ns) is not None}
+    why = "not every file has a wall clock"
+    if spans and len(walls) == len(spans):
+        bounds = sorted((low + walls[index], high + walls[index]) for index, (low, high) in spans.items())
+        if _together(bounds):
             origin = bounds[0][0]
-            return _Clock([base - origin for base in at], origin // 1000)
+            return _Clock([walls.get(index, origin) - origin for index in range(len(parts))], origin // 1000)
         why = "the files do not overlap in time"
-    else:
-        why = "not every file has a wall clock"
-    if len(parts) == 1:
-        return _Clock([-spans[0][0]], None)
-    note = Note("inferred", f"{why}: each is drawn from its own first event", len(parts), str(parts[0].path))
-    return _Clock([-low for low, _ in spans], None, (note,))
+    shift = [-spans[index][0] if index in spans else 0 for index in range(len(parts))]
+    if len(spans) < 2:
+        return _Clock(shift, None)
+    first = parts[min(spans)].path
+    note = Note("inferred", f"{why}: each is drawn from its own first event", len(spans), str(first))
+    return _Clock(shift, None, (note,))
 
 
 def _span(part: Part) -> tuple[int, int]:
-    if part.lanes.is_empty():
-        return (0, 0)
     return (int(part.lanes["first"].to_numpy().min()), int(part.lanes["last"].to_numpy().max()))
 
 
