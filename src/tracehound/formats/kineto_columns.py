@@ -29,7 +29,7 @@ from tracehound.formats.json_columns import (
     whole_numbers,
 )
 from tracehound.formats.json_slices import Shape, Slice
-from tracehound.formats.kineto_names import Row, category, message_bytes, tensor_bytes
+from tracehound.formats.kineto_names import category, message_bytes, tensor_bytes
 from tracehound.intervals import Ints
 
 _NOTHING: Final = msgspec.Raw(b"null")
@@ -106,23 +106,6 @@ Id = int | float | str | None
 """A process, thread, device or stream, as the file spells it."""
 
 
-class Signature(NamedTuple):
-    """What many events have in common: phase, category and thread."""
-
-    ph: str
-    cat: str
-    pid: Id
-    tid: Id
-
-
-class DeviceRow(NamedTuple):
-    """A row of a device: what it shows, and device and stream by the args, else by the process and its thread."""
-
-    row: Row
-    device: Id
-    stream: Id
-
-
 class Piece(NamedTuple):
     """The columns of some events, or of all; times in ns.
 
@@ -148,7 +131,8 @@ class Piece(NamedTuple):
 class Columns:
     """The events so far.
 
-    `signatures`, `names` and `devices` number the values that the columns stand for. `metadata` has the names that
+    `signatures` (phase, category, pid, tid), `names` and `devices` (what the row shows; device and stream by the args,
+    else by the process and its thread) number the values that the columns stand for. `metadata` has the names that
     metadata events give to a (pid, tid), and `messages` the bytes of the message (-1: unknown) for the External id of
     every operator that started a collective.
     """
