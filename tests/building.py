@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracehound.formats.assemble import RAW, RAW_LANES, Decoded, part
+from tracehound.formats.assemble import RAW, RAW_LANES, Decoded, held, part
 from tracehound.store import place
 from tracehound.trace import OPS, RANKS, Note, Part, Trace
 
@@ -74,7 +74,7 @@ class Building:
             Decoded(
                 path=self.path,
                 format=self.format,
-                events=pl.DataFrame(self.rows, schema={k: v for k, v in RAW.items() if self._has(k)}),
+                pieces=held(pl.DataFrame(self.rows, schema={k: v for k, v in RAW.items() if self._has(k)})),
                 lanes=pl.DataFrame(lanes, schema={k: v for k, v in RAW_LANES.items() if k not in _UNSET}),
                 ranks=pl.DataFrame(claimed, schema={k: v for k, v in RANKS.items() if k != "inferred"}),
                 hosts=("host",),

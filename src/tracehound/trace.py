@@ -17,7 +17,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import polars as pl
 
 
@@ -154,14 +153,15 @@ class Host:
 class Part:
     """One ingested file. Ids are rows of its own frames, times are ps from `wall_ns` (or from an unknown instant).
 
-    `events`, `lanes`, `ranks`, `steps` and `ops` have the schemas above with local ids: `lane`, `op`, `parent`,
-    `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of `ranks`. `ranks.rank` is what the
-    file claims (null: nothing), and `places` is what the format needs to find the args of an event again.
+    `scan` (the events, which may lie on disk), `lanes`, `ranks`, `steps` and `ops` have the schemas above with local
+    ids: `lane`, `op`, `parent`, `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of `ranks`.
+    `ranks.rank` is what the file claims (null: nothing), and `places` is what the format needs to find the args of an
+    event again.
     """
 
     path: Path
     format: str
-    events: pl.DataFrame
+    scan: pl.LazyFrame
     lanes: pl.DataFrame
     ranks: pl.DataFrame
     steps: pl.DataFrame
@@ -171,6 +171,11 @@ class Part:
     facts: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     places: Any = None
+
+    @property
+    def events(self) -> pl.DataFrame:
+        """All events at once, in memory."""
+        return self.scan.collect()
 
 
 @dataclass(frozen=True)
@@ -211,8 +216,8 @@ class Trace:
     name: str
     parts: tuple[Part, ...]
     hosts: tuple[Host, ...]
-    frames: tuple[pl.DataFrame, ...]
-    """The events of each part, with the ids and times of this trace."""
+    frames: tuple[pl.LazyFrame, ...]
+    """The events of each part, with the ids and times of this trace. Row ``id & 0xFFFFFFFF`` is the event ``id``."""
     lanes: pl.DataFrame
     ranks: pl.DataFrame
     steps: pl.DataFrame
@@ -220,20 +225,24 @@ class Trace:
     origin_ns: int | None
     notes: tuple[Note, ...] = ()
 
-    def events(self) -> pl.LazyFrame:
-        """All events of all parts, lazily, in the schema `EVENTS`."""
-        if not self.frames:
-            return pl.LazyFrame(schema=EVENTS)
-        return pl.concat([frame.lazy() for frame in self.frames])
+    def events(self, lanes: Sequence[int] | None = None) -> pl.LazyFrame:
+        """The events of these lanes (None: of all), lazily, in the schema `EVENTS`, sorted by (lane, start, -end)."""
+        if lanes is None:
+            return pl.concat(self.frames) if self.frames else pl.LazyFrame(schema=EVENTS)
+        pieces = [
+            self.frames[part].slice(low, high - low) for part, low, high in self._stretches(sorted(lanes)) if low < high
+        ]
+        return pl.concat(pieces) if pieces else pl.LazyFrame(schema=EVENTS)
 
-    def lane(self, lane: int) -> pl.DataFrame:
-        """The events of one lane, sorted by (start, -end); a slice, nothing is copied."""
+    def lane(self, lane: int, *columns: str) -> pl.DataFrame:
+        """The events of one lane, sorted by (start, -end): of all columns, or of those named."""
         low, high = self._slices[lane]
-        return self.frames[lane >> 32][low:high]
+        rows = self.frames[lane >> 32].slice(low, high - low)
+        return (rows.select(columns) if columns else rows).collect()
 
     def event(self, event: int) -> dict[str, Any]:
         """The columns of one event."""
-        return self.frames[event >> 32].row(event & 0xFFFFFFFF, named=True)
+        return self.frames[event >> 32].slice(event & 0xFFFFFFFF, 1).collect().row(0, named=True)
 
     def lanes_of(self, ranks: Sequence[int] | None = None) -> pl.DataFrame:
         """The lanes of the ranks, and of the hosts that drive them, in the order in which they are shown."""
@@ -252,15 +261,26 @@ class Trace:
             return (0, 0)
         return (_whole(lanes["first"].min()), _whole(lanes["last"].max()))
 
+    def _stretches(self, lanes: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Part and bounds of the rows of these lanes, in order; lanes that follow one another are one stretch."""
+        stretches: list[tuple[int, int, int]] = []
+        for lane in lanes:
+            part, (low, high) = lane >> 32, self._slices[lane]
+            if stretches and stretches[-1][0] == part and stretches[-1][2] == low:
+                low = stretches.pop()[1]
+            stretches.append((part, low, high))
+        return stretches
+
     @cached_property
     def _slices(self) -> dict[int, tuple[int, int]]:
+        """The rows of each lane in its part's frame."""
         slices: dict[int, tuple[int, int]] = {}
-        for frame in self.frames:
-            lane = frame["lane"].to_numpy()
-            first = np.flatnonzero(np.append(True, lane[1:] != lane[:-1])) if len(lane) else np.empty(0, np.int64)
-            last = np.append(first[1:], len(lane))
-            slices.update((int(lane[a]), (int(a), int(b))) for a, b in zip(first, last, strict=True))
-        return {lane: slices.get(lane, (0, 0)) for lane in self.lanes["lane"].to_list()}
+        last = dict.fromkeys(range(len(self.parts)), 0)
+        for lane, count in self.lanes.select("lane", "events").sort("lane").iter_rows():
+            low = last[lane >> 32]
+            last[lane >> 32] = low + count
+            slices[lane] = (low, low + count)
+        return slices
 
 
 def _whole(value: object) -> int:

@@ -37,7 +37,7 @@ def part(tmp_path):
         }
         path.write_bytes(gzip.compress(json.dumps(document).encode()))
         assert FORMAT.matches(json.dumps(document).encode())
-        return chrome.read(path, silent)
+        return chrome.FORMAT.read(path, silent)
 
     return read
 
@@ -154,8 +154,8 @@ def test_times_that_are_none_are_dropped(part):
 
 def test_it_says_the_same_as_the_xplane_beside_it(shared):
     folder = next((shared / "captures" / "jax" / "b128").glob("plugins/profile/*"))
-    ours = chrome.read(folder / "vm.trace.json.gz", silent)
-    full = xplane.read(folder / "vm.xplane.pb", silent)
+    ours = chrome.FORMAT.read(folder / "vm.trace.json.gz", silent)
+    full = xplane.FORMAT.read(folder / "vm.xplane.pb", silent)
     assert ours.ranks["label"].to_list() == full.ranks["label"].to_list()
     counts = [
         part.events.filter(pl.col("rank").is_not_null())
@@ -173,7 +173,7 @@ def test_real_files_of_tpus(shared):
     paths = sorted((shared / "traces" / "xla").glob("tpu_vllm*/plugins/profile/*/*.trace.json.gz"))
     assert len(paths) == 2
     for path, total in zip(paths, (10312, 11203), strict=True):
-        got = chrome.read(path, silent)
+        got = chrome.FORMAT.read(path, silent)
         assert got.events.height == total
         assert got.ranks["label"].to_list() == ["TPU:0", "TPU:1"]
         steps = got.events.filter((pl.col("rank") == 0) & pl.col("name").cast(pl.String).str.contains("jit_step_fun"))

@@ -15,12 +15,19 @@ from hypothesis import strategies as st
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import kineto
-from tracehound.formats.format import silent
+from tracehound.formats.format import ALL, Progress, silent
 from tracehound.formats.inflate import whole
-from tracehound.formats.kineto import FORMAT, decoded
+from tracehound.formats.json_slices import SLICE
+from tracehound.formats.kineto import FORMAT
+from tracehound.formats.spill import Spill
 from tracehound.trace import Part
 
 BASE = 1_700_000_000_000_000_000
+
+
+def decoded(path: Path, progress: Progress = silent, size: int = SLICE) -> Part:
+    """The file read in slices of that size."""
+    return kineto.finish(path, [kineto.decode(path, ALL, Spill(), progress, size)], Spill())
 
 
 def write(path: Path, events: list[dict], **around: object) -> Path:
@@ -39,7 +46,7 @@ def gpu(cat: str, name: str, ts: float, dur: float, **args: object) -> dict:
 @pytest.fixture
 def part(tmp_path):
     def read(events: list[dict], **around: object) -> Part:
-        return kineto.read(write(tmp_path / "t.json", events, **around), silent)
+        return kineto.FORMAT.read(write(tmp_path / "t.json", events, **around), silent)
 
     return read
 
@@ -278,7 +285,7 @@ def test_the_autograd_profilers_own_list(tmp_path):
         )
     )
     assert FORMAT.matches(path.read_bytes())
-    got = kineto.read(path, silent)
+    got = kineto.FORMAT.read(path, silent)
     assert [(e["kind"], e["role"]) for e in events_of(got)] == [("op", "thread"), ("kernel", "stream")]
 
 
@@ -314,7 +321,7 @@ def obvious(text: bytes) -> list[tuple]:
 
 def fast(path: Path, size: int) -> list[tuple]:
     got = decoded(path, silent, size)
-    frame = got.events.select(
+    frame = got.events.sort("record").select(
         "record", pl.col("start") // 1000, (pl.col("end") - pl.col("start")) // 1000, pl.col("name").cast(pl.String)
     )
     return frame.rows()
@@ -361,7 +368,7 @@ def test_any_events_give_the_frames_of_the_obvious_loop(tmp_path, events, size, 
     expected = obvious(text.encode())
     origin = min((start for _, start, _, _ in expected), default=0)
     assert fast(path, size) == [(r, start - origin, length, name) for r, start, length, name in expected]
-    kineto.read(path, silent)
+    kineto.FORMAT.read(path, silent)
 
 
 def files(shared: Path) -> list[Path]:
@@ -379,7 +386,7 @@ def test_every_real_file_is_read_without_loss(shared):
         events = document if isinstance(document, list) else document["traceEvents"]
         drawn = [e for e in events if e.get("ph") in ("X", "i") and e.get("cat") != "Trace"]
         own = ("[memory]", "Record Window End", "Iteration Start: PyTorch Profiler")
-        got = kineto.read(path, silent)
+        got = kineto.FORMAT.read(path, silent)
         assert got.events.height == sum(e["ph"] == "X" or e["name"] not in own for e in drawn), path
         assert not [note for note in got.notes if note.level in ("dropped", "repaired")], path
 
@@ -406,7 +413,7 @@ def test_real_files_are_exact_to_the_nanosecond(shared):
     ],
 )
 def test_broken_files_give_what_can_be_read(shared, name, events, level):
-    got = kineto.read(shared / "traces" / "broken" / name, silent)
+    got = kineto.FORMAT.read(shared / "traces" / "broken" / name, silent)
     assert got.events.height == events
     assert {note.level for note in got.notes} >= ({level} if level else set())
     for record in got.events["record"].sort()[[0, -1]]:
@@ -427,7 +434,7 @@ def test_random_damage_ends_in_a_part_or_in_one_line(tmp_path):
         path = tmp_path / "t.json"
         path.write_bytes(data)
         try:
-            got = kineto.part(decoded(path, silent, size=random.choice([100, 1000, 100_000])))
+            got = decoded(path, silent, size=random.choice([100, 1000, 100_000]))
         except TracehoundError:
             continue
         for record in got.events["record"].to_list():
@@ -436,7 +443,7 @@ def test_random_damage_ends_in_a_part_or_in_one_line(tmp_path):
 
 def test_args_of_an_event_in_gzip(shared):
     path = shared / "traces" / "kineto" / "hta_nccl_a100" / "nccl_data.json.gz"
-    got = kineto.read(path, silent)
+    got = kineto.FORMAT.read(path, silent)
     document = json.loads(gzip.decompress(path.read_bytes()))
     for row in got.events.sample(5, seed=3).iter_rows(named=True):
         assert kineto.args(got, row["record"]) == document["traceEvents"][row["record"]]
@@ -449,7 +456,7 @@ def test_a_number_that_nothing_can_hold_costs_no_time(tmp_path, field, number):
     spelled = json.dumps({**event, field: 0} if field in event else {**event, "args": {**event["args"], field: 0}})
     path = write(tmp_path / "t.json", [gpu("kernel", "first", 1, 2), "HERE"])
     path.write_text(path.read_text().replace('"HERE"', spelled.replace(f'"{field}": 0', f'"{field}": {number}')))
-    part = kineto.read(path, silent)
+    part = kineto.FORMAT.read(path, silent)
     lost = field in ("ts", "dur") and "e-" not in number
     assert part.events.height == (1 if lost else 2)
     assert [note.level for note in part.notes] == (["dropped"] if lost else [])

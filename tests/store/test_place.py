@@ -72,7 +72,7 @@ def test_schemas() -> None:
 def numbers(*names: str, claims: tuple[int | None, ...] = ()) -> list[int]:
     claimed = claims or (None,) * len(names)
     parts = [part(name, 0, 0, claim) for name, claim in zip(names, claimed, strict=True)]
-    frames = [frame.filter(pl.col("kind") == "kernel")["rank"][0] for frame in place("t", parts).frames]
+    frames = [frame.filter(pl.col("kind") == "kernel").collect()["rank"][0] for frame in place("t", parts).frames]
     return [int(rank) for rank in frames]
 
 

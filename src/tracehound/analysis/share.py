@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from tracehound.analysis.result import Analysis, Options, Result, Scene, Share
-from tracehound.trace import EVENTS, Trace, Window
+from tracehound.trace import Trace, Window
 
 
 def run(analysis: Analysis, trace: Trace, window: Window | None = None, options: Options | None = None) -> Result:
@@ -31,12 +31,11 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
         if window.lanes is not None:
             lanes = lanes.filter(pl.col("lane").is_in(list(window.lanes)))
         here = pl.col("rank").is_null() & (pl.col("host") == host) | (pl.col("rank") == rank)
-        part = trace.hosts[host].part
         yield Share(
             rank=rank,
             label=label,
-            device=overlapping(_events(trace, part, lanes.filter(pl.col("rank").is_not_null())), start, end),
-            threads=_events(trace, part, lanes.filter(pl.col("rank").is_null())),
+            device=overlapping(trace.events(_numbers(lanes.filter(pl.col("rank").is_not_null()))), start, end),
+            threads=trace.events(_numbers(lanes.filter(pl.col("rank").is_null()))),
             lanes=lanes,
             steps=trace.steps.filter(here),
             ops=trace.ops,
@@ -62,10 +61,8 @@ def scene(trace: Trace, window: Window) -> Scene:
     )
 
 
-def _events(trace: Trace, part: int, lanes: pl.DataFrame) -> pl.LazyFrame:
-    if lanes.is_empty() or not trace.frames:
-        return pl.LazyFrame(schema=EVENTS)
-    return trace.frames[part].lazy().filter(pl.col("lane").is_in(lanes["lane"].to_list()))
+def _numbers(lanes: pl.DataFrame) -> list[int]:
+    return lanes["lane"].to_list()
 
 
 def overlapping(events: pl.LazyFrame, start: int, end: int) -> pl.LazyFrame:

@@ -87,7 +87,7 @@ def groups(trace: Trace, ranks: tuple[int, ...] | None) -> tuple[Group, ...]:
 
 
 def _outer(trace: Trace, lane: int) -> int:
-    several = np.flatnonzero(np.bincount(trace.lane(lane)["depth"].to_numpy()) > 1)
+    several = np.flatnonzero(np.bincount(trace.lane(lane, "depth")["depth"].to_numpy()) > 1)
     return int(several[0]) if len(several) else 0
 
 

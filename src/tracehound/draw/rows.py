@@ -149,7 +149,7 @@ class Rows:
 
     def event(self, lane: int, depth: int, index: int) -> int:
         """The id of slice `index` of a row."""
-        return int(self.trace.lane(lane)["id"][self.row(lane, depth).place(index)])
+        return int(self.trace.lane(lane, "id").item(self.row(lane, depth).place(index), 0))
 
     def slice_of(self, event: int) -> tuple[int, int, int]:
         """Lane, depth and index of an event on its row."""

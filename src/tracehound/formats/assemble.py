@@ -16,8 +16,9 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.formats.links import launches
+from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.steps import infer, mark
-from tracehound.intervals import nesting, self_time
+from tracehound.intervals import Ints, nesting, self_time
 from tracehound.trace import EVENTS, KIND, LANES, OPS, RANKS, ROLE, Note, Part, schema
 
 RAW = schema(
@@ -58,13 +59,30 @@ RAW_LANES = schema(
 """The lanes a format hands over; `RAW.lane` is a row of them, `host` and `rank` rows of hosts and ranks."""
 
 
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some of a file's raw events, in any order, with columns of `RAW`.
+
+    `lanes` maps the lane numbers in the piece to rows of the file's lanes (None: they are the same); `shift` (ps) is
+    added to `start` and `end`, `first` to `record`.
+    """
+
+    kept: Kept
+    lanes: Ints | None = None
+    shift: int = 0
+    first: int = 0
+
+
 @dataclass(frozen=True)
 class Decoded:
-    """One file, decoded. Times are ps from `wall_ns`, or from any instant when that is unknown."""
+    """One file, decoded: `pieces` in the order of the file.
+
+    Times are ps from `wall_ns`, or from any instant when that is unknown.
+    """
 
     path: Path
     format: str
-    events: pl.DataFrame
+    pieces: Sequence[Piece]
     lanes: pl.DataFrame
     ranks: pl.DataFrame
     hosts: tuple[str, ...]
@@ -75,9 +93,19 @@ class Decoded:
     places: Any = None
 
 
-def part(decoded: Decoded) -> Part:
-    """Sort, nest, link and step the events; lanes without events are dropped."""
-    raw = _complete(decoded.events, RAW).sort("lane", "start", -pl.col("end"), maintain_order=True)
+def held(frame: pl.DataFrame) -> tuple[Piece, ...]:
+    """All raw events of a file as one piece in memory."""
+    return (Piece(Spill().keep(frame, "")),)
+
+
+def part(decoded: Decoded, spill: Spill = Spill()) -> Part:  # noqa: B008, frozen
+    """Sort, nest, link and step the events; lanes without events are dropped.
+
+    The events of the part lie in the spill's folder, or in memory where it has none.
+    """
+    raw = pl.concat([_rows(piece) for piece in decoded.pieces] or [pl.DataFrame(schema=RAW)]).sort(
+        "lane", "start", -pl.col("end"), maintain_order=True
+    )
     raw, lanes = _used_lanes(raw, _complete(decoded.lanes, RAW_LANES))
     parent, depth, own = _nest(raw, lanes)
     lanes = _measure(lanes, raw, depth)
@@ -102,7 +130,7 @@ def part(decoded: Decoded) -> Part:
     return Part(
         path=decoded.path,
         format=decoded.format,
-        events=events.cast(EVENTS),
+        scan=spill.keep(events.cast(EVENTS), "events").scan,
         lanes=lanes,
         ranks=_complete(decoded.ranks, RANKS),
         steps=steps,
@@ -113,6 +141,16 @@ def part(decoded: Decoded) -> Part:
         notes=tuple(notes),
         places=decoded.places,
     )
+
+
+def _rows(piece: Piece) -> pl.DataFrame:
+    """The events of a piece with the numbers and times of the file."""
+    raw = _complete(piece.kept.rows(), RAW).with_columns(
+        pl.col("start") + piece.shift, pl.col("end") + piece.shift, pl.col("record") + piece.first
+    )
+    if piece.lanes is None:
+        return raw
+    return raw.with_columns(pl.Series("lane", piece.lanes[raw["lane"].to_numpy()]))
 
 
 def _complete(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:

@@ -6,14 +6,16 @@ Owns recognising and reading such a file. It holds less than the xplane: notes s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from tracehound.formats.assemble import Decoded, part
+from tracehound.formats.assemble import Decoded, held, part
 from tracehound.formats.chrome_columns import SHAPE, Columns
 from tracehound.formats.chrome_rows import gather
-from tracehound.formats.format import Format, Progress
-from tracehound.formats.json_slices import SLICE, event_at, read_slices
+from tracehound.formats.format import Format, Portion, Progress
+from tracehound.formats.json_slices import SLICE, Document, event_at, read_slices
+from tracehound.formats.spill import Spill
 from tracehound.formats.xla_ops import Ops
 from tracehound.formats.xla_planes import Gathered
 from tracehound.trace import Note, Part
@@ -34,28 +36,39 @@ def matches(start: bytes) -> bool:
     return b'"ph":"' in dense and b'"cat":' not in dense and any(mark in dense for mark in _MARKS)
 
 
-def read(path: Path, progress: Progress) -> Part:
-    """Read a file. Raises TracehoundError where it holds no array of events."""
-    return part(decoded(path, progress))
+class Portioned(NamedTuple):
+    """What one portion holds."""
+
+    columns: Columns
+    document: Document
 
 
-def decoded(path: Path, progress: Progress, size: int = SLICE) -> Decoded:
-    """The events of a file; `size` is that of a slice, in bytes."""
+def decode(path: Path, portion: Portion, spill: Spill, progress: Progress, size: int = SLICE) -> Portioned:
+    """One portion of a file; `size` is that of a slice, in bytes. Raises TracehoundError where it has no events."""
     columns = Columns()
     document = read_slices(path, SHAPE, columns.add, progress, size)
+    return Portioned(columns, document)
+
+
+def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
+    """The part of all portions."""
+    ((columns, document),) = portions
     gathered = Gathered(Ops({}))
     left_out = gather(columns, gathered)
-    return Decoded(
-        path=path,
-        format="chrome",
-        events=gathered.event_frame(),
-        lanes=gathered.lane_frame(),
-        ranks=gathered.rank_frame(),
-        hosts=(path.name.split(".trace.json")[0],),
-        wall_ns=None,
-        ops=gathered.ops.frame(),
-        notes=(*document.notes, *left_out, Note("missing", LOST)),
-        places=document.places_array,
+    return part(
+        Decoded(
+            path=path,
+            format="chrome",
+            pieces=held(gathered.event_frame()),
+            lanes=gathered.lane_frame(),
+            ranks=gathered.rank_frame(),
+            hosts=(path.name.split(".trace.json")[0],),
+            wall_ns=None,
+            ops=gathered.ops.frame(),
+            notes=(*document.notes, *left_out, Note("missing", LOST)),
+            places=document.places_array,
+        ),
+        spill,
     )
 
 
@@ -64,4 +77,4 @@ def args(of: Part, record: int) -> dict[str, Any]:
     return event_at(of.path, of.places, record)
 
 
-FORMAT: Final = Format("chrome", "XLA profile, Chrome form (trace.json)", matches, read, args)
+FORMAT: Final = Format("chrome", "XLA profile, Chrome form (trace.json)", matches, decode, finish, args)

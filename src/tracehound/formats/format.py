@@ -1,12 +1,16 @@
-"""What a format is: how a file is recognised, read, and asked for the args of one event."""
+"""What a format is: how a file is recognised, read (by one process or by several), and asked for the args of an event.
+
+Owns the order of reading: portions are decoded wherever there is room, then finished together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from tracehound.formats.spill import Spill
 from tracehound.trace import Part
 
 Progress = Callable[[int, int], None]
@@ -14,21 +18,38 @@ Progress = Callable[[int, int], None]
 raises stops the reading and is passed on: that is how a reader is cancelled."""
 
 
+def silent(read: int, events: int) -> None:
+    """A `Progress` that nobody listens to."""
+
+
+class Portion(NamedTuple):
+    """Which share of a file to decode: `number` (from 0) of `of`. Together the portions are the whole file."""
+
+    number: int
+    of: int
+
+
+ALL = Portion(0, 1)
+
+
 @dataclass(frozen=True)
 class Format:
     """One kind of file.
 
-    `matches` looks at the first 64 KiB of the inflated file. `read` decodes all of it; it raises TracehoundError when
-    nothing can be kept, and notes in the part what it repaired, dropped or missed. `args` gives everything that the
-    event at a `record` carries in the file, decoded then and there.
+    `matches` looks at the first 64 KiB of the inflated file. `decode` reads one portion of it; what it returns can be
+    sent to another process when the spill has a folder. `finish` makes the part of all portions, in their order: its
+    events are in the spill's folder, or in memory where that has none. Both raise TracehoundError when nothing can be
+    kept, and note in the part what they repaired, dropped or missed. `args` gives everything that the event at a
+    `record` carries in the file, decoded then and there.
     """
 
     name: str
     title: str
     matches: Callable[[bytes], bool]
-    read: Callable[[Path, Progress], Part]
+    decode: Callable[[Path, Portion, Spill, Progress], Any]
+    finish: Callable[[Path, Sequence[Any], Spill], Part]
     args: Callable[[Part, int], dict[str, Any]]
 
-
-def silent(read: int, events: int) -> None:
-    """A `Progress` that nobody listens to."""
+    def read(self, path: Path, progress: Progress = silent, spill: Spill = Spill()) -> Part:  # noqa: B008, frozen
+        """Read all of a file in this process. Raises TracehoundError when nothing of it can be kept."""
+        return self.finish(path, [self.decode(path, ALL, spill, progress)], spill)

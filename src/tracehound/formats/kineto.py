@@ -6,16 +6,18 @@ are the business of `json_slices`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from tracehound.formats.assemble import Decoded, part
-from tracehound.formats.format import Format, Progress
-from tracehound.formats.json_slices import SLICE, event_at, read_slices
+from tracehound.formats.assemble import Decoded, held, part
+from tracehound.formats.format import Format, Portion, Progress
+from tracehound.formats.json_slices import SLICE, Document, event_at, read_slices
 from tracehound.formats.kineto_columns import SHAPE, Columns
 from tracehound.formats.kineto_events import raw_events
 from tracehound.formats.kineto_facts import facts
 from tracehound.formats.kineto_lanes import place
+from tracehound.formats.spill import Spill
 from tracehound.trace import Part
 
 _CATEGORIES: Final = (
@@ -36,29 +38,40 @@ def matches(start: bytes) -> bool:
     return b'"ph":"' in dense and any(f'"cat":"{category}"'.encode() in dense for category in _CATEGORIES)
 
 
-def read(path: Path, progress: Progress) -> Part:
-    """Read a file. Raises TracehoundError where it holds no array of events."""
-    return part(decoded(path, progress))
+class Portioned(NamedTuple):
+    """What one portion holds."""
+
+    columns: Columns
+    document: Document
 
 
-def decoded(path: Path, progress: Progress, size: int = SLICE) -> Decoded:
-    """The events of a file; `size` is that of a slice, in bytes."""
+def decode(path: Path, portion: Portion, spill: Spill, progress: Progress, size: int = SLICE) -> Portioned:
+    """One portion of a file; `size` is that of a slice, in bytes. Raises TracehoundError where it has no events."""
     columns = Columns()
     document = read_slices(path, SHAPE, columns.add, progress, size)
+    return Portioned(columns, document)
+
+
+def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
+    """The part of all portions."""
+    ((columns, document),) = portions
     events = columns.all()
     placed = place(columns, events, document.metadata)
     raw = raw_events(columns, events, placed, document.metadata)
-    return Decoded(
-        path=path,
-        format="kineto",
-        events=raw.events,
-        lanes=placed.lanes,
-        ranks=placed.ranks,
-        hosts=(placed.host,),
-        wall_ns=raw.wall_ns,
-        facts=facts(document.metadata, raw.span_ns),
-        notes=(*document.notes, *raw.notes),
-        places=document.places_array,
+    return part(
+        Decoded(
+            path=path,
+            format="kineto",
+            pieces=held(raw.events),
+            lanes=placed.lanes,
+            ranks=placed.ranks,
+            hosts=(placed.host,),
+            wall_ns=raw.wall_ns,
+            facts=facts(document.metadata, raw.span_ns),
+            notes=(*document.notes, *raw.notes),
+            places=document.places_array,
+        ),
+        spill,
     )
 
 
@@ -67,4 +80,4 @@ def args(of: Part, record: int) -> dict[str, Any]:
     return event_at(of.path, of.places, record)
 
 
-FORMAT: Final = Format("kineto", "PyTorch profiler trace (Kineto JSON)", matches, read, args)
+FORMAT: Final = Format("kineto", "PyTorch profiler trace (Kineto JSON)", matches, decode, finish, args)

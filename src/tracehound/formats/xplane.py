@@ -7,17 +7,18 @@ file is `xspace`'s, what its planes mean is `xla_planes`'.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tracehound.errors import TracehoundError
-from tracehound.formats.assemble import Decoded, part
-from tracehound.formats.format import Format, Progress
+from tracehound.formats.assemble import Decoded, held, part
+from tracehound.formats.format import Format, Portion, Progress
 from tracehound.formats.inflate import section, whole
+from tracehound.formats.spill import Spill
 from tracehound.formats.wire import BYTES, VARINT, Bytes, WireError, bytes_of, field_at, fields, signed, varint
 from tracehound.formats.xevents import DURATION_PS, EVENT_STAT, METADATA_ID, OFFSET_PS, Events, events
 from tracehound.formats.xla_ops import Ops, programs
@@ -106,8 +107,14 @@ def _is_plane(head: bytes, at: int, end: int, *, cut: bool) -> bool:
     return named
 
 
-def read(path: Path, progress: Progress) -> Part:
-    """Decode the whole file. Raises TracehoundError when no plane of it can be kept."""
+class Portioned(NamedTuple):
+    """What one portion holds."""
+
+    decoded: Decoded
+
+
+def decode(path: Path, portion: Portion, spill: Spill, progress: Progress) -> Portioned:
+    """One portion of a file. Raises TracehoundError when no plane of it can be kept."""
     data, notes = whole(path)
     file = bytes_of(data)
     del data
@@ -118,11 +125,11 @@ def read(path: Path, progress: Progress) -> Part:
     gathered = Gathered(ops)
     told = _Telling(progress)
     left_out = _gather(file, space, gathered, lambda plane: events(file, plane, base_ns, told.add))
-    return part(
+    return Portioned(
         Decoded(
             path=path,
             format=FORMAT.name,
-            events=gathered.event_frame(),
+            pieces=held(gathered.event_frame()),
             lanes=gathered.lane_frame(),
             ranks=gathered.rank_frame(),
             hosts=(", ".join(space.hostnames) or path.name.split(".xplane")[0],),
@@ -133,6 +140,12 @@ def read(path: Path, progress: Progress) -> Part:
             places=_places(space),
         )
     )
+
+
+def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
+    """The part of all portions."""
+    (portion,) = portions
+    return part(portion.decoded, spill)
 
 
 class _Telling:
@@ -290,4 +303,4 @@ def _stats_in(file: Bytes, start: int, end: int, number: int, names: Mapping[int
     return {name: _shown(value) for _, name, value in decoded(file, table, names)}
 
 
-FORMAT = Format("xplane", "XLA profile (xplane.pb)", matches, read, args)
+FORMAT = Format("xplane", "XLA profile (xplane.pb)", matches, decode, finish, args)

@@ -105,8 +105,8 @@ def _rank(column: str, numbers: Sequence[int]) -> pl.Expr:
     return pl.col(column).replace_strict(dict(enumerate(numbers)), default=None, return_dtype=pl.Int32)
 
 
-def _events(part: Part, index: int, numbering: Numbering, shift: int) -> pl.DataFrame:
-    return part.events.with_columns(
+def _events(part: Part, index: int, numbering: Numbering, shift: int) -> pl.LazyFrame:
+    return part.scan.with_columns(
         *(_wide(column, index) for column in _IDS),
         pl.col("start") + shift,
         pl.col("end") + shift,

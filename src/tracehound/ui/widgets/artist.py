@@ -207,7 +207,7 @@ class Artist:
             keys = [(lane >> 32, code) for code in row.name[indices].tolist()]
             fresh = {key: row.place(index) for key, index in zip(keys, indices, strict=True) if key not in self.words}
             if fresh:
-                found = self.rows.trace.lane(lane)["name"].gather(list(fresh.values())).to_list()
+                found = self.rows.trace.lane(lane, "name")["name"].gather(list(fresh.values())).to_list()
                 for key, name in zip(fresh, found, strict=True):
                     self.words[key] = self.looks.glyphs.words(short_name(name or ""))
             return [self.words[key] for key in keys]
