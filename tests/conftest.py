@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,15 @@ ROOT = Path(__file__).resolve().parents[1]
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--update-golden`` writes the golden reports anew instead of comparing with them."""
     parser.addoption("--update-golden", action="store_true", help="write the golden reports anew")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache that no other run has written to, in place of the user's own."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRACEHOUND_CACHE", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

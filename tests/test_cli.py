@@ -393,12 +393,12 @@ def test_a_headless_run_imports_no_terminal_toolkit(job: Path) -> None:
 
 def test_progress_is_one_line_that_goes_away() -> None:
     stream = io.StringIO()
-    reading = Reading(0, 2, Path("a\x1b.json"), 50, 100, 1234)
+    reading = Reading(Path("a\x1b.json"), 0, 2, 50, 100, 1_200_000, 2.0)
     with Progress(stream) as progress:
         progress.show(reading)
         progress.show(reading)  # too soon to be worth a line
     assert stream.getvalue() == f"\r\x1b[K{sentence(reading)}\r\x1b[K"
-    assert sentence(reading) == "reading 1 of 2: a␛.json 50 %, 1,234 events"
+    assert sentence(reading) == "reading a␛.json, 1 of 2 files, 50 %, 600 k events/s, 2 s left"
 
 
 def test_nothing_read_leaves_no_line() -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn, get_args
 
 from tracehound import __version__
 from tracehound.analysis import ANALYSES
 from tracehound.errors import BAD_INPUT, printable
 from tracehound.report import WRITERS
+from tracehound.store.pool import default_jobs
 from tracehound.units import TimeUnit
 
 PATHS = """\
@@ -28,6 +30,7 @@ commands:
   tracehound PATH...                    explore it
   tracehound summary PATH...            one page: devices, steps, breakdown, top ops, longest gaps
   tracehound report PATH... ANALYSIS    one table, whole; tracehound report --list names them all
+  tracehound cache list|clear           what is kept of files that were read
 """
 
 EXPLORE_EXAMPLES = """\
@@ -78,7 +81,18 @@ examples:
 """
 
 
-VALUED = ("--run", "--rank", "--step", "--window", "--top", "--format", "--unit", "--width")
+CACHE = """\
+A file that was read is kept as Arrow, so that opening it again takes no time: in $XDG_CACHE_HOME/tracehound, else in
+~/.cache/tracehound, readable by its owner alone, under the file's path, size and time of change. The entries that were
+not used for longest go when all take more than 10 GB.
+
+commands:
+  tracehound cache list      what is kept, of which file, and when it was last used
+  tracehound cache clear     remove it all, except what is in use
+"""
+
+
+VALUED = ("--cache", "--jobs", "--run", "--rank", "--step", "--window", "--top", "--format", "--unit", "--width")
 """Options whose value follows; it is no command even when it is called like one."""
 
 
@@ -87,7 +101,7 @@ MOST = 1_000_000_000
 
 
 def parsed(arguments: Sequence[str]) -> Namespace:
-    """The arguments as a namespace whose `command` is ``explore``, ``summary`` or ``report``.
+    """The arguments as a namespace whose `command` is ``explore``, ``summary``, ``report`` or ``cache``.
 
     Prints help or one line of what is wrong, and exits, where argparse would.
     """
@@ -135,12 +149,23 @@ def _parser(prog: str, usage: str, description: str, examples: str) -> _Parser:
     )
     group = parser.add_argument_group("general")
     group.add_argument("--run", metavar="NAME", help="the run of a TensorBoard log folder (default: the newest)")
+    _with_reading_options(parser)
     group.add_argument("--ascii", action="store_true", help="draw with ASCII characters alone")
     group.add_argument(
         "--version", action="version", version=f"tracehound {__version__}", help="show the version and exit"
     )
     group.add_argument("-h", "--help", action="help", help="show this and exit")
     return parser
+
+
+def _with_reading_options(parser: _Parser) -> None:
+    how = parser.add_argument_group("how to read it")
+    where = how.add_mutually_exclusive_group()
+    where.add_argument("--cache", type=_folder, metavar="DIR", help="where files that were read are kept")
+    where.add_argument("--no-cache", action="store_true", help="keep nothing after the end")
+    how.add_argument(
+        "--jobs", type=_positive, default=default_jobs(), metavar="N", help="worker processes (default: %(default)s)"
+    )
 
 
 def _explorer_parser() -> _Parser:
@@ -167,6 +192,22 @@ def _report_parser() -> _Parser:
     return _with_report_options(parser)
 
 
+def _cache_parser() -> _Parser:
+    parser = _Parser(
+        prog="tracehound cache",
+        usage="tracehound cache list|clear [--cache DIR]",
+        description=CACHE,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    parser.add_argument("action", choices=("list", "clear"), help=SUPPRESS)
+    parser.add_argument("--cache", type=_folder, metavar="DIR", help="another cache than the user's own")
+    parser.add_argument("--ascii", action="store_true", help="write with ASCII characters alone")
+    parser.add_argument("-h", "--help", action="help", help="show this and exit")
+    return parser
+
+
 def _with_report_options(parser: _Parser) -> _Parser:
     narrow = parser.add_argument_group("what to look at")
     narrow.add_argument("--rank", default="", metavar="LIST", help="only these ranks: 0,2-5")
@@ -187,6 +228,10 @@ def _with_report_options(parser: _Parser) -> _Parser:
     return parser
 
 
+def _folder(text: str) -> Path:
+    return Path(text).expanduser()
+
+
 def _positive(text: str) -> int:
     return _number(text, 1)
 
@@ -201,4 +246,4 @@ def _number(text: str, least: int) -> int:
     return int(text)
 
 
-_PARSERS = {"explore": _explorer_parser, "summary": _summary_parser, "report": _report_parser}
+_PARSERS = {"explore": _explorer_parser, "summary": _summary_parser, "report": _report_parser, "cache": _cache_parser}

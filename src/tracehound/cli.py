@@ -10,7 +10,9 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from shutil import get_terminal_size
@@ -21,11 +23,15 @@ from tracehound.draw.table import UNLIMITED, Line
 from tracehound.errors import TracehoundError, printable
 from tracehound.progress import Progress
 from tracehound.report import Look, about, explain, paint, summarise, writer
+from tracehound.report.kept import listing
 from tracehound.report.window import chosen
-from tracehound.store import Opening, load, open_paths
+from tracehound.store import Opening, Workshop, cache, load, open_paths, workshop
 from tracehound.trace import Trace, Window
 
 INTERRUPTED = 130
+
+MANY_RANKS = 16
+"""Ranks from which their analysis is worth starting workers for."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,16 +59,19 @@ def _explore(asked: Namespace) -> int:
     """The explorer, or the summary where no explorer can be."""
     if not _interactive():
         return _summary(as_summary(asked))
-    opening = open_paths([Path(path) for path in asked.paths], asked.run)
-    from tracehound.ui.run import explore  # noqa: PLC0415, a headless run must not import it
+    with _workshop(asked) as shop:
+        opening = open_paths([Path(path) for path in asked.paths], asked.run, shop)
+        from tracehound.ui.run import explore  # noqa: PLC0415, a headless run must not import it
 
-    return explore(opening, ascii=asked.ascii or not _unicode(), mouse=not asked.no_mouse)
+        return explore(opening, ascii=asked.ascii or not _unicode(), mouse=not asked.no_mouse)
 
 
 def _summary(asked: Namespace) -> int:
     form = writer(asked.format)
-    trace, window = _read(asked)
-    _print(form.summary(summarise(trace, window, asked.top), _look(asked)), asked)
+    with _workshop(asked) as shop:
+        trace, window = _read(asked, shop)
+        page = summarise(trace, window, asked.top, _helpers(trace, shop))
+    _print(form.summary(page, _look(asked)), asked)
     return 0
 
 
@@ -77,8 +86,9 @@ def _report(asked: Namespace) -> int:
         return 0
     if not asked.paths:
         raise TracehoundError(f"{analysis.name} of which trace?", remedy=f"tracehound report PATH... {analysis.name}")
-    trace, window = _read(asked)
-    result = run(analysis, trace, window, Options(asked.top))
+    with _workshop(asked) as shop:
+        trace, window = _read(asked, shop)
+        result = run(analysis, trace, window, Options(asked.top), _helpers(trace, shop))
     _print(form.result(about(trace, window), result, _look(asked)), asked)
     if not form.notes:
         for note in [*([result.cut] if result.cut else []), *result.notes]:
@@ -97,9 +107,36 @@ def _analysis(asked: Namespace) -> Analysis:
     return named(last)
 
 
-def _read(asked: Namespace) -> tuple[Trace, Window]:
+def _workshop(asked: Namespace) -> Workshop:
+    """The workers and the cache that were asked for."""
+    if asked.no_cache:
+        return workshop(asked.jobs, None)
+    return workshop(asked.jobs, partial(cache.opened, asked.cache or cache.default_root()))
+
+
+def _helpers(trace: Trace, shop: Workshop) -> Executor | None:
+    """Workers for the maps of an analysis, where they do more than starting them costs."""
+    return shop.pool.executor if shop.pool.started or trace.ranks.height >= MANY_RANKS else None
+
+
+def _cache(asked: Namespace) -> int:
+    """List what the cache holds, or clear it."""
+    try:
+        kept = cache.opened(asked.cache or cache.default_root())
+    except OSError as error:
+        raise TracehoundError(f"no cache here: {(error.strerror or str(error)).lower()}", asked.cache) from error
+    if asked.action == "clear":
+        gone, stay = kept.clear()
+        _say(f"{gone:,} entries removed" + (f", {stay:,} in use kept" if stay else ""))
+    else:
+        _print(listing(kept.entries(), kept.root), asked)
+    kept.close()
+    return 0
+
+
+def _read(asked: Namespace, shop: Workshop) -> tuple[Trace, Window]:
     """The trace, and the window that was asked for. What could not be read of it is said."""
-    opening = open_paths([Path(path) for path in asked.paths], asked.run)
+    opening = open_paths([Path(path) for path in asked.paths], asked.run, shop)
     trace = _loaded(opening)
     for note in opening.notes:
         if note.level == "dropped":
@@ -165,4 +202,9 @@ def _say(text: str) -> None:
             sys.stderr.write(f"tracehound: {text}\n")
 
 
-_COMMANDS: dict[str, Callable[[Namespace], int]] = {"explore": _explore, "summary": _summary, "report": _report}
+_COMMANDS: dict[str, Callable[[Namespace], int]] = {
+    "explore": _explore,
+    "summary": _summary,
+    "report": _report,
+    "cache": _cache,
+}

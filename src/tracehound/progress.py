@@ -18,6 +18,9 @@ from tracehound.units import middle
 INTERVAL = 0.1
 """Seconds between two states of the line."""
 
+SETTLED = 0.25
+"""Seconds before a speed is told."""
+
 CLEAR = "\r\x1b[K"
 
 
@@ -49,7 +52,26 @@ class Progress:
 
 
 def sentence(reading: Reading) -> str:
-    """How far the reading is, in words."""
-    percent = f" {100 * reading.read // reading.size} %" if reading.size else ""
-    events = f", {reading.events:,} events" if reading.events else ""
-    return f"reading {reading.file + 1} of {reading.files}: {printable(reading.path.name)}{percent}{events}"
+    """How far the reading is, in words: ``reading rank3.json, 4 of 64 files, 37 %, 1.2 M events/s, 12 s left``."""
+    said = [f"reading {printable(reading.path.name)}"]
+    if reading.files > 1:
+        said.append(f"{reading.done + 1:,} of {reading.files:,} files")
+    if reading.size:
+        said.append(f"{min(100, 100 * reading.read // reading.size)} %")
+    if reading.events and reading.seconds > SETTLED:
+        said.append(f"{_short(reading.events / reading.seconds)} events/s")
+    if reading.left is not None:
+        said.append(f"{_clock(reading.left)} left")
+    return ", ".join(said)
+
+
+def _short(number: float) -> str:
+    for size, letter in ((1e6, " M"), (1e3, " k")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.0f}"
+
+
+def _clock(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole} s" if whole < 100 else f"{whole // 60} min {whole % 60:02} s"

@@ -467,14 +467,14 @@ class Slow:
         self.gate = threading.Event()
         self.cancelled = threading.Event()
 
-    def parts(self, listen: Callable[..., None], cancelled: Callable[[], bool]) -> Iterator[Part]:
-        part = next(iter(self.real.parts(listen)))
-        yield part
+    def parts(self, listen: Callable[..., None], cancelled: Callable[[], bool]) -> Iterator[tuple[int, Part]]:
+        (_, part), *_ = self.real.parts(listen)
+        yield 0, part
         while not self.gate.wait(0.01):
             if cancelled():
                 self.cancelled.set()
                 return
-        yield part
+        yield 1, part
 
 
 async def test_the_first_part_is_explored_while_the_second_is_read(opening: Opening) -> None:
@@ -510,7 +510,7 @@ async def test_quitting_does_not_wait_for_the_reading(opening: Opening) -> None:
 
 async def test_what_cannot_be_read_ends_the_explorer_with_the_reason(opening: Opening) -> None:
     class Bad(Slow):
-        def parts(self, *_: object) -> Iterator[Part]:
+        def parts(self, *_: object) -> Iterator[tuple[int, Part]]:
             raise TracehoundError("is damaged", path=Path("worker0.json"), where="byte 17")
 
     app = TracehoundApp(Bad(opening))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import difflib
 from tracehound.analysis import breakdown, collectives, gaps, health, host, ops, overview, steps
 from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
 from tracehound.analysis.result import Analysis, Column, Options, Result
-from tracehound.analysis.share import run
+from tracehound.analysis.share import run, run_all
 from tracehound.errors import TracehoundError
 
 ANALYSES: tuple[Analysis, ...] = (
@@ -34,4 +34,4 @@ def named(name: str) -> Analysis:
     raise TracehoundError(f"no analysis {name!r}", remedy=hint)
 
 
-__all__ = ["ANALYSES", "Analysis", "Column", "Options", "Result", "named", "run"]
+__all__ = ["ANALYSES", "Analysis", "Column", "Options", "Result", "named", "run", "run_all"]

@@ -82,7 +82,7 @@ class Share:
 
     `device` holds the events on the rank's own lanes that overlap `[start, end)`, and `threads` all events of its
     host, whenever they ran (a launch may lie before the window); lazily, in the schema `EVENTS`, with unclipped
-    times. `lanes` and `steps` are the rows of the trace's frames that belong to the rank, `ops` those of all ranks.
+    times. `lanes` and `steps` are the rows of the trace's frames that belong to the rank, `ops` those of its file.
     Without a window (not `windowed`) the bounds are those of the trace.
     """
 

@@ -5,7 +5,10 @@ Owns the cutting of a trace to one rank and one window, and the running of an an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future
+from typing import Final
 
 import polars as pl
 
@@ -13,11 +16,57 @@ from tracehound.analysis.result import Analysis, Options, Result, Scene, Share
 from tracehound.trace import Trace, Window
 
 
-def run(analysis: Analysis, trace: Trace, window: Window | None = None, options: Options | None = None) -> Result:
-    """The analysis of the trace, in the window and with the options."""
-    window, options = window or Window(), options or Options()
-    tables = [analysis.per_rank(share, options) for share in shares(trace, window)]
-    return analysis.combine(tables, scene(trace, window), options)
+def run(
+    analysis: Analysis,
+    trace: Trace,
+    window: Window | None = None,
+    options: Options | None = None,
+    executor: Executor | None = None,
+) -> Result:
+    """The analysis of the trace, in the window and with the options; its maps run in the executor, if there is one."""
+    (result,) = run_all([(analysis, options or Options())], trace, window, executor)
+    return result
+
+
+def run_all(
+    asked: Sequence[tuple[Analysis, Options]],
+    trace: Trace,
+    window: Window | None = None,
+    executor: Executor | None = None,
+) -> list[Result]:
+    """Several analyses of the trace, rank by rank, so that memory does not grow with the number of ranks."""
+    window = window or Window()
+    tables = list(_mapped(asked, shares(trace, window), executor))
+    seen = scene(trace, window)
+    return [
+        analysis.combine([of_rank[place] for of_rank in tables], seen, options)
+        for place, (analysis, options) in enumerate(asked)
+    ]
+
+
+def maps(asked: Sequence[tuple[Analysis, Options]], share: Share) -> list[pl.DataFrame]:
+    """The small tables of one rank, one for each analysis."""
+    return [analysis.per_rank(share, options) for analysis, options in asked]
+
+
+_AHEAD: Final = 16
+"""So many ranks are handed to an executor before the first has come back: more would only wait in memory."""
+
+
+def _mapped(
+    asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[Share], executor: Executor | None
+) -> Iterator[list[pl.DataFrame]]:
+    """The tables of every rank, in the order of ranks."""
+    if executor is None:
+        yield from (maps(asked, share) for share in ranks)
+        return
+    ahead = deque[Future[list[pl.DataFrame]]]()
+    for share in ranks:
+        ahead.append(executor.submit(maps, asked, share))
+        if len(ahead) >= _AHEAD:
+            yield ahead.popleft().result()
+    while ahead:
+        yield ahead.popleft().result()
 
 
 def shares(trace: Trace, window: Window) -> Iterator[Share]:
@@ -31,14 +80,16 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
         if window.lanes is not None:
             lanes = lanes.filter(pl.col("lane").is_in(list(window.lanes)))
         here = pl.col("rank").is_null() & (pl.col("host") == host) | (pl.col("rank") == rank)
+        part = trace.hosts[host].part
+        device = trace.events(lanes.filter(pl.col("rank").is_not_null())["lane"].to_list())
         yield Share(
             rank=rank,
             label=label,
-            device=overlapping(trace.events(_numbers(lanes.filter(pl.col("rank").is_not_null()))), start, end),
-            threads=trace.events(_numbers(lanes.filter(pl.col("rank").is_null()))),
+            device=overlapping(device, start, end) if timed else device,
+            threads=trace.events(lanes.filter(pl.col("rank").is_null())["lane"].to_list()),
             lanes=lanes,
             steps=trace.steps.filter(here),
-            ops=trace.ops,
+            ops=trace.ops.filter(pl.col("op").is_between(part << 32, (part + 1) << 32, closed="left")),
             start=start,
             end=end,
             windowed=timed,
@@ -59,10 +110,6 @@ def scene(trace: Trace, window: Window) -> Scene:
         formats=tuple(part.format for part in trace.parts),
         facts=tuple(part.facts for part in trace.parts),
     )
-
-
-def _numbers(lanes: pl.DataFrame) -> list[int]:
-    return lanes["lane"].to_list()
 
 
 def overlapping(events: pl.LazyFrame, start: int, end: int) -> pl.LazyFrame:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from tracehound.formats.assemble import Decoded, held, part
 from tracehound.formats.chrome_columns import SHAPE, Columns
 from tracehound.formats.chrome_rows import gather
@@ -77,4 +79,4 @@ def args(of: Part, record: int) -> dict[str, Any]:
     return event_at(of.path, of.places, record)
 
 
-FORMAT: Final = Format("chrome", "XLA profile, Chrome form (trace.json)", matches, decode, finish, args)
+FORMAT: Final = Format("chrome", "XLA profile, Chrome form (trace.json)", matches, decode, finish, args, np.ndarray)

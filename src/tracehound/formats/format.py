@@ -40,7 +40,8 @@ class Format:
     sent to another process when the spill has a folder. `finish` makes the part of all portions, in their order: its
     events are in the spill's folder, or in memory where that has none. Both raise TracehoundError when nothing can be
     kept, and note in the part what they repaired, dropped or missed. `args` gives everything that the event at a
-    `record` carries in the file, decoded then and there.
+    `record` carries in the file, decoded then and there; `places` is the type of `Part.places`, which must be an array
+    of Int64 or something that msgspec can write and read.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Format:
     decode: Callable[[Path, Portion, Spill, Progress], Any]
     finish: Callable[[Path, Sequence[Any], Spill], Part]
     args: Callable[[Part, int], dict[str, Any]]
+    places: type[Any] = object
 
     def read(self, path: Path, progress: Progress = silent, spill: Spill = Spill()) -> Part:  # noqa: B008, frozen
         """Read all of a file in this process. Raises TracehoundError when nothing of it can be kept."""

@@ -150,6 +150,12 @@ def opened(path: Path, limit: int | None = None) -> Stream:
     return Stream(path, file, compressed=magic == MAGIC, limit=bound)
 
 
+def is_compressed(path: Path) -> bool:
+    """Whether the file is gzip, by its first bytes. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def head(path: Path, size: int = 65536) -> bytes:
     """The first inflated bytes, at most `size`. Raises as `opened`."""
     with opened(path) as stream:

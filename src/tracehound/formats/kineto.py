@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from tracehound.formats.assemble import Decoded, held, part
 from tracehound.formats.format import Format, Portion, Progress
 from tracehound.formats.json_slices import SLICE, Document, event_at, read_slices
@@ -80,4 +82,4 @@ def args(of: Part, record: int) -> dict[str, Any]:
     return event_at(of.path, of.places, record)
 
 
-FORMAT: Final = Format("kineto", "PyTorch profiler trace (Kineto JSON)", matches, decode, finish, args)
+FORMAT: Final = Format("kineto", "PyTorch profiler trace (Kineto JSON)", matches, decode, finish, args, np.ndarray)

@@ -303,4 +303,4 @@ def _stats_in(file: Bytes, start: int, end: int, number: int, names: Mapping[int
     return {name: _shown(value) for _, name, value in decoded(file, table, names)}
 
 
-FORMAT = Format("xplane", "XLA profile (xplane.pb)", matches, decode, finish, args)
+FORMAT = Format("xplane", "XLA profile (xplane.pb)", matches, decode, finish, args, Places)

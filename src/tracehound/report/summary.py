@@ -6,12 +6,13 @@ Owns which questions the page asks and how many rows of each it shows. Knows no 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import polars as pl
 
-from tracehound.analysis import named, run
+from tracehound.analysis import named, run_all
 from tracehound.analysis.result import Column, Options, Result
 from tracehound.report.about import About, about
 from tracehound.trace import Trace, Window
@@ -45,18 +46,17 @@ class Summary:
     lengths: tuple[tuple[int, int], ...] = ()
 
 
-def summarise(trace: Trace, window: Window, top: int | None = None) -> Summary:
+def summarise(trace: Trace, window: Window, top: int | None = None, executor: Executor | None = None) -> Summary:
     """The page of a trace, for a window; at most `top` rows of every table instead of the page's own measure."""
+    limits = {name: rows if top is None else top for name, rows in ROWS.items()}
+    asked = [(named(name), Options(None if name == "steps" else limit)) for name, limit in limits.items()]
     results = []
     lengths: tuple[tuple[int, int], ...] = ()
-    for name, rows in ROWS.items():
-        limit = rows if top is None else top
+    for (name, limit), every in zip(limits.items(), run_all(asked, trace, window, executor), strict=True):
+        result = every
         if name == "steps":
-            every = run(named(name), trace, window, Options())
             lengths = tuple(every.table.group_by("step").agg(pl.col("duration").max()).sort("step").rows())
             result = spread(every, limit)
-        else:
-            result = run(named(name), trace, window, Options(limit))
         if result.total or name not in OPTIONAL:
             results.append(result)
     return Summary(about(trace, window), tuple(results), lengths)

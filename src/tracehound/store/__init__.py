@@ -1,8 +1,10 @@
-"""Many files -> one `Trace`: find them, recognise them, ingest them, place them on one clock."""
+"""Many files -> one `Trace`: find them, recognise them, ingest them, keep them, place them on one clock."""
 
 from __future__ import annotations
 
-from tracehound.store.opening import CancelledError, Opening, Reading, args, load, open_paths
+from tracehound.store.opening import CancelledError, Opening, args, load, open_paths
 from tracehound.store.place import place
+from tracehound.store.reading import Reading
+from tracehound.store.workshop import Workshop, workshop
 
-__all__ = ["CancelledError", "Opening", "Reading", "args", "load", "open_paths", "place"]
+__all__ = ["CancelledError", "Opening", "Reading", "Workshop", "args", "load", "open_paths", "place", "workshop"]

@@ -14,6 +14,7 @@ from pathlib import Path
 from tracehound.errors import TracehoundError
 from tracehound.formats import recognise
 from tracehound.formats.format import Format
+from tracehound.formats.inflate import is_compressed
 from tracehound.trace import Note
 
 _XLA_NAME = re.compile(r"(?P<host>.*)\.(?P<form>xplane\.pb|trace\.json)(\.gz)?")
@@ -36,6 +37,7 @@ class Found:
     path: Path
     format: Format
     size: int
+    compressed: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def find(paths: Sequence[Path], run: str | None = None) -> Finding:
         notes.extend(found.notes)
     if run is not None and not any(run in file.path.parts for file in files):
         raise TracehoundError(f"no run {run!r} here", path=paths[0])
-    unique = {file.path.resolve(): file for file in files}
+    unique = {file.path.absolute(): file for file in files}
     return Finding(tuple(unique.values()), tuple(notes))
 
 
@@ -73,7 +75,7 @@ def _is_folder(path: Path) -> bool:
 
 def _file(path: Path) -> Found:
     try:
-        return Found(path, recognise(path), path.stat().st_size)
+        return Found(path, recognise(path), path.stat().st_size, is_compressed(path))
     except OSError as error:
         raise TracehoundError((error.strerror or "cannot be read").lower(), path=path) from error
 

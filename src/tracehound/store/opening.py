@@ -6,43 +6,32 @@ Owns the order of reading, its cancelling, and what happens when one file of man
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS
+from tracehound.store.cache import stamp
 from tracehound.store.find import Found, find
+from tracehound.store.ingest import SMALL, Ingest, begin, guessed_size, here
 from tracehound.store.place import place
+from tracehound.store.reading import Count, Listener, ignore
+from tracehound.store.workshop import Workshop, in_memory
 from tracehound.trace import Note, Part, Trace
+
+_TICK: Final = 0.05
+"""Seconds between two looks at the workers."""
 
 
 class CancelledError(Exception):
     """Reading was given up because nobody waits for it any more."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How far the reading has come: `file` of `files` (from 0), bytes of it read, events found in it."""
-
-    file: int
-    files: int
-    path: Path
-    read: int
-    size: int
-    events: int
-
-
-Listener = Callable[[Reading], None]
-
-
-def ignore(reading: Reading) -> None:
-    """A `Listener` that does nothing."""
-
-
 @dataclass
 class Opening:
-    """The files of one trace. Iterate `parts` to read them, one after the other.
+    """The files of one trace. Iterate `parts` to read them.
 
     `notes` grows by what was wrong with files that could not be read at all.
     """
@@ -50,52 +39,156 @@ class Opening:
     name: str
     files: tuple[Found, ...]
     notes: list[Note] = field(default_factory=list)
+    workshop: Workshop = field(default_factory=in_memory)
+    wanted: frozenset[int] = frozenset()
+    """Files that somebody looks at, by number: they are read before the others."""
 
     @property
     def size(self) -> int:
         """Bytes of all files on disk."""
         return sum(file.size for file in self.files)
 
-    def parts(self, listen: Listener = ignore, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Part]:
-        """Read file after file.
+    def parts(
+        self, listen: Listener = ignore, cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[int, Part]]:
+        """Read all files: the number of a file and its part, in the order in which they are done.
 
         A bad file is noted and passed over, unless no file could be read: then its error is raised. Ends early with
         CancelledError soon after `cancelled()` becomes true.
         """
-        good, failure = 0, None
-        for number, found in enumerate(self.files):
-
-            def tell(read: int, events: int, number: int = number, found: Found = found) -> None:
-                if cancelled():
-                    raise CancelledError
-                listen(Reading(number, len(self.files), found.path, read, found.size, events))
-
-            try:
-                tell(0, 0)
-                part = found.format.read(found.path, tell)
-            except TracehoundError as error:
-                failure = error
-                self.notes.append(Note("dropped", f"file not read: {error.message}", 1, str(found.path)))
-                continue
+        read = _Reader(self, Count(len(self.files), self.size, listen), cancelled)
+        good = 0
+        for number, part in read.all():
             good += 1
-            yield part
-        if not good and failure is not None:
-            raise failure
+            yield number, part
+        self.notes.extend(Note("info", f"not kept in the cache: {why}") for why in self.workshop.troubles)
+        if not good and read.failure is not None:
+            raise read.failure
+        if self.workshop.cache is not None:
+            self.workshop.cache.trim()
 
 
-def open_paths(paths: Sequence[Path | str], run: str | None = None) -> Opening:
+@dataclass
+class _Reader:
+    """One pass over the files of an opening."""
+
+    opening: Opening
+    count: Count
+    cancelled: Callable[[], bool]
+    failure: TracehoundError | None = None
+    _waiting: list[int] = field(default_factory=list)
+    _running: dict[int, Ingest] = field(default_factory=dict)
+
+    def all(self) -> Iterator[tuple[int, Part]]:
+        """Every file that can be read."""
+        self._waiting = list(range(len(self.opening.files)))
+        try:
+            while self._waiting or self._running:
+                self._check()
+                if self._waiting and len(self._running) < max(1, self.opening.workshop.pool.jobs):
+                    yield from self._next()
+                else:
+                    yield from self._advance()
+        finally:
+            for ingest in self._running.values():
+                ingest.abandon()
+
+    def _check(self) -> None:
+        if self.cancelled():
+            raise CancelledError
+
+    def _next(self) -> Iterator[tuple[int, Part]]:
+        """Begin the next file, or have it at once."""
+        number = next((n for n in self._waiting if n in self.opening.wanted), self._waiting[0])
+        self._waiting.remove(number)
+        found, workshop = self.opening.files[number], self.opening.workshop
+        self.count.tell(found.path, 0, 0)
+        try:
+            part = self._cached(found)
+            if part is None and not self._alone(found):
+                executor, cache = workshop.pool.executor, workshop.cache
+                if executor is not None and cache is not None:
+                    self._running[number] = begin(found, cache, executor, workshop.pool.jobs)
+                    return
+            if part is None:
+                part = here(found, workshop.cache, self._listener(found))
+        except (CancelledError, KeyboardInterrupt):
+            raise
+        except Exception as error:  # noqa: BLE001, one bad file must not end the others
+            self._failed(number, error)
+        else:
+            yield self._done(number, part)
+
+    def _alone(self, found: Found) -> bool:
+        """Whether the file is better read here: when it is small and there are no others, or nobody helps."""
+        left = sum(guessed_size(self.opening.files[number]) for number in self._waiting)
+        first = len(self._waiting) == len(self.opening.files) - 1
+        return guessed_size(found) < SMALL and (first or left < SMALL) and not self._running
+
+    def _cached(self, found: Found) -> Part | None:
+        cache = self.opening.workshop.cache
+        return cache.part(stamp(found.path)) if cache is not None and not cache.fleeting else None
+
+    def _listener(self, found: Found) -> Callable[[int, int], None]:
+        def tell(read: int, events: int) -> None:
+            self._check()
+            self.count.tell(found.path, read, events)
+
+        return tell
+
+    def _advance(self) -> Iterator[tuple[int, Part]]:
+        """Wait a moment for the workers, tell how far they are, and take what is done."""
+        pending = [future for ingest in self._running.values() for future in ingest.pending]
+        wait(pending, _TICK)
+        for number, ingest in list(self._running.items()):
+            self.count.tell(ingest.found.path, *ingest.board.read())
+            try:
+                ingest.advance()
+            except Exception as error:  # noqa: BLE001, one bad file must not end the others
+                del self._running[number]
+                ingest.abandon()
+                self._failed(number, error)
+                continue
+            if ingest.part is not None:
+                del self._running[number]
+                yield self._done(number, ingest.part)
+
+    def _done(self, number: int, part: Part) -> tuple[int, Part]:
+        found = self.opening.files[number]
+        self.count.finish(found.path, found.size, int(part.lanes["events"].sum()))
+        return number, part
+
+    def _failed(self, number: int, error: Exception) -> None:
+        """Try a file again elsewhere when the disk is to blame; else pass it over, with a note."""
+        found, workshop = self.opening.files[number], self.opening.workshop
+        if isinstance(error, OSError) and workshop.cache is not None:
+            workshop.give_up(error)
+            self._waiting.insert(0, number)
+            return
+        if isinstance(error, BrokenExecutor):
+            workshop.pool.close()
+            error = TracehoundError("a worker was killed while it read this; is there enough memory?", found.path)
+        elif not isinstance(error, TracehoundError):
+            error = TracehoundError(f"cannot be read: {type(error).__name__}: {error}", found.path)
+        self.failure = error
+        self.opening.notes.append(Note("dropped", f"file not read: {error.message}", 1, str(found.path)))
+        self.count.finish(found.path, found.size, 0)
+
+
+def open_paths(paths: Sequence[Path | str], run: str | None = None, workshop: Workshop | None = None) -> Opening:
     """Find the files of the trace under `paths`; nothing is decoded yet.
 
-    Raises TracehoundError when there is none.
+    Without a workshop all is read in this process and held in memory. Raises TracehoundError when there is no trace.
     """
     named = [Path(path) for path in paths]
     found = find(named, run)
-    return Opening(_name(named), found.files, list(found.notes))
+    return Opening(_name(named), found.files, list(found.notes), workshop or in_memory())
 
 
 def load(opening: Opening, listen: Listener = ignore) -> Trace:
     """Read every file and place them on one clock."""
-    return place(opening.name, tuple(opening.parts(listen)), opening.notes)
+    parts = dict(opening.parts(listen))
+    return place(opening.name, [parts[number] for number in sorted(parts)], opening.notes)
 
 
 def args(trace: Trace, event: int) -> dict[str, Any]:

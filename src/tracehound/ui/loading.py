@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from textual.message import Message
 from textual.message_pump import MessagePump
 
-from tracehound.errors import TracehoundError, printable
+from tracehound.errors import TracehoundError
+from tracehound.progress import sentence
 from tracehound.store import CancelledError, Opening, Reading, place
 from tracehound.trace import Part, Trace
 
@@ -60,10 +62,6 @@ class Loading:
         self._opening = opening
         self._cancelled = threading.Event()
         self._told = 0.0
-        self._started = 0.0
-        self._before = 0
-        self._file = -1
-        self._events = 0
         self._thread = threading.Thread(target=self._read, name="tracehound reader", daemon=True)
 
     @property
@@ -80,13 +78,12 @@ class Loading:
         self._cancelled.set()
 
     def _read(self) -> None:
-        opening, parts = self._opening, list[Part]()
-        self._started = time.monotonic()
+        opening, parts = self._opening, dict[int, Part]()
         placed_at = placing = 0.0
         shown = 0
         try:
-            for part in opening.parts(self._tell, self._cancelled.is_set):
-                parts.append(part)
+            for number, part in opening.parts(self._tell, self._cancelled.is_set):
+                parts[number] = part
                 now = time.monotonic()
                 if now - placed_at >= max(PAUSE, RATIO * placing) and len(parts) < len(opening.files):
                     self._show(parts, done=False)
@@ -102,32 +99,16 @@ class Loading:
             if shown < len(parts):
                 self._show(parts, done=True)
 
-    def _show(self, parts: list[Part], *, done: bool) -> None:
-        self._send(self.Loaded(place(self._opening.name, parts, self._opening.notes), done))
+    def _show(self, parts: Mapping[int, Part], *, done: bool) -> None:
+        ordered = [parts[number] for number in sorted(parts)]
+        self._send(self.Loaded(place(self._opening.name, ordered, self._opening.notes), done))
 
     def _tell(self, reading: Reading) -> None:
-        if reading.file != self._file:
-            self._before, self._file = self._before + self._events, reading.file
-        self._events = reading.events
         now = time.monotonic()
         if now - self._told >= PAUSE:
             self._told = now
-            self._send(self.Progressed(words(reading, self._before + reading.events, now - self._started)))
+            self._send(self.Progressed(sentence(reading)))
 
     def _send(self, message: Message) -> None:
         if not self._cancelled.is_set():
             self._target.post_message(message)
-
-
-def words(reading: Reading, events: int, seconds: float) -> str:
-    """``reading worker3.json 4 of 8 · 1.2 M events/s``."""
-    place_of = f" {reading.file + 1} of {reading.files}" if reading.files > 1 else ""
-    speed = f" · {_short(events / seconds)} events/s" if events and seconds > PAUSE else ""
-    return printable(f"reading {reading.path.name}{place_of}{speed}")
-
-
-def _short(number: float) -> str:
-    for size, letter in ((1e6, " M"), (1e3, " k")):
-        if number >= size:
-            return f"{number / size:.3g}{letter}"
-    return f"{number:.0f}"

@@ -1,0 +1,250 @@
+"""Files that were read once, kept as Arrow so that opening them again takes no time.
+
+Owns the cache folder: where it is, what an entry is called, which entries are in use, and which go when there are too
+many. An entry is a folder of its own, made beside and renamed into place, so that it is there whole or not at all.
+
+    ROOT/entries/KEY/           a part (see `head`)
+    ROOT/sessions/NAME          locked while a process lives; lists the keys that it uses
+    ROOT/work/NAME/             what that process is making
+
+What belongs to a process that has died is removed by the next one that opens the cache. Several processes may share a
+cache; a cache that cannot be written is one that is not there.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+from tracehound.errors import TracehoundError
+from tracehound.store.head import DamagedError, load
+from tracehound.trace import Part
+
+SCHEMA: Final = 1
+"""Raised whenever what a part holds, or how a format is read, changes: older entries are not found any more."""
+
+LIMIT: Final = 10 << 30
+"""Bytes that the entries may take when the user says nothing."""
+
+_FOLDERS: Final = ("entries", "sessions", "work")
+_SOURCE: Final = "source"
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """A file as it was when it was read: what changes when the file does. `path` is as the user named it."""
+
+    path: Path
+    size: int
+    modified_ns: int
+
+    @property
+    def key(self) -> str:
+        """The name of its entry."""
+        said = f"{SCHEMA}\0{self.path.absolute()}\0{self.size}\0{self.modified_ns}"
+        return blake2b(os.fsencode(said), digest_size=16).hexdigest()
+
+
+def stamp(path: Path) -> Stamp:
+    """The file as it is now. Raises TracehoundError where it is gone."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise TracehoundError((error.strerror or "cannot be read").lower(), path) from error
+    return Stamp(path, found.st_size, found.st_mtime_ns)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the cache holds of one file: the file's path, bytes in the cache, and when it was last used (Unix, ns)."""
+
+    key: str
+    source: str
+    size: int
+    used_ns: int
+
+
+@dataclass
+class Cache:
+    """An open cache, made by `opened` or `temporary`.
+
+    `limit` is the most bytes that entries take; a `fleeting` one is removed when it is closed.
+    """
+
+    root: Path
+    limit: int
+    fleeting: bool
+    _lock: FileIO
+    _made: int = field(default=0)
+
+    @property
+    def _session(self) -> str:
+        return Path(os.fsdecode(self._lock.name)).name
+
+    def part(self, of: Stamp) -> Part | None:
+        """What the cache holds of the file; None where that is nothing, or nothing sound."""
+        folder = self.root / "entries" / of.key
+        if not folder.is_dir():
+            return None
+        self._use(of.key)
+        try:
+            part = load(folder, of.path)
+        except DamagedError:
+            shutil.rmtree(folder, ignore_errors=True)
+            return None
+        with suppress(OSError):
+            os.utime(folder)
+        return part
+
+    def bench(self) -> Path:
+        """A new empty folder to make an entry in. Raises OSError."""
+        self._made += 1
+        folder = self.root / "work" / self._session / str(self._made)
+        folder.mkdir(parents=True, mode=0o700)
+        return folder
+
+    def keep(self, folder: Path, of: Stamp) -> Part:
+        """Make an entry of a folder with a saved part; the part as it lies in the cache.
+
+        Raises OSError and DamagedError. Where another process was faster, its entry counts.
+        """
+        (folder / _SOURCE).write_text(str(of.path.absolute()), "utf-8", "surrogateescape")
+        final = self.root / "entries" / of.key
+        self._use(of.key)
+        try:
+            folder.rename(final)
+        except OSError:
+            if not final.is_dir():
+                raise
+            shutil.rmtree(folder, ignore_errors=True)
+        return load(final, of.path)
+
+    def entries(self) -> list[Entry]:
+        """What the cache holds, the last used first."""
+        found = [entry for folder in _folders(self.root / "entries") if (entry := _entry(folder)) is not None]
+        return sorted(found, key=lambda entry: -entry.used_ns)
+
+    def trim(self) -> None:
+        """Remove the entries that were not used for longest until the rest fits; those in use stay."""
+        total, busy = 0, self._in_use()
+        for entry in self.entries():
+            total += entry.size
+            if total > self.limit and entry.key not in busy:
+                self._remove(entry.key)
+                total -= entry.size
+
+    def clear(self) -> tuple[int, int]:
+        """Remove all entries but those in use; how many went, and how many stayed."""
+        busy = self._in_use()
+        here = self.entries()
+        for entry in here:
+            if entry.key not in busy:
+                self._remove(entry.key)
+        return sum(entry.key not in busy for entry in here), sum(entry.key in busy for entry in here)
+
+    def close(self) -> None:
+        """Nothing here is in use by this process any more."""
+        shutil.rmtree(self.root / "work" / self._session, ignore_errors=True)
+        with suppress(OSError):
+            (self.root / "sessions" / self._session).unlink()
+        self._lock.close()
+        if self.fleeting:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+    def _use(self, key: str) -> None:
+        with suppress(OSError):
+            self._lock.write(f"{key}\n".encode())
+
+    def _remove(self, key: str) -> None:
+        """Move the entry away first, so that nobody finds half of it."""
+        with suppress(OSError):
+            bench = self.bench()
+            (self.root / "entries" / key).rename(bench / key)
+            shutil.rmtree(bench, ignore_errors=True)
+
+    def _in_use(self) -> set[str]:
+        """The keys that living processes use."""
+        keys: set[str] = set()
+        for file in _files(self.root / "sessions"):
+            with suppress(OSError):
+                keys.update(file.read_text("ascii", "replace").split())
+        return keys
+
+    def sweep(self) -> None:
+        """Remove what processes left behind that have died."""
+        for file in _files(self.root / "sessions"):
+            with suppress(OSError), file.open("rb") as left:
+                fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(self.root / "work" / file.name, ignore_errors=True)
+                file.unlink()
+
+
+def default_root() -> Path:
+    """Where the cache is when the user says nothing, by the XDG base directories."""
+    said = os.environ.get("TRACEHOUND_CACHE")
+    if said:
+        return Path(said)
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "tracehound"
+
+
+def opened(root: Path, limit: int = LIMIT) -> Cache:
+    """The cache at `root`, made where there is none, readable by its owner alone. Raises OSError where it is no use."""
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name in _FOLDERS:
+        folder = root / name
+        folder.mkdir(exist_ok=True, mode=0o700)
+        owned = folder.lstat()
+        if owned.st_uid != os.geteuid() or owned.st_mode & 0o077:
+            raise PermissionError(errno.EACCES, "others can write to it", str(folder))
+    cache = Cache(root, limit, fleeting=False, _lock=_session(root / "sessions"))
+    cache.sweep()
+    return cache
+
+
+def _session(folder: Path) -> FileIO:
+    """A new file in the folder, locked as long as this process lives."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=f"{os.getpid()}-", dir=folder)
+        os.close(handle)
+        lock = FileIO(name, "a")
+        with suppress(OSError):  # a file system without locks: then nobody knows who lives, and nothing is swept
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if Path(name).exists():  # else another process took it for a dead one's before it was locked
+            return lock
+        lock.close()
+
+
+def temporary() -> Cache:
+    """A cache for this process alone, in the folder for temporary files, removed when it is closed. Raises OSError."""
+    return replace(opened(Path(tempfile.mkdtemp(prefix="tracehound-"))), fleeting=True)
+
+
+def _entry(folder: Path) -> Entry | None:
+    """None for what is vanishing just now."""
+    try:
+        size = sum(file.stat().st_size for file in folder.iterdir())
+        source = (folder / _SOURCE).read_text("utf-8", "surrogateescape")
+        return Entry(folder.name, source, size, folder.stat().st_mtime_ns)
+    except OSError:
+        return None
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from (child for child in folder.iterdir() if child.is_dir())
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from (child for child in folder.iterdir() if child.is_file())

@@ -1,0 +1,124 @@
+"""A part as files of one folder: its events as Arrow, and a head with all that is small.
+
+Owns the names and the encoding of these files. Knows neither where the folder lies nor when it is trusted.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from tracehound.formats import FORMATS
+from tracehound.trace import EVENTS, LANES, OPS, RANKS, STEPS, Note, Part
+
+HEAD: Final = "head.msgpack"
+EVENTS_FILES: Final = "events*.arrow"
+
+_BATCH: Final = 1 << 16
+_ARRAY: Final = 1
+_FRAMES: Final = {"lanes": LANES, "ranks": RANKS, "steps": STEPS, "ops": OPS}
+
+
+class DamagedError(Exception):
+    """The folder does not hold what was written to it."""
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """What `HEAD` holds; `frames` are Arrow streams, `sizes` the bytes of the files of events."""
+
+    format: str
+    hosts: tuple[str, ...]
+    wall_ns: int | None
+    facts: str
+    notes: tuple[tuple[str, str, int, str], ...]
+    places: bytes
+    frames: dict[str, bytes]
+    sizes: dict[str, int]
+
+
+def save(part: Part, folder: Path) -> None:
+    """Write the head of a part; its events too, unless they lie in the folder already. Raises OSError."""
+    files = sorted(folder.glob(EVENTS_FILES))
+    if not files:
+        files = [folder / "events.arrow"]
+        part.events.write_ipc(files[0], compression="zstd", record_batch_size=_BATCH)
+    head = _Head(
+        format=part.format,
+        hosts=part.hosts,
+        wall_ns=part.wall_ns,
+        facts=json.dumps(dict(part.facts)),
+        notes=tuple((note.level, note.text, note.count, note.where) for note in part.notes),
+        places=msgspec.msgpack.encode(part.places, enc_hook=_encoded),
+        frames={name: _stream(getattr(part, name)) for name in _FRAMES},
+        sizes={file.name: file.stat().st_size for file in files},
+    )
+    (folder / HEAD).write_bytes(msgspec.msgpack.encode(head))
+
+
+def load(folder: Path, path: Path) -> Part:
+    """The part of the file at `path` that was written to a folder. Raises DamagedError where it is not as it was."""
+    try:
+        head = msgspec.msgpack.decode((folder / HEAD).read_bytes(), type=_Head)
+        if any((folder / name).stat().st_size != size for name, size in head.sizes.items()):
+            raise DamagedError(str(folder))
+        (kind,) = [known.places for known in FORMATS if known.name == head.format]
+        frames = {name: pl.read_ipc_stream(io.BytesIO(head.frames[name])) for name in _FRAMES}
+        if any(frames[name].schema != schema for name, schema in _FRAMES.items()):
+            raise DamagedError(str(folder))
+        return Part(
+            path=path,
+            format=head.format,
+            scan=_scan([folder / name for name in sorted(head.sizes)]),
+            hosts=head.hosts,
+            wall_ns=head.wall_ns,
+            facts=json.loads(head.facts),
+            notes=tuple(Note(_level(level), text, count, where) for level, text, count, where in head.notes),
+            places=msgspec.msgpack.decode(head.places, type=kind, ext_hook=_array, dec_hook=_as_is),
+            **frames,
+        )
+    except (OSError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
+        raise DamagedError(f"{folder}: {error}") from error
+
+
+def _scan(files: list[Path]) -> pl.LazyFrame:
+    return pl.concat([pl.scan_ipc(file) for file in files]) if files else pl.LazyFrame(schema=EVENTS)
+
+
+def _stream(frame: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_ipc_stream(buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def _level(text: str) -> Literal["repaired", "dropped", "missing", "inferred", "info"]:
+    if text not in ("repaired", "dropped", "missing", "inferred", "info"):
+        raise DamagedError(text)
+    return text  # type: ignore[return-value]  # mypy does not narrow by `in`
+
+
+def _encoded(value: object) -> msgspec.msgpack.Ext:
+    """An array of Int64 with its shape before it."""
+    if not isinstance(value, np.ndarray) or value.dtype != np.int64:
+        raise NotImplementedError(type(value))
+    shape = np.array([value.ndim, *value.shape], np.int64)
+    return msgspec.msgpack.Ext(_ARRAY, shape.tobytes() + np.ascontiguousarray(value).tobytes())
+
+
+def _array(code: int, data: memoryview) -> np.ndarray[Any, np.dtype[np.int64]]:
+    if code != _ARRAY:
+        raise DamagedError(f"an extension {code}")
+    numbers = np.frombuffer(data, np.int64)
+    rank = int(numbers[0])
+    return numbers[1 + rank :].reshape(tuple(numbers[1 : 1 + rank].tolist()))
+
+
+def _as_is(kind: type, value: Any) -> Any:  # noqa: ANN401, whatever the format keeps
+    if not isinstance(value, kind):
+        raise NotImplementedError(kind)
+    return value

@@ -1,0 +1,82 @@
+"""Worker processes: started when first needed, and once.
+
+Owns starting and ending them. Knows nothing of what they do.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+MOST: Final = 8
+"""So many workers are enough to keep a disk busy; `--jobs` asks for more."""
+
+_NICE: Final = 5
+"""How much a worker gives way to the explorer that waits for it."""
+
+_THREADS: Final = "POLARS_MAX_THREADS"
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_jobs() -> int:
+    """Workers when the user says nothing."""
+    return min(cores(), MOST)
+
+
+@dataclass
+class Pool:
+    """At most `jobs` worker processes; with one job there are none, and `executor` is None."""
+
+    jobs: int
+    _executor: ProcessPoolExecutor | None = None
+
+    @property
+    def started(self) -> bool:
+        """Whether there are workers already."""
+        return self._executor is not None
+
+    @property
+    def executor(self) -> Executor | None:
+        """The workers, for `submit`."""
+        if self.jobs < 2:
+            return None
+        if self._executor is None:
+            self._executor = ProcessPoolExecutor(
+                self.jobs, multiprocessing.get_context("spawn"), _begin, (max(1, cores() // self.jobs),)
+            )
+        return self._executor
+
+    def close(self) -> None:
+        """End the workers at once, whatever they do."""
+        if self._executor is None:
+            return
+        for worker in multiprocessing.active_children():
+            worker.kill()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._executor = None
+
+
+def _begin(threads: int) -> None:
+    """Settle a worker: what it does matters less than the face, and it dies with the process that started it."""
+    os.environ[_THREADS] = str(threads)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(OSError):
+        os.nice(_NICE)
+    threading.Thread(target=_die_with_parent, name="tracehound watch", daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,77 @@
+"""What reading may use: worker processes, and somewhere to keep what was read.
+
+Owns the choice of that place: the cache, else a folder for temporary files, else memory. A place that fails is not
+tried again. Knows no format and no order of reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from tracehound.store.cache import Cache, temporary
+from tracehound.store.pool import Pool
+
+
+@dataclass
+class Workshop:
+    """A context in which files are read.
+
+    `places` are tried in order; `troubles` says what was wrong with those that failed.
+    """
+
+    pool: Pool = field(default_factory=lambda: Pool(1))
+    places: list[Callable[[], Cache]] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+    _cache: Cache | None = None
+    _opened: list[Cache] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        """Nothing is started before it is needed."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """End the workers and give up the places."""
+        self.close()
+
+    @property
+    def cache(self) -> Cache | None:
+        """The first place that works; None where there is none, and everything stays in memory."""
+        while self._cache is None and self.places:
+            try:
+                self._cache = self.places[0]()
+            except OSError as error:
+                self.give_up(error)
+            else:
+                self._opened.append(self._cache)
+        return self._cache
+
+    def give_up(self, error: OSError) -> None:
+        """The place in use does not work: the next is taken from now on."""
+        where = f" ({error.filename})" if error.filename else ""
+        self.troubles.append(f"{(error.strerror or str(error)).lower()}{where}")
+        self._cache = None
+        del self.places[:1]
+
+    def close(self) -> None:
+        """End the workers at once; what they were making is removed."""
+        self.pool.close()
+        for cache in self._opened:
+            with suppress(OSError):
+                cache.close()
+        self._opened.clear()
+        self._cache = None
+        self.places.clear()
+
+
+def workshop(jobs: int, cache: Callable[[], Cache] | None) -> Workshop:
+    """Workers, the cache where one is wanted, and a folder for temporary files where it is not or fails."""
+    return Workshop(Pool(jobs), [*([cache] if cache else []), temporary])
+
+
+def in_memory() -> Workshop:
+    """Nothing but this process."""
+    return Workshop()
