@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -46,7 +47,13 @@ def run_all(
 
 def maps(asked: Sequence[tuple[Analysis, Options]], share: Share) -> list[pl.DataFrame]:
     """The small tables of one rank, one for each analysis."""
+    if len(asked) > 1 and int(share.lanes["events"].sum()) <= HELD:
+        share = replace(share, device=share.device.collect().lazy(), threads=share.threads.collect().lazy())
     return [analysis.per_rank(share, options) for analysis, options in asked]
+
+
+HELD: Final = 1 << 19
+"""A rank of at most so many events is read once for several analyses: it takes some 60 MB."""
 
 
 _AHEAD: Final = 16

@@ -5,7 +5,7 @@ Owns the order of reading: portions are decoded wherever there is room, then fin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +33,23 @@ ALL = Portion(0, 1)
 
 
 @dataclass(frozen=True)
+class Glance:
+    """What the head of a file tells without reading its events.
+
+    `host` is the process or machine (empty: not told), `ranks` has the columns `rank` (what the file claims), `device`,
+    `label` and `model` of `RANKS` for every device; without rows the file does not tell.
+    """
+
+    host: str = ""
+    ranks: tuple[Mapping[str, object], ...] = ()
+
+
+def nothing(path: Path) -> Glance:
+    """A glance that tells nothing."""
+    return Glance()
+
+
+@dataclass(frozen=True)
 class Format:
     """One kind of file.
 
@@ -41,7 +58,7 @@ class Format:
     events are in the spill's folder, or in memory where that has none. Both raise TracehoundError when nothing can be
     kept, and note in the part what they repaired, dropped or missed. `args` gives everything that the event at a
     `record` carries in the file, decoded then and there; `places` is the type of `Part.places`, which must be an array
-    of Int64 or something that msgspec can write and read.
+    of Int64 or something that msgspec can write and read. `glance` tells at once what a look at the head tells, and never fails.
     """
 
     name: str
@@ -51,6 +68,7 @@ class Format:
     finish: Callable[[Path, Sequence[Any], Spill], Part]
     args: Callable[[Part, int], dict[str, Any]]
     places: type[Any] = object
+    glance: Callable[[Path], Glance] = nothing
 
     def read(self, path: Path, progress: Progress = silent, spill: Spill = Spill()) -> Part:  # noqa: B008, frozen
         """Read all of a file in this process. Raises TracehoundError when nothing of it can be kept."""

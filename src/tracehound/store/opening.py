@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
+
 from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS
 from tracehound.store.cache import stamp
@@ -19,7 +21,7 @@ from tracehound.store.ingest import SMALL, Ingest, begin, guessed_size, here
 from tracehound.store.place import place
 from tracehound.store.reading import Count, Listener, ignore
 from tracehound.store.workshop import Workshop, in_memory
-from tracehound.trace import Note, Part, Trace
+from tracehound.trace import EVENTS, LANES, OPS, RANKS, STEPS, Note, Part, Trace
 
 _TICK: Final = 0.05
 """Seconds between two looks at the workers."""
@@ -47,6 +49,23 @@ class Opening:
     def size(self) -> int:
         """Bytes of all files on disk."""
         return sum(file.size for file in self.files)
+
+    def blank(self, number: int) -> Part:
+        """What stands for a file until it is read: the ranks that its head tells of, else one; without events."""
+        found = self.files[number]
+        glance = found.format.glance(found.path)
+        ranks = [{"host": 0, **rank} for rank in glance.ranks] or [{"host": 0}]
+        return Part(
+            path=found.path,
+            format=found.format.name,
+            scan=pl.LazyFrame(schema=EVENTS),
+            lanes=pl.DataFrame(schema=LANES),
+            ranks=pl.DataFrame(ranks, schema=RANKS),
+            steps=pl.DataFrame(schema=STEPS),
+            ops=pl.DataFrame(schema=OPS),
+            hosts=(glance.host or found.path.name,),
+            wall_ns=None,
+        )
 
     def parts(
         self, listen: Listener = ignore, cancelled: Callable[[], bool] = lambda: False
