@@ -23,7 +23,7 @@ from tracehound.draw.table import UNLIMITED, Line
 from tracehound.errors import TracehoundError, printable
 from tracehound.progress import Progress
 from tracehound.report import Look, about, explain, paint, summarise, writer
-from tracehound.report.kept import listing
+from tracehound.report.kept import listing, many
 from tracehound.report.window import chosen
 from tracehound.store import Opening, Workshop, cache, load, open_paths, workshop
 from tracehound.trace import Trace, Window
@@ -127,7 +127,7 @@ def _cache(asked: Namespace) -> int:
         raise TracehoundError(f"no cache here: {(error.strerror or str(error)).lower()}", asked.cache) from error
     if asked.action == "clear":
         gone, stay = kept.clear()
-        _say(f"{gone:,} entries removed" + (f", {stay:,} in use kept" if stay else ""))
+        _say(f"{many(gone)} removed" + (f", {many(stay)} in use kept" if stay else ""))
     else:
         _print(listing(kept.entries(), kept.root), asked)
     kept.close()

@@ -44,7 +44,7 @@ class Glance:
     ranks: tuple[Mapping[str, object], ...] = ()
 
 
-def nothing(path: Path) -> Glance:
+def nothing(_: Path) -> Glance:
     """A glance that tells nothing."""
     return Glance()
 
@@ -58,7 +58,7 @@ class Format:
     events are in the spill's folder, or in memory where that has none. Both raise TracehoundError when nothing can be
     kept, and note in the part what they repaired, dropped or missed. `args` gives everything that the event at a
     `record` carries in the file, decoded then and there; `places` is the type of `Part.places`, which must be an array
-    of Int64 or something that msgspec can write and read. `glance` tells at once what a look at the head tells, and never fails.
+    of Int64 or something that msgspec can write and read. `glance` tells what the head tells, and never fails.
     """
 
     name: str

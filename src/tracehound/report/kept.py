@@ -21,4 +21,9 @@ def listing(entries: Sequence[Entry], root: Path) -> Iterator[Line]:
         used = datetime.fromtimestamp(entry.used_ns // 10**9, tz=UTC)
         yield Line(f"{bytes_(entry.size):>10}  {used:%Y-%m-%d %H:%M}  {printable(entry.source)}")
     total = bytes_(sum(entry.size for entry in entries))
-    yield Line(f"{len(entries):,} entries, {total}, in {printable(str(root))}")
+    yield Line(f"{many(len(entries))}, {total}, in {printable(str(root))}")
+
+
+def many(number: int) -> str:
+    """``1 entry``, ``2 entries``."""
+    return f"{number:,} {'entry' if number == 1 else 'entries'}"

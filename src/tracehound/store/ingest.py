@@ -38,28 +38,28 @@ def guessed_size(found: Found) -> int:
     return found.size * (GROWTH if found.compressed else 1)
 
 
-def here(found: Found, cache: Cache | None, progress: Progress) -> Part:
-    """Read a file in this process: in memory when it is small or there is no other place, else on disk.
+def on_disk(found: Found, cache: Cache, progress: Progress) -> Part:
+    """Read a file in this process, with what does not fit in memory on disk.
 
-    Kept in the cache as well, where that has room. Raises what reading raises, and OSError where the disk is full.
+    Raises what reading raises, and OSError where the disk is full.
     """
-    before = stamp(found.path)
-    if cache is None or guessed_size(found) < SMALL:
-        part = found.format.read(found.path, progress)
-        if cache is not None and not cache.fleeting:
-            folder = cache.bench()
-            save(part, folder)
-            keep(cache, folder, found, before)
-        return part
-    folder = cache.bench()
+    before, folder = stamp(found.path), cache.bench()
     (folder / _PIECES).mkdir()
     portion = found.format.decode(found.path, ALL, Spill(folder / _PIECES), progress)
     finish(found, [portion], folder)
     return keep(cache, folder, found, before)
 
 
+def copy(part: Part, cache: Cache, found: Found, before: Stamp) -> None:
+    """Put a part that was read in memory into the cache too. Raises OSError where that has no room."""
+    folder = cache.bench()
+    save(part, folder)
+    keep(cache, folder, found, before)
+
+
 def keep(cache: Cache, folder: Path, found: Found, before: Stamp) -> Part:
     """Move what was made in a folder into the cache, unless the file changed meanwhile; the part as it lies there."""
+    (folder / _BOARD).unlink(missing_ok=True)
     if not cache.fleeting and stamp(found.path) == before:
         return cache.keep(folder, before)
     return load(folder, found.path)
@@ -132,5 +132,3 @@ def finish(found: Found, portions: list[Any], folder: Path) -> None:
     part = found.format.finish(found.path, portions, Spill(folder))
     save(part, folder)
     rmtree(folder / _PIECES, ignore_errors=True)
-    with suppress(OSError):
-        (folder / _BOARD).unlink()

@@ -17,7 +17,7 @@ from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS
 from tracehound.store.cache import stamp
 from tracehound.store.find import Found, find
-from tracehound.store.ingest import SMALL, Ingest, begin, guessed_size, here
+from tracehound.store.ingest import SMALL, Ingest, begin, copy, guessed_size, on_disk
 from tracehound.store.place import place
 from tracehound.store.reading import Count, Listener, ignore
 from tracehound.store.workshop import Workshop, in_memory
@@ -130,13 +130,27 @@ class _Reader:
                     self._running[number] = begin(found, cache, executor, workshop.pool.jobs)
                     return
             if part is None:
-                part = here(found, workshop.cache, self._listener(found))
+                part = self._read(found)
         except (CancelledError, KeyboardInterrupt):
             raise
         except Exception as error:  # noqa: BLE001, one bad file must not end the others
             self._failed(number, error)
         else:
             yield self._done(number, part)
+
+    def _read(self, found: Found) -> Part:
+        """Read a file in this process: in memory when it is small or there is no other place, else on disk."""
+        workshop, cache, tell = self.opening.workshop, self.opening.workshop.cache, self._listener(found)
+        if cache is not None and guessed_size(found) >= SMALL:
+            return on_disk(found, cache, tell)
+        before = stamp(found.path)
+        part = found.format.read(found.path, tell)
+        if cache is not None and not cache.fleeting:
+            try:
+                copy(part, cache, found, before)
+            except OSError as error:
+                workshop.give_up(error)
+        return part
 
     def _alone(self, found: Found) -> bool:
         """Whether the file is better read here: when it is small and there are no others, or nobody helps."""

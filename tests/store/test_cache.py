@@ -1,0 +1,256 @@
+"""The cache: what it gives back, whom it lets in, and what dead processes leave."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copy
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from tracehound.cli import main
+from tracehound.errors import TracehoundError
+from tracehound.formats import recognise
+from tracehound.store import cache as caches
+from tracehound.store import load, open_paths, workshop
+from tracehound.store.cache import Cache, opened, stamp
+from tracehound.store.head import save
+from tracehound.trace import Part
+
+COMMAND = [sys.executable, "-m", "tracehound"]
+
+
+def trace_file(samples: Path) -> Path:
+    return next((samples / "torch_ddp_gloo").glob("*.json*"))
+
+
+def kept(cache: Cache, path: Path) -> Part:
+    """The file, read and put into the cache."""
+    part = recognise(path).read(path)
+    folder = cache.bench()
+    save(part, folder)
+    return cache.keep(folder, stamp(path))
+
+
+def folders(root: Path) -> list[str]:
+    return sorted(child.name for child in (root / "entries").iterdir())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "kept"
+
+
+def test_a_part_comes_back_as_it_was(root: Path, samples: Path) -> None:
+    cache = opened(root)
+    files = [path for path in sorted(samples.rglob("*")) if path.suffix in (".gz", ".pb", ".json")]
+    assert len(files) > 5
+    for path in files:
+        read = recognise(path).read(path)
+        kept(cache, path)
+        back = cache.part(stamp(path))
+        assert back is not None
+        assert_frame_equal(back.events, read.events, categorical_as_str=True)
+        for name in ("lanes", "ranks", "steps", "ops"):
+            assert_frame_equal(getattr(back, name), getattr(read, name))
+        assert (back.path, back.format, back.hosts, back.wall_ns) == (read.path, read.format, read.hosts, read.wall_ns)
+        assert back.notes == read.notes
+        assert set(back.facts) == set(read.facts)
+        records = read.events["record"].drop_nulls().gather_every(101).to_list()
+        arguments = recognise(path).args
+        assert [arguments(back, record) for record in records] == [arguments(read, record) for record in records]
+    cache.close()
+
+
+@pytest.mark.parametrize("sample", ["torch_ddp_gloo", "jax_cpu8_b128"])
+def test_a_report_from_the_cache_is_the_same(
+    sample: str, root: Path, samples: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = []
+    for _ in range(2):
+        assert main(["summary", "--cache", str(root), "--format", "json", str(samples / sample)]) == 0
+        said.append(capsys.readouterr())
+    assert folders(root)
+    assert said[0] == said[1]
+
+
+def test_a_file_that_changed_is_another(root: Path, samples: Path, tmp_path: Path) -> None:
+    path = Path(copy(trace_file(samples), tmp_path / "t.json.gz"))
+    cache = opened(root)
+    kept(cache, path)
+    assert cache.part(stamp(path)) is not None
+    os.utime(path, ns=(0, stamp(path).modified_ns + 1))
+    assert cache.part(stamp(path)) is None
+    kept(cache, path)
+    with path.open("ab") as file:
+        file.write(b"\0")
+    os.utime(path, ns=(0, 5))
+    assert cache.part(stamp(path)) is None
+    cache.close()
+    with pytest.raises(TracehoundError, match="no such file"):
+        stamp(tmp_path / "gone.json")
+
+
+def test_another_schema_is_another_entry(root: Path, samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, cache = trace_file(samples), opened(root)
+    kept(cache, path)
+    monkeypatch.setattr(caches, "SCHEMA", caches.SCHEMA + 1)
+    assert cache.part(stamp(path)) is None
+    cache.close()
+
+
+def test_nobody_else_may_look(root: Path) -> None:
+    opened(root).close()
+    for folder in (root, *root.iterdir()):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (root / "entries").chmod(0o777)
+    with pytest.raises(PermissionError):
+        opened(root)
+
+
+def cut(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+@pytest.mark.parametrize("name", ["head.msgpack", "events.arrow"])
+@pytest.mark.parametrize("damage", [Path.unlink, cut, lambda file: file.write_bytes(b"")])
+def test_a_damaged_entry_is_read_again(
+    root: Path, samples: Path, name: str, damage: Callable[[Path], object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["report", "--cache", str(root), str(trace_file(samples)), "ops", "--format", "csv"]
+    assert main(asked) == 0
+    before = capsys.readouterr()
+    (entry,) = folders(root)
+    damage(root / "entries" / entry / name)
+    assert main(asked) == 0
+    assert capsys.readouterr() == before
+    cache = opened(root)
+    assert cache.part(stamp(trace_file(samples))) is not None
+    cache.close()
+
+
+def test_the_last_used_stay(root: Path, samples: Path, tmp_path: Path) -> None:
+    paths = [Path(copy(trace_file(samples), tmp_path / f"{n}.json.gz")) for n in range(4)]
+    first = opened(root)
+    for age, path in enumerate(paths):
+        kept(first, path)
+        os.utime(root / "entries" / stamp(path).key, ns=(0, (10 - age) * 10**9))
+    assert [entry.source for entry in first.entries()] == [str(path) for path in paths]
+    size = first.entries()[0].size
+    second = opened(root, limit=2 * size + 1)
+    second.trim()
+    assert len(folders(root)) == 4, "another living process uses them"
+    first.close()
+    second.part(stamp(paths[3]))
+    second.trim()
+    assert folders(root) == sorted(stamp(path).key for path in (paths[0], paths[3])), (
+        "the last used, and the one in use"
+    )
+    assert second.clear() == (1, 1)
+    assert folders(root) == [stamp(paths[3]).key]
+    second.close()
+
+
+def test_what_a_killed_process_left_is_swept(root: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from tracehound.store.cache import opened\n"
+        "cache = opened(Path(sys.argv[1])); (cache.bench() / 'events.arrow').write_bytes(bytes(1000))\n"
+        "print('here', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(root)], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"here\n"
+        opened(root).close()
+        assert list((root / "work").iterdir()), "it lives"
+        other.kill()
+    opened(root).close()
+    assert not list((root / "work").iterdir())
+    assert not list((root / "sessions").iterdir())
+
+
+def test_several_processes_share_it(root: Path, samples: Path) -> None:
+    asked = [*COMMAND, "report", "--cache", str(root), str(samples / "torch_ddp_gloo"), "overview", "--format", "csv"]
+    running = [subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
+    said = {process.communicate(timeout=60) for process in running}
+    assert [process.returncode for process in running] == [0] * 4
+    assert len(said) == 1
+    assert len(folders(root)) == len(list((samples / "torch_ddp_gloo").glob("*.json*")))
+    assert not list((root / "work").iterdir())
+
+
+def test_killed_at_any_time_it_is_sound(root: Path, samples: Path) -> None:
+    asked = [*COMMAND, "report", "--cache", str(root), str(samples / "torch_stacks"), "ops", "--format", "csv"]
+    whole = subprocess.run([*asked[:4], "--no-cache", *asked[6:]], capture_output=True, check=True).stdout
+    for wait in (0.3, 0.5, 0.6, 0.7, 0.8):
+        with subprocess.Popen(asked, stdout=subprocess.DEVNULL) as process:
+            time.sleep(wait)
+            process.send_signal(signal.SIGKILL)
+    assert subprocess.run(asked, capture_output=True, check=True).stdout == whole
+
+
+def test_a_place_that_is_none_costs_only_speed(
+    samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    asked = ["report", str(trace_file(samples)), "ops", "--format", "csv"]
+    said = []
+    for where in (["--no-cache"], ["--cache", str(tmp_path / "file")], ["--cache", str(tmp_path / "file" / "below")]):
+        assert main([*asked, *where]) == 0
+        said.append(capsys.readouterr().out)
+    assert len(set(said)) == 1
+    assert main(["report", str(trace_file(samples)), "health", "--cache", str(tmp_path / "file")]) == 0
+    assert "not kept in the cache" in capsys.readouterr().out
+
+
+def test_a_full_disk_costs_only_speed(root: Path, samples: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    asked = [*COMMAND, "report", "--cache", str(root), str(samples / "torch_stacks"), "ops", "--format", "csv"]
+    full = subprocess.run(asked, capture_output=True, check=False, preexec_fn=limit)
+    free = subprocess.run(asked, capture_output=True, check=True)
+    assert (full.returncode, full.stdout) == (0, free.stdout)
+
+
+def test_no_cache_leaves_nothing(samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("TRACEHOUND_CACHE", str(tmp_path / "kept"))
+    done = subprocess.run(
+        [*COMMAND, "summary", "--no-cache", str(samples / "torch_ddp_gloo")], check=True, capture_output=True
+    )
+    assert done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_lists_and_clears(root: Path, samples: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = trace_file(samples)
+    with workshop(1, lambda: opened(root)) as shop:
+        assert load(open_paths([path], None, shop)).events().select(pl.len()).collect().item()
+    assert main(["cache", "list", "--cache", str(root)]) == 0
+    listed = capsys.readouterr().out
+    assert str(path) in listed
+    assert "1 entries" not in listed
+    assert main(["cache", "clear", "--cache", str(root)]) == 0
+    assert "1 entry removed" in capsys.readouterr().err
+    assert main(["cache", "list", "--cache", str(root)]) == 0
+    assert capsys.readouterr().out.startswith("0 entries")
+
+
+def test_the_place_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("TRACEHOUND_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert caches.default_root() == tmp_path / ".cache" / "tracehound"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
+    assert caches.default_root() == tmp_path / "x" / "tracehound"
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+    assert caches.default_root() == tmp_path / ".cache" / "tracehound", "as the standard says"

@@ -1,0 +1,128 @@
+"""Reading many files: alone, with workers, in any order, and when some are bad."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from tracehound.analysis import ANALYSES, Options, run_all
+from tracehound.errors import TracehoundError
+from tracehound.report.summary import summarise
+from tracehound.store import CancelledError, Reading, Workshop, ingest, load, open_paths, opening, workshop
+from tracehound.store.cache import opened
+from tracehound.trace import Trace, Window
+
+
+@pytest.fixture(params=["shared by workers", "a file each", "here, on disk"])
+def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
+    """Each way in which a large file is read."""
+    monkeypatch.setattr(opening, "SMALL", 0)
+    monkeypatch.setattr(ingest, "SHARED", 0 if request.param == "shared by workers" else 1 << 40)
+    jobs = 1 if request.param == "here, on disk" else 2
+    with workshop(jobs, partial(opened, tmp_path / "kept")) as made:
+        yield made
+
+
+def same(one: Trace, other: Trace) -> None:
+    assert_frame_equal(one.events().collect(), other.events().collect(), categorical_as_str=True)
+    for name in ("lanes", "ranks", "steps", "ops"):
+        assert_frame_equal(getattr(one, name), getattr(other, name))
+    assert (one.hosts, one.origin_ns, one.notes, one.span) == (other.hosts, other.origin_ns, other.notes, other.span)
+
+
+@pytest.mark.parametrize("sample", ["torch_ddp_gloo", "jax_cpu8_b128", "torch_stacks"])
+def test_every_way_of_reading_gives_the_same(sample: str, shop: Workshop, samples: Path) -> None:
+    same(load(open_paths([samples / sample], None, shop)), load(open_paths([samples / sample])))
+
+
+def test_links_to_one_file_are_files(samples: Path, tmp_path: Path) -> None:
+    (real,) = (samples / "torch_stacks").glob("*.gz")
+    for rank in range(20):
+        (tmp_path / f"rank{rank}.json.gz").symlink_to(real)
+    with workshop(2, partial(opened, tmp_path / "kept")) as shop:
+        trace = load(open_paths([tmp_path], None, shop))
+        assert trace.ranks["rank"].to_list() == list(range(20))
+        alone = summarise(trace, Window())
+        helped = summarise(trace, Window(), None, shop.pool.executor)
+    for one, other in zip(alone.results, helped.results, strict=True):
+        assert_frame_equal(one.table, other.table)
+
+
+def test_any_executor_runs_the_maps(samples: Path) -> None:
+    trace = load(open_paths([samples / "torch_ddp_gloo"]))
+    asked = [(analysis, Options()) for analysis in ANALYSES]
+    with ThreadPoolExecutor(2) as executor:
+        for one, other in zip(run_all(asked, trace), run_all(asked, trace, None, executor), strict=True):
+            assert_frame_equal(one.table, other.table)
+
+
+def test_a_bad_file_is_passed_over(shop: Workshop, samples: Path, tmp_path: Path) -> None:
+    good = sorted((samples / "torch_ddp_gloo").glob("*.gz"))
+    for number, path in enumerate(good):
+        (tmp_path / f"rank{number}.json.gz").symlink_to(path)
+    (tmp_path / "rank9.json").write_text('{"schemaVersion": 1, "deviceProperties": [], "other": 3}')
+    asked = open_paths([tmp_path], None, shop)
+    assert len(asked.files) == len(good) + 1
+    trace = load(asked)
+    assert len(trace.parts) == len(good)
+    assert [note for note in trace.notes if note.level == "dropped" and "rank9.json" in note.where]
+
+
+def test_with_nothing_but_bad_files_the_error_is_raised(shop: Workshop, tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text('{"schemaVersion": 1, "deviceProperties": [], "other": 3}')
+    with pytest.raises(TracehoundError, match="holds no trace events"):
+        load(open_paths([tmp_path], None, shop))
+
+
+def test_a_file_that_went_away_is_told(shop: Workshop, samples: Path, tmp_path: Path) -> None:
+    (real,) = (samples / "torch_stacks").glob("*.gz")
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(real.read_bytes())
+    asked = open_paths([path], None, shop)
+    path.unlink()
+    with pytest.raises(TracehoundError, match="no such file"):
+        load(asked)
+
+
+def test_what_is_wanted_comes_first(samples: Path, tmp_path: Path) -> None:
+    (real,) = (samples / "torch_stacks").glob("*.gz")
+    for rank in range(8):
+        (tmp_path / f"rank{rank}.json.gz").symlink_to(real)
+    asked = open_paths([tmp_path])
+    order = []
+    for number, _ in asked.parts():
+        order.append(number)
+        asked.wanted = frozenset({5, 6})
+    assert order == [0, 5, 6, 1, 2, 3, 4, 7]
+
+
+def test_reading_can_be_given_up(shop: Workshop, samples: Path) -> None:
+    asked = open_paths([samples / "torch_ddp_gloo"], None, shop)
+    told: list[Reading] = []
+    with pytest.raises(CancelledError):
+        list(asked.parts(told.append, lambda: len(told) > 0))
+    assert told
+
+
+def test_progress_ends_with_everything(shop: Workshop, samples: Path) -> None:
+    told: list[Reading] = []
+    asked = open_paths([samples / "torch_ddp_gloo"], None, shop)
+    trace = load(asked, told.append)
+    assert [reading.done for reading in told] == sorted(reading.done for reading in told)
+    assert {reading.files for reading in told} == {len(asked.files)}
+    assert max(reading.events for reading in told) <= trace.lanes["events"].sum() * 3
+    assert all(reading.read <= asked.size == reading.size for reading in told)
+
+
+def test_a_blank_stands_for_a_file(samples: Path) -> None:
+    asked = open_paths([samples / "torch_ddp_gloo"])
+    parts = dict(asked.parts())
+    blank = asked.blank(0)
+    assert (blank.path, blank.lanes.height, blank.ranks.height) == (parts[0].path, 0, 1)
+    assert blank.scan.select(pl.len()).collect().item() == 0
