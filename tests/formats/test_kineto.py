@@ -17,7 +17,7 @@ from tracehound.errors import TracehoundError
 from tracehound.formats import kineto
 from tracehound.formats.format import ALL, Progress, silent
 from tracehound.formats.inflate import whole
-from tracehound.formats.json_slices import SLICE
+from tracehound.formats.json_window import SIZES, Sizes
 from tracehound.formats.kineto import FORMAT
 from tracehound.formats.spill import Spill
 from tracehound.trace import Part
@@ -25,9 +25,9 @@ from tracehound.trace import Part
 BASE = 1_700_000_000_000_000_000
 
 
-def decoded(path: Path, progress: Progress = silent, size: int = SLICE) -> Part:
-    """The file read in slices of that size."""
-    return kineto.finish(path, [kineto.decode(path, ALL, Spill(), progress, size)], Spill())
+def decoded(path: Path, progress: Progress = silent, sizes: Sizes = SIZES) -> Part:
+    """The file, cut that way."""
+    return kineto.finish(path, [kineto.decode(path, ALL, Spill(), progress, sizes)], Spill())
 
 
 def write(path: Path, events: list[dict], **around: object) -> Path:
@@ -299,7 +299,7 @@ def test_progress_can_cancel(tmp_path):
 
     path = write(tmp_path / "t.json", [x("cpu_op", f"op {n}", n, 1) for n in range(500)])
     with pytest.raises(Stop):
-        decoded(path, stop, size=1000)
+        decoded(path, stop, Sizes(1000))
 
 
 def obvious(text: bytes) -> list[tuple]:
@@ -319,13 +319,15 @@ def obvious(text: bytes) -> list[tuple]:
     return rows
 
 
-def fast(path: Path, size: int) -> list[tuple]:
-    got = decoded(path, silent, size)
+def fast(path: Path, sizes: Sizes = SIZES) -> list[tuple]:
+    got = decoded(path, silent, sizes)
     frame = got.events.sort("record").select(
         "record", pl.col("start") // 1000, (pl.col("end") - pl.col("start")) // 1000, pl.col("name").cast(pl.String)
     )
     return frame.rows()
 
+
+SIZED = st.sampled_from([Sizes(80, 300, 64), Sizes(500, 1000, 100), Sizes(200, 70, 90), SIZES])
 
 TIMES = st.integers(0, 2**40).map(lambda ns: ns / 1000) | st.integers(0, 2**30) | st.integers(0, 2**40).map(
     lambda ns: str(Decimal(ns) / 1000)
@@ -360,14 +362,14 @@ EVENTS = st.lists(
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(EVENTS, st.sampled_from([80, 500, 1 << 19]), st.sampled_from([None, 2]))
-def test_any_events_give_the_frames_of_the_obvious_loop(tmp_path, events, size, indent):
+@given(EVENTS, SIZED, st.sampled_from([None, 2]))
+def test_any_events_give_the_frames_of_the_obvious_loop(tmp_path, events, sizes, indent):
     path = tmp_path / "t.json"
     text = json.dumps({"traceEvents": events, "distributedInfo": {"rank": 1}}, indent=indent)
     path.write_text(text)
     expected = obvious(text.encode())
     origin = min((start for _, start, _, _ in expected), default=0)
-    assert fast(path, size) == [(r, start - origin, length, name) for r, start, length, name in expected]
+    assert fast(path, sizes) == [(r, start - origin, length, name) for r, start, length, name in expected]
     kineto.FORMAT.read(path, silent)
 
 
@@ -397,7 +399,7 @@ def test_real_files_are_exact_to_the_nanosecond(shared):
     for path in small:
         expected = obvious(whole(path)[0])
         origin = min(start for _, start, _, _ in expected)
-        assert fast(path, 1 << 17) == [(r, start - origin, length, name) for r, start, length, name in expected], path
+        assert fast(path, Sizes(1 << 17)) == [(r, start - origin, length, name) for r, start, length, name in expected], path
 
 
 @pytest.mark.parametrize(
@@ -434,7 +436,7 @@ def test_random_damage_ends_in_a_part_or_in_one_line(tmp_path):
         path = tmp_path / "t.json"
         path.write_bytes(data)
         try:
-            got = decoded(path, silent, size=random.choice([100, 1000, 100_000]))
+            got = decoded(path, silent, random.choice([Sizes(100, 500, 100), Sizes(1000), Sizes(100_000)]))
         except TracehoundError:
             continue
         for record in got.events["record"].to_list():

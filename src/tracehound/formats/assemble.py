@@ -64,13 +64,15 @@ class Piece:
     """Some of a file's raw events, in any order, with columns of `RAW`.
 
     `lanes` maps the lane numbers in the piece to rows of the file's lanes (None: they are the same); `shift` (ps) is
-    added to `start` and `end`, `first` to `record`.
+    added to `start` and `end`, `first` to `record`. `amend` are columns of `RAW` that replace those of the piece: what
+    only the whole file tells of its events.
     """
 
     kept: Kept
     lanes: Ints | None = None
     shift: int = 0
     first: int = 0
+    amend: tuple[pl.Expr, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def _rows(piece: Piece) -> pl.DataFrame:
     """The events of a piece with the numbers and times of the file."""
     raw = _complete(piece.kept.rows(), RAW).with_columns(
         pl.col("start") + piece.shift, pl.col("end") + piece.shift, pl.col("record") + piece.first
-    )
+    ).with_columns(piece.amend)
     if piece.lanes is None:
         return raw
     return raw.with_columns(pl.Series("lane", piece.lanes[raw["lane"].to_numpy()]))

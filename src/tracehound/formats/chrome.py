@@ -15,8 +15,10 @@ import numpy as np
 from tracehound.formats.assemble import Decoded, held, part
 from tracehound.formats.chrome_columns import SHAPE, Columns
 from tracehound.formats.chrome_rows import gather
-from tracehound.formats.format import Format, Portion, Progress
-from tracehound.formats.json_slices import SLICE, Document, event_at, read_slices
+from tracehound.formats.format import ALL, Format, Portion, Progress
+from tracehound.formats.json_document import document, event_at
+from tracehound.formats.json_slices import Extent, segments
+from tracehound.formats.json_window import SIZES, Sizes
 from tracehound.formats.spill import Spill
 from tracehound.formats.xla_ops import Ops
 from tracehound.formats.xla_planes import Gathered
@@ -39,22 +41,28 @@ def matches(start: bytes) -> bool:
 
 
 class Portioned(NamedTuple):
-    """What one portion holds."""
+    """What one portion holds: all that is in the file, or nothing."""
 
     columns: Columns
-    document: Document
+    extents: tuple[Extent, ...]
 
 
-def decode(path: Path, portion: Portion, spill: Spill, progress: Progress, size: int = SLICE) -> Portioned:
-    """One portion of a file; `size` is that of a slice, in bytes. Raises TracehoundError where it has no events."""
+def decode(path: Path, portion: Portion, _spill: Spill, progress: Progress, sizes: Sizes = SIZES) -> Portioned:
+    """The first portion is the whole file, the others are empty: XLA's writers stop at a million events or five.
+
+    Raises TracehoundError where it has no events.
+    """
     columns = Columns()
-    document = read_slices(path, SHAPE, columns.add, progress, size)
-    return Portioned(columns, document)
+    if portion.number:
+        return Portioned(columns, ())
+    found = segments(path, ALL, SHAPE, lambda: columns, progress, sizes)
+    return Portioned(columns, tuple(extent for extent, _ in found))
 
 
 def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     """The part of all portions."""
-    ((columns, document),) = portions
+    columns, extents = portions[0]
+    read = document(extents)
     gathered = Gathered(Ops({}))
     left_out = gather(columns, gathered)
     return part(
@@ -67,8 +75,8 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             hosts=(path.name.split(".trace.json")[0],),
             wall_ns=None,
             ops=gathered.ops.frame(),
-            notes=(*document.notes, *left_out, Note("missing", LOST)),
-            places=document.places_array,
+            notes=(*read.notes, *left_out, Note("missing", LOST)),
+            places=read.places,
         ),
         spill,
     )

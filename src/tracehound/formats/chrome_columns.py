@@ -77,7 +77,7 @@ def _lenient(event: Mapping[str, Any]) -> Event:
     )
 
 
-def _exact(data: bytes) -> list[Event]:
+def _exact(data: memoryview) -> list[Event]:
     return [*msgspec.json.decode(data, type=list[ExactEvent])]
 
 
@@ -164,8 +164,8 @@ class Columns:
             said[row] = self.said[_said(args)]
             if args.hlo_op is not None or args.hlo_category is not None:
                 op[row] = self.ops[_op(event)]
-        signature = self.signatures.column([(event.ph, event.pid, event.tid) for event in events])
-        name = self.names.column([event.name for event in events])
+        signature = self.signatures.column([(event.ph, event.pid, event.tid) for event in events], len(events))
+        name = self.names.column([event.name for event in events], len(events))
         self._pieces.append(Piece(signature, name, start, length, op, said))
 
     def all(self) -> Piece:

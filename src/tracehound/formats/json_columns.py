@@ -5,7 +5,7 @@ Owns exact times, whole numbers of any spelling, and the coding of repeated valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import islice
 from typing import Any, Final
@@ -38,25 +38,29 @@ class Codes(dict[Any, int]):
         code = self[value] = len(self)
         return code
 
-    def column(self, values: Sequence[Any]) -> Numbers:
-        """The numbers of these values."""
-        return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
+    def column(self, values: Iterable[Any], count: int) -> Numbers:
+        """The numbers of these values, of which there are `count`."""
+        return np.fromiter(map(self.__getitem__, values), np.int32, count)
 
 
-class Flags:
-    """What is true of the values that some `Codes` number, found out once for each."""
+class Answers:
+    """What a question about the values that some `Codes` number is answered with, asked once of each: small numbers."""
 
-    def __init__(self, codes: Codes, test: Callable[[Any], bool]) -> None:
+    def __init__(self, codes: Codes, question: Callable[[Any], int]) -> None:
         self._codes = codes
-        self._test = test
-        self._known = np.empty(0, np.bool_)
+        self._question = question
+        self._known = np.empty(0, np.int8)
 
-    def of(self, column: Numbers) -> npt.NDArray[np.bool_]:
-        """For each number in the column, whether it is true of its value."""
-        fresh = [self._test(value) for value in islice(self._codes, len(self._known), None)]
+    def of(self, column: Numbers) -> npt.NDArray[np.int8]:
+        """For each number in the column, the answer for its value."""
+        return self.all()[column]
+
+    def all(self) -> npt.NDArray[np.int8]:
+        """The answers for all values so far."""
+        fresh = [self._question(value) for value in islice(self._codes, len(self._known), None)]
         if fresh:
-            self._known = np.concatenate([self._known, np.array(fresh, np.bool_)])
-        return self._known[column]
+            self._known = np.concatenate([self._known, np.array(fresh, np.int8)])
+        return self._known
 
 
 def ticks(values: Sequence[Any], per_us: int) -> Ints | None:

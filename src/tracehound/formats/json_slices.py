@@ -1,10 +1,12 @@
-"""A file's array of trace events, slice by slice, in constant memory.
+"""A file's array of trace events, by segments and slices, in constant memory, in any number of processes.
 
-Owns finding the array, cutting it between two events, decoding a slice with a typed decoder, the rest of the document
-before and behind the array, and finding an event again. Knows no event's meaning.
+Owns finding the array, the order in which segments and slices are decoded, and the rest of the document before and
+behind the array. Knows no event's meaning.
 
-A slice is about `SLICE` bytes: objects that fit the processor's cache decode several times faster than a whole file.
-What a slice needs in order to be decoded is in its bytes alone, so slices may as well be decoded elsewhere.
+A segment belongs to the first good cut at or after its first byte and ends at that of the next segment. Whoever decodes
+it finds both from the bytes alone, so segments are decoded in any order, by several processes, and fit together. A cut
+may be false (an event's args may hold what looks like events): then two segments do not meet, and `json_document` says
+so. Within a segment all depends on the bytes from its start on, not on what was decoded before it.
 """
 
 from __future__ import annotations
@@ -16,31 +18,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
-import numpy as np
 
 from tracehound.errors import TracehoundError
-from tracehound.formats.format import Progress
-from tracehound.formats.inflate import Stream, opened, section
-from tracehound.formats.json_mend import Mends, Walked, is_event, parsed, walk
-from tracehound.intervals import Ints
+from tracehound.formats.format import Portion, Progress
+from tracehound.formats.inflate import Stream, opened
+from tracehound.formats.json_mend import Mends, Walked, parsed, walk
+from tracehound.formats.json_window import Cut, Sizes, Window
 from tracehound.trace import Note
 
-SLICE: Final = 512 << 10
-"""Bytes of a slice."""
-
-LONGEST_EVENT: Final = 256 << 20
-"""An event, or what is before the array, that is longer than this many bytes is taken for damage."""
+LONGEST_TAIL: Final = 16 << 20
+"""Of what is behind the array, this many bytes are read."""
 
 _START = re.compile(rb'"traceEvents"\s*:\s*\[|\A(?:\xef\xbb\xbf)?\s*\[')
-_CUT = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:')
-_GLANCE = 4096
-_SLACK = 64
-_OPEN, _CLOSE = b"[]"
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 E = TypeVar("E")
+E_co = TypeVar("E_co", covariant=True)
+E_contra = TypeVar("E_contra", contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -48,252 +45,232 @@ class Shape(Generic[E]):
     """How the events of a format are decoded: a whole list of them at once, or one that had to be read leniently.
 
     `exact` decodes like `fast` and keeps times as `Decimal`. Both raise `msgspec.MsgspecError` for what they do not
-    expect; `lenient` takes any object.
+    expect, and keep nothing of the bytes; `lenient` takes any object.
     """
 
-    fast: Callable[[bytes], list[E]]
-    exact: Callable[[bytes], list[E]]
+    fast: Callable[[memoryview], list[E]]
+    exact: Callable[[memoryview], list[E]]
     lenient: Callable[[Mapping[str, Any]], E]
 
 
 @dataclass(frozen=True)
-class Slice(Generic[E]):
-    """Some successive elements of the array; `first` is the ordinal of the first one.
+class Slice(Generic[E_co]):
+    """Some successive elements of the array.
 
-    `exactly()` gives them again with times as `Decimal`; it may be called until the next slice is asked for.
+    `exactly()` gives them again with times as `Decimal`, `raws()` each as JSON; both until the next slice is asked for.
     """
 
-    first: int
-    events: list[E]
-    exactly: Callable[[], list[E]]
+    events: list[E_co]
+    exactly: Callable[[], list[E_co]]
+    raws: Callable[[], list[msgspec.Raw]]
+
+
+class Adds(Protocol[E_contra]):
+    """What takes the slices of a segment, one by one."""
+
+    def add(self, piece: Slice[E_contra], /) -> None:
+        """Take the next slice."""
+
+
+C = TypeVar("C", bound=Adds[Any])
 
 
 @dataclass
-class Document:
-    """The file around and inside the array, as far as it was read.
+class Extent:
+    """One segment, as far as it was read; offsets count in the inflated file.
 
-    `places` has a row for each slice, and in damaged ones for each element: offset in the inflated file, length,
-    ordinal of the first element, number of elements.
+    `begin` is where its first element starts, `end` where that of the next segment does, `final` whether there is no
+    next one. `places` has a row for each slice, and in damaged ones for each element: offset, length, ordinal of the
+    first element in the segment, number of elements. `metadata` is what is before and behind the array, where that is
+    in reach of this segment.
     """
 
-    path: Path
+    number: int
+    begin: int
+    end: int = 0
+    final: bool = False
+    elements: int = 0
+    places: list[tuple[int, int, int, int]] = field(default_factory=list)
     mends: Mends = field(default_factory=Mends)
     metadata: dict[str, Any] = field(default_factory=dict)
-    places: list[tuple[int, int, int, int]] = field(default_factory=list)
-    elements: int = 0
     damage: tuple[Note, ...] = ()
 
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """What was wrong with the file: its bytes first, then its JSON."""
-        return (*self.damage, *self.mends.notes())
 
-    @property
-    def places_array(self) -> Ints:
-        """`places` as an array of shape (slices, 4)."""
-        return np.array(self.places, np.int64).reshape(-1, 4)
+def segments(
+    path: Path, portion: Portion, shape: Shape[Any], fresh: Callable[[], C], progress: Progress, sizes: Sizes
+) -> Iterator[tuple[Extent, C]]:
+    """The segments of one portion of a file, and for each of them what `fresh` made, filled with its slices.
+
+    `progress` is told of this portion's share of the bytes, so that those of all portions add up. Raises
+    TracehoundError when the file cannot be read or, in the first portion, holds no array of events.
+    """
+    with opened(path) as stream, _without_collection():
+        reader = _Reader(stream, shape, sizes)
+        extent, elements = reader.start(portion.number), 0
+        while extent is not None:
+            filled = fresh()
+            for piece in reader.slices(extent):
+                filled.add(piece)
+                elements += len(piece.events)
+                progress(stream.position // portion.of, elements)
+            damage = (stream.damage.note(path),) if stream.damage else ()
+            yield replace(extent, damage=damage), filled
+            extent = None if extent.final else reader.segment(extent.number + portion.of)
 
 
-class _Cut(NamedTuple):
-    """A boundary between two events: the end of one, and the `{` of the next."""
+class _Reader(Generic[E]):
+    """Reads segments one after the other, each with `segment` and then `slices`."""
 
-    end: int
-    start: int
-
-
-class Reader(Generic[E]):
-    """Cuts one stream into slices. Iterate `slices` once; `document` is complete then."""
-
-    def __init__(self, stream: Stream, shape: Shape[E], size: int = SLICE) -> None:
-        self.document = Document(stream.path)
+    def __init__(self, stream: Stream, shape: Shape[E], sizes: Sizes) -> None:
         self._stream = stream
         self._shape = shape
-        self._size = size
-        self._buffer = bytearray(
-            size + size // 8 + _SLACK
-        )  # its first byte is the array's bracket, or one in its place
-        self._have = 0  # bytes in the buffer
-        self._base = 0  # where the buffer lies in the inflated file
-        self._done = False  # the stream has nothing more
-        self._separator = b""  # what this file writes between two events
+        self._sizes = sizes
+        self._window = Window(stream, sizes)
+        self._joint = Cut(0, 0)  # where the last segment ended
 
-    def slices(self) -> Iterator[Slice[E]]:
-        """The slices in order. Raises TracehoundError for a document without an array of events."""
-        self._find_array()
-        ended = False
-        while not ended:
-            self._fill()
-            cut = self._cut()
-            if cut is not None and (events := self._decoded(cut.end, self._shape.fast)) is not None:
-                self.document.places.append((self._base + 1, cut.end - 1, self.document.elements, len(events)))
-                yield self._slice(events, partial(self._decoded_exactly, cut.end))
-                self._drop(cut.start - 1)
-                continue
-            walked = self._walked(cut.end if cut else self._size)
-            ended = walked.ended
-            if not walked.events and not ended:
-                break
-            if walked.events:
-                lenient = [self._shape.lenient(event) for event in walked.events]
-                for ordinal, (start, stop) in enumerate(walked.spans, self.document.elements):
-                    self.document.places.append((self._base + 1 + start, stop - start, ordinal, 1))
-                yield self._slice(lenient, partial(list, lenient))
-            self._drop(walked.end if ended else walked.end - 1)
-        if not ended:
-            self.document.mends.tell("repaired", "the array of events has no end", self._base + self._have)
-        self._read_tail()
+    def start(self, number: int) -> Extent | None:
+        """The first segment to read; None where the file is too short to have it."""
+        if number:
+            return self.segment(number)
+        extent = Extent(0, 0)
+        self._find_array(extent)
+        extent.begin = self._window.base + 1
+        return extent
 
-    def _fill(self) -> None:
-        """Read until the buffer is full or the file ends."""
-        view = memoryview(self._buffer)
-        while self._have < len(self._buffer) and not self._done:
-            count = self._stream.readinto(view[self._have :])
-            self._have += count
-            self._done = count == 0
-        view.release()
+    def segment(self, number: int) -> Extent | None:
+        """Move on to another segment; None where the file ends before it."""
+        window, first = self._window, number * self._sizes.segment
+        if self._joint.end <= first:
+            window.narrow()
+            window.seek(max(first, window.base))
+            cut = window.next_cut()
+            if cut is None:
+                return None
+            self._joint = cut.moved(window.base)
+            window.drop(cut.start - 1)
+        return Extent(number, self._joint.start)
 
-    def _grow(self) -> None:
-        if len(self._buffer) >= LONGEST_EVENT:
-            raise TracehoundError("one event is too long to be true", self._stream.path, f"byte {self._base:,}")
-        self._buffer.extend(bytes(len(self._buffer)))
-
-    def _drop(self, count: int) -> None:
-        """Forget the first `count` bytes of the buffer."""
-        with memoryview(self._buffer) as view:
-            view[: self._have - count] = view[count : self._have]
-        self._base += count
-        self._have -= count
-
-    def _find_array(self) -> None:
-        """Move to the bracket that opens the array."""
-        self._fill()
-        while (match := _START.search(self._buffer, 0, self._have)) is None:
-            if self._done:
-                raise TracehoundError("holds no trace events", self._stream.path)
-            self._grow()
-            self._fill()
-        before = bytes(self._buffer[: match.start()])
-        self._add_metadata(before.strip(b"\xef\xbb\xbf \t\r\n,") + b"}")
-        self._drop(match.end() - 1)
-
-    def _cut(self) -> _Cut | None:
-        """The last boundary within a slice's size: the end of an event, and the `{` of the next."""
-        high = min(self._have, self._size)
-        if self._separator:
-            at = self._buffer.rfind(self._separator, max(0, high - _GLANCE), high)
-            cut = _Cut(at + 1, at + self._separator.index(b"{"))
-            if at >= 0 and self._good(cut.start):
-                return cut
-        for low in (max(0, high - 16 * _GLANCE), 0):
-            for match in reversed(list(_CUT.finditer(self._buffer, low, high))):
-                cut = _Cut(match.start() + 1, match.start() + match[0].index(b"{"))
-                if self._good(cut.start):
-                    self._separator = match[0].split(b":")[0]
-                    return cut
-        return None
-
-    def _good(self, start: int) -> bool:
-        text = bytes(self._buffer[start : min(self._have, start + _GLANCE)]).decode("utf-8", "replace")
-        return is_event(text, 0)
-
-    def _decoded(self, end: int, decode: Callable[[bytes], list[E]]) -> list[E] | None:
-        """The events before `end`, all at once; None where the decoder refuses.
-
-        A cut inside an event leaves a bracket open, and one behind the array's end a bracket too many: both refused.
-        The decoder gets bytes of its own, since what it leaves undecoded refers to them.
-        """
-        buffer = self._buffer
-        buffer[0], behind, buffer[end] = _OPEN, buffer[end], _CLOSE
-        data = bytes(memoryview(buffer)[: end + 1])
-        buffer[end] = behind
-        try:
-            return decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return None
-
-    def _decoded_exactly(self, end: int) -> list[E]:
-        events = self._decoded(end, self._shape.exact)
-        return self._walked_again(end) if events is None else events
-
-    def _walked_again(self, end: int) -> list[E]:
-        walked = walk(bytes(self._buffer[1:end]), end, 0, Mends().tell, final=True)
-        return [self._shape.lenient(event) for event in walked.events]
-
-    def _walked(self, until: int) -> Walked:
-        """The elements that start before `until`, one by one; `end` is a position in the buffer."""
+    def slices(self, extent: Extent) -> Iterator[Slice[E]]:
+        """The slices of a segment in order; `extent` is complete then."""
+        window, stop = self._window, (extent.number + 1) * self._sizes.segment
+        window.narrow()
+        if self._joint.end > stop:
+            extent.end = self._joint.start
+            return
         while True:
-            final = self._done or len(self._buffer) >= LONGEST_EVENT
-            data = bytes(self._buffer[1 : self._have])
-            walked = walk(data, until - 1, self._base + 1, self.document.mends.tell, final=final)
+            window.fill()
+            cut, joint = self._cut(stop - window.base)
+            events = window.decoded(cut.end, self._shape.fast) if cut else None
+            if cut is not None and events is not None:
+                if events:
+                    extent.places.append((window.base + 1, cut.end - 1, extent.elements, len(events)))
+                    extent.elements += len(events)
+                    yield Slice(events, partial(self._exactly, cut.end), partial(self._raws, cut.end))
+                self._joint = cut.moved(window.base)
+                window.drop(cut.start - 1)
+                if joint:
+                    extent.end = self._joint.start
+                    return
+                continue
+            walked = self._walked(self._until(cut, stop - window.base), extent)
+            if walked.events:
+                yield self._lenient(walked, extent)
+            if walked.ended or not walked.events:
+                self._finish(walked, extent)
+                return
+            window.drop(walked.end - 1)
+
+    def _cut(self, rest: int) -> tuple[Cut | None, bool]:
+        """Where the next slice ends, and whether the segment, of which `rest` bytes are left, ends there."""
+        if rest > self._sizes.slice:
+            return self._window.last_cut(self._sizes.slice), False
+        if joint := self._window.first_cut(max(rest, 0)):
+            return joint, True
+        return (self._window.last_cut(rest), False) if rest > 0 else (None, False)
+
+    def _until(self, cut: Cut | None, rest: int) -> int:
+        """Elements that start before this place of the window belong to the segment."""
+        if cut:
+            return cut.end
+        if rest > self._sizes.slice:
+            return self._sizes.slice
+        return self._window.seen if self._window.last else self._window.seen - self._sizes.glance
+
+    def _walked(self, until: int, extent: Extent) -> Walked:
+        """The elements that start before `until`, one by one; `end` is a position in the window."""
+        window = self._window
+        while True:
+            final = window.last or window.widest
+            data = bytes(memoryview(window.buffer)[1 : window.seen])
+            walked = walk(data, until - 1, window.base + 1, extent.mends.tell, final=final)
             if walked.events or walked.ended or final:
                 return replace(walked, end=walked.end + 1)
-            self._grow()
-            self._fill()
+            window.grow()
 
-    def _slice(self, events: list[E], exactly: Callable[[], list[E]]) -> Slice[E]:
-        self.document.elements += len(events)
-        return Slice(self.document.elements - len(events), events, exactly)
+    def _lenient(self, walked: Walked, extent: Extent) -> Slice[E]:
+        events = [self._shape.lenient(event) for event in walked.events]
+        for ordinal, (start, stop) in enumerate(walked.spans, extent.elements):
+            extent.places.append((self._window.base + 1 + start, stop - start, ordinal, 1))
+        extent.elements += len(events)
+        return Slice(events, lambda: events, lambda: [_encoded(event) for event in walked.events])
 
-    def _read_tail(self) -> None:
-        """What follows the array, up to `LONGEST_EVENT`."""
-        parts = [bytes(self._buffer[: self._have])]
-        size, spare = self._have, bytearray(1 << 20)
-        while not self._done and size < LONGEST_EVENT and (count := self._stream.readinto(memoryview(spare))):
-            parts.append(bytes(spare[:count]))
-            size += count
-        rest = b"".join(parts).strip(b", \t\r\n")
+    def _exactly(self, end: int) -> list[E]:
+        events = self._window.decoded(end, self._shape.exact)
+        if events is not None:
+            return events
+        data = bytes(memoryview(self._window.buffer)[1:end])
+        return [self._shape.lenient(event) for event in walk(data, end, 0, Mends().tell, final=True).events]
+
+    def _raws(self, end: int) -> list[msgspec.Raw]:
+        return self._window.decoded(end, lambda data: _RAWS.decode(bytes(data))) or []
+
+    def _find_array(self, extent: Extent) -> None:
+        """Move to the bracket that opens the array."""
+        window = self._window
+        window.fill()
+        while (match := _START.search(window.buffer, 0, window.seen)) is None:
+            if window.last:
+                raise TracehoundError("holds no trace events", self._stream.path)
+            window.grow()
+        before = bytes(window.buffer[: match.start()])
+        _add_metadata(before.strip(b"\xef\xbb\xbf \t\r\n,") + b"}", extent, 0)
+        window.drop(match.end() - 1)
+
+    def _finish(self, walked: Walked, extent: Extent) -> None:
+        """The end of the array, or of the file; what follows is read up to `LONGEST_TAIL`."""
+        window = self._window
+        extent.final = True
+        if walked.ended:
+            window.drop(walked.end)
+        else:
+            extent.mends.tell("repaired", "the array of events has no end", window.base + window.seen)
+            window.drop(walked.end - 1)
+        extent.end = window.base
+        while not window.last and window.seen < LONGEST_TAIL:
+            window.grow()
+        rest = bytes(memoryview(window.buffer)[: window.seen]).strip(b", \t\r\n")
         if rest.startswith(b'"'):
-            self._add_metadata(b"{" + rest)
-
-    def _add_metadata(self, data: bytes) -> None:
-        if len(data) <= 2:
-            return
-        try:
-            found = parsed(data)
-        except (ValueError, RecursionError):
-            self.document.mends.tell("dropped", "facts around the events that are no JSON", self._base)
-            return
-        if isinstance(found, dict):
-            self.document.metadata.update(found)
+            _add_metadata(b"{" + rest, extent, window.base)
 
 
-def read_slices(
-    path: Path, shape: Shape[E], add: Callable[[Slice[E]], None], progress: Progress, size: int = SLICE
-) -> Document:
-    """Give every slice of a file to `add`; what was around and inside the array."""
-    with opened(path) as stream, without_collection():
-        reader = Reader(stream, shape, size)
-        for piece in reader.slices():
-            add(piece)
-            progress(stream.position, reader.document.elements)
-        damage = (stream.damage.note(path),) if stream.damage else ()
-    return replace(reader.document, damage=damage)
-
-
-def event_at(path: Path, places: Ints, record: int) -> dict[str, Any]:
-    """The element with the ordinal `record`, as it is in the file; empty where that could not be read.
-
-    `places` is an array of `Document.places`.
-    """
-    row = int(np.searchsorted(places[:, 2], record, side="right")) - 1
-    offset, length, first, count = (int(value) for value in places[row])
-    if not 0 <= record - first < count:
-        raise TracehoundError(f"has no event {record:,}", path)
-    data = section(path, offset, length)
+def _add_metadata(data: bytes, extent: Extent, at: int) -> None:
+    if len(data) <= 2:
+        return
     try:
-        if count > 1:  # an element that was read leniently has a place of its own
-            data = bytes(_RAW(b"[" + data + b"]")[record - first])
-        value = parsed(data)
+        found = parsed(data)
     except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        extent.mends.tell("dropped", "facts around the events that are no JSON", at)
+        return
+    if isinstance(found, dict):
+        extent.metadata.update(found)
 
 
-_RAW = msgspec.json.Decoder(list[msgspec.Raw]).decode
+def _encoded(event: Mapping[str, Any]) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(event))
 
 
 @contextmanager
-def without_collection() -> Iterator[None]:
+def _without_collection() -> Iterator[None]:
     """Without the cycle collector, which would walk through the events of every slice: they are trees."""
     was = gc.isenabled()
     gc.disable()

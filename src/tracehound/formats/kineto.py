@@ -12,13 +12,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tracehound.formats.assemble import Decoded, held, part
-from tracehound.formats.format import Format, Portion, Progress
-from tracehound.formats.json_slices import SLICE, Document, event_at, read_slices
+from tracehound.formats.assemble import Decoded, part
+from tracehound.formats.format import ALL, Format, Portion, Progress, silent
+from tracehound.formats.json_document import chained, document, event_at
+from tracehound.formats.json_slices import Extent, segments
+from tracehound.formats.json_window import SIZES, Sizes
 from tracehound.formats.kineto_columns import SHAPE, Columns
-from tracehound.formats.kineto_events import raw_events
+from tracehound.formats.kineto_events import Share, share
 from tracehound.formats.kineto_facts import facts
-from tracehound.formats.kineto_lanes import place
+from tracehound.formats.kineto_whole import whole
 from tracehound.formats.spill import Spill
 from tracehound.trace import Part
 
@@ -41,37 +43,41 @@ def matches(start: bytes) -> bool:
 
 
 class Portioned(NamedTuple):
-    """What one portion holds."""
+    """The segments of one portion, and how they were cut."""
 
-    columns: Columns
-    document: Document
+    segments: tuple[tuple[Extent, Share], ...]
+    sizes: Sizes
 
 
-def decode(path: Path, portion: Portion, spill: Spill, progress: Progress, size: int = SLICE) -> Portioned:
-    """One portion of a file; `size` is that of a slice, in bytes. Raises TracehoundError where it has no events."""
-    columns = Columns()
-    document = read_slices(path, SHAPE, columns.add, progress, size)
-    return Portioned(columns, document)
+def decode(path: Path, portion: Portion, spill: Spill, progress: Progress, sizes: Sizes = SIZES) -> Portioned:
+    """Segments `portion.number`, and each `portion.of`-th after it, of a file's array of events.
+
+    `progress` is told of this portion's share of the bytes. Raises TracehoundError where the file has no events.
+    """
+    found = segments(path, portion, SHAPE, Columns, progress, sizes)
+    return Portioned(tuple((extent, share(columns, spill, f"{extent.number}")) for extent, columns in found), sizes)
 
 
 def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
-    """The part of all portions."""
-    ((columns, document),) = portions
-    events = columns.all()
-    placed = place(columns, events, document.metadata)
-    raw = raw_events(columns, events, placed, document.metadata)
+    """The part of all portions; a file whose segments do not meet is decoded once more, from end to end."""
+    found = {extent.number: (extent, share) for portion in portions for extent, share in portion.segments}
+    chain = chained(extent for extent, _ in found.values())
+    if chain is None:
+        return finish(path, [decode(path, ALL, spill, silent, portions[0].sizes)], spill)
+    read = document(chain)
+    events = whole([found[extent.number][1] for extent in chain], read.firsts, read.metadata, spill)
     return part(
         Decoded(
             path=path,
             format="kineto",
-            pieces=held(raw.events),
-            lanes=placed.lanes,
-            ranks=placed.ranks,
-            hosts=(placed.host,),
-            wall_ns=raw.wall_ns,
-            facts=facts(document.metadata, raw.span_ns),
-            notes=(*document.notes, *raw.notes),
-            places=document.places_array,
+            pieces=events.pieces,
+            lanes=events.placed.lanes,
+            ranks=events.placed.ranks,
+            hosts=(events.placed.host,),
+            wall_ns=events.wall_ns,
+            facts=facts(read.metadata, events.span_ns),
+            notes=(*read.notes, *events.notes),
+            places=read.places,
         ),
         spill,
     )

@@ -1,7 +1,7 @@
 """Slices of Kineto events -> columns.
 
 Owns which fields of an event are read and how they are spelled. What every event has goes into columns at once; what
-only few have (devices, messages, names of threads) is gathered row by row. Knows no lanes and no frames.
+only few have (devices, messages, names of threads) is looked at for those alone. Knows no lanes and no frames.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy.typing as npt
 from tracehound.formats.json_columns import (
     MISSING,
     NS_PER_US,
+    Answers,
     Codes,
-    Flags,
     Numbers,
     as_id,
     as_text,
@@ -31,8 +31,6 @@ from tracehound.formats.json_columns import (
 from tracehound.formats.json_slices import Shape, Slice
 from tracehound.formats.kineto_names import category, message_bytes, tensor_bytes
 from tracehound.intervals import Ints
-
-_NOTHING: Final = msgspec.Raw(b"null")
 
 
 class Args(msgspec.Struct, gc=False, frozen=True):
@@ -49,8 +47,6 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     elements_in: Any = msgspec.field(default=None, name="In msg nelems")
     elements_out: Any = msgspec.field(default=None, name="Out msg nelems")
     dtype: Any = None
-    dims: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input Dims")
-    types: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input type")
 
 
 _NO_ARGS: Final = Args()
@@ -81,7 +77,6 @@ def _lenient(event: Mapping[str, Any]) -> Event:
     args = event.get("args")
     said = args if isinstance(args, Mapping) else {}
     read = {name: said[key] for key, name in _NAMES.items() if key in said}
-    read.update({key: msgspec.Raw(msgspec.json.encode(read[key])) for key in ("dims", "types") if key in read})
     read.update({key: as_id(read[key]) for key in ("stream", "device") if key in read})
     return Event(
         ph=as_text(event.get("ph")),
@@ -95,19 +90,39 @@ def _lenient(event: Mapping[str, Any]) -> Event:
     )
 
 
-def _exact(data: bytes) -> list[Event]:
+def _exact(data: memoryview) -> list[Event]:
     return [*msgspec.json.decode(data, type=list[ExactEvent])]
 
 
 SHAPE: Final = Shape(msgspec.json.Decoder(list[Event]).decode, _exact, _lenient)
 
 
+class _Inputs(msgspec.Struct):
+    """What an operator was called with."""
+
+    dims: Any = msgspec.field(default=None, name="Input Dims")
+    types: Any = msgspec.field(default=None, name="Input type")
+
+
+class _Operator(msgspec.Struct):
+    args: _Inputs = msgspec.field(default_factory=_Inputs)
+
+
 Id = int | float | str | None
 """A process, thread, device or stream, as the file spells it."""
 
+Signature = tuple[str, str, Id, Id]
+"""Phase, category, process and thread of an event."""
+
+GLOO: Final = "gloo:"
+"""How the annotations of Gloo's collectives begin, which run on the host."""
+
+_PARAMS: Final = "record_param_comms"
+_PLAIN, _METADATA, _DEVICE, _PARAMETERS, _GLOO = range(5)
+
 
 class Piece(NamedTuple):
-    """The columns of some events, or of all; times in ns.
+    """The columns of some events; times in ns.
 
     `signature`, `name` and `device` are numbers that `Columns` gave; `device` is -1 on a host, and ids and `bytes`
     are -1 where there are none. `collective` says that the args name one.
@@ -129,12 +144,12 @@ class Piece(NamedTuple):
 
 
 class Columns:
-    """The events so far.
+    """The events of a segment so far.
 
-    `signatures` (phase, category, pid, tid), `names` and `devices` (what the row shows; device and stream by the args,
-    else by the process and its thread) number the values that the columns stand for. `metadata` has the names that
-    metadata events give to a (pid, tid), and `messages` the bytes of the message (-1: unknown) for the External id of
-    every operator that started a collective.
+    `signatures` (phase, category, pid, tid), `names` and `devices` (number of the signature; device and stream as the
+    args have them) number the values that the columns stand for. `metadata` has the names that metadata events give to
+    a (pid, tid), and `messages` the bytes of the message (-1: unknown) for the External id of every operator that
+    started a collective.
     """
 
     def __init__(self) -> None:
@@ -142,39 +157,45 @@ class Columns:
         self.metadata: dict[tuple[str, Id, Id], str] = {}
         self.messages: dict[int, int] = {}
         self._pieces: list[Piece] = []
-        self._alone = Flags(self.signatures, _stands_out)
-        self._telling = Flags(self.names, lambda name: name == "record_param_comms" or name.startswith("gloo:"))
+        self._manner = Answers(self.signatures, _manner)
+        self._manner_by_name = Answers(self.names, _manner_by_name)
 
     def add(self, piece: Slice[Event]) -> None:
         """Append a slice."""
-        events = piece.events
+        events, count = piece.events, len(piece.events)
         args = [event.args for event in events]
         start, length = _times(piece)
-        signature = self.signatures.column([(event.ph, event.cat, event.pid, event.tid) for event in events])
-        name = self.names.column([event.name for event in events])
-        correlation = whole_numbers([said.correlation for said in args])
-        external = whole_numbers([said.external_old if said.external is None else said.external for said in args])
-        device = np.full(len(events), MISSING, np.int32)
-        size = np.full(len(events), MISSING, np.int64)
-        collective = np.zeros(len(events), np.bool_)
-        for row in np.flatnonzero(self._alone.of(signature) | self._telling.of(name)).tolist():
-            event, said = events[row], args[row]
-            if event.ph == "M":
-                self.metadata[event.name, event.pid, event.tid] = as_text(said.name)
-                continue
-            if said.bytes is not None or said.elements_in is not None or said.dims is not _NOTHING:
-                size[row] = _size(event)
-            collective[row] = said.collective is not None
-            shown = category(event.cat).row
-            if shown != "thread":
-                device[row] = self.devices[
-                    shown,
-                    event.pid if said.device is None else said.device,
-                    event.tid if said.stream is None else said.stream,
-                ]
-            elif event.name == "record_param_comms":
-                self.messages[int(external[row])] = int(size[row])
-        self._pieces.append(Piece(signature, name, start, length, correlation, external, device, size, collective))
+        signature = self.signatures.column(
+            zip(
+                [event.ph for event in events],
+                [event.cat for event in events],
+                [event.pid for event in events],
+                [event.tid for event in events],
+                strict=True,
+            ),
+            count,
+        )
+        columns = Piece(
+            signature=signature,
+            name=self.names.column([event.name for event in events], count),
+            start=start,
+            length=length,
+            correlation=whole_numbers([said.correlation for said in args]),
+            external=whole_numbers([said.external_old if said.external is None else said.external for said in args]),
+            device=np.full(count, MISSING, np.int32),
+            bytes=np.full(count, MISSING, np.int64),
+            collective=np.zeros(count, np.bool_),
+        )
+        self._pieces.append(columns)
+        manner, by_name = self._manner.of(signature), self._manner_by_name.of(columns.name)
+        manner = np.where(manner == _PLAIN, by_name, manner)
+        special = np.flatnonzero(manner)
+        if len(special):
+            manner = manner[special]
+            self._add_metadata(special[manner == _METADATA], events)
+            self._add_devices(special[manner == _DEVICE], events, columns)
+            self._add_parameters(special[manner == _PARAMETERS], args, columns)
+            self._add_gloo(special[manner == _GLOO], piece, columns)
 
     def all(self) -> Piece:
         """The columns of all events, in the order of the file."""
@@ -183,10 +204,45 @@ class Columns:
             return Piece(numbers, numbers, ids, ids, ids, ids, numbers, ids, np.empty(0, np.bool_))
         return Piece(*(np.concatenate(parts) for parts in zip(*self._pieces, strict=True)))
 
+    def _add_metadata(self, rows: Ints, events: list[Event]) -> None:
+        for row in rows.tolist():
+            event = events[row]
+            self.metadata[event.name, event.pid, event.tid] = as_text(event.args.name)
 
-def _stands_out(signature: tuple[str, str, Id, Id]) -> bool:
-    """Whether events of this signature have to be looked at one by one."""
-    return signature[0] == "M" or category(signature[1]).row not in ("thread", "none")
+    def _add_devices(self, rows: Ints, events: list[Event], columns: Piece) -> None:
+        args = [events[row].args for row in rows.tolist()]
+        said = zip(
+            columns.signature[rows].tolist(),
+            [said.device for said in args],
+            [said.stream for said in args],
+            strict=True,
+        )
+        columns.device[rows] = self.devices.column(said, len(args))
+        columns.bytes[rows] = [_size(said) for said in args]
+        columns.collective[rows] = [said.collective is not None for said in args]
+
+    def _add_parameters(self, rows: Ints, args: list[Args], columns: Piece) -> None:
+        for row in rows.tolist():
+            columns.bytes[row] = _size(args[row])
+            self.messages[int(columns.external[row])] = int(columns.bytes[row])
+
+    def _add_gloo(self, rows: Ints, piece: Slice[Event], columns: Piece) -> None:
+        raws = piece.raws() if len(rows) else []
+        for row in rows.tolist():
+            columns.bytes[row] = _size(piece.events[row].args)
+            if columns.bytes[row] == MISSING and row < len(raws):
+                columns.bytes[row] = _inputs_size(raws[row])
+
+
+def _manner(signature: Signature) -> int:
+    """In which manner events of this signature are looked at."""
+    if signature[0] == "M":
+        return _METADATA
+    return _PLAIN if category(signature[1]).row in ("thread", "none") else _DEVICE
+
+
+def _manner_by_name(name: str) -> int:
+    return _PARAMETERS if name == _PARAMS else _GLOO if name.startswith(GLOO) else _PLAIN
 
 
 def _times(piece: Slice[Event]) -> tuple[Ints, Ints]:
@@ -201,15 +257,21 @@ def _times(piece: Slice[Event]) -> tuple[Ints, Ints]:
     )
 
 
-def _size(event: Event) -> int:
-    said = event.args
+def _size(said: Args) -> int:
     if said.bytes is not None:
         return whole_number(said.bytes)
     if said.elements_in is not None or said.elements_out is not None:
         return message_bytes(whole_number(said.elements_in), whole_number(said.elements_out), said.dtype)
-    if event.name.startswith("gloo:"):
-        return tensor_bytes(msgspec.json.decode(said.dims), msgspec.json.decode(said.types))
     return MISSING
+
+
+def _inputs_size(event: msgspec.Raw) -> int:
+    """Bytes of the tensors that an operator was called with."""
+    try:
+        inputs = msgspec.json.decode(event, type=_Operator).args
+    except msgspec.MsgspecError:
+        return MISSING
+    return tensor_bytes(inputs.dims, inputs.types)
 
 
 _LAST_NUMBER = re.compile(r"(\d{1,18})\s*$")

@@ -1,197 +1,231 @@
-"""The columns of a Kineto file -> the frame of its events.
+"""The columns of a segment of a Kineto file -> the raw events that are drawn, put aside, and a small account of them.
 
-Owns which events are drawn, when they happened, and what kind they are. What is left out is counted in a note.
+Owns which events are drawn, when they happened, and what kind they are, as far as the segment alone can tell. What is
+left out is counted. Runs where the segment is decoded; what needs the whole file is `kineto_whole`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.formats.json_columns import INVALID, MISSING, Codes, whole_number
-from tracehound.formats.kineto_columns import Columns, Piece
-from tracehound.formats.kineto_lanes import LEGACY_DEVICE, Placed
+from tracehound.formats.json_columns import INVALID, MISSING, Answers, Numbers
+from tracehound.formats.kineto_columns import GLOO, Columns, Id, Piece, Signature
+from tracehound.formats.kineto_lanes import LEGACY_DEVICE, LaneKey, lane_keys
 from tracehound.formats.kineto_names import call_kind, category, copy_kind, kernel_kind, step_number
+from tracehound.formats.spill import Kept, Spill
 from tracehound.intervals import Ints
-from tracehound.trace import KIND, KINDS, Level, Note
+from tracehound.trace import KIND, KINDS, Level
 
 Mask = npt.NDArray[np.bool_]
+What = tuple[Level, str]
+"""A kind of note: its level and text."""
 
 FARTHEST: Final = 50 * 24 * 3600 * 10**9
 """Events farther than this (ns) from the middle one are strays: Int64 picoseconds hold 106 days."""
 
-ZERO_GAP: Final = 3600 * 10**9
-"""An event at 0 whose fellows are more than this (ns) away was never given a time."""
+FAR: Final[What] = ("dropped", "event more than 50 days from the others")
+"""The note of strays."""
 
-UNIX: Final = 10**17
-"""Times above this (ns) are a wall clock, of 1973 and later; below, a clock of unknown origin."""
+_TOGETHER: Final = 6 * 24 * 3600 * 10**9
+"""Events that start within this (ns) of each other, and last less than twice `FARTHEST`, fit a frame of Int64 ps."""
 
-_SAMPLE: Final = 10_000
+_SAMPLE: Final = 1_000
 _OWN_INSTANTS: Final = ("Record Window End", "Iteration Start")
+_LEGACY: Final[dict[Id, str]] = {LEGACY_DEVICE: "kernel", "CPU functions": "op"}
+"""The processes of the autograd profiler before Kineto, which writes no categories: what runs on each."""
+
+_COMPLETE, _INSTANT, _SILENT, _COUNTER, _FLOW, _NO_PHASE, _STRANGE = range(7)
+_PHASES: Final = {
+    "X": _COMPLETE, "i": _INSTANT, "I": _INSTANT, "M": _SILENT, "C": _COUNTER, "s": _FLOW, "t": _FLOW, "f": _FLOW,
+    "": _NO_PHASE,
+}  # fmt: skip
+_NOT_DRAWN: Final[dict[int, What]] = {
+    _COUNTER: ("info", "counter samples, not drawn"),
+    _FLOW: ("info", "flow arrows, not drawn: launches are joined by correlation id"),
+    _NO_PHASE: ("dropped", "array element without a phase"),
+    _STRANGE: ("dropped", "event of a phase that PyTorch does not write"),
+}
+_MEMORY: Final[What] = ("info", "memory allocations and frees, not drawn")
+_UNTIMED: Final[What] = ("dropped", "event without a time, or with one that is no number")
+_NEGATIVE: Final[What] = ("repaired", "negative duration read as 0")
+_NUMBER: Final = {name: position for position, name in enumerate(KINDS)}
+_NAMED: Final = (("kernel", kernel_kind), ("copy", copy_kind), ("runtime", call_kind))
 
 
-@dataclass(frozen=True)
-class RawEvents:
-    """`events` has columns of `assemble.RAW`, times in ps from `wall_ns` (None: from an unknown instant).
+class Stretch(NamedTuple):
+    """Events that are near each other in time: columns of `assemble.RAW`, with lanes by the segment's own numbers.
 
-    `span_ns` is start and length of the profiler's own span.
+    Times in the frame are ps from `start`; `start`, `last` (the last start) and `end` are ns as in the file.
     """
 
-    events: pl.DataFrame
-    wall_ns: int | None
-    span_ns: tuple[int, int] | None
-    notes: tuple[Note, ...]
+    kept: Kept
+    start: int
+    last: int
+    end: int
 
 
 @dataclass
-class _Notes:
-    found: list[Note] = field(default_factory=list)
+class Tally:
+    """What was left out or repaired: how often, and the ordinal of the first event."""
 
-    def of(self, level: Level, text: str, rows: Mask) -> None:
-        """Note the rows, if there are any, with the first."""
-        if rows.any():
-            first = f"event {int(np.argmax(rows)):,}"
-            self.found.append(Note(level, text, int(np.count_nonzero(rows)), first if level != "info" else ""))
+    counts: dict[What, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, what: What, count: int, first: int) -> None:
+        """Count some, of which `first` is the first; none is nothing."""
+        if count:
+            known, before = self.counts.get(what, (0, first))
+            self.counts[what] = (known + count, min(before, first))
+
+    def rows(self, what: What, rows: Mask) -> None:
+        """Count the rows of a mask."""
+        self.add(what, int(np.count_nonzero(rows)), int(np.argmax(rows)) if len(rows) else 0)
 
 
-def raw_events(columns: Columns, events: Piece, placed: Placed, metadata: Mapping[str, Any]) -> RawEvents:
-    """All events that are drawn, in the order of the file."""
-    notes = _Notes()
-    base = max(whole_number(metadata.get("baseTimeNanoseconds")), 0)
-    drawn = _drawn(columns, events, notes)
-    rows = np.flatnonzero(drawn & _in_time(events, drawn, base, notes))
+@dataclass(frozen=True)
+class Share:
+    """What one segment has: its events, put aside, and what the whole file needs to know of them.
+
+    `lanes` has the keys of the lanes in the order of their numbers, and how many elements each has; `named`, `messages`
+    are those of `Columns`. `sample` has some of the starts (ns), `span` the start and length of the profiler's own span
+    (`INVALID` where that is no time; None without a span), `gloo` whether Gloo's collectives are among the annotations.
+    """
+
+    stretches: tuple[Stretch, ...]
+    lanes: dict[LaneKey, int]
+    named: dict[tuple[str, Id, Id], str]
+    messages: dict[int, int]
+    tally: Tally
+    sample: Ints
+    span: tuple[int, int] | None
+    family: str
+    gloo: bool
+
+
+def share(columns: Columns, spill: Spill, name: str) -> Share:
+    """Put the events of a segment that are drawn aside, in files whose names start with `name`."""
+    events, tally = columns.all(), Tally()
+    keys, lane = lane_keys(columns, events)
+    drawn = _drawn(columns, events, tally)
+    timed = (events.start != INVALID) & (events.length != INVALID)
+    tally.rows(_UNTIMED, drawn & ~timed)
+    drawn &= timed
+    starts = events.start[drawn]
+    endless = drawn & (events.length >= 2 * FARTHEST)
+    tally.rows(FAR, endless)
+    drawn &= ~endless
+    tally.rows(_NEGATIVE, drawn & (events.length < 0))
+    rows = np.flatnonzero(drawn)
     kept = events.at(rows)
-    length = np.maximum(kept.length, 0)
-    notes.of("repaired", "negative duration read as 0", _scattered(rows[kept.length < 0], len(drawn)))
-    origin = int(kept.start.min()) if len(rows) else 0
-    kind = _kinds(columns, kept, placed, placed.lane[rows])
-    step = _step_numbers(columns, kept, kind)
-    kind[step >= 0] = KINDS.index("step")
-    frame = pl.DataFrame(
-        {
-            "lane": placed.lane[rows],
-            "start": (kept.start - origin) * 1000,
-            "end": (kept.start - origin + length) * 1000,
-            "name": _words(columns.names).gather(kept.name),
-            "kind": pl.Series(KINDS, dtype=KIND).gather(kind),
-            "step": step,
-            "correlation": kept.correlation,
-            "external": kept.external,
-            "bytes": _sizes(columns, kept, kind),
-            "record": rows,
-        }
-    )
-    ids = ("step", "correlation", "external", "bytes")
-    return RawEvents(
-        events=frame.with_columns(pl.when(pl.col(name) >= 0).then(pl.col(name)) for name in ids),
-        wall_ns=base + origin if len(rows) and base + origin > UNIX else None,
-        span_ns=_span(columns, events, base),
-        notes=tuple(notes.found),
+    frame = _frame(columns, kept, lane[rows], rows)
+    return Share(
+        stretches=tuple(_stretches(frame, kept.start, np.maximum(kept.length, 0), spill, name)),
+        lanes=dict(zip(keys, np.bincount(lane, minlength=len(keys)).tolist(), strict=True)),
+        named=columns.metadata,
+        messages=columns.messages,
+        tally=tally,
+        sample=starts[:: 1 + len(starts) // _SAMPLE],
+        span=_span(columns, events),
+        family=next((found for _, cat, *_ in columns.signatures if (found := category(cat).family)), ""),
+        gloo=any(name.startswith(GLOO) for name in columns.names),
     )
 
 
-def _words(codes: Codes) -> pl.Series:
-    return pl.Series(list(codes), dtype=pl.String).cast(pl.Categorical)
-
-
-def _which(codes: Codes, column: npt.NDArray[np.int32], test: Callable[[Any], bool]) -> Mask:
-    """Where the value in a column passes the test."""
-    passes: Mask = np.fromiter(map(test, codes), np.bool_, len(codes))
-    return passes[column]
-
-
-def _scattered(rows: Ints, size: int) -> Mask:
-    mask = np.zeros(size, np.bool_)
-    mask[rows] = True
-    return mask
-
-
-def _drawn(columns: Columns, events: Piece, notes: _Notes) -> Mask:
+def _drawn(columns: Columns, events: Piece, tally: Tally) -> Mask:
     """The events that lie on a lane: complete ones and instants, without the profiler's own rows."""
-
-    def phase(*which: str) -> Mask:
-        return _which(columns.signatures, events.signature, lambda signature: signature[0] in which)
-
-    complete, instant = phase("X"), phase("i", "I")
-    memory = instant & _which(columns.names, events.name, lambda name: name == "[memory]")
-    own = instant & _which(columns.names, events.name, lambda name: name.startswith(_OWN_INSTANTS))
-    own |= _which(columns.signatures, events.signature, lambda signature: category(signature[1]).row == "none")
-    notes.of("info", "counter samples, not drawn", phase("C"))
-    notes.of("info", "memory allocations and frees, not drawn", memory)
-    notes.of("info", "flow arrows, not drawn: launches are joined by correlation id", phase("s", "t", "f"))
-    notes.of("dropped", "array element without a phase", phase(""))
-    other = ~(complete | instant | phase("C", "s", "t", "f", "M", ""))
-    notes.of("dropped", "event of a phase that PyTorch does not write", other)
-    drawn: Mask = (complete | instant) & ~memory & ~own
+    phase = Answers(columns.signatures, _phase).of(events.signature)
+    instant = phase == _INSTANT
+    drawn: Mask = (phase == _COMPLETE) | instant
+    for number, what in _NOT_DRAWN.items():
+        tally.rows(what, phase == number)
+    if instant.any():
+        memory = instant & (Answers(columns.names, lambda name: name == "[memory]").of(events.name) > 0)
+        own = instant & (Answers(columns.names, lambda name: name.startswith(_OWN_INSTANTS)).of(events.name) > 0)
+        tally.rows(_MEMORY, memory)
+        drawn &= ~memory & ~own
     return drawn
 
 
-def _in_time(events: Piece, drawn: Mask, base: int, notes: _Notes) -> Mask:
-    """The events with a time that can be true."""
-    timed: Mask = (events.start != INVALID) & (events.length != INVALID)
-    notes.of("dropped", "event without a time, or with one that is no number", drawn & ~timed)
-    if not (drawn & timed).any():
-        return timed
-    starts = events.start[drawn & timed]
-    middle = int(np.median(starts[:: 1 + len(starts) // _SAMPLE]))
-    zero = timed & (events.start <= 0) & (middle > ZERO_GAP) & (base > 0)
-    notes.of("dropped", "event at time 0, far from all others", drawn & zero)
-    low, high = middle - FARTHEST, middle + FARTHEST
-    near = timed & (events.start > low) & (events.start < high)
-    near[near] = events.length[near] < high - events.start[near]
-    notes.of("dropped", "event more than 50 days from the others", drawn & timed & ~zero & ~near)
-    inside: Mask = near & ~zero
-    return inside
+def _phase(signature: Signature) -> int:
+    phase = _PHASES.get(signature[0], _STRANGE)
+    return _SILENT if phase <= _INSTANT and category(signature[1]).row == "none" else phase
 
 
-def _kinds(columns: Columns, events: Piece, placed: Placed, lane: Ints) -> npt.NDArray[np.uint8]:
+def _frame(columns: Columns, events: Piece, lane: Numbers, rows: Ints) -> pl.DataFrame:
+    """The events with all they have but times; ids that none has are left out."""
+    kind = _kinds(columns, events)
+    step = _step_numbers(columns, events, kind)
+    kind[step >= 0] = _NUMBER["step"]
+    frame = pl.DataFrame(
+        {
+            "lane": lane,
+            "name": pl.Series(list(columns.names), dtype=pl.String).cast(pl.Categorical).gather(events.name),
+            "kind": pl.Series(KINDS, dtype=KIND).gather(kind),
+            "record": rows.astype(np.int32),
+        }
+    )
+    ids = {"correlation": events.correlation, "external": events.external, "bytes": events.bytes}
+    known = [pl.Series(name, values) for name, values in ids.items() if (values >= 0).any()]
+    known += [pl.Series("step", step)] * bool((step >= 0).any())
+    return frame.with_columns(known).with_columns(
+        pl.when(pl.col(values.name) >= 0).then(pl.col(values.name)) for values in known
+    )
+
+
+def _kinds(columns: Columns, events: Piece) -> npt.NDArray[np.int8]:
     """What each event is, as a position in `KINDS`: by its category, then by its args, then by its name."""
-    number = {name: position for position, name in enumerate(KINDS)}
-    by_category = [number[category(cat).kind] for _, cat, *_ in columns.signatures]
-    kind = np.array(by_category, np.uint8)[events.signature]
-    if any(pid == LEGACY_DEVICE for *_, pid, _ in columns.signatures):
-        on_stream = (placed.lanes["role"] == "stream").to_numpy()[lane]
-        bare = _which(columns.signatures, events.signature, lambda signature: not signature[1])
-        kind[bare] = np.where(on_stream[bare], number["kernel"], number["op"])
+    kind = Answers(columns.signatures, _kind).of(events.signature)
     names = list(columns.names)
-    for which, by_name in (("kernel", kernel_kind), ("copy", copy_kind), ("runtime", call_kind)):
-        rows = np.flatnonzero(kind == number[which])
-        used, position = np.unique(events.name[rows], return_inverse=True)
-        found = np.array([number[by_name(names[code])] for code in used], np.uint8)
-        kind[rows] = found[position] if len(rows) else found
-    told = events.collective | np.isin(events.external, [e for e in columns.messages if e >= 0])
-    kind[told & (kind == number["kernel"])] = number["collective"]
-    if placed.ranks["device"].is_null().all():
-        gloo = _which(columns.names, events.name, lambda name: name.startswith("gloo:"))
-        kind[gloo & (kind == number["annotation"])] = number["collective"]
+    for which, by_name in _NAMED:
+        rows = np.flatnonzero(kind == _NUMBER[which])
+        found = np.full(len(names), _NUMBER[which], np.int8)
+        for code in _used(events.name[rows], len(names)):
+            found[code] = _NUMBER[by_name(names[code])]
+        kind[rows] = found[events.name[rows]]
+    kind[events.collective & (kind == _NUMBER["kernel"])] = _NUMBER["collective"]
     return kind
 
 
-def _step_numbers(columns: Columns, events: Piece, kind: npt.NDArray[np.uint8]) -> Ints:
+def _kind(signature: Signature) -> int:
+    _, cat, pid, _ = signature
+    legacy = None if cat else _LEGACY.get(pid)
+    return _NUMBER[legacy or category(cat).kind]
+
+
+def _used(column: Numbers, size: int) -> list[int]:
+    """Which of the numbers below `size` are in the column."""
+    seen = np.zeros(size, np.bool_)
+    seen[column] = True
+    return np.flatnonzero(seen).tolist()
+
+
+def _step_numbers(columns: Columns, events: Piece, kind: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
     """The step that each event marks, -1 for most: marks lie on threads; those on devices are their shadows."""
-    of_name = np.array([step_number(name) for name in columns.names], np.int64)
-    marking = np.isin(kind, [KINDS.index("annotation"), KINDS.index("op")])
-    return np.where(marking & (events.device < 0), of_name[events.name], MISSING)
+    of_name = np.fromiter(map(step_number, columns.names), np.int32, len(columns.names))
+    marking = ((kind == _NUMBER["annotation"]) | (kind == _NUMBER["op"])) & (events.device < 0)
+    return np.where(marking, of_name[events.name], np.int32(MISSING))
 
 
-def _sizes(columns: Columns, events: Piece, kind: npt.NDArray[np.uint8]) -> Ints:
-    """Bytes moved or sent, -1 where unknown; a collective kernel without any has those of its operator."""
-    size = events.bytes.copy()
-    silent = np.flatnonzero((kind == KINDS.index("collective")) & (size < 0) & (events.external >= 0))
-    size[silent] = [columns.messages.get(external, MISSING) for external in events.external[silent].tolist()]
-    return size
+def _stretches(frame: pl.DataFrame, start: Ints, length: Ints, spill: Spill, name: str) -> Iterator[Stretch]:
+    """The events, put aside with their times; those that are far from the others by themselves."""
+    since = (start - start.min()) // _TOGETHER if len(start) else start
+    groups = np.unique(since).tolist() if since.any() else [0] * bool(len(start))
+    for number, group in enumerate(groups):
+        rows = np.flatnonzero(since == group)
+        begin, end = start[rows], start[rows] + length[rows]
+        origin = int(begin.min())
+        part = frame if len(groups) == 1 else frame[rows]
+        timed = part.with_columns(pl.Series("start", (begin - origin) * 1000), pl.Series("end", (end - origin) * 1000))
+        yield Stretch(spill.keep(timed, f"{name}-{number}"), origin, int(begin.max()), int(end.max()))
 
 
-def _span(columns: Columns, events: Piece, base: int) -> tuple[int, int] | None:
-    """Start and length (ns) of the profiler's own span."""
-    rows = np.flatnonzero(
-        _which(columns.signatures, events.signature, lambda signature: category(signature[1]).row == "none")
-    )
-    if not len(rows) or INVALID in (events.start[rows[0]], events.length[rows[0]]):
-        return None
-    return base + int(events.start[rows[0]]), int(events.length[rows[0]])
+def _span(columns: Columns, events: Piece) -> tuple[int, int] | None:
+    """Start and length (ns) of the profiler's own span, without the file's base."""
+    own = Answers(columns.signatures, lambda signature: category(signature[1]).row == "none").of(events.signature)
+    first = int(np.argmax(own)) if len(own) else 0
+    return (int(events.start[first]), int(events.length[first])) if own.any() else None

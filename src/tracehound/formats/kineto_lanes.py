@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tracehound.formats.assemble import RAW_LANES
 from tracehound.formats.json_columns import MISSING
-from tracehound.formats.kineto_columns import Columns, Id, Piece, number_in
-from tracehound.formats.kineto_names import Row, category, thread_name
-from tracehound.intervals import Ints
+from tracehound.formats.kineto_columns import Columns, Id, Piece, Signature, number_in
+from tracehound.formats.kineto_names import category, thread_name
 from tracehound.trace import RANKS
 
 LEGACY_DEVICE: Final = "CUDA functions"
@@ -47,48 +47,68 @@ class Stream(NamedTuple):
     stream: int
 
 
+LaneKey = Thread | Stream
+"""What tells the lanes of a file apart."""
+
+
+def lane_keys(columns: Columns, events: Piece) -> tuple[list[LaneKey], npt.NDArray[np.int32]]:
+    """The lanes of a segment, and which of them every event is on."""
+    numbers: dict[LaneKey, int] = {}
+    signatures = list(columns.signatures)
+    of_thread = [numbers.setdefault(_thread(pid, tid), len(numbers)) for _, _, pid, tid in signatures]
+    of_device = [numbers.setdefault(_stream(signatures[code], *said), len(numbers)) for code, *said in columns.devices]
+    lane = np.array(of_thread, np.int32)[events.signature]
+    on_device = events.device >= 0
+    lane[on_device] = np.array(of_device, np.int32)[events.device[on_device]]
+    return list(numbers), lane
+
+
 @dataclass(frozen=True)
 class Placed:
-    """`lane` is the row of `lanes` for every event; `host` the process."""
+    """The lanes in the order of their keys, the ranks, and the name of the process."""
 
-    lane: Ints
     lanes: pl.DataFrame
     ranks: pl.DataFrame
     host: str
 
 
-def place(columns: Columns, events: Piece, metadata: Mapping[str, Any]) -> Placed:
-    """Put every event on a lane. One rank for each device that works, else a single one without a device."""
-    keys: dict[Thread | Stream, int] = {}
-    of_thread = [keys.setdefault(_thread(pid, tid), len(keys)) for _, _, pid, tid in columns.signatures]
-    of_device = [keys.setdefault(_stream(*row), len(keys)) for row in columns.devices]
-    lane = np.array(of_thread, np.int64)[events.signature]
-    on_device = events.device >= 0
-    lane[on_device] = np.array(of_device, np.int64)[events.device[on_device]]
-    counts = np.bincount(lane, minlength=len(keys)).tolist()
-    used = {key: counts[number] for key, number in keys.items()}
-    streams = [key for key in keys if isinstance(key, Stream)]
+def place(
+    used: Mapping[LaneKey, int],
+    named: Mapping[tuple[str, Id, Id], str],
+    family: str,
+    metadata: Mapping[str, Any],
+) -> Placed:
+    """What the lanes of a file are; `used` says how many elements each has.
+
+    One rank for each device that works, else a single one without a device.
+    """
+    streams = [key for key in used if isinstance(key, Stream)]
     devices = sorted({key.device for key in streams if key.role == "stream" and used[key]})
-    named = {(what, _tidy(pid), _tidy(tid)): name.strip() for (what, pid, tid), name in columns.metadata.items()}
-    threads = _Threads(named, {key: count for key, count in used.items() if isinstance(key, Thread) and count})
-    rows = [_stream_lane(k, devices) if isinstance(k, Stream) else threads.lane(k) for k in keys]
+    tidy = {(what, _tidy(pid), _tidy(tid)): name.strip() for (what, pid, tid), name in named.items()}
+    threads = _Threads(tidy, {key: count for key, count in used.items() if isinstance(key, Thread) and count})
+    rows = [_stream_lane(key, devices) if isinstance(key, Stream) else threads.lane(key) for key in used]
     return Placed(
-        lane=lane,
         lanes=pl.DataFrame(rows, schema=RAW_LANES, orient="row"),
-        ranks=_ranks(devices, _family(columns), metadata),
+        ranks=_ranks(devices, family or "GPU", metadata),
         host=threads.host(metadata),
     )
 
 
-def _thread(pid: Id, tid: Id) -> Thread | Stream:
+def _thread(pid: Id, tid: Id) -> LaneKey:
     if pid == LEGACY_DEVICE:
         return Stream("stream", 0, max(number_in(tid), 0))
     return Thread(_tidy(pid), _tidy(tid))
 
 
-def _stream(row: Row, device: Id, stream: Id) -> Stream:
-    number, ordinal = number_in(stream), number_in(device)
-    return Stream(row, ordinal if 0 <= ordinal < 2**31 else 0, MISSING if number >= _NO_STREAM else number)
+def _stream(signature: Signature, device: Id, stream: Id) -> Stream:
+    """The lane of a device's event: by its args, else by the process and the thread."""
+    _, cat, pid, tid = signature
+    ordinal, number = number_in(pid if device is None else device), number_in(tid if stream is None else stream)
+    return Stream(
+        role=category(cat).row,
+        device=ordinal if 0 <= ordinal < 2**31 else 0,
+        stream=MISSING if number >= _NO_STREAM else number,
+    )
 
 
 def _tidy(value: Id) -> Id:
@@ -151,10 +171,6 @@ class _Threads:
         process = f"{self._processes.get(main.pid) or 'process'} ({main.pid})" if main and known else ""
         machine = metadata.get("host_name")
         return ": ".join(part for part in (machine if isinstance(machine, str) else "", process) if part) or "host"
-
-
-def _family(columns: Columns) -> str:
-    return next((found for _, cat, *_ in columns.signatures if (found := category(cat).family)), "GPU")
 
 
 def _ranks(devices: Sequence[int], family: str, metadata: Mapping[str, Any]) -> pl.DataFrame:

@@ -1,0 +1,160 @@
+"""The shares of all segments of a Kineto file -> the file, decoded.
+
+Owns what only the whole file tells: when its events happened, which of them are out of time, what its lanes are, and
+which kernels are collectives that another segment's operators describe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tracehound.formats.assemble import Piece
+from tracehound.formats.json_columns import INVALID, whole_number
+from tracehound.formats.kineto_columns import GLOO, Id
+from tracehound.formats.kineto_events import FAR, FARTHEST, Share, Stretch, Tally, What
+from tracehound.formats.kineto_lanes import LaneKey, Placed, place
+from tracehound.formats.spill import Spill
+from tracehound.trace import KIND, Note
+
+ZERO_GAP: Final = 3600 * 10**9
+"""An event at 0 whose fellows are more than this (ns) away was never given a time."""
+
+UNIX: Final = 10**17
+"""Times above this (ns) are a wall clock, of 1973 and later; below, a clock of unknown origin."""
+
+_AT_ZERO: Final[What] = ("dropped", "event at time 0, far from all others")
+
+
+@dataclass(frozen=True)
+class Whole:
+    """All events of a file; times in ps from `wall_ns` (None: from an unknown instant).
+
+    `span_ns` is start and length of the profiler's own span.
+    """
+
+    pieces: tuple[Piece, ...]
+    placed: Placed
+    wall_ns: int | None
+    span_ns: tuple[int, int] | None
+    notes: tuple[Note, ...]
+
+
+class _Times(NamedTuple):
+    """The times (ns) that can be true lie between `after` and `before`; `unset` is a start (or below) that is none."""
+
+    after: int
+    before: int
+    unset: int | None
+
+    def hold(self, stretch: Stretch) -> bool:
+        """Whether all events of a stretch are in time."""
+        early = stretch.start <= self.after or (self.unset is not None and stretch.start <= self.unset)
+        return not early and max(stretch.last, stretch.end) < self.before
+
+
+def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str, Any], spill: Spill) -> Whole:
+    """Put the segments of a file together; `firsts` is the ordinal of the first element of each."""
+    base = max(whole_number(metadata.get("baseTimeNanoseconds")), 0)
+    lanes, named, messages, tally = dict[LaneKey, int](), dict[tuple[str, Id, Id], str](), dict[int, int](), Tally()
+    for share, first in zip(shares, firsts, strict=True):
+        named.update(share.named)
+        messages.update(share.messages)
+        for key, count in share.lanes.items():
+            lanes[key] = lanes.get(key, 0) + count
+        for what, (count, at) in share.tally.counts.items():
+            tally.add(what, count, first + at)
+    placed = place(lanes, named, next((share.family for share in shares if share.family), ""), metadata)
+    pieces, origin = _pieces(shares, firsts, {key: row for row, key in enumerate(lanes)}, base, tally, spill)
+    gloo = any(share.gloo for share in shares) and bool(placed.ranks["device"].is_null().all())
+    amend = _amendments(messages, gloo=gloo)
+    return Whole(
+        pieces=tuple(replace(piece, amend=amend) for piece in pieces),
+        placed=placed,
+        wall_ns=base + origin if pieces and base + origin > UNIX else None,
+        span_ns=_span(shares, base),
+        notes=_notes(tally),
+    )
+
+
+def _pieces(
+    shares: Sequence[Share], firsts: Sequence[int], row: Mapping[LaneKey, int], base: int, tally: Tally, spill: Spill
+) -> tuple[list[Piece], int]:
+    """The events that are in time, and the instant (ns, of the file) that their times count from."""
+    times, found = _times(shares, base), list[tuple[Stretch, Share, int]]()
+    for share, first in zip(shares, firsts, strict=True):
+        for stretch in share.stretches:
+            held = stretch if times.hold(stretch) else _sifted(stretch, times, first, tally, spill)
+            if held is not None:
+                found.append((held, share, first))
+    origin = min((stretch.start for stretch, *_ in found), default=0)
+    pieces = [
+        Piece(
+            stretch.kept, np.array([row[key] for key in share.lanes], np.int64), (stretch.start - origin) * 1000, first
+        )
+        for stretch, share, first in found
+    ]
+    return pieces, origin
+
+
+def _times(shares: Sequence[Share], base: int) -> _Times:
+    starts = np.concatenate([np.empty(0, np.int64), *(share.sample for share in shares)])
+    middle = int(np.median(starts)) if len(starts) else 0
+    return _Times(middle - FARTHEST, middle + FARTHEST, 0 if base and middle > ZERO_GAP else None)
+
+
+def _sifted(stretch: Stretch, times: _Times, first: int, tally: Tally, spill: Spill) -> Stretch | None:
+    """What of a stretch is in time; the rest is counted."""
+    rows = stretch.kept.rows()
+    start, end, record = (rows[name].to_numpy() for name in ("start", "end", "record"))
+    start, end = start // 1000 + stretch.start, end // 1000 + stretch.start
+    unset = np.zeros(len(start), np.bool_) if times.unset is None else start <= times.unset
+    far = ~unset & ~((start > times.after) & (start < times.before) & (end < times.before))
+    for what, left_out in ((_AT_ZERO, unset), (FAR, far)):
+        tally.add(what, int(np.count_nonzero(left_out)), first + int(record[np.argmax(left_out)]))
+    kept = np.flatnonzero(~unset & ~far)
+    if not len(kept):
+        return None
+    begin = int(start[kept].min())
+    moved = (pl.col(name) - (begin - stretch.start) * 1000 for name in ("start", "end"))
+    frame = rows[kept].with_columns(moved)
+    name = f"sifted-{first}-{stretch.start}"
+    return Stretch(spill.keep(frame, name), begin, int(start[kept].max()), int(end[kept].max()))
+
+
+def _amendments(messages: Mapping[int, int], *, gloo: bool) -> tuple[pl.Expr, ...]:
+    """Kernels that run for an operator that started a collective are that collective and have its bytes.
+
+    So are Gloo's annotations on the host, where no device works.
+    """
+    of_operators = [external for external in messages if external >= 0]
+    if not of_operators and not gloo:
+        return ()
+    collective = pl.col("kind") == "collective"
+    collective |= (pl.col("kind") == "kernel") & pl.col("external").is_in(of_operators)
+    if gloo:
+        named = pl.col("name").cast(pl.String).str.starts_with(GLOO)
+        collective |= (pl.col("kind") == "annotation") & named
+    sizes = {external: size for external, size in messages.items() if external >= 0 and size >= 0}
+    size = pl.col("external").replace_strict(sizes, default=None, return_dtype=pl.Int64)
+    return (
+        pl.when(collective).then(pl.lit("collective", KIND)).otherwise("kind").alias("kind"),
+        pl.when(collective & pl.col("bytes").is_null()).then(size).otherwise("bytes").alias("bytes"),
+    )
+
+
+def _span(shares: Sequence[Share], base: int) -> tuple[int, int] | None:
+    start, length = next((share.span for share in shares if share.span), (INVALID, INVALID))
+    return None if INVALID in (start, length) else (base + start, length)
+
+
+def _notes(tally: Tally) -> tuple[Note, ...]:
+    """In the order in which their first events come."""
+    found = sorted((first, level, text, count) for (level, text), (count, first) in tally.counts.items())
+    return tuple(
+        Note(level, text, count, "" if level == "info" else f"event {first:,}") for first, level, text, count in found
+    )
