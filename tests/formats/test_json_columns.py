@@ -11,8 +11,8 @@ from tracehound.formats.json_columns import (
     INVALID,
     NS_PER_US,
     PS_PER_US,
+    Answers,
     Codes,
-    Flags,
     exact_ticks,
     ticks,
     whole_numbers,
@@ -67,10 +67,11 @@ def test_whole_numbers_of_any_spelling():
     assert whole_numbers([5, -7]).tolist() == [5, -1]
 
 
-def test_codes_and_flags_grow_together():
-    codes = Codes()
-    long = Flags(codes, lambda text: len(text) > 1)
-    assert codes.column(["a", "bb", "a"]).tolist() == [0, 1, 0]
-    assert long.of(np.array([0, 1, 0])).tolist() == [False, True, False]
-    assert codes.column(["ccc", "bb"]).tolist() == [2, 1]
-    assert long.of(np.array([2, 1, 0])).tolist() == [True, True, False]
+def test_codes_and_answers_grow_together():
+    codes, asked = Codes(), []
+    length = Answers(codes, lambda text: asked.append(text) or len(text))
+    assert codes.column(["a", "bb", "a"], 3).tolist() == [0, 1, 0]
+    assert length.of(np.array([0, 1, 0])).tolist() == [1, 2, 1]
+    assert codes.column(iter(["ccc", "bb"]), 2).tolist() == [2, 1]
+    assert length.of(np.array([2, 1, 0])).tolist() == [3, 2, 1]
+    assert asked == ["a", "bb", "ccc"]

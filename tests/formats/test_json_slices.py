@@ -11,8 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracehound.errors import TracehoundError
-from tracehound.formats.inflate import opened
-from tracehound.formats.json_slices import Reader, Shape, event_at
+from tracehound.formats.format import Portion, silent
+from tracehound.formats.json_document import Document, chained, document, event_at
+from tracehound.formats.json_slices import Extent, Shape, Slice, segments
+from tracehound.formats.json_window import Sizes
 
 PLAIN = Shape(msgspec.json.Decoder(list[dict]).decode, msgspec.json.Decoder(list[dict]).decode, dict)
 
@@ -34,65 +36,164 @@ EVENTS = st.lists(
 LAYOUTS = st.sampled_from([{}, {"indent": 2}, {"separators": (",", ":")}, {"ensure_ascii": False}])
 
 
-def read(path: Path, size: int) -> tuple[list[dict], Reader]:
-    with opened(path) as stream:
-        reader = Reader(stream, PLAIN, size)
-        events = [event for piece in reader.slices() for event in piece.events]
-    return events, reader
+GOOD = [{"ph": "X", "name": f"n{n}", "ts": n, "args": {"x": n}} for n in range(60)]
+SMALL = Sizes(64, 300, 64)
+SIZED = st.builds(Sizes, st.integers(20, 400), st.integers(20, 900), st.sampled_from([64, 100, 4096]))
 
 
-def places(reader: Reader) -> np.ndarray:
-    return np.array(reader.document.places, np.int64).reshape(-1, 4)
+class Kept:
+    """Takes the slices of a segment."""
+
+    def __init__(self) -> None:
+        self.events: list[dict] = []
+        self.again: list[dict] = []
+        self.raws: list[object] = []
+
+    def add(self, piece: Slice[dict]) -> None:
+        self.events += piece.events
+        self.again += piece.exactly()
+        self.raws += map(msgspec.json.decode, piece.raws())
+
+
+def portion(path: Path, sizes: Sizes, number: int, of: int) -> list[tuple[Extent, Kept]]:
+    return list(segments(path, Portion(number, of), PLAIN, Kept, silent, sizes))
+
+
+def read(path: Path, sizes: Sizes) -> tuple[list[dict], Document]:
+    """All events in one pass, which the other ways of getting at them have to agree with."""
+    found = portion(path, sizes, 0, 1)
+    chain = chained(extent for extent, _ in found)
+    assert chain is not None
+    events = [event for _, kept in found for event in kept.events]
+    assert events == [event for _, kept in found for event in kept.again]
+    assert events == [event for _, kept in found for event in kept.raws]
+    return events, document(chain)
+
+
+def read_by(count: int, path: Path, sizes: Sizes) -> tuple[list[dict], Document] | None:
+    """The same by several readers; None where their segments do not meet."""
+    found = [segment for number in range(count) for segment in portion(path, sizes, number, count)]
+    chain = chained(extent for extent, _ in found)
+    kept = {extent.number: kept.events for extent, kept in found}
+    return chain and ([event for extent in chain for event in kept[extent.number]], document(chain))
+
+
+def same(one: Document, other: Document) -> bool:
+    return np.array_equal(one.places, other.places) and (one.firsts, one.metadata, one.notes) == (
+        other.firsts, other.metadata, other.notes,
+    )  # fmt: skip
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(EVENTS, LAYOUTS, st.sampled_from([64, 100, 333, 4096]), st.booleans(), st.booleans())
-def test_any_valid_document_gives_what_the_standard_library_gives(tmp_path, events, layout, size, bare, packed):
+@given(EVENTS, LAYOUTS, SIZED, st.booleans(), st.booleans())
+def test_any_valid_document_gives_what_the_standard_library_gives(tmp_path, events, layout, sizes, bare, packed):
     around = {"schemaVersion": 1, "traceEvents": events, "late": {"rank": 3}, "more": [{"name": "x", "ph": "X"}]}
     text = json.dumps(events if bare else around, **layout).encode()
     path = tmp_path / "trace"
     path.write_bytes(gzip.compress(text) if packed else text)
-    found, reader = read(path, size)
+    found, document = read(path, sizes)
     assert found == events
-    assert reader.document.mends.counts == {}
-    assert reader.document.elements == len(events)
-    assert reader.document.metadata == ({} if bare else {k: v for k, v in around.items() if k != "traceEvents"})
+    assert document.notes == ()
+    assert document.metadata == ({} if bare else {k: v for k, v in around.items() if k != "traceEvents"})
     for record, event in enumerate(events):
-        assert event_at(path, places(reader), record) == event
+        assert event_at(path, document.places, record) == event
 
 
-def test_slices_are_about_as_large_as_asked(tmp_path):
+PLAIN_EVENTS = st.lists(
+    st.fixed_dictionaries({"ph": st.sampled_from("XiM"), "name": st.text(max_size=40), "ts": st.integers(0, 10**9)}),
+    max_size=40,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(PLAIN_EVENTS, LAYOUTS, SIZED, st.integers(2, 4), st.integers(0, 3), st.booleans())
+def test_several_readers_find_what_one_finds(tmp_path, events, layout, sizes, count, tail, packed):
+    around = {"a": 1, "traceEvents": events, "b": [{"name": "late", "ph": "X"}] * tail * 8}
+    path = tmp_path / "trace"
+    text = json.dumps(around, **layout).encode()
+    path.write_bytes(gzip.compress(text) if packed else text)
+    once, again = read(path, sizes), read_by(count, path, sizes)
+    assert again is not None
+    assert again[0] == once[0] == events
+    assert same(again[1], once[1])
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(0, 3000),
+    st.integers(0, 30),
+    st.sampled_from([b"", b'"', b"}", b"]", b"\\", b"\xff", b"{", b'},{"ph":', b"NaN", b"\0", b"]}", b"\n,"]),
+    SIZED,
+    st.integers(2, 4),
+)
+def test_several_readers_of_a_damaged_file_agree_or_do_not_meet(tmp_path, at, size, put, sizes, count):
+    data = bytearray(json.dumps({"a": 1, "traceEvents": GOOD, "late": [{"ph": "X", "name": "x"}] * 9}).encode())
+    data[at : at + size] = put
+    path = tmp_path / "trace"
+    path.write_bytes(data)
+    try:
+        once = read(path, sizes)
+    except TracehoundError:
+        with pytest.raises(TracehoundError):
+            read_by(count, path, sizes)
+        return
+    again = read_by(count, path, sizes)
+    if again is not None:
+        assert again[0] == once[0]
+        assert same(again[1], once[1])
+    if b"]" not in put:  # which may end the array
+        whole = [event for event in GOOD if event in once[0]]
+        assert len(whole) >= len(GOOD) - 3 - size // 20
+
+
+def test_readers_do_not_meet_where_args_look_like_events(tmp_path):
+    events = [{"ph": "X", "name": "e", "args": {"list": [{"name": "a", "ph": "X"}] * 30}} for _ in range(9)]
+    path = tmp_path / "trace"
+    path.write_text(json.dumps(events))
+    sizes = Sizes(300, 700, 64)
+    assert read(path, sizes)[0] == events
+    assert read_by(2, path, sizes) is None
+
+
+def test_an_event_that_fills_several_segments(tmp_path):
+    events = [{"ph": "X", "name": "a"}, {"ph": "X", "name": "b" * 5000}, {"ph": "X", "name": "c"}]
+    path = tmp_path / "trace"
+    path.write_text(json.dumps({"x": "y" * 3000, "traceEvents": events}))
+    for sizes in (Sizes(64, 300, 64), Sizes(64, 5100, 64)):
+        for count in (1, 2, 3):
+            again = read_by(count, path, sizes)
+            assert again is not None
+            assert again[0] == events
+
+
+def test_slices_and_segments_are_about_as_large_as_asked(tmp_path):
     events = [{"ph": "X", "name": f"event {n}", "ts": n} for n in range(5000)]
     path = tmp_path / "trace"
     path.write_text(json.dumps({"traceEvents": events}))
-    _, reader = read(path, 10_000)
-    sizes = [length for _, length, _, _ in reader.document.places]
-    assert max(sizes) <= 10_000
-    assert min(sizes[:-2]) > 8_000
+    _, document = read(path, Sizes(10_000, 50_000))
+    sizes = [length for _, length, _, _ in document.places]
+    assert max(sizes) <= 10_000 + 100
+    assert np.mean(sizes) > 7_000
+    starts = [int(document.places[document.places[:, 2] == first, 0][0]) for first in document.firsts[1:]]
+    assert [start // 50_000 for start in starts] == list(range(1, len(starts) + 1))
+    assert all(start % 50_000 < 100 for start in starts)
 
 
 def test_lists_of_objects_in_args_do_not_stop_the_fast_path(tmp_path):
     events = [{"ph": "X", "name": "e", "args": {"list": [{"name": "a"}, {"name": "b"}]}} for _ in range(400)]
     path = tmp_path / "trace"
     path.write_text(json.dumps(events))
-    found, reader = read(path, 2_000)
+    found, document = read(path, Sizes(2_000))
     assert found == events
-    assert len(reader.document.places) > 10
-
-
-def test_an_event_larger_than_a_slice(tmp_path):
-    events = [{"ph": "X", "name": "a"}, {"ph": "X", "name": "b" * 5000}, {"ph": "X", "name": "c"}]
-    path = tmp_path / "trace"
-    path.write_text(json.dumps({"traceEvents": events}))
-    assert read(path, 64)[0] == events
+    assert 10 < len(document.places) < 100
 
 
 def test_a_mark_of_byte_order_is_no_harm(tmp_path):
     path = tmp_path / "trace"
     path.write_bytes(b'\xef\xbb\xbf{"a": 1, "traceEvents": [{"ph": "X"}]}')
-    found, reader = read(path, 64)
+    found, document = read(path, SMALL)
     assert found == [{"ph": "X"}]
-    assert reader.document.metadata == {"a": 1}
+    assert document.metadata == {"a": 1}
 
 
 @pytest.mark.parametrize("text", ["{}", '{"events": []}', "hello", '{"traceEvents": 3}'])
@@ -100,27 +201,28 @@ def test_no_array_is_an_error(tmp_path, text):
     path = tmp_path / "trace"
     path.write_text(text)
     with pytest.raises(TracehoundError, match="no trace events"):
-        read(path, 64)
+        read(path, SMALL)
 
 
 def test_a_record_that_does_not_exist(tmp_path):
     path = tmp_path / "trace"
     path.write_text('[{"ph": "X"}]')
-    _, reader = read(path, 64)
+    _, document = read(path, SMALL)
     with pytest.raises(TracehoundError, match="no event 5"):
-        event_at(path, places(reader), 5)
-
-
-GOOD = [{"ph": "X", "name": f"n{n}", "ts": n, "args": {"x": n}} for n in range(60)]
+        event_at(path, document.places, 5)
 
 
 def damaged(tmp_path: Path, text: str | bytes) -> tuple[list[dict], dict[tuple[str, str], tuple[int, int]]]:
+    """The events, and how often and where first each kind of damage was met."""
     path = tmp_path / "trace"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    found, reader = read(path, 300)
+    found, document = read(path, Sizes(300, 1000))
     for record, event in enumerate(found):
-        assert event_at(path, places(reader), record) == event
-    return found, reader.document.mends.counts
+        assert event_at(path, document.places, record) == event
+    return found, {
+        (note.level, note.text): (note.count, int(note.where.removeprefix("byte ").replace(",", "")))
+        for note in document.notes
+    }
 
 
 @pytest.mark.parametrize(
@@ -172,10 +274,10 @@ def test_invalid_utf8_is_replaced(tmp_path):
     data = json.dumps({"traceEvents": GOOD}).encode().replace(b'"n30"', b'"n\xff"').replace(b'"n40"', b'"n\\udc00"')
     path = tmp_path / "trace"
     path.write_bytes(data)
-    found, reader = read(path, 300)
+    found, document = read(path, Sizes(300, 1000))
     assert [found[30]["name"], found[40]["name"]] == ["n\ufffd", "n\ufffd"]
     assert [event["ts"] for event in found] == list(range(60))
-    assert ("repaired", "bytes that are no UTF-8") in reader.document.mends.counts
+    assert ("repaired", "bytes that are no UTF-8") in [(note.level, note.text) for note in document.notes]
 
 
 @pytest.mark.parametrize("left", [40, 1000, 2500])

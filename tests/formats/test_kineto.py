@@ -399,7 +399,9 @@ def test_real_files_are_exact_to_the_nanosecond(shared):
     for path in small:
         expected = obvious(whole(path)[0])
         origin = min(start for _, start, _, _ in expected)
-        assert fast(path, Sizes(1 << 17)) == [(r, start - origin, length, name) for r, start, length, name in expected], path
+        assert fast(path, Sizes(1 << 17)) == [
+            (r, start - origin, length, name) for r, start, length, name in expected
+        ], path
 
 
 @pytest.mark.parametrize(

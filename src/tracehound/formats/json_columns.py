@@ -28,7 +28,8 @@ NS_PER_US: Final = 1_000
 PS_PER_US: Final = 1_000_000
 
 _FLOAT_HOLDS: Final = {NS_PER_US: 2.0**43, PS_PER_US: 2.0**33}
-"""Below this many microseconds the nearest float is nearer than half a tick to what the text says."""
+"""Below this many microseconds the nearest float is nearer than half a tick to what the text says, and a float holds
+the number of ticks."""
 
 
 class Codes(dict[Any, int]):
@@ -72,12 +73,18 @@ def ticks(values: Sequence[Any], per_us: int) -> Ints | None:
         us = np.fromiter(values, np.float64, len(values))
     except (TypeError, ValueError, OverflowError):
         return None
-    size = np.abs(us)
-    if (size < _FLOAT_HOLDS[per_us]).all():  # false for NaN
+    if not len(us):
+        return np.empty(0, np.int64)
+    low, high, bound = us.min(), us.max(), _FLOAT_HOLDS[per_us]
+    if low > -bound and high < bound:  # false for NaN
         whole = np.floor(us)
-        fraction = np.rint((us - whole) * per_us)
-        return whole.astype(np.int64) * per_us + fraction.astype(np.int64)
-    if (size < 2.0**62 / per_us).all() and set(map(type, values)) == {int}:
+        us -= whole
+        us *= per_us
+        np.rint(us, us)
+        whole *= per_us
+        whole += us
+        return whole.astype(np.int64)
+    if low > -(2.0**62) / per_us and high < 2.0**62 / per_us and set(map(type, values)) == {int}:
         return np.fromiter(values, np.int64, len(values)) * per_us
     return None
 

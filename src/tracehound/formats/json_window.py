@@ -146,7 +146,7 @@ class Window:
 
     def last_cut(self, high: int) -> Cut | None:
         """The last good cut before `high`."""
-        glance = self._sizes.glance
+        high, glance = min(high, self.seen), self._sizes.glance
         if self._separator:
             at = self.buffer.rfind(self._separator, max(0, high - glance), high)
             cut = Cut(at + 1, at + self._separator.index(b"{"))

@@ -170,11 +170,16 @@ def _frame(columns: Columns, events: Piece, lane: Numbers, rows: Ints) -> pl.Dat
         }
     )
     ids = {"correlation": events.correlation, "external": events.external, "bytes": events.bytes}
-    known = [pl.Series(name, values) for name, values in ids.items() if (values >= 0).any()]
+    known = [pl.Series(name, _narrow(values)) for name, values in ids.items() if (values >= 0).any()]
     known += [pl.Series("step", step)] * bool((step >= 0).any())
     return frame.with_columns(known).with_columns(
         pl.when(pl.col(values.name) >= 0).then(pl.col(values.name)) for values in known
     )
+
+
+def _narrow(values: Ints) -> Ints | Numbers:
+    """The same in half the bytes, where they fit."""
+    return values.astype(np.int32) if values.max() < 2**31 else values
 
 
 def _kinds(columns: Columns, events: Piece) -> npt.NDArray[np.int8]:
