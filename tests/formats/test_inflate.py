@@ -60,7 +60,7 @@ def test_a_wrong_checksum_loses_nothing(file):
     data[-6] ^= 0xFF
     text, notes = whole(file(bytes(data)))
     assert text == TEXT
-    assert "damaged" in notes[0].text
+    assert "wrong checksum" in notes[0].text
 
 
 def test_damage_in_the_second_member(file):
@@ -81,6 +81,48 @@ def test_a_bomb_is_refused_and_the_limit_can_be_raised(file):
     with pytest.raises(TracehoundError, match="grows to more than 10,000 bytes"):
         whole(path, limit=10_000)
     assert len(whole(path, limit=2_000_000)[0]) == 1_000_000
+
+
+def test_the_limit_is_read_from_the_environment(file, monkeypatch):
+    path = file(gzip.compress(bytes(3 << 20)))
+    for said, enough in (
+        ("2M", False),
+        ("3M", True),
+        (" 3 MiB", True),
+        ("3145728", True),
+        ("3145727", False),
+        ("1t", True),
+    ):
+        monkeypatch.setenv("TRACEHOUND_MAX_INFLATED", said)
+        if enough:
+            assert len(whole(path)[0]) == 3 << 20
+            continue
+        with pytest.raises(TracehoundError, match="set TRACEHOUND_MAX_INFLATED to more") as error:
+            whole(path)
+        assert "\n" not in str(error.value)
+    for said in ("lots", "-1", "1e9", "3 apples"):
+        monkeypatch.setenv("TRACEHOUND_MAX_INFLATED", said)
+        with pytest.raises(TracehoundError, match="is no size"):
+            whole(path)
+
+
+def test_a_section_of_a_file_that_has_changed_is_refused(file):
+    path = file(TEXT)
+    with opened(path) as stream:
+        stamp = stream.stamp
+    assert section(path, 5, 3, stamp) == TEXT[5:8]
+    path.write_bytes(TEXT[1:])
+    with pytest.raises(TracehoundError, match="changed since it was read"):
+        section(path, 5, 3, stamp)
+
+
+def test_a_bomb_behind_a_damage_is_refused_too(file):
+    data = bytearray(gzip.compress(bytes(40_000_000)))
+    path = file(bytes(data[:-8]) + b"\xff" * 8)
+    with pytest.raises(TracehoundError, match="grows to more than 20,000,000 bytes"):
+        whole(path, limit=20_000_000)
+    text, notes = whole(path, limit=50_000_000)
+    assert (len(text), len(notes)) == (40_000_000, 1)
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])

@@ -1,33 +1,36 @@
 """The bytes of a file, inflated where it is gzip.
 
-Owns opening, recognising gzip by its first two bytes, and what is left of a gzip file that was cut or damaged. Knows
-nothing of what the bytes mean.
+Owns opening, recognising gzip by its first two bytes, how much a file may grow to, and noticing that it was changed.
+Knows nothing of what the bytes mean.
 """
 
 from __future__ import annotations
 
 import io
-import zlib
-from collections.abc import Iterator
+import os
+import re
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from isal import igzip, igzip_lib
 
 from tracehound.errors import TracehoundError
+from tracehound.formats.salvage import Damage, Point, Salvage
 from tracehound.trace import Note
 
-MAGIC = b"\x1f\x8b"
+MAGIC: Final = b"\x1f\x8b"
 
-HONEST_RATIO = 250
+HONEST_RATIO: Final = 250
 """Traces shrink 10 to 60 times; what grows more than this is taken for a bomb. (Deflate's own limit: 1,032.)"""
 
-HONEST_SIZE = 256 << 20
+HONEST_SIZE: Final = 256 << 20
 """What any gzip file may grow to, however small it is."""
 
-_PIECE = 1 << 16
+LIMIT: Final = "TRACEHOUND_MAX_INFLATED"
+"""The environment variable that sets how many bytes a gzip file may grow to: a number, with K, M, G or T behind it."""
+
+_SIZE: Final = re.compile(r"\s*(\d{1,15})\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
 
 
 class Source(Protocol):
@@ -37,31 +40,22 @@ class Source(Protocol):
         """Fill the start of `view`; 0 at the end."""
 
 
-@dataclass(frozen=True)
-class Damage:
-    """Where a gzip file stops making sense: `at` is the byte in the file, `inflated` what could be read until there."""
+class Stamp(NamedTuple):
+    """What tells one state of a file from another."""
 
-    at: int
-    inflated: int
-    what: str
-
-    def note(self, path: Path) -> Note:
-        """The damage as the user is told of it."""
-        text = f"gzip {self.what}; {self.inflated:,} inflated bytes before it were kept"
-        return Note("dropped", text, where=f"{path.name}, byte {self.at:,}")
+    size: int
+    mtime_ns: int
 
 
 class Stream:
     """The inflated bytes of one file, in order. Made by `opened`; a context manager.
 
-    `compressed` says whether the file is gzip, `damage` what was wrong with it (None so far), `position` how many
-    bytes of the file itself were used.
+    `compressed` says whether the file is gzip.
     """
 
     def __init__(self, path: Path, file: io.FileIO, *, compressed: bool, limit: int) -> None:
         self.path = path
         self.compressed = compressed
-        self.damage: Damage | None = None
         self._file = file
         self._source: Source = igzip.GzipFile(fileobj=file) if compressed else file  # type: ignore[no-untyped-call]
         self._given = 0
@@ -72,6 +66,22 @@ class Stream:
 
     def __exit__(self, *error: object) -> None:
         self._file.close()
+
+    @property
+    def damage(self) -> Damage | None:
+        """What ended the inflated bytes early, once that was reached."""
+        return self._source.damage if isinstance(self._source, Salvage) else None
+
+    @property
+    def stamp(self) -> Stamp:
+        """The file's state now."""
+        state = os.fstat(self._file.fileno())
+        return Stamp(state.st_size, state.st_mtime_ns)
+
+    def check(self, stamp: Stamp | None) -> None:
+        """Raise TracehoundError where the file has changed since it had this stamp."""
+        if stamp is not None and self.stamp != stamp:
+            raise TracehoundError("the file has changed since it was read", self.path, remedy="open it again")
 
     @property
     def position(self) -> int:
@@ -93,7 +103,9 @@ class Stream:
         self._given += count
         if self.compressed and self._given > self._limit:
             raise TracehoundError(
-                f"grows to more than {self._limit:,} bytes when inflated", self.path, remedy="inflate it by hand first"
+                f"grows to more than {self._limit:,} bytes when inflated",
+                self.path,
+                remedy=f"if that is right, set {LIMIT} to more, such as {LIMIT}=64G",
             )
         return count
 
@@ -110,19 +122,21 @@ class Stream:
                 return
             count -= read
 
-    def _rest(self) -> io.BytesIO:
-        """What zlib still finds before the damage, past what was given: the fast inflater withholds its last piece."""
-        rest, start = [], 0
-        for piece, damage in _salvaged(self.path):
-            skip = max(0, self._given - start)
-            rest.append(piece[skip:])
-            start += len(piece)
-            self.damage = damage or self.damage
-        return io.BytesIO(b"".join(rest))
+    def salvage(self, start: Point | None = None) -> Salvage:
+        """The file through zlib, from its beginning or from a point in it; nothing else may read from it then."""
+        return Salvage(self._file, start)
+
+    def _rest(self) -> Salvage:
+        """What zlib still finds before the damage, past what was given: igzip withholds its last piece."""
+        salvage = self.salvage()
+        left, spare = self._given, memoryview(bytearray(1 << 16))
+        while left and (count := salvage.readinto(spare[:left])):
+            left -= count
+        return salvage
 
 
 def opened(path: Path, limit: int | None = None) -> Stream:
-    """Open `path`; `limit` is how many bytes gzip may become (default: `HONEST_RATIO` times the file).
+    """Open `path`; `limit` is how many bytes gzip may become (default: what `LIMIT` says, else `HONEST_RATIO` times).
 
     Raises TracehoundError for what cannot be opened, is no regular file, or is empty.
     """
@@ -131,7 +145,7 @@ def opened(path: Path, limit: int | None = None) -> Stream:
             raise TracehoundError("is a folder, not a file", path)
         if path.exists() and not path.is_file():
             raise TracehoundError("is not a regular file", path, remedy="save it to a file first")
-        size = path.stat().st_size
+        bound = _bound(path.stat().st_size) if limit is None else limit
         with ExitStack() as closing:
             file = closing.enter_context(path.open("rb", buffering=0))
             magic = file.read(2)
@@ -146,7 +160,6 @@ def opened(path: Path, limit: int | None = None) -> Stream:
     if not magic:
         file.close()
         raise TracehoundError("the file is empty", path)
-    bound = max(HONEST_SIZE, HONEST_RATIO * size) if limit is None else limit
     return Stream(path, file, compressed=magic == MAGIC, limit=bound)
 
 
@@ -159,7 +172,7 @@ def is_compressed(path: Path) -> bool:
 def head(path: Path, size: int = 65536) -> bytes:
     """The first inflated bytes, at most `size`. Raises as `opened`."""
     with opened(path) as stream:
-        return _filled(stream, size)
+        return filled(stream, size)
 
 
 def whole(path: Path, limit: int | None = None) -> tuple[bytes, tuple[Note, ...]]:
@@ -174,14 +187,19 @@ def whole(path: Path, limit: int | None = None) -> tuple[bytes, tuple[Note, ...]
         return b"".join(parts), (stream.damage.note(path),) if stream.damage else ()
 
 
-def section(path: Path, offset: int, length: int) -> bytes:
-    """`length` inflated bytes from `offset`; of a gzip file all before them are inflated again."""
+def section(path: Path, offset: int, length: int, stamp: Stamp | None = None) -> bytes:
+    """`length` inflated bytes from `offset`, or fewer at the end; of a gzip file all before them are inflated again.
+
+    `stamp` is that of the file when it was first read. Raises as `opened`, and where the file is no longer that one.
+    """
     with opened(path) as stream:
+        stream.check(stamp)
         stream.skip(offset)
-        return _filled(stream, length)
+        return filled(stream, length)
 
 
-def _filled(stream: Stream, size: int) -> bytes:
+def filled(stream: Stream, size: int) -> bytes:
+    """The next `size` bytes, or fewer at the end."""
     buffer = bytearray(size)
     view, have = memoryview(buffer), 0
     while have < size and (count := stream.readinto(view[have:])):
@@ -189,35 +207,12 @@ def _filled(stream: Stream, size: int) -> bytes:
     return bytes(view[:have])
 
 
-def _salvaged(path: Path) -> Iterator[tuple[bytes, Damage | None]]:
-    """The pieces that zlib inflates, byte by byte near the damage; the last comes with the damage."""
-    inflater, used, made = zlib.decompressobj(31), 0, 0
-    with path.open("rb") as file:
-        while data := file.read(_PIECE):
-            while data:
-                before = inflater.copy()
-                try:
-                    piece = inflater.decompress(data)
-                except zlib.error:
-                    last, good = _to_the_byte(before, data)
-                    yield last, Damage(used + good, made + len(last), "is damaged here")
-                    return
-                made += len(piece)
-                used += len(data) - len(inflater.unused_data)
-                yield piece, None
-                data = inflater.unused_data
-                if inflater.eof:
-                    data = data.lstrip(b"\0") if data.strip(b"\0") == b"" else data
-                    inflater = zlib.decompressobj(31)
-    yield b"", Damage(used, made, "ends early")
-
-
-def _to_the_byte(inflater: zlib._Decompress, data: bytes) -> tuple[bytes, int]:
-    """What `data` inflates to until it fails, and how many of its bytes were good."""
-    parts = []
-    for at in range(len(data)):
-        try:
-            parts.append(inflater.decompress(data[at : at + 1]))
-        except zlib.error:
-            return b"".join(parts), at
-    return b"".join(parts), len(data)
+def _bound(size: int) -> int:
+    """How many bytes a gzip file of `size` bytes may grow to."""
+    said = os.environ.get(LIMIT, "")
+    if not said:
+        return max(HONEST_SIZE, HONEST_RATIO * size)
+    match = _SIZE.fullmatch(said)
+    if match is None:
+        raise TracehoundError(f"{LIMIT} is {said!r}, which is no size", remedy="write bytes, or such as 64G")
+    return int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ")
