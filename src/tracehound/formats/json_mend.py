@@ -1,43 +1,53 @@
-"""Events out of JSON that strict decoders refuse: damaged by its writer, cut off, or merely unusual.
+"""Events out of an array of JSON that a strict decoder refuses: damaged by its writer, cut off, or merely unusual.
 
-Owns the slow path: one event after the other, each repaired if it can be, else dropped, and every repair counted.
-Knows no event's meaning and reads no file.
+Owns the slow path: one element after the other, each repaired if it can be, else dropped, every repair counted, and
+where to go on behind what cannot be read. Knows no event's meaning and reads no file.
+
+An element is first decoded strictly, which most survive; only the others are read leniently and then repaired. What
+the strict decoder takes is taken as JSON says: of a key that is there twice the last one counts, numbers are exact.
+Bytes that are no UTF-8 are found only where they are read: a typed decoder skips what no column needs, and whoever
+looks at such an event sees them replaced.
 """
 
 from __future__ import annotations
 
-import itertools
-import json
-import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from decimal import Decimal
+from itertools import islice
+from json import JSONDecodeError
 from typing import Any, Final
 
+from tracehound.formats.json_text import REFUSALS, STRICT, Lenient, Value, number, read
 from tracehound.trace import Level, Note
 
-BOUNDARY: Final = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:)')
+CUT_OFF: Final = "event cut off at the end of the file"
+NO_JSON: Final = "event that is no JSON"
+NO_EVENT: Final = "array element that is no event"
+STRAY: Final = "stray characters between events"
+
+_KEYS: Final = "ph|name|cat|pid|tid|ts|dur|args|id|bp|s"
+_NEXT: Final = re.compile(rb'\}\s*,?\s*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
 """The end of one event and the start of the next. A string of valid JSON cannot hold a bare quote, so this never lies
 inside one; it may lie inside a list of objects among an event's args."""
 
-_ARRAY_END = re.compile(r"\}\s*(?=\])")
-_CLOSES = re.compile(r'\]\s*(?:\}\s*|,\s*"[^"]*"\s*:.*|)$', re.DOTALL)
-_ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
-_MAY_NOT_ENCODE = re.compile("[\ud800-\udfff]|\\\\u[dD]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
-_QUOTE_CLOSES = re.compile(r"\s*(?:[,:}\]]|$)")
-_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_NOT_JSON = re.compile(
-    r"(?<![\w.])[-+]?(?:N/A|nan(?:\([a-z0-9]*\))?|inf(?:inity)?|undefined|none)(?![\w.])", re.IGNORECASE
-)
-_TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
-_TRIES = 4
-_NEAR_END = 64
-_GLANCE = 1000
+_START: Final = re.compile(rb'\{\s*"(?:' + _KEYS.encode() + rb')"\s*:')
+_STRAY_END: Final = re.compile(rb'\][\s,\]}]*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
+_GOES_ON: Final = re.compile(rb'\s*(?:\]|,\s*(?:[^"\s]|"[^"]*"\s*[^:\s]))')
+_ARRAY_END: Final = re.compile(rb"\}[\s,]*(?=\])")
+_PHASE: Final = re.compile(r'\s*:\s*"')
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_BLANKS: Final = re.compile(rb"[\s,]*")
+_OPEN, _CLOSE = b"{]"
+_GLANCE: Final = 1000
+_WINDOW: Final = 4096
+_LARGER: Final = 16
+_WHOLE: Final = 1 << 16
+_TRIES: Final = 64
+_NEAR_END: Final = 64
 
-NO_VALUE: Final = "value that is no JSON (NaN, Infinity, N/A) read as null"
+Element = tuple[dict[str, Any], int]
+"""An event, or nothing where there is none to be read, and the byte behind it."""
 
 Tally = Callable[[Level, str, int], None]
 """Told of a repair or a drop: level, what, and the byte of the inflated file."""
@@ -83,204 +93,172 @@ def walk(data: bytes, until: int, base: int, tally: Tally, *, final: bool) -> Wa
     `base` is where `data` lies in the file. `final` says that nothing follows `data`, so that an element without an
     end is dropped and not left for a longer `data`.
     """
-    text = data.decode("utf-8", "surrogateescape")
-    place, reader = _Places(text), _Reader(text, tally)
-    clean = _cleaned if _MAY_NOT_ENCODE.search(text) else dict
+    walker = _Walker(data, base, tally, final=final)
     events: list[dict[str, Any]] = []
     spans: list[tuple[int, int]] = []
-    end, at = 0, _past_blanks(text, 0)
-    while at < len(text) and text[at] != "]" and (start := place.of(at)) < until:
-        try:
-            value, stop = reader.element(at, base + start)
-        except (ValueError, RecursionError) as error:
-            if not final and isinstance(error, json.JSONDecodeError) and _open(error, text):
-                return Walked(events, spans, end, ended=False, partial=True)
-            value, stop = reader.rescued(at, base + start)
-        events.append(clean(value) if isinstance(value, dict) else {})
-        end = place.of(stop)
-        spans.append((start, end))
-        at = _past_blanks(text, stop)
-    if at < len(text) and text[at] == "]":
-        return Walked(events, spans, place.of(at + 1), ended=True, partial=False)
+    end = 0
+    while (at := _past_blanks(data, end)) < len(data):
+        if data[at] == _CLOSE and not _STRAY_END.match(data, at):
+            if final or len(data) - at > _GLANCE:
+                return Walked(events, spans, at + 1, ended=True, partial=False)
+            return Walked(events, spans, end, ended=False, partial=True)
+        if at >= until:
+            break
+        found = walker.element(at)
+        if found is None:
+            return Walked(events, spans, end, ended=False, partial=True)
+        event, end = found
+        events.append(event)
+        spans.append((at, end))
     return Walked(events, spans, end, ended=False, partial=False)
 
 
 def is_event(text: str, at: int) -> bool:
-    """Whether the object at `at` looks like an event: all events have a phase, other lists of objects have none."""
-    try:
-        value = json.JSONDecoder(strict=False).raw_decode(text, at)[0]
-    except (ValueError, RecursionError):
-        return '"ph"' in text[at : at + _GLANCE]
-    return isinstance(value, dict) and "ph" in value
+    """Whether the object at `at` looks like an event: all events have a phase of their own, other objects have none."""
+    depth = 0
+    for token in _TOKEN.finditer(text, at):
+        found = token[0]
+        if found in "{[":
+            depth += 1
+        elif found in "}]":
+            depth -= 1
+            if depth <= 0:
+                return False
+        elif depth == 1 and found == '"ph"' and _PHASE.match(text, token.end()):
+            return True
+    return '"ph"' in text[at : at + _GLANCE]
 
 
 def parsed(data: bytes) -> object:
     """One value of JSON, mended where needed as `walk` mends. Raises ValueError where it cannot be."""
-    text = data.decode("utf-8", "surrogateescape")
-    try:
-        value: object = json.loads(text, strict=False, parse_constant=_nothing)
-    except ValueError:
-        value = json.loads(mended(text)[0], strict=False, parse_constant=_nothing)
-    return _valid(value)
-
-
-def _nothing(_: str) -> None:
-    return None
-
-
-def _number(text: str) -> Decimal | float:
-    """A number with a point or an exponent: exact, unless no float is near it.
-
-    As a whole number, what one of these says in a few bytes (``1e999999999``) would fill the memory.
-    """
-    value = float(text)
-    return Decimal(text) if value and math.isfinite(value) else value
-
-
-def mended(text: str) -> tuple[str, set[str]]:
-    """`text`, one JSON value, with the mistakes that writers of traces make put right, and which they were."""
-    parts: list[str] = []
-    kinds: set[str] = set()
-    at = 0
-    while (quote := text.find('"', at)) >= 0:
-        parts.append(_outside(text[at:quote], kinds))
-        string, at = _string(text, quote, kinds)
-        parts.append(string)
-    parts.append(_outside(text[at:], kinds))
-    return "".join(parts), kinds
-
-
-def _outside(text: str, kinds: set[str]) -> str:
-    plain, words = _NOT_JSON.subn("null", text)
-    plain, commas = _TRAILING_COMMA.subn("", plain)
-    if words:
-        kinds.add(NO_VALUE)
-    if commas:
-        kinds.add("trailing comma")
-    return plain
-
-
-def _string(text: str, quote: int, kinds: set[str]) -> tuple[str, int]:
-    """The string that starts at `quote`, written properly, and where it ends.
-
-    A quote closes where a comma, colon or bracket follows, and else belongs to the string.
-    """
-    at, body = quote + 1, list[str]()
-    while match := _STRING.match(text, at - 1):
-        body.append(match[1])
-        at = match.end()
-        if _QUOTE_CLOSES.match(text, at):
-            break
-        kinds.add("unescaped quote in a string")
-        body.append('\\"')
-    else:
-        return text[quote : quote + 1], quote + 1
-    inside, escapes = _BAD_ESCAPE.subn(r"\\\\", "".join(body))
-    if escapes:
-        kinds.add("backslash that escapes nothing")
-    return f'"{inside}"', at
-
-
-class _Reader:
-    """Reads single elements of `text`: strictly, then leniently, then repaired."""
-
-    def __init__(self, text: str, tally: Tally) -> None:
-        self._text = text
-        self._tally = tally
-        self._constants = 0
-        self._strict = json.JSONDecoder(parse_float=_number, parse_constant=self._constant)
-        self._lenient = json.JSONDecoder(strict=False, parse_float=_number, parse_constant=self._constant)
-
-    def element(self, at: int, byte: int) -> tuple[Any, int]:
-        """The element at `at` and where it stops. Raises ValueError where it is no JSON."""
-        self._constants = 0
-        try:
-            value, stop = self._strict.raw_decode(self._text, at)
-        except ValueError:
-            value, stop = self._lenient.raw_decode(self._text, at)
-            self._tally("repaired", "control character in a string", byte)
-        if self._constants:
-            self._tally("repaired", NO_VALUE, byte)
-        if _ESCAPED_BYTE.search(self._text, at, stop):
-            self._tally("repaired", "bytes that are no UTF-8", byte)
-        if not isinstance(value, dict):
-            self._tally("dropped", "array element that is no event", byte)
-        return value, stop
-
-    def rescued(self, at: int, byte: int) -> tuple[Any, int]:
-        """The element at `at`, repaired, and where it stops; None for one that is beyond repair."""
-        text, resume = self._text, -1
-        for end in itertools.islice(_ends(text, at), _TRIES):
-            if resume < 0 and _follows(text, end):
-                resume = end
-            try:
-                fixed, kinds = mended(text[at:end])
-                value, stop = self._lenient.raw_decode(fixed)
-            except (ValueError, RecursionError):
-                continue
-            if stop == len(fixed):
-                for kind in sorted(kinds):
-                    self._tally("repaired", kind, byte)
-                return value, end
-        if resume < 0:
-            resume = next((end for end in _ends(text, at) if _follows(text, end)), len(text))
-        lost = "event cut off at the end of the file" if resume == len(text) else "event that is no JSON"
-        self._tally("dropped", lost, byte)
-        return None, resume
-
-    def _constant(self, _: str) -> None:
-        self._constants += 1
-
-
-def _past_blanks(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n,":
-        at += 1
-    return at
-
-
-def _ends(text: str, at: int) -> Iterator[int]:
-    """Where the element that starts at `at` may end: before another one, or before the end of the array."""
-    for match in itertools.chain(BOUNDARY.finditer(text, at), _ARRAY_END.finditer(text, at)):
-        yield match.start() + 1
-
-
-def _follows(text: str, end: int) -> bool:
-    """Whether an event follows, or the end of the array and of its object or of the text."""
-    at = _past_blanks(text, end)
-    return _CLOSES.match(text, at) is not None if text[at : at + 1] == "]" else is_event(text, at)
-
-
-def _open(error: json.JSONDecodeError, text: str) -> bool:
-    return error.pos >= len(text) - _NEAR_END or error.msg.startswith("Unterminated string")
-
-
-def _cleaned(event: dict[str, Any]) -> dict[str, Any]:
-    """The event with what no text may hold (lone surrogates) replaced."""
-    return {_valid(key): _valid(item) for key, item in event.items()}
-
-
-def _valid(value: Any) -> Any:  # noqa: ANN401  # any value of JSON, and the same kind back
-    if isinstance(value, str):
-        return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
-    if isinstance(value, dict):
-        return _cleaned(value)
-    if isinstance(value, list):
-        return [_valid(item) for item in value]
+    text = data.decode("utf-8", "surrogateescape").strip()
+    value, stop, _ = read(text, Lenient(float))
+    if stop < len(text):
+        raise ValueError("more than one value")
     return value
 
 
-class _Places:
-    """Byte offsets of positions in a text that was decoded from UTF-8; to be asked in rising order."""
+class _Walker:
+    """Finds single elements in `data`; to be asked in rising order."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._ascii = text.isascii()
-        self._char = 0
-        self._byte = 0
+    def __init__(self, data: bytes, base: int, tally: Tally, *, final: bool) -> None:
+        self._data = data
+        self._base = base
+        self._tally = tally
+        self._final = final
+        self._lenient = Lenient(number)
+        self._edge = 0  # the boundary found last
+        self._next = 0  # the start of an event found last
 
-    def of(self, char: int) -> int:
-        if self._ascii:
-            return char
-        self._byte += len(self._text[self._char : char].encode("utf-8", "surrogateescape"))
-        self._char = char
-        return self._byte
+    def element(self, at: int) -> Element | None:
+        """The element at `at`; None where more bytes are needed to tell."""
+        if found := self._strict(at):
+            return found
+        found, reaches_end = self._glimpsed(at)
+        if found or (reaches_end and not self._final):
+            return found
+        return self._studied(at)
+
+    def _strict(self, at: int) -> Element | None:
+        """An element as it should be, with another one behind it."""
+        if self._edge <= at:
+            match = _NEXT.search(self._data, at)
+            self._edge = match.start() + 1 if match else len(self._data) + _WHOLE
+        if self._data[at] != _OPEN or self._edge > at + _WHOLE:
+            return None
+        try:
+            return STRICT(self._data[at : self._edge]), self._edge
+        except REFUSALS:
+            return None
+
+    def _glimpsed(self, at: int) -> tuple[Element | None, bool]:
+        """An element that can be read leniently, and whether the bytes ended in it.
+
+        Most are read from a few bytes; only what seems to be longer is looked at further.
+        """
+        size = _WINDOW
+        while True:
+            text = _text(self._data[at : at + size])
+            try:
+                return self._taken(at, text, self._lenient.read(text)), False
+            except RecursionError:
+                return None, False
+            except ValueError as error:
+                if not _open(error, text):
+                    return None, False
+            if at + size >= len(self._data):
+                return None, True
+            size *= _LARGER
+
+    def _studied(self, at: int) -> Element | None:
+        """An element that is damaged; at the latest it ends where the next event starts, and reading goes on there."""
+        data, after = self._data, self._event_behind(at)
+        if after is None and not self._final:
+            return None
+        text = _text(data[at:after])
+        try:
+            if data[at] == _OPEN and (found := self._taken(at, text, read(text, self._lenient))):
+                return found
+        except ValueError:
+            pass
+        end = self._array_end(at) if after is None else after
+        if b'"ph"' not in data[at:end]:
+            self._tally("repaired", STRAY, self._base + at)
+        else:
+            self._tally("dropped", CUT_OFF if end == len(data) else NO_JSON, self._base + at)
+        return {}, end
+
+    def _taken(self, at: int, text: str, found: Value) -> Element | None:
+        """The value found at `at`, counted; None for one that has the looks of something torn."""
+        end = at + (found.stop if text.isascii() else len(_bytes(text[: found.stop])))
+        if isinstance(found.value, dict):
+            for kind in found.kinds:
+                self._tally("repaired", kind, self._base + at)
+            return found.value, end
+        if not _GOES_ON.match(self._data, end):
+            return None
+        self._tally("dropped", NO_EVENT, self._base + at)
+        return {}, end
+
+    def _event_behind(self, at: int) -> int | None:
+        """Where the next event behind `at` starts; not so near to the end that more bytes might tell otherwise."""
+        if self._next <= at:
+            starts = (match.start() for match in _START.finditer(self._data, at + 1))
+            events = (start for start in starts if is_event(_text(self._data[start : start + 4 * _WINDOW]), 0))
+            self._next = next(events, len(self._data))
+        known = len(self._data) - (0 if self._final else _GLANCE)
+        return self._next if self._next < known else None
+
+    def _array_end(self, at: int) -> int:
+        """Where the bracket lies that ends the array of a last event without an end of its own, or all the bytes."""
+        for match in islice(_ARRAY_END.finditer(self._data, at), _TRIES):
+            rest = self._data[match.end() + 1 :].strip()
+            if rest in (b"", b"}"):
+                return match.end()
+            if rest.startswith(b","):
+                try:
+                    parsed(b"{" + rest[1:])
+                except ValueError:
+                    continue
+                return match.end()
+        return len(self._data)
+
+
+def _open(error: ValueError, text: str) -> bool:
+    """Whether this is the error of a text that ends within a value."""
+    if not isinstance(error, JSONDecodeError):
+        return False
+    return error.pos >= len(text) - _NEAR_END or error.msg.startswith("Unterminated string")
+
+
+def _past_blanks(data: bytes, at: int) -> int:
+    match = _BLANKS.match(data, at)
+    return match.end() if match else at
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
