@@ -18,7 +18,7 @@ from itertools import islice
 from json import JSONDecodeError
 from typing import Any, Final
 
-from tracehound.formats.json_text import REFUSALS, STRICT, Lenient, Value, number, read
+from tracehound.formats.json_text import REFUSALS, STRICT, Lenient, Value, number, repaired
 from tracehound.trace import Level, Note
 
 CUT_OFF: Final = "event cut off at the end of the file"
@@ -131,8 +131,11 @@ def is_event(text: str, at: int) -> bool:
 
 def parsed(data: bytes) -> object:
     """One value of JSON, mended where needed as `walk` mends. Raises ValueError where it cannot be."""
-    text = data.decode("utf-8", "surrogateescape").strip()
-    value, stop, _ = read(text, Lenient(float))
+    text, lenient = _text(data).strip(), Lenient(float)
+    try:
+        value, stop, _ = lenient.read(text)
+    except ValueError:
+        value, stop, _ = repaired(text, lenient)
     if stop < len(text):
         raise ValueError("more than one value")
     return value
@@ -197,7 +200,7 @@ class _Walker:
             return None
         text = _text(data[at:after])
         try:
-            if data[at] == _OPEN and (found := self._taken(at, text, read(text, self._lenient))):
+            if data[at] == _OPEN and (found := self._taken(at, text, repaired(text, self._lenient))):
                 return found
         except ValueError:
             pass

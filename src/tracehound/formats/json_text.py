@@ -34,6 +34,11 @@ _NOT_JSON: Final = re.compile(
 _TRAILING_COMMA: Final = re.compile(r",(?=\s*[}\]])")
 _ODD: Final = re.compile(r"[-+A-Za-z]|1\.#|,\s*[}\]]")
 
+_SOUND: Final = re.compile(
+    r'(?:(?:[\s\d.:{}\[\]eE+-]|,(?!\s*[}\]])|true|false|null)*+"[^"\\]*+"(?=\s*[,:}\]]))++'
+)
+"""A stretch that ends with a string and needs no mending."""
+
 _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _QUOTE_CLOSES: Final = re.compile(r"\s*(?:[,:}\]]|$)")
 _PATH: Final = re.compile(r'"((?:[^"\\]|\\(?!"\s*(?:,\s*"[^"\\]{0,200}"\s*:|[}\]]\s*(?:[,}\]]|$))).)*\\?)"', re.DOTALL)
@@ -89,9 +94,9 @@ class Lenient:
 
     def __init__(self, parse_float: Callable[[str], Any]) -> None:
         self._constants = 0
-        hooks: dict[str, Any] = {"parse_float": parse_float, "parse_int": _whole, "parse_constant": self._constant}
+        hooks: dict[str, Any] = {"parse_float": parse_float, "parse_constant": self._constant}
         self._strict = json.JSONDecoder(**hooks)
-        self._loose = json.JSONDecoder(strict=False, **hooks)
+        self._loose = json.JSONDecoder(strict=False, parse_int=_whole, **hooks)
 
     def read(self, text: str) -> Value:
         """The value. Raises ValueError where there is none, and RecursionError for one that is nested too deeply."""
@@ -99,9 +104,10 @@ class Lenient:
         kinds = []
         try:
             value, stop = self._strict.raw_decode(text)
-        except ValueError:
+        except ValueError as error:  # no JSONDecodeError where a number has more digits than Python converts
             value, stop = self._loose.raw_decode(text)
-            kinds.append(CONTROL)
+            if isinstance(error, json.JSONDecodeError):
+                kinds.append(CONTROL)
         if self._constants:
             kinds.append(NO_VALUE)
         if not text.isascii() and _ESCAPED_BYTE.search(text, 0, stop):
@@ -114,12 +120,8 @@ class Lenient:
         self._constants += 1
 
 
-def read(text: str, lenient: Lenient) -> Value:
-    """The value at the start of `text`, put right where that helps. Raises ValueError where it does not."""
-    try:
-        return lenient.read(text)
-    except (ValueError, RecursionError):
-        pass
+def repaired(text: str, lenient: Lenient) -> Value:
+    """The value at the start of `text` once that is put right. Raises ValueError where nothing helps."""
     for string in (_STRING, _PATH):
         fixed = mended(text, string)
         try:
@@ -137,7 +139,9 @@ def mended(text: str, string: re.Pattern[str]) -> Mended:
     ends, were = list[int](), list[int]()
     size = at = 0
     while at < len(text):
-        if text[at] == '"':
+        if sound := _SOUND.match(text, at):
+            part, at = sound[0], sound.end()
+        elif text[at] == '"':
             part, at = _string(text, at, string, kinds)
         else:
             quote = text.find('"', at)
