@@ -32,7 +32,7 @@ _NEXT: Final = re.compile(rb'\}\s*,?\s*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*
 inside one; it may lie inside a list of objects among an event's args."""
 
 _START: Final = re.compile(rb'\{\s*"(?:' + _KEYS.encode() + rb')"\s*:')
-_STRAY_END: Final = re.compile(rb'\][\s,\]}]*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
+_END: Final = re.compile(rb'\]\s*(?:\}|,\s*"|$)')
 _GOES_ON: Final = re.compile(rb'\s*(?:\]|,\s*(?:[^"\s]|"[^"]*"\s*[^:\s]))')
 _ARRAY_END: Final = re.compile(rb"\}[\s,]*(?=\])")
 _PHASE: Final = re.compile(r'\s*:\s*"')
@@ -98,10 +98,11 @@ def walk(data: bytes, until: int, base: int, tally: Tally, *, final: bool) -> Wa
     spans: list[tuple[int, int]] = []
     end = 0
     while (at := _past_blanks(data, end)) < len(data):
-        if data[at] == _CLOSE and not _STRAY_END.match(data, at):
-            if final or len(data) - at > _GLANCE:
+        if data[at] == _CLOSE:
+            if not final and len(data) - at < _WINDOW:
+                return Walked(events, spans, end, ended=False, partial=True)
+            if walker.ends(at):
                 return Walked(events, spans, at + 1, ended=True, partial=False)
-            return Walked(events, spans, end, ended=False, partial=True)
         if at >= until:
             break
         found = walker.element(at)
@@ -161,6 +162,10 @@ class _Walker:
         if found or (reaches_end and not self._final):
             return found
         return self._studied(at)
+
+    def ends(self, at: int) -> bool:
+        """Whether the bracket at `at` ends the array; else it is stray, and events follow."""
+        return _END.match(self._data, at) is not None or self._event_behind(at) is None
 
     def _strict(self, at: int) -> Element | None:
         """An element as it should be, with another one behind it."""

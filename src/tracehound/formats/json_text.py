@@ -34,9 +34,7 @@ _NOT_JSON: Final = re.compile(
 _TRAILING_COMMA: Final = re.compile(r",(?=\s*[}\]])")
 _ODD: Final = re.compile(r"[-+A-Za-z]|1\.#|,\s*[}\]]")
 
-_SOUND: Final = re.compile(
-    r'(?:(?:[\s\d.:{}\[\]eE+-]|,(?!\s*[}\]])|true|false|null)*+"[^"\\]*+"(?=\s*[,:}\]]))++'
-)
+_SOUND: Final = re.compile(r'(?:(?:[\s\d.:{}\[\]eE+-]|,(?!\s*[}\]])|true|false|null)*+"[^"\\]*+"(?=\s*[,:}\]]))++')
 """A stretch that ends with a string and needs no mending."""
 
 _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
