@@ -14,8 +14,9 @@ from tracehound.formats.spill import Spill
 from tracehound.trace import Part
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes of the file were read and how many events were found so far, several times a second. What it
-raises stops the reading and is passed on: that is how a reader is cancelled."""
+"""Told how many bytes of the file were read and how many events were found so far, several times a second; of a portion
+its share, so that those of all portions add up. What it raises stops the reading and is passed on: that is how a reader
+is cancelled."""
 
 
 def silent(read: int, events: int) -> None:

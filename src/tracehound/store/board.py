@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-_STOP, _READ, _EVENTS = 0, 0, 1
+_STOP = 0
 
 
 class StoppedError(Exception):
@@ -36,9 +36,9 @@ class Board:
         self._table()[0, _STOP] = 1
 
     def read(self) -> tuple[int, int]:
-        """How far into the file the foremost worker is, in bytes, and the events of all."""
-        table = self._table()[1:]
-        return int(table[:, _READ].max()), int(table[:, _EVENTS].sum())
+        """Bytes and events of all workers."""
+        read, events = self._table()[1:].sum(axis=0).tolist()
+        return read, events
 
     def desk(self, worker: int) -> Desk:
         """Where one worker tells how far it is."""
