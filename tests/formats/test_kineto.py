@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import pickle
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import kineto
-from tracehound.formats.format import ALL, Progress, silent
+from tracehound.formats.format import ALL, Portion, Progress, silent
 from tracehound.formats.inflate import whole
 from tracehound.formats.json_window import SIZES, Sizes
 from tracehound.formats.kineto import FORMAT
@@ -28,6 +29,21 @@ BASE = 1_700_000_000_000_000_000
 def decoded(path: Path, progress: Progress = silent, sizes: Sizes = SIZES) -> Part:
     """The file, cut that way."""
     return kineto.finish(path, [kineto.decode(path, ALL, Spill(), progress, sizes)], Spill())
+
+
+def by_portions(path: Path, count: int, sizes: Sizes, folder: Path) -> Part:
+    """The file, decoded as by `count` processes."""
+    spill = Spill(folder)
+    folder.mkdir(exist_ok=True)
+    portions = [kineto.decode(path, Portion(number, count), spill, silent, sizes) for number in range(count)]
+    return kineto.finish(path, pickle.loads(pickle.dumps(portions)), spill)  # noqa: S301  # our own
+
+
+def told(part: Part) -> list[object]:
+    """All that a part says, to be compared."""
+    events = part.events.with_columns(pl.col("name").cast(pl.String))
+    frames = [frame.rows() for frame in (events, part.lanes, part.ranks, part.steps, part.ops)]
+    return [*frames, part.hosts, part.wall_ns, part.facts, part.notes, part.places.tolist()]
 
 
 def write(path: Path, events: list[dict], **around: object) -> Path:
@@ -371,6 +387,36 @@ def test_any_events_give_the_frames_of_the_obvious_loop(tmp_path, events, sizes,
     origin = min((start for _, start, _, _ in expected), default=0)
     assert fast(path, sizes) == [(r, start - origin, length, name) for r, start, length, name in expected]
     kineto.FORMAT.read(path, silent)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(EVENTS, SIZED, st.integers(2, 4), st.booleans())
+def test_several_processes_find_what_one_finds(tmp_path, events, sizes, count, late):
+    path = tmp_path / "t.json"
+    strays = [
+        x("cpu_op", "zero", 0, 1),
+        x("cpu_op", "far", 10**14, 1),
+        x("kernel", "k", 10**8, 1, **{"External id": 3}),
+    ]
+    params = x("cpu_op", "record_param_comms", 7, 5, **{"External id": 3, "dtype": "Int", "In msg nelems": 10})
+    around = {"baseTimeNanoseconds": BASE, "distributedInfo": {"rank": 1}}
+    document = {"traceEvents": [*strays, *events, params], **around}
+    path.write_text(json.dumps(document if late else dict(reversed(document.items()))))
+    assert told(by_portions(path, count, sizes, tmp_path / "spill")) == told(decoded(path, silent, sizes))
+
+
+def test_several_processes_find_what_one_finds_in_real_files(shared, tmp_path):
+    broken = [path for path in sorted((shared / "traces" / "broken").iterdir()) if "trace" in path.name]
+    paths = [path for path in [*files(shared), *broken] if path.stat().st_size < 150_000]
+    assert len(paths) > 15
+    for path in paths:
+        sizes = Sizes(20_000, 150_000)
+        try:
+            once = decoded(path, silent, sizes)
+        except TracehoundError:
+            continue
+        assert told(by_portions(path, 3, sizes, tmp_path / "spill")) == told(once), path
+        assert told(decoded(path)) == [*told(once)[:-1], decoded(path).places.tolist()], path
 
 
 def files(shared: Path) -> list[Path]:
