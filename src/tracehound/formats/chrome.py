@@ -6,6 +6,7 @@ Owns recognising and reading such a file. It holds less than the xplane: notes s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,6 +18,7 @@ from tracehound.formats.chrome_columns import SHAPE, Columns
 from tracehound.formats.chrome_rows import gather
 from tracehound.formats.format import ALL, Format, Portion, Progress
 from tracehound.formats.json_document import document, event_at
+from tracehound.formats.json_glance import ends
 from tracehound.formats.json_slices import Extent, segments
 from tracehound.formats.json_window import SIZES, Sizes
 from tracehound.formats.spill import Spill
@@ -29,6 +31,7 @@ LOST: Final = (
     "device, nor true ends of ops on CPUs; an xplane.pb has them"
 )
 
+_DEVICE: Final = re.compile(r'"name"\s*:\s*"/device:((?:TPU|GPU):\d{1,9})[" ]')
 _MARKS: Final = (b'"name":"/device:', b'"name":"/host:', b'"highres-ticks":')
 
 
@@ -38,6 +41,20 @@ def matches(start: bytes) -> bool:
         return False
     dense = b"".join(start.split())
     return b'"ph":"' in dense and b'"cat":' not in dense and any(mark in dense for mark in _MARKS)
+
+
+def glance(path: Path) -> dict[str, Any]:
+    """What the start of a file claims of it, without reading the rest: `devices` (names) and `host`.
+
+    Raises TracehoundError for what cannot be opened.
+    """
+    devices = dict.fromkeys(_DEVICE.findall(ends(path)))
+    return {**({"devices": list(devices)} if devices else {}), "host": _host(path)}
+
+
+def _host(path: Path) -> str:
+    """XLA names the file after the machine."""
+    return path.name.split(".trace.json")[0]
 
 
 class Portioned(NamedTuple):
@@ -72,7 +89,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             pieces=held(gathered.event_frame()),
             lanes=gathered.lane_frame(),
             ranks=gathered.rank_frame(),
-            hosts=(path.name.split(".trace.json")[0],),
+            hosts=(_host(path),),
             wall_ns=None,
             ops=gathered.ops.frame(),
             notes=(*read.notes, *left_out, Note("missing", LOST)),

@@ -15,11 +15,12 @@ import numpy as np
 from tracehound.formats.assemble import Decoded, part
 from tracehound.formats.format import ALL, Format, Portion, Progress, silent
 from tracehound.formats.json_document import chained, document, event_at
+from tracehound.formats.json_glance import ends
 from tracehound.formats.json_slices import Extent, segments
 from tracehound.formats.json_window import SIZES, Sizes
 from tracehound.formats.kineto_columns import SHAPE, Columns
 from tracehound.formats.kineto_events import Share, share
-from tracehound.formats.kineto_facts import facts
+from tracehound.formats.kineto_facts import claims, facts
 from tracehound.formats.kineto_whole import whole
 from tracehound.formats.spill import Spill
 from tracehound.trace import Part
@@ -40,6 +41,14 @@ def matches(start: bytes) -> bool:
     if b'"schemaversion"' in dense and any(key in dense for key in _KEYS):
         return True
     return b'"ph":"' in dense and any(f'"cat":"{category}"'.encode() in dense for category in _CATEGORIES)
+
+
+def glance(path: Path) -> dict[str, Any]:
+    """What the ends of a file claim of it, without reading the rest: see `kineto_facts.claims`; empty where nothing.
+
+    Of a gzip file only the start is looked at. Raises TracehoundError for what cannot be opened.
+    """
+    return claims(ends(path))
 
 
 class Portioned(NamedTuple):

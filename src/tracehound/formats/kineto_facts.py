@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tracehound.formats.json_glance import value_of
+from tracehound.formats.kineto_lanes import claimed_rank
+
 _OPTIONS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
 _LEVELS: Final = ("ERROR", "WARNING", "INFO")
 
@@ -33,6 +36,23 @@ def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None) -> dict[
         found["backend"] = distributed.get("backend")
     found.update({name: metadata[name] for name in ("host_name", "trace_id", "Framework") if name in metadata})
     return {name: value for name, value in found.items() if value not in (None, {}, [])}
+
+
+def claims(text: str) -> dict[str, Any]:
+    """What some text of a file claims: `rank`, `world_size`, `backend`, `devices` (names) and `host`, where it does."""
+    distributed = value_of("distributedInfo", text)
+    listed = value_of("deviceProperties", text) or value_of("computeProperties", text)
+    names = [device.get("name") for device in _list(listed) if isinstance(device, Mapping)]
+    of_job = distributed if isinstance(distributed, Mapping) else {}
+    world, backend, host = of_job.get("world_size"), of_job.get("backend"), value_of("host_name", text)
+    found: dict[str, Any] = {
+        "rank": claimed_rank({"distributedInfo": distributed}),
+        "world_size": world if isinstance(world, int) else None,
+        "backend": backend if isinstance(backend, str) else None,
+        "devices": [name for name in names if isinstance(name, str) and name],
+        "host": host if isinstance(host, str) else None,
+    }
+    return {name: value for name, value in found.items() if value not in (None, [], "")}
 
 
 def _log(metadata: Mapping[str, Any]) -> list[str]:
