@@ -147,9 +147,11 @@ def part(decoded: Decoded, spill: Spill = Spill()) -> Part:  # noqa: B008, froze
 
 def _rows(piece: Piece) -> pl.DataFrame:
     """The events of a piece with the numbers and times of the file."""
-    raw = _complete(piece.kept.rows(), RAW).with_columns(
-        pl.col("start") + piece.shift, pl.col("end") + piece.shift, pl.col("record") + piece.first
-    ).with_columns(piece.amend)
+    raw = (
+        _complete(piece.kept.rows(), RAW)
+        .with_columns(pl.col("start") + piece.shift, pl.col("end") + piece.shift, pl.col("record") + piece.first)
+        .with_columns(piece.amend)
+    )
     if piece.lanes is None:
         return raw
     return raw.with_columns(pl.Series("lane", piece.lanes[raw["lane"].to_numpy()]))

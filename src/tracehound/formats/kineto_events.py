@@ -7,7 +7,7 @@ left out is counted. Runs where the segment is decoded; what needs the whole fil
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,19 +18,24 @@ from tracehound.formats.json_columns import INVALID, MISSING, Answers, Numbers
 from tracehound.formats.kineto_columns import GLOO, Columns, Id, Piece, Signature
 from tracehound.formats.kineto_lanes import LEGACY_DEVICE, LaneKey, lane_keys
 from tracehound.formats.kineto_names import call_kind, category, copy_kind, kernel_kind, step_number
+from tracehound.formats.kineto_tally import (
+    COUNTERS,
+    FAR,
+    FLOWS,
+    MEMORY,
+    NEGATIVE,
+    NO_PHASE,
+    STRANGE,
+    UNTIMED,
+    Tally,
+)  # fmt: skip
 from tracehound.formats.spill import Kept, Spill
 from tracehound.intervals import Ints
-from tracehound.trace import KIND, KINDS, Level
+from tracehound.trace import KIND, KINDS
 
 Mask = npt.NDArray[np.bool_]
-What = tuple[Level, str]
-"""A kind of note: its level and text."""
-
 FARTHEST: Final = 50 * 24 * 3600 * 10**9
 """Events farther than this (ns) from the middle one are strays: Int64 picoseconds hold 106 days."""
-
-FAR: Final[What] = ("dropped", "event more than 50 days from the others")
-"""The note of strays."""
 
 _TOGETHER: Final = 6 * 24 * 3600 * 10**9
 """Events that start within this (ns) of each other, and last less than twice `FARTHEST`, fit a frame of Int64 ps."""
@@ -45,15 +50,7 @@ _PHASES: Final = {
     "X": _COMPLETE, "i": _INSTANT, "I": _INSTANT, "M": _SILENT, "C": _COUNTER, "s": _FLOW, "t": _FLOW, "f": _FLOW,
     "": _NO_PHASE,
 }  # fmt: skip
-_NOT_DRAWN: Final[dict[int, What]] = {
-    _COUNTER: ("info", "counter samples, not drawn"),
-    _FLOW: ("info", "flow arrows, not drawn: launches are joined by correlation id"),
-    _NO_PHASE: ("dropped", "array element without a phase"),
-    _STRANGE: ("dropped", "event of a phase that PyTorch does not write"),
-}
-_MEMORY: Final[What] = ("info", "memory allocations and frees, not drawn")
-_UNTIMED: Final[What] = ("dropped", "event without a time, or with one that is no number")
-_NEGATIVE: Final[What] = ("repaired", "negative duration read as 0")
+_NOT_DRAWN: Final = {_COUNTER: COUNTERS, _FLOW: FLOWS, _NO_PHASE: NO_PHASE, _STRANGE: STRANGE}
 _NUMBER: Final = {name: position for position, name in enumerate(KINDS)}
 _NAMED: Final = (("kernel", kernel_kind), ("copy", copy_kind), ("runtime", call_kind))
 
@@ -68,23 +65,6 @@ class Stretch(NamedTuple):
     start: int
     last: int
     end: int
-
-
-@dataclass
-class Tally:
-    """What was left out or repaired: how often, and the ordinal of the first event."""
-
-    counts: dict[What, tuple[int, int]] = field(default_factory=dict)
-
-    def add(self, what: What, count: int, first: int) -> None:
-        """Count some, of which `first` is the first; none is nothing."""
-        if count:
-            known, before = self.counts.get(what, (0, first))
-            self.counts[what] = (known + count, min(before, first))
-
-    def rows(self, what: What, rows: Mask) -> None:
-        """Count the rows of a mask."""
-        self.add(what, int(np.count_nonzero(rows)), int(np.argmax(rows)) if len(rows) else 0)
 
 
 @dataclass(frozen=True)
@@ -113,13 +93,13 @@ def share(columns: Columns, spill: Spill, name: str) -> Share:
     keys, lane = lane_keys(columns, events)
     drawn = _drawn(columns, events, tally)
     timed = (events.start != INVALID) & (events.length != INVALID)
-    tally.rows(_UNTIMED, drawn & ~timed)
+    tally.rows(UNTIMED, drawn & ~timed)
     drawn &= timed
     starts = events.start[drawn]
     endless = drawn & (events.length >= 2 * FARTHEST)
     tally.rows(FAR, endless)
     drawn &= ~endless
-    tally.rows(_NEGATIVE, drawn & (events.length < 0))
+    tally.rows(NEGATIVE, drawn & (events.length < 0))
     rows = np.flatnonzero(drawn)
     kept = events.at(rows)
     frame = _frame(columns, kept, lane[rows], rows)
@@ -146,7 +126,7 @@ def _drawn(columns: Columns, events: Piece, tally: Tally) -> Mask:
     if instant.any():
         memory = instant & (Answers(columns.names, lambda name: name == "[memory]").of(events.name) > 0)
         own = instant & (Answers(columns.names, lambda name: name.startswith(_OWN_INSTANTS)).of(events.name) > 0)
-        tally.rows(_MEMORY, memory)
+        tally.rows(MEMORY, memory)
         drawn &= ~memory & ~own
     return drawn
 

@@ -16,8 +16,9 @@ import polars as pl
 from tracehound.formats.assemble import Piece
 from tracehound.formats.json_columns import INVALID, whole_number
 from tracehound.formats.kineto_columns import GLOO, Id
-from tracehound.formats.kineto_events import FAR, FARTHEST, Share, Stretch, Tally, What
+from tracehound.formats.kineto_events import FARTHEST, Share, Stretch
 from tracehound.formats.kineto_lanes import LaneKey, Placed, place
+from tracehound.formats.kineto_tally import AT_ZERO, FAR, Tally
 from tracehound.formats.spill import Spill
 from tracehound.trace import KIND, Note
 
@@ -26,8 +27,6 @@ ZERO_GAP: Final = 3600 * 10**9
 
 UNIX: Final = 10**17
 """Times above this (ns) are a wall clock, of 1973 and later; below, a clock of unknown origin."""
-
-_AT_ZERO: Final[What] = ("dropped", "event at time 0, far from all others")
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,7 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
         messages.update(share.messages)
         for key, count in share.lanes.items():
             lanes[key] = lanes.get(key, 0) + count
-        for what, (count, at) in share.tally.counts.items():
-            tally.add(what, count, first + at)
+        tally.merge(share.tally, first)
     placed = place(lanes, named, next((share.family for share in shares if share.family), ""), metadata)
     pieces, origin = _pieces(shares, firsts, {key: row for row, key in enumerate(lanes)}, base, tally, spill)
     gloo = any(share.gloo for share in shares) and bool(placed.ranks["device"].is_null().all())
@@ -77,7 +75,7 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
         placed=placed,
         wall_ns=base + origin if pieces and base + origin > UNIX else None,
         span_ns=_span(shares, base),
-        notes=_notes(tally),
+        notes=tally.notes(),
     )
 
 
@@ -114,7 +112,7 @@ def _sifted(stretch: Stretch, times: _Times, first: int, tally: Tally, spill: Sp
     start, end = start // 1000 + stretch.start, end // 1000 + stretch.start
     unset = np.zeros(len(start), np.bool_) if times.unset is None else start <= times.unset
     far = ~unset & ~((start > times.after) & (start < times.before) & (end < times.before))
-    for what, left_out in ((_AT_ZERO, unset), (FAR, far)):
+    for what, left_out in ((AT_ZERO, unset), (FAR, far)):
         tally.add(what, int(np.count_nonzero(left_out)), first + int(record[np.argmax(left_out)]))
     kept = np.flatnonzero(~unset & ~far)
     if not len(kept):
@@ -150,11 +148,3 @@ def _amendments(messages: Mapping[int, int], *, gloo: bool) -> tuple[pl.Expr, ..
 def _span(shares: Sequence[Share], base: int) -> tuple[int, int] | None:
     start, length = next((share.span for share in shares if share.span), (INVALID, INVALID))
     return None if INVALID in (start, length) else (base + start, length)
-
-
-def _notes(tally: Tally) -> tuple[Note, ...]:
-    """In the order in which their first events come."""
-    found = sorted((first, level, text, count) for (level, text), (count, first) in tally.counts.items())
-    return tuple(
-        Note(level, text, count, "" if level == "info" else f"event {first:,}") for first, level, text, count in found
-    )

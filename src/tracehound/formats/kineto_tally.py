@@ -1,0 +1,59 @@
+"""What of a Kineto file's events was left out or repaired, counted.
+
+Owns the words for it. Knows no columns of events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tracehound.trace import Level, Note
+
+What = tuple[Level, str]
+"""A kind of note: its level and text."""
+
+COUNTERS: Final[What] = ("info", "counter samples, not drawn")
+MEMORY: Final[What] = ("info", "memory allocations and frees, not drawn")
+FLOWS: Final[What] = ("info", "flow arrows, not drawn: launches are joined by correlation id")
+NO_PHASE: Final[What] = ("dropped", "array element without a phase")
+STRANGE: Final[What] = ("dropped", "event of a phase that PyTorch does not write")
+UNTIMED: Final[What] = ("dropped", "event without a time, or with one that is no number")
+AT_ZERO: Final[What] = ("dropped", "event at time 0, far from all others")
+FAR: Final[What] = ("dropped", "event more than 50 days from the others")
+NEGATIVE: Final[What] = ("repaired", "negative duration read as 0")
+
+_ORDER: Final = (COUNTERS, MEMORY, FLOWS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NEGATIVE)
+
+
+@dataclass
+class Tally:
+    """For each kind how often it was met, and the ordinal of the first event."""
+
+    counts: dict[What, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, what: What, count: int, first: int) -> None:
+        """Count some, of which `first` is the first; none is nothing."""
+        if count:
+            known, before = self.counts.get(what, (0, first))
+            self.counts[what] = (known + count, min(before, first))
+
+    def rows(self, what: What, rows: npt.NDArray[np.bool_]) -> None:
+        """Count the rows of a mask."""
+        self.add(what, int(np.count_nonzero(rows)), int(np.argmax(rows)) if len(rows) else 0)
+
+    def merge(self, other: Tally, first: int) -> None:
+        """Count what another counted, whose ordinals begin at `first`."""
+        for what, (count, at) in other.counts.items():
+            self.add(what, count, first + at)
+
+    def notes(self) -> tuple[Note, ...]:
+        """One note for each kind; what is merely said has no place."""
+        found = [(what, *self.counts[what]) for what in _ORDER if what in self.counts]
+        return tuple(
+            Note(level, text, count, "" if level == "info" else f"event {first:,}")
+            for (level, text), count, first in found
+        )
