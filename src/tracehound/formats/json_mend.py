@@ -23,7 +23,9 @@ from tracehound.trace import Level, Note
 
 CUT_OFF: Final = "event cut off at the end of the file"
 NO_JSON: Final = "event that is no JSON"
+TOO_DEEP: Final = "event with too many brackets in brackets"
 NO_EVENT: Final = "array element that is no event"
+RUBBISH: Final = "stretch of bytes that are no JSON"
 STRAY: Final = "stray characters between events"
 
 _KEYS: Final = "ph|name|cat|pid|tid|ts|dur|args|id|bp|s"
@@ -45,6 +47,8 @@ _LARGER: Final = 16
 _WHOLE: Final = 1 << 16
 _TRIES: Final = 64
 _NEAR_END: Final = 64
+_DEEPEST: Final = 50
+_FEW: Final = 20
 
 Element = tuple[dict[str, Any], int]
 """An event, or nothing where there is none to be read, and the byte behind it."""
@@ -121,6 +125,8 @@ def is_event(text: str, at: int) -> bool:
         found = token[0]
         if found in "{[":
             depth += 1
+            if depth > _DEEPEST:
+                return False
         elif found in "}]":
             depth -= 1
             if depth <= 0:
@@ -131,7 +137,10 @@ def is_event(text: str, at: int) -> bool:
 
 
 def parsed(data: bytes) -> object:
-    """One value of JSON, mended where needed as `walk` mends. Raises ValueError where it cannot be."""
+    """One value of JSON, mended where needed as `walk` mends.
+
+    Raises ValueError where it cannot be, and RecursionError where it is nested too deeply.
+    """
     text, lenient = _text(data).strip(), Lenient(float)
     try:
         value, stop, _ = lenient.read(text)
@@ -158,7 +167,10 @@ class _Walker:
         """The element at `at`; None where more bytes are needed to tell."""
         if found := self._strict(at):
             return found
-        found, reaches_end = self._glimpsed(at)
+        try:
+            found, reaches_end = self._glimpsed(at)
+        except RecursionError:
+            return self._too_deep(at)
         if found or (reaches_end and not self._final):
             return found
         return self._studied(at)
@@ -189,8 +201,6 @@ class _Walker:
             text = _text(self._data[at : at + size])
             try:
                 return self._taken(at, text, self._lenient.read(text)), False
-            except RecursionError:
-                return None, False
             except ValueError as error:
                 if not _open(error, text):
                     return None, False
@@ -210,11 +220,21 @@ class _Walker:
         except ValueError:
             pass
         end = self._array_end(at) if after is None else after
-        if b'"ph"' not in data[at:end]:
-            self._tally("repaired", STRAY, self._base + at)
-        else:
+        if b'"ph"' in data[at:end]:
             self._tally("dropped", CUT_OFF if end == len(data) else NO_JSON, self._base + at)
+        elif end - at > _FEW:
+            self._tally("dropped", RUBBISH, self._base + at)
+        else:
+            self._tally("repaired", STRAY, self._base + at)
         return {}, end
+
+    def _too_deep(self, at: int) -> Element | None:
+        """An element that no decoder can hold; nothing in its depths is an event, so the next follows a bracket."""
+        match = _NEXT.search(self._data, at)
+        if match is None and not self._final:
+            return None
+        self._tally("dropped", TOO_DEEP, self._base + at)
+        return {}, match.end() if match else self._array_end(at)
 
     def _taken(self, at: int, text: str, found: Value) -> Element | None:
         """The value found at `at`, counted; None for one that has the looks of something torn."""
@@ -245,8 +265,8 @@ class _Walker:
                 return match.end()
             if rest.startswith(b","):
                 try:
-                    parsed(b"{" + rest[1:])
-                except ValueError:
+                    STRICT(b"{" + rest[1:])
+                except REFUSALS:
                     continue
                 return match.end()
         return len(self._data)
