@@ -39,7 +39,11 @@ _SOUND: Final = re.compile(r'(?:(?:[\s\d.:{}\[\]eE+-]|,(?!\s*[}\]])|true|false|n
 
 _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _QUOTE_CLOSES: Final = re.compile(r"\s*(?:[,:}\]]|$)")
-_PATH: Final = re.compile(r'"((?:[^"\\]|\\(?!"\s*(?:,\s*"[^"\\]{0,200}"\s*:|[}\]]\s*(?:[,}\]]|$))).)*\\?)"', re.DOTALL)
+_KEY: Final = r'"[^"\\]{0,200}"\s*:'
+_PATH: Final = re.compile(
+    rf'"((?:[^"\\]|\\(?!"\s*(?:,\s*{_KEY}|[}}\]]\s*(?:[}}\]]|,?\s*$|,\s*(?:{_KEY}|{{\s*(?:}}|{_KEY}))))).)*\\?)"',
+    re.DOTALL,
+)
 """A string; a backslash before a quote that looks like its last one belongs to a path, as in ``"C:\\dir\\", "ts":``."""
 
 _BAD_ESCAPE: Final = re.compile(r'(?:[^\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+\\', re.DOTALL)

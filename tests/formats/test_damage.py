@@ -1,0 +1,310 @@
+"""Whole files that were damaged: what is kept, what is invented, and what is said."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tracehound.cli import main
+from tracehound.errors import TracehoundError
+from tracehound.formats import recognise
+from tracehound.formats.kineto import FORMAT
+from tracehound.trace import Part
+
+BROKEN = [
+    ("truncated_gzip.pt.trace.json.gz", 1331, ["gzip ends early", "cut off at the end", "events has no end"]),
+    ("nan_infinity_args.pt.trace.json", 450, ["value that is no JSON"]),
+    ("windows_unescaped_backslash.pt.trace.json", 450, ["backslash that escapes nothing"]),
+    ("bare_list.json", 300, []),
+    ("odd_field_types.pt.trace.json", 300, ["negative duration"]),
+    ("legacy_autograd_two_string_pids.json", 2, ["flow arrows"]),
+    ("plain_json_named_gz.pt.trace.json.gz", 450, []),
+    ("truncated.xplane.pb", 14_137, ["the file ends early", "events but not their names"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "events", "words"), BROKEN, ids=[name for name, _, _ in BROKEN])
+def test_every_broken_file_opens_and_health_says_what_is_wrong(shared, name, events, words):
+    path = shared / "traces" / "broken" / name
+    part = recognise(path).read(path)
+    assert part.events.height == events
+    page = io.StringIO()
+    with redirect_stdout(page):
+        assert main(["report", str(path), "health"]) == 0
+    said = " ".join(page.getvalue().split())
+    for word in words or ["nothing to report"]:
+        assert word in said
+
+
+def test_all_broken_files_are_known(shared):
+    there = {path.name for path in (shared / "traces" / "broken").iterdir()}
+    assert there == {name for name, _, _ in BROKEN} | {"empty.pt.trace.json"}
+    with pytest.raises(TracehoundError, match="the file is empty"):
+        recognise(shared / "traces" / "broken" / "empty.pt.trace.json")
+
+
+T = 1_712_195_495_500_000
+"""A time as Kineto writes it: microseconds since 1970, too many for a float to hold their nanoseconds."""
+
+EVENTS = [
+    {"ph": "X", "cat": "cpu_op", "name": f"aten::op{n}", "pid": 10, "tid": 10 + n % 2,
+     "ts": T + 7 * n + 0.5, "dur": 3.5 + n,
+     "args": {"External id": n, "Input Dims": [[n, 2], []], "l": [{"name": "a"}, {"name": n}], "path": "C:\\x\"}, {"}}
+    if n % 4 else {"ph": "M", "name": "thread_name", "pid": 10, "tid": n, "ts": 1, "args": {"name": f"thread {n}"}}
+    for n in range(16)
+]  # fmt: skip
+HEAD = {"schemaVersion": 1, "deviceProperties": [], "distributedInfo": {"rank": 0, "world_size": 2}}
+
+
+def compact(event: dict) -> str:
+    return json.dumps(event, separators=(",", ":"))
+
+
+def kinetos_own(event: dict) -> str:
+    """As libkineto prints an event: on several lines, args on lines of their own."""
+    first = ", ".join(f'"{key}": {json.dumps(event[key])}' for key in event if key not in ("ts", "dur", "args"))
+    times = ", ".join(f'"{key}": {json.dumps(event[key])}' for key in ("ts", "dur") if key in event)
+    args = ",".join(f'"{key}": {json.dumps(value)}' for key, value in event["args"].items())
+    return f'{{\n    {first},\n    {times},\n    "args": {{\n      {args}\n    }}\n  }}'
+
+
+LAYOUTS: dict[str, tuple[Callable[[dict], str], str]] = {
+    "compact": (compact, ","),
+    "indented": (lambda event: json.dumps(event, indent=2), ",\n"),
+    "kineto": (kinetos_own, ",\n  "),
+    "sorted": (lambda event: json.dumps(event, sort_keys=True), ", "),
+}
+
+
+def laid_out(layout: str) -> tuple[bytes, list[tuple[int, int]]]:
+    """A file and the bytes of each of its events."""
+    write, separator = LAYOUTS[layout]
+    text, spans = json.dumps(HEAD)[:-1] + ', "traceEvents": [', []
+    for event in EVENTS:
+        text += separator if spans else ""
+        spans.append((len(text), len(text) + len(write(event))))
+        text += write(event)
+    return (text + '\n], "traceName": "x.json", "displayTimeUnit": "ms"}').encode(), spans
+
+
+def nanoseconds(us: float) -> int:
+    """What the text of a number of microseconds says."""
+    return int(Decimal(repr(us)) * 1000)
+
+
+def drawn(events: Iterable[dict]) -> Counter[tuple[str, int, int]]:
+    """Name, start and length (ns) of the events that take time."""
+    return Counter((e["name"], nanoseconds(e["ts"]), nanoseconds(e["dur"])) for e in events if e["ph"] == "X")
+
+
+def found(part: Part) -> Counter[tuple[str, int, int]]:
+    """The same of a part."""
+    rows = part.events.select(
+        pl.col("name").cast(pl.String), pl.col("start") // 1000, (pl.col("end") - pl.col("start")) // 1000
+    ).rows()
+    return Counter((name, start + (part.wall_ns or 0), length) for name, start, length in rows)
+
+
+def lost_and_invented(data: bytes, path: Path, touched: set[int]) -> tuple[Counter, int, Part]:
+    """Untouched events that are missing, and how many more there are than touched ones could be."""
+    path.write_bytes(data)
+    part = FORMAT.read(path)
+    sound = drawn(event for n, event in enumerate(EVENTS) if n not in touched)
+    got = found(part)
+    return sound - got, (got - sound).total() - len(touched), part
+
+
+DAMAGES = st.one_of(
+    st.tuples(st.just("insert"), st.sampled_from([*(bytes([c]) for c in b'"{}[],:\\\0\xff7')])),
+    st.tuples(st.just("flip"), st.integers(0, 7).map(lambda bit: bytes([1 << bit]))),
+    st.tuples(st.just("delete"), st.just(b"")),
+    st.tuples(st.just("cut"), st.just(b"")),
+)  # fmt: skip
+
+
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(sorted(LAYOUTS)), DAMAGES, st.floats(0, 1, exclude_max=True))
+def test_a_single_damage_loses_only_the_events_that_it_touches(tmp_path, layout, damage, share):
+    sound, spans = laid_out(layout)
+    (kind, what), low, high = damage, spans[0][0], spans[-1][1]
+    at = low + int(share * (high - low))
+    if kind == "insert":
+        data, last = sound[:at] + what + sound[at:], at
+    elif kind == "flip":
+        data, last = sound[:at] + bytes([sound[at] ^ what[0]]) + sound[at + 1 :], at + 1
+    elif kind == "delete":
+        data, last = sound[:at] + sound[at + 1 :], at + 1
+    else:
+        data, last = sound[:at], len(sound)
+    touched = {n for n, (start, stop) in enumerate(spans) if at < stop and start < last}
+    lost, invented, part = lost_and_invented(data, tmp_path / "t.json", touched)
+    assert not lost
+    assert invented <= 0
+    if found(part) - drawn(EVENTS) == Counter() and found(part) != drawn(EVENTS):
+        assert any(note.level in ("dropped", "repaired", "missing", "info") for note in part.notes)
+    assert (part.events["end"] >= part.events["start"]).all()
+
+
+@pytest.mark.parametrize("members", [1, 5])
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8, 0.99])
+def test_a_cut_gzip_keeps_every_event_that_zlib_can_give(tmp_path, members, share):
+    filler = [{**EVENTS[1], "name": random.Random(n).randbytes(40).hex(), "ts": T + 10**6 + n} for n in range(3000)]
+    text = json.dumps({**HEAD, "traceEvents": filler}).encode()
+    size = -(-len(text) // members)
+    data = b"".join(gzip.compress(text[at : at + size]) for at in range(0, len(text), size))
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(data[: int(share * len(data))])
+    part = FORMAT.read(path)
+    assert 0.97 * share * 3000 < part.events.height < 3000
+    assert found(part) <= drawn(filler)
+    said = [(note.level, note.text) for note in part.notes]
+    assert any(level == "dropped" and "gzip ends early" in text for level, text in said)
+    assert ("repaired", "the array of events has no end") in said
+
+
+def test_names_do_not_say_what_a_file_is(tmp_path):
+    sound, _ = laid_out("kineto")
+    for name, data in (("a.json.gz", sound), ("a.json", gzip.compress(sound)), ("a.txt", gzip.compress(sound))):
+        (tmp_path / name).write_bytes(data)
+        part = recognise(tmp_path / name).read(tmp_path / name)
+        assert found(part) == drawn(EVENTS)
+        assert not part.notes
+
+
+def test_what_follows_a_gzip_is_no_loss(tmp_path):
+    sound, _ = laid_out("compact")
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(sound) + b"signature: none")
+    part = FORMAT.read(path)
+    assert found(part) == drawn(EVENTS)
+    assert ["is followed by bytes that are no gzip" in note.text for note in part.notes] == [True]
+    path.write_bytes(gzip.compress(sound) + bytes(600))
+    assert not FORMAT.read(path).notes
+
+
+def test_a_bomb_and_endless_nesting_end_in_one_line(tmp_path, monkeypatch):
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b'{"traceEvents": [' + b'{"ph":"X","name":"a","ts":1,"dur":2},' * 200_000 + b"]}"))
+    monkeypatch.setenv("TRACEHOUND_MAX_INFLATED", "1M")
+    with pytest.raises(
+        TracehoundError, match=r"grows to more than 1,048,576 bytes when inflated; .* TRACEHOUND_MAX_INFLATED="
+    ) as error:
+        FORMAT.read(path)
+    assert "\n" not in str(error.value)
+    monkeypatch.setenv("TRACEHOUND_MAX_INFLATED", "10M")
+    assert FORMAT.read(path).events.height == 200_000
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":', '{"ph":"X","args":'])
+def test_a_million_brackets_cost_what_they_are_part_of(tmp_path, opening):
+    path = tmp_path / "a.json"
+    with path.open("w") as file:
+        file.write(json.dumps({**HEAD, "traceEvents": EVENTS[:8]})[:-2])
+        file.write("," + opening * 1_000_000)
+    part = FORMAT.read(path)
+    assert found(part) == drawn(EVENTS[:8])
+    assert any("too many brackets" in note.text for note in part.notes)
+
+
+def test_a_string_without_an_end_costs_one_event(tmp_path):
+    path = tmp_path / "a.json"
+    text = json.dumps({**HEAD, "traceEvents": EVENTS[:8]})[:-2] + ', {"ph": "X", "name": "' + "endless " * 500_000
+    path.write_text(text)
+    part = FORMAT.read(path)
+    assert found(part) == drawn(EVENTS[:8])
+    assert ("dropped", "event cut off at the end of the file") in [(note.level, note.text) for note in part.notes]
+
+
+def test_a_file_that_shrinks_or_grows_while_it_is_read(tmp_path):
+    path = tmp_path / "a.json"
+    many = [{**EVENTS[1], "ts": T + 10**6 + n} for n in range(20_000)]
+    text = json.dumps({**HEAD, "traceEvents": many})
+
+    def shrink(read: int, _: int) -> None:
+        os.truncate(path, read + 100_000)
+
+    path.write_text(text)
+    part = FORMAT.read(path, shrink)
+    assert 0 < part.events.height < 20_000
+    assert ("repaired", "the array of events has no end") in [(note.level, note.text) for note in part.notes]
+
+    def grow(_: int, __: int) -> None:
+        with path.open("a") as file:
+            file.write(" " * 1000)
+
+    path.write_text(text)
+    part = FORMAT.read(path, grow)
+    assert (part.events.height, part.notes) == (20_000, ())
+
+
+def spelled(event: dict, **fields: object) -> str:
+    """The event with fields in a spelling of our own, given as JSON text where they are strings."""
+    rest = {key: value for key, value in event.items() if key not in fields}
+    return ", ".join([json.dumps(rest)[:-1], *(f'"{key}": {value}' for key, value in fields.items())]) + "}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "said"),
+    [
+        ({"ts": '"1712195495501000.2"'}, "aten::op1", []),
+        ({"pid": '"CUDA functions"'}, "aten::op1", []),
+        ({"pid": str(2**63 + 5), "tid": str(2**70)}, "aten::op1", []),
+        ({"args": '{"External id": 18446744073709551616, "correlation": -1}'}, "aten::op1", []),
+        ({"name": '"twice", "name": "once"'}, "once", []),
+        ({"name": '"a\nb\x1b[2J"'}, "a\nb\x1b[2J", ["control character in a string"]),
+        ({"name": '"say "no" now"'}, 'say "no" now', ["unescaped quote in a string"]),
+        ({"name": '"D:\\a\\work"'}, "D:\\a\\work", ["backslash that escapes nothing"]),
+        ({"name": '"D:\\a\\work\\"'}, "D:\\a\\work\\", ["backslash that escapes nothing"]),
+        ({"args": '{"x": NaN, "y": [Infinity, -Infinity, N/A]}'}, "aten::op1",
+         ["value that is no JSON (NaN, Infinity, N/A) read as null"]),
+        ({"args": '{"x": N/A, "y": [-nan, inf]}'}, "aten::op1",
+         ["value that is no JSON (NaN, Infinity, N/A) read as null"]),
+        ({"args": '{"x": [1, 2,], }'}, "aten::op1", ["trailing comma"]),
+    ],
+)  # fmt: skip
+def test_each_repair_keeps_the_event_and_is_counted_with_its_place(tmp_path, fields, name, said):
+    event = {**EVENTS[1], "ts": T + 1000.25}
+    text = f"{json.dumps({**HEAD, 'traceEvents': EVENTS})[:-2]}, {spelled(event, **fields)}, {{}}, {{}}]}}"
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    part = FORMAT.read(path)
+    assert found(part) == drawn([*EVENTS, {**event, "name": name}])
+    notes = {note.text: note for note in part.notes if note.level == "repaired"}
+    assert list(notes) == said
+    start = text.rindex('{"ph": "X", "cat"') if "cat" in text else 0
+    assert [(note.count, note.where) for note in notes.values()] == [(1, f"byte {start:,}")] * len(said)
+
+
+def test_a_name_that_is_no_utf8_is_replaced_and_counted(tmp_path):
+    data = json.dumps({**HEAD, "traceEvents": EVENTS}).encode()
+    path = tmp_path / "a.json"
+    path.write_bytes(data.replace(b"aten::op5", b"aten\xff::op5").replace(b"aten::op7", b"a\xc3::op7"))
+    part = FORMAT.read(path)
+    assert part.events.height == drawn(EVENTS).total()
+    names = set(part.events["name"].cast(pl.String))
+    assert {"aten\ufffd::op5", "a\ufffd::op7"} < names
+    (note,) = (note for note in part.notes if note.level == "repaired")
+    assert (note.text, note.count) == ("bytes that are no UTF-8", 2)
+    assert note.where == f"byte {data.rindex(b'{', 0, data.index(b'aten::op5')):,}"
+
+
+def test_bytes_that_are_no_utf8_in_what_is_not_read_are_replaced_when_looked_at(tmp_path):
+    data = json.dumps({**HEAD, "traceEvents": EVENTS}).encode()
+    path = tmp_path / "a.json"
+    path.write_bytes(data.replace(b"C:", b"\xff:", 1))
+    part = FORMAT.read(path)
+    assert found(part) == drawn(EVENTS)
+    assert FORMAT.args(part, 1)["args"]["path"] == '\ufffd:\\x"}, {'
