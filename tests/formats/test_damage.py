@@ -161,7 +161,7 @@ def test_a_single_damage_loses_only_the_events_that_it_touches(tmp_path, layout,
 @pytest.mark.parametrize("members", [1, 5])
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.8, 0.99])
 def test_a_cut_gzip_keeps_every_event_that_zlib_can_give(tmp_path, members, share):
-    filler = [{**EVENTS[1], "name": random.Random(n).randbytes(40).hex(), "ts": T + 10**6 + n} for n in range(3000)]
+    filler = [{**EVENTS[1], "name": random.Random(n).randbytes(40).hex(), "ts": T + 10 * n} for n in range(3000)]
     text = json.dumps({**HEAD, "traceEvents": filler}).encode()
     size = -(-len(text) // members)
     data = b"".join(gzip.compress(text[at : at + size]) for at in range(0, len(text), size))
@@ -230,7 +230,7 @@ def test_a_string_without_an_end_costs_one_event(tmp_path):
 
 def test_a_file_that_shrinks_or_grows_while_it_is_read(tmp_path):
     path = tmp_path / "a.json"
-    many = [{**EVENTS[1], "ts": T + 10**6 + n} for n in range(20_000)]
+    many = [{**EVENTS[1], "ts": T + 10 * n} for n in range(20_000)]
     text = json.dumps({**HEAD, "traceEvents": many})
 
     def shrink(read: int, _: int) -> None:

@@ -49,6 +49,7 @@ _TRIES: Final = 64
 _NEAR_END: Final = 64
 _DEEPEST: Final = 50
 _FEW: Final = 20
+_REPAIRABLE: Final = 1 << 20
 
 Element = tuple[dict[str, Any], int]
 """An event, or nothing where there is none to be read, and the byte behind it."""
@@ -213,12 +214,13 @@ class _Walker:
         data, after = self._data, self._event_behind(at)
         if after is None and not self._final:
             return None
-        text = _text(data[at:after])
-        try:
-            if data[at] == _OPEN and (found := self._taken(at, text, repaired(text, self._lenient))):
-                return found
-        except ValueError:
-            pass
+        if data[at] == _OPEN and (len(data) if after is None else after) - at <= _REPAIRABLE:
+            text = _text(data[at:after])
+            try:
+                if found := self._taken(at, text, repaired(text, self._lenient)):
+                    return found
+            except ValueError:
+                pass
         end = self._array_end(at) if after is None else after
         if b'"ph"' in data[at:end]:
             self._tally("dropped", CUT_OFF if end == len(data) else NO_JSON, self._base + at)
