@@ -7,7 +7,7 @@ without touching neighbours, which is what `union` returns and the other functio
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -109,63 +109,128 @@ def covered(a: Intervals, start: Ints, end: Ints) -> Ints:
 
 
 class Nesting(NamedTuple):
-    """How the intervals of one lane nest.
+    """How the intervals of lanes nest.
 
-    `parent` is the index of the innermost interval that wholly contains this one (-1: none), `depth` the row on which
-    it can be drawn without touching another. They agree where intervals nest; where two overlap without either
-    containing the other, the later is still pushed to a row of its own.
+    `parent` is the index of the innermost interval of its lane that wholly contains this one (-1: none), `depth` the
+    row on which it can be drawn without touching another. They agree where intervals nest; where two overlap without
+    either containing the other, the later is still pushed to a row of its own, below the last that is still open.
     """
 
     parent: Ints
     depth: Ints
 
 
-def nesting(start: Ints, end: Ints) -> Nesting:
-    """Nest intervals sorted by (start, -end). Of equal intervals the first contains the others.
+_ONE_LANE: Final = np.zeros(1, np.int64)
+_NOTHING: Final = np.empty(0, np.int64)
+_FOREVER: Final = int(np.iinfo(np.int64).max)
 
-    An interval of no length belongs to what is open at its instant.
+
+def nesting(start: Ints, end: Ints, first: Ints = _ONE_LANE, known: Ints = _NOTHING) -> Nesting:
+    """Nest intervals sorted by (lane, start, -end). Of equal intervals the first contains the others.
+
+    An interval of no length belongs to what is open at its instant. `first` has the index at which each lane begins.
+    The leading intervals of the first lane may be what is still open (`still_open`) of more that was nested before:
+    then `known` has their depths.
     """
-    n = len(start)
-    until = np.maximum(end, start + 1)
-    if n == 0 or not np.any(start[1:] < np.maximum.accumulate(until)[:-1]):
-        return Nesting(np.full(n, -1, np.int64), np.zeros(n, np.int64))
-    proper = _nest_proper(start, until)
-    return proper if proper is not None else _nest_any(start.tolist(), until.tolist())
+    until = np.append(np.maximum(end, start + 1), _FOREVER)  # the last, at index -1, surrounds every lane
+    before = np.arange(-1, len(start))
+    before[-1] = -1
+    before[first[first < len(start)]] = -1
+    parent = before.copy()
+    _reach(parent, parent, until, until[:-1] - 1)
+    above = before.copy()
+    _reach(above, parent, until, start)
+    return Nesting(parent[:-1], _depth(before, above, known))
 
 
-def _nest_proper(start: Ints, end: Ints) -> Nesting | None:
-    """Nesting level by level, one pass of numpy each; None where some intervals overlap without nesting."""
-    depth = np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
-    parent = np.full(len(start), -1, np.int64)
-    order = np.argsort(depth, kind="stable")
-    levels = np.searchsorted(depth[order], np.arange(depth.max() + 2))
-    for level in range(1, len(levels) - 1):
-        inner, outer = order[levels[level] : levels[level + 1]], order[levels[level - 1] : levels[level]]
-        parent[inner] = outer[np.maximum(np.searchsorted(outer, inner) - 1, 0)]
-    nested = np.flatnonzero(parent >= 0)
-    around = parent[nested]
-    sound = (around < nested) & (end[around] >= end[nested]) & (start[nested] < end[around])
-    return Nesting(parent, depth.astype(np.int64)) if sound.all() else None
+_ROUNDS: Final = 64
+"""After so many rounds over all intervals at once, the few that are left are settled one after the other."""
 
 
-def _nest_any(start: list[int], end: list[int]) -> Nesting:
-    """Nesting one interval after the other, for lanes where some overlap without nesting."""
-    parent = np.full(len(start), -1, np.int64)
-    depth = np.zeros(len(start), np.int64)
-    rows: list[int] = []  # rows[d]: the interval drawn last on row d; -1 once it has ended
-    for i, (s, e) in enumerate(zip(start, end, strict=True)):
-        while rows and (rows[-1] < 0 or end[rows[-1]] <= s):
-            rows.pop()
-        depth[i] = len(rows)
-        for d in range(len(rows) - 1, -1, -1):
-            j = rows[d]
-            if j >= 0 and end[j] <= s:
-                rows[d] = -1
-            elif j >= 0 and end[j] >= e:
-                parent[i] = j
-                break
-        rows.append(i)
-    return Nesting(parent, depth)
+def _reach(at: Ints, along: Ints, until: Ints, bound: Ints) -> None:
+    """Move every `at[i]`, which begins at the interval before, to the nearest earlier one that ends after `bound[i]`.
+
+    `along` leads from an interval to one before it that ends no earlier than those between the two, so that they can
+    be passed over. It may be `at` itself, whose steps then grow as they are used.
+    """
+    rest = np.flatnonzero(until[at[:-1]] <= bound)
+    for _ in range(_ROUNDS):
+        if len(rest) == 0:
+            return
+        to = along[at[rest]]
+        at[rest] = to
+        rest = rest[until[to] <= bound[rest]]
+    for i in rest:
+        one = i - 1
+        while until[one] <= bound[i]:
+            one = along[one]
+        at[i] = one
+
+
+def _depth(before: Ints, above: Ints, known: Ints) -> Ints:
+    """The rows of intervals, each below the one `above` it: one deeper than the one `before`, less those that ended."""
+    count = len(above) - 1
+    given = above[:-1] < len(known)
+    given[: len(known)] = True
+    ended = np.zeros(count, np.int64)
+    at = before.copy()
+    rest = np.flatnonzero((at[:-1] != above[:-1]) & ~given)
+    for _ in range(_ROUNDS):
+        if len(rest) == 0:
+            break
+        to = above[at[rest]]
+        at[rest] = to
+        ended[rest] += 1
+        rest = rest[to != above[rest]]
+    for i in rest:
+        while at[i] != above[i]:
+            at[i] = above[at[i]]
+            ended[i] += 1
+    depth = np.cumsum(np.where(given, 0, 1 - ended))
+    anchor = np.flatnonzero(given)
+    fixed = np.append(known, -1)[above[anchor]] + 1
+    fixed[: len(known)] = known
+    shift: Ints = np.repeat(fixed - depth[anchor], np.diff(np.append(anchor, count)))
+    return depth + shift
+
+
+def still_open(until: Ints) -> npt.NDArray[np.intp]:
+    """Of nested intervals of one lane, those that may contain what comes next: they end no earlier than all later."""
+    if len(until) == 0:
+        return np.empty(0, np.intp)
+    return np.flatnonzero(until >= np.maximum.accumulate(until[::-1])[::-1])
+
+
+def lane_order(lane: Ints, start: Ints, end: Ints) -> npt.NDArray[np.intp] | None:
+    """The order of intervals by (lane, start, -end), equal ones as they come; None where that is the order they have.
+
+    Quick on runs that are sorted by lane or by start.
+    """
+    if _ordered(lane, start, end):
+        return None
+    order = np.argsort(start, kind="stable")
+    lanes = lane[order]
+    if np.any(lanes[1:] < lanes[:-1]):
+        narrow = lanes.astype(np.uint16) if lanes.min() >= 0 and lanes.max() < 1 << 16 else lanes
+        order = order[np.argsort(narrow, kind="stable")]
+        lanes = lane[order]
+    starts, ends = start[order], end[order]
+    equal = (lanes[1:] == lanes[:-1]) & (starts[1:] == starts[:-1])
+    if np.any(equal & (ends[1:] > ends[:-1])):
+        member = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
+        group = np.cumsum(np.append(True, ~equal))[member]
+        order[member] = order[member[np.lexsort((-ends[member], group))]]
+    return order
+
+
+def _ordered(lane: Ints, start: Ints, end: Ints) -> bool:
+    later = start[1:] > start[:-1]
+    later |= (start[1:] == start[:-1]) & (end[1:] <= end[:-1])
+    if later.all() and len(lane) and lane[0] == lane[-1]:
+        return bool(np.all(lane == lane[0]))
+    later &= lane[1:] == lane[:-1]
+    later |= lane[1:] > lane[:-1]
+    return bool(later.all())
 
 
 def self_time(length: Ints, parent: Ints) -> Ints:
@@ -178,6 +243,28 @@ def self_time(length: Ints, parent: Ints) -> Ints:
     np.add.at(children, parent[inner], length[inner])
     own: Ints = np.maximum(length - children, 0)
     return own
+
+
+class Latest:
+    """Finds the last of some intervals that has begun at an instant, in each of many groups at once."""
+
+    def __init__(self, group: Ints, start: Ints) -> None:
+        """`group` and `start` of the intervals, sorted by both."""
+        self._group = group
+        self._starts = np.sort(start)
+        self._keys = self._key(group, start)
+
+    def at(self, group: Ints, instant: Ints) -> Ints:
+        """For each group and instant the index of the interval, -1 where none has begun."""
+        if len(self._keys) == 0:
+            return np.full(len(group), -1, np.int64)
+        found = np.searchsorted(self._keys, self._key(group, instant), side="right") - 1
+        return np.where(self._group[found] == group, found, -1)  # index -1 is of the last group, which has begun later
+
+    def _key(self, group: Ints, instant: Ints) -> Ints:
+        """One number that sorts like (group, instant): instants are counted, which leaves room for any group."""
+        key: Ints = group * (len(self._starts) + 1) + np.searchsorted(self._starts, instant, side="right")
+        return key
 
 
 class Owned(NamedTuple):

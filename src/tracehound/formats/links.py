@@ -6,72 +6,188 @@ Owns the joins: by correlation id (Kineto, CUPTI, roctracer), by producer and co
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-Rows = npt.NDArray[np.int64]
+from tracehound.intervals import Ints, Latest
+
+_JOINS: Final = (("run", "run"), ("consumes", "produces"), ("correlation", "correlation"))
+"""What a device event has, and which column of a host event repeats it; the later, the more it is trusted."""
+
+_CALLING: Final = ("runtime", "transfer", "op", "other")
+"""Kinds of host events that a correlation id may mean."""
 
 
-def launches(raw: pl.DataFrame, lanes: pl.DataFrame, parent: Rows) -> Rows:
-    """For every event the row of the host event that enqueued it, -1 where none is known.
+class _Called(NamedTuple):
+    """Host events by one of their columns: its value (`key`), and the event's id and step (-1: none).
 
-    `raw` has the schema `RAW`, sorted; `lanes` has a row per lane. Only events on a rank's lanes have a launch. In
-    order of trust: equal `correlation`; the host event whose `produces` is this event's `consumes`; the first host
-    event of the same `run`; and for an op, the launch of the module execution on its rank in which it starts. One
-    launch may have many device events (a graph).
+    Of those with one key, calls of the runtime go before others (`late`), then the earlier before the later.
     """
-    on_device = lanes["rank"].is_not_null().gather(raw["lane"])
-    rows = raw.select(
-        pl.int_range(pl.len(), dtype=pl.Int64).alias("row"),
-        "lane", "start", "end", "kind", "correlation", "produces", "consumes", "run", on_device.alias("device"),
-    )  # fmt: skip
-    host, device = rows.filter(~pl.col("device")), rows.filter(pl.col("device"))
-    launch = np.full(raw.height, -1, np.int64)
-    calls = host.filter(pl.col("kind").is_in(["runtime", "transfer", "op", "other"]))
-    for here, there, among in (
-        ("run", "run", host),
-        ("consumes", "produces", host),
-        ("correlation", "correlation", calls),
-    ):
-        found = _join(device, here, among, there)
-        launch[found["row"].to_numpy()] = found["launch"].to_numpy()
-    _inherit(launch, rows, lanes)
-    _from_parent(launch, parent, on_device.to_numpy())
-    return launch
+
+    key: Ints
+    id: Ints
+    step: npt.NDArray[np.int32]
+    late: npt.NDArray[np.bool_]
+    start: Ints
+
+    def firsts(self) -> _Called:
+        """Sorted by key, of each key the first."""
+        order = np.argsort(self.key, kind="stable")
+        key = self.key[order]
+        if np.any(key[1:] == key[:-1]):
+            order = np.lexsort((self.id, self.start, self.late, self.key))
+            key = self.key[order]
+        fresh = np.append(True, key[1:] != key[:-1]) if len(key) else np.empty(0, np.bool_)
+        return _Called(*(column[order[fresh]] for column in self))
 
 
-def _join(device: pl.DataFrame, here: str, host: pl.DataFrame, there: str) -> pl.DataFrame:
-    """(row, launch) of device events whose `here` is the `there` of a host event; of several the first."""
-    calls = (
-        host.filter(pl.col(there).is_not_null())
-        .sort(pl.col("kind") != "runtime", "start", maintain_order=True)
-        .unique(there, keep="first", maintain_order=True)
-        .select(pl.col(there).alias("key"), pl.col("row").alias("launch"))
-    )
-    wanted = device.filter(pl.col(here).is_not_null()).select("row", pl.col(here).alias("key"))
-    return wanted.join(calls, on="key").select("row", "launch")
+@dataclass
+class HostCalls:
+    """Collects from batch after batch of host events what device events may point at."""
+
+    _found: tuple[list[_Called], ...] = field(default_factory=lambda: tuple([] for _ in _JOINS))
+
+    def add(self, events: pl.DataFrame, first: int, step: Ints) -> None:
+        """The events of a batch, of which the first has the id `first`; `step` is -1 where an event has none."""
+        kind = events["kind"]
+        late = (kind != "runtime").to_numpy()
+        for (_, there), found in zip(_JOINS, self._found, strict=True):
+            if there not in events.columns:
+                continue
+            has = events[there].is_not_null()
+            if there == "correlation":
+                has &= kind.is_in(list(_CALLING))
+            rows = np.flatnonzero(has.to_numpy())
+            if len(rows):
+                key = events[there].gather(rows).to_numpy()
+                start = events["start"].to_numpy()[rows]
+                found.append(_Called(key, rows + first, step[rows].astype(np.int32), late[rows], start).firsts())
+
+    def launches(self) -> Launches:
+        """All calls, ready to be joined."""
+        tables = [
+            _Called(*(np.concatenate(column) for column in zip(*found, strict=True))).firsts() if found else None
+            for found in self._found
+        ]
+        some = [table for table in tables if table is not None]
+        ends = np.cumsum([0 if table is None else len(table.key) for table in tables])
+        return Launches(
+            tuple(np.empty(0, np.int64) if table is None else table.key for table in tables),
+            (0, *ends[:-1].tolist()),
+            np.concatenate([table.id for table in some]) if some else np.empty(0, np.int64),
+            np.concatenate([table.step for table in some]) if some else np.empty(0, np.int32),
+        )
 
 
-def _inherit(launch: Rows, rows: pl.DataFrame, lanes: pl.DataFrame) -> None:
-    """Give events without a launch that of the module execution, on the same rank, in which they start."""
-    modules = lanes.filter((pl.col("role") == "modules") & pl.col("rank").is_not_null())
-    lane, start, end = rows["lane"].to_numpy(), rows["start"].to_numpy(), rows["end"].to_numpy()
-    rank_of = lanes["rank"].fill_null(-1).to_numpy()[lane]
-    for module_lane, rank in modules.select("lane", "rank").iter_rows():
-        runs = np.flatnonzero(lane == module_lane)
-        orphans = np.flatnonzero((rank_of == rank) & (launch < 0) & (lane != module_lane))
-        at = np.searchsorted(start[runs], start[orphans], side="right") - 1
-        inside = (at >= 0) & (start[orphans] < end[runs[np.maximum(at, 0)]])
-        launch[orphans[inside]] = launch[runs[at[inside]]]
+class Launches(NamedTuple):
+    """The host events that launch something. A *call* is a row of `id` and `step`; -1 stands for none."""
+
+    keys: tuple[Ints, ...]
+    first: tuple[int, ...]
+    id: Ints
+    step: npt.NDArray[np.int32]
+
+    def joined(self, events: pl.DataFrame) -> Ints:
+        """The call of each device event by its own ids.
+
+        In order of trust: equal `correlation`; the host event whose `produces` is this event's `consumes`; the first
+        host event of the same `run`. Of several, calls of the runtime go before others, and earlier before later.
+        """
+        call = np.full(len(events), -1, np.int64)
+        for (here, _), key, first in zip(_JOINS, self.keys, self.first, strict=True):
+            if here not in events.columns or not len(key):
+                continue
+            rows = np.flatnonzero(events[here].is_not_null().to_numpy())
+            wanted = events[here].gather(rows).to_numpy()
+            at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+            known = key[at] == wanted
+            call[rows[known]] = at[known] + first
+        return call
+
+    def ids(self, call: Ints) -> Ints:
+        """The ids of calls."""
+        return np.append(self.id, -1)[call]
+
+    def steps(self, call: Ints) -> Ints:
+        """The steps of calls, -1 where they have none."""
+        return np.append(self.step, np.int32(-1))[call].astype(np.int64)
 
 
-def _from_parent(launch: Rows, parent: Rows, on_device: npt.NDArray[np.bool_]) -> None:
-    """Give what nests inside a launched event its launch."""
-    while True:
-        orphans = np.flatnonzero((launch < 0) & (parent >= 0) & on_device)
-        inherited = launch[parent[orphans]]
-        known = inherited >= 0
-        if not known.any():
-            return
-        launch[orphans[known]] = inherited[known]
+class _Layer(NamedTuple):
+    """Executions on one module lane of each rank."""
+
+    latest: Latest
+    start: Ints
+    end: Ints
+    call: Ints
+
+    def give(self, call: Ints, rows: npt.NDArray[np.intp], rank: Ints, start: Ints) -> None:
+        """Give those of the events `rows` that have no call that of the execution, on their rank, they start in."""
+        orphans = rows[call[rows] < 0]
+        at = self.latest.at(rank[orphans], start[orphans])
+        inside = (at >= 0) & (start[orphans] < np.append(self.end, 0)[at])
+        call[orphans[inside]] = self.call[at[inside]]
+
+
+@dataclass(frozen=True, eq=False)
+class Executions:
+    """Executions of modules on devices: what starts inside one, on its rank, may have its launch.
+
+    `call` is that of the executions themselves.
+    """
+
+    layers: tuple[_Layer, ...]
+    call: Ints
+
+    def give(self, call: Ints, rank: Ints, start: Ints) -> None:
+        """Give events on other lanes than the modules', without a call, that of the execution in which they start."""
+        for layer in self.layers:
+            layer.give(call, np.arange(len(call)), rank, start)
+
+
+def executions(lane: Ints, rank: Ints, start: Ints, end: Ints, joined: Ints) -> Executions:
+    """The executions on all modules' lanes, sorted by (lane, start); `joined` are the calls by their own ids.
+
+    Of several lanes of one rank the earlier goes first, and they inherit from one another too.
+    """
+    place = _places(lane, rank)
+    call, layers = joined.copy(), []
+    for number in range(int(place.max()) + 1 if len(place) else 0):
+        rows = np.flatnonzero(place == number)
+        rows = rows[np.argsort(rank[rows], kind="stable")]
+        layer = _Layer(Latest(rank[rows], start[rows]), start[rows], end[rows], call[rows])
+        layer.give(call, np.flatnonzero(place != number), rank, start)
+        layers.append(layer)
+    return Executions(tuple(layers), call)
+
+
+def _places(lane: Ints, rank: Ints) -> Ints:
+    """For each event, how many lanes of its rank go before its own."""
+    begins = np.flatnonzero(np.append(True, lane[1:] != lane[:-1])) if len(lane) else np.empty(0, np.intp)
+    ranks = rank[begins]
+    order = np.argsort(ranks, kind="stable")
+    group = np.flatnonzero(np.append(True, ranks[order][1:] != ranks[order][:-1])) if len(order) else order
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order)) - np.repeat(group, np.diff(np.append(group, len(order))))
+    return np.repeat(place, np.diff(np.append(begins, len(lane))))
+
+
+def from_parents(call: Ints, parent: Ints, before: Ints) -> Ints:
+    """The calls, with what nests inside a launched event, and has none of its own, having that of the innermost such.
+
+    `parent` is a row of `before`, the calls of events that are still open, then of `call`; -1 for none.
+    """
+    every = np.concatenate([before, call, [-1]])
+    around = np.concatenate([np.full(len(before), -1), parent, [-1]])
+    rest = np.flatnonzero((every < 0) & (around >= 0))
+    orphans = rest
+    while len(rest):
+        rest = rest[every[around[rest]] < 0]
+        around[rest] = around[around[rest]]
+        rest = rest[around[rest] >= 0]
+    every[orphans] = every[around[orphans]]
+    return every[len(before) : -1]

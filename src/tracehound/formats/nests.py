@@ -1,0 +1,232 @@
+"""How the events of a batch nest: parents, rows and self times, and what a long lane carries from batch to batch.
+
+Owns which clock tells what contains what. Knows no bytes and no launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tracehound.formats.batches import Batch, Runs
+from tracehound.intervals import Ints, lane_order, nesting, still_open
+from tracehound.trace import schema
+
+CONCURRENT: Final = ("stream", "async")
+"""Roles of lanes on which an event that lies inside another is no part of it: both run at once."""
+
+Mask = npt.NDArray[np.bool_]
+
+_CLOCKS: Final = schema({"start": pl.Int64(), "end": pl.Int64(), "device_start": pl.Int64(), "device_end": pl.Int64()})
+_NONE: Final = np.empty(0, np.int64)
+
+
+class Open(NamedTuple):
+    """What of a long lane may still be open where a batch begins, the outermost first.
+
+    `end` and `depth` by the clock by which it is drawn; `id`, `inner_end` and `call` (the launch) by the clock that
+    tells what contains what.
+    """
+
+    end: Ints = _NONE
+    depth: Ints = _NONE
+    id: Ints = _NONE
+    inner_end: Ints = _NONE
+    call: Ints = _NONE
+
+
+class Later(NamedTuple):
+    """The time that children take of which an earlier batch has the parent: by the parent's `id`, sorted."""
+
+    id: Ints = _NONE
+    time: Ints = _NONE
+
+
+@dataclass(frozen=True, eq=False)
+class Nested:
+    """How the events of a batch nest. `parent` is a row of `ids`: those of `before`, then the batch's own; -1: none."""
+
+    parent: Ints
+    depth: Ints
+    own: Ints
+    ids: Ints
+    before: Open
+    until: Ints
+    inner: _Inner
+
+    @property
+    def parent_id(self) -> Ints:
+        """The id of each event's parent, -1 for none."""
+        return np.append(self.ids, -1)[self.parent]
+
+    def after(self, call: Ints) -> Open:
+        """What may be open where the lane's next batch begins; `call` has the launch of each event."""
+        drawn = np.append(self.before.end, self.until)
+        kept = still_open(drawn)
+        ends = np.append(self.before.inner_end, self.inner.in_order(self.inner.until))
+        inner = still_open(ends)
+        carried = len(self.before.id)
+        ids = np.append(self.before.id, self.inner.in_order(self.ids[carried:]))
+        calls = np.append(self.before.call, self.inner.in_order(call))
+        return Open(drawn[kept], np.append(self.before.depth, self.depth)[kept], ids[inner], ends[inner], calls[inner])
+
+
+class _Inner(NamedTuple):
+    """Start, end (never before the next instant) and length of events by the clock that tells what contains what.
+
+    `order` is their order by that clock; None: it is the one that they have.
+    """
+
+    start: Ints
+    until: Ints
+    length: Ints
+    order: npt.NDArray[np.intp] | None
+
+    def in_order(self, values: Ints) -> Ints:
+        """Values of the events in the order of the clock."""
+        return values if self.order is None else values[self.order]
+
+
+class Course(NamedTuple):
+    """What there is to know of a long lane before its batches are nested, one after the other.
+
+    `clocked`: all its events have the device's own clock.
+    """
+
+    clocked: bool
+    later: Later = Later()
+
+
+def nest(events: pl.DataFrame, first: int, concurrent: Mask, course: Course | None, before: Open) -> Nested:
+    """Nest the events of a batch, of which the first has the id `first`.
+
+    `concurrent` tells by lane whether nothing on it has a parent. `course` and `before` are a long lane's; other
+    batches have all events of each of their lanes.
+    """
+    lane, start, end = (events[name].to_numpy() for name in ("lane", "start", "end"))
+    begins = np.flatnonzero(np.append(True, lane[1:] != lane[:-1]))
+    until = np.maximum(end, start + 1)
+    carried = len(before.end)
+    drawn = nesting(np.append(before.end - 1, start), np.append(before.end, until), begins, before.depth)
+    inner = _inner(events, begins, None if course is None else course.clocked)
+    parent = drawn.parent[carried:]
+    if inner.order is not None:
+        parent = _inner_parents(inner, begins, before)
+    parent = np.where(concurrent[lane], -1, parent)
+    ids = np.append(before.id, np.arange(first, first + len(lane)))
+    children = np.zeros(len(ids), np.int64)
+    child = np.flatnonzero(parent >= 0)
+    np.add.at(children, parent[child], inner.length[child])
+    if course is not None:
+        low, high = np.searchsorted(course.later.id, [first, first + len(lane)])
+        children[course.later.id[low:high] - first + len(before.id)] += course.later.time[low:high]
+    own = np.maximum(inner.length - children[len(before.id) :], 0)
+    return Nested(parent, drawn.depth[carried:], own, ids, before, until, inner)
+
+
+def _inner(events: pl.DataFrame, begins: npt.NDArray[np.intp], clocked: bool | None) -> _Inner:  # noqa: FBT001
+    """The clock of each lane: the device's own where all its events have it, for the host's clock jumps inside ops.
+
+    `clocked` says so of a long lane, of which a batch has only some events.
+    """
+    start, end = events["start"].to_numpy(), events["end"].to_numpy()
+    if "device_start" not in events.columns or events["device_start"].null_count() == len(events):
+        return _Inner(start, np.maximum(end, start + 1), end - start, None)
+    length = events.select(
+        pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
+    ).to_series()
+    known = events["device_start"].is_not_null().to_numpy()
+    by_lane = np.logical_and.reduceat(known, begins) if clocked is None else np.array([clocked])
+    if not by_lane.any():
+        return _Inner(start, np.maximum(end, start + 1), length.to_numpy(), None)
+    own = np.repeat(by_lane, np.diff(np.append(begins, len(known))))
+    start, end = (
+        np.where(own, events[name].fill_null(0).to_numpy(), times)
+        for name, times in (("device_start", start), ("device_end", end))
+    )
+    order = lane_order(events["lane"].to_numpy(), start, end)
+    order = np.arange(len(start)) if order is None else order
+    return _Inner(start, np.maximum(end, start + 1), length.to_numpy(), order)
+
+
+def _inner_parents(inner: _Inner, begins: npt.NDArray[np.intp], before: Open) -> Ints:
+    """Parents by a clock of their own, which has another order than the rows."""
+    carried = len(before.id)
+    start = np.append(before.inner_end - 1, inner.in_order(inner.start))
+    until = np.append(before.inner_end, inner.in_order(inner.until))
+    rows = np.concatenate([np.arange(carried), inner.in_order(np.arange(len(inner.start))) + carried, [-1]])
+    parent = np.empty(len(inner.start), np.int64)
+    parent[inner.order] = rows[nesting(start, until, begins).parent[carried:]]
+    return parent
+
+
+def survey(group: Sequence[Batch], concurrent: Mask) -> tuple[Sequence[Batch], Course | None]:
+    """Look over batches that come together; those of a long lane become fewer where its clocks do not agree on them."""
+    if len(group) == 1:
+        return group, None
+    if concurrent[group[0].runs.lane[0]]:
+        return group, Course(clocked=False)
+    clocked = all(_has_clock(batch) for batch in group)
+    if clocked:
+        group = _agreeing(group)
+    before, found = _Ends(), []
+    for batch in group:
+        inner = _inner(batch.read(_CLOCKS), np.zeros(1, np.intp), clocked)
+        before, done = before.after(batch.first, inner)
+        found.append(done)
+    found.append(Later(before.id, before.time))
+    ids, times = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.argsort(ids)
+    return group, Course(clocked, Later(ids[order], times[order]))
+
+
+def _has_clock(batch: Batch) -> bool:
+    events = batch.read(_CLOCKS)
+    return "device_start" in events.columns and events["device_start"].null_count() == 0
+
+
+def _agreeing(group: Sequence[Batch]) -> list[Batch]:
+    """The batches, joined until each begins, by the device's clock too, after all events of those before it."""
+    agreeing: list[tuple[Batch, int, int]] = []  # with the first and the last start of each
+    for batch in group:
+        start = batch.read(_CLOCKS)["device_start"].to_numpy()
+        low, high = int(start.min()), int(start.max())
+        joined = batch
+        while agreeing and low <= agreeing[-1][2]:
+            last, last_low, last_high = agreeing.pop()
+            low, high = min(low, last_low), max(high, last_high)
+            runs = Runs(*(np.append(a, b) for a, b in zip(last.runs, joined.runs, strict=True)))
+            joined = replace(last, runs=runs)
+        agreeing.append((joined, low, high))
+    return [batch for batch, _, _ in agreeing]
+
+
+class _Ends(NamedTuple):
+    """Ends of what may be open, the outermost first, and the time that its children took in later batches so far."""
+
+    end: Ints = _NONE
+    id: Ints = _NONE
+    time: Ints = _NONE
+
+    def after(self, first: int, inner: _Inner) -> tuple[_Ends, Later]:
+        """What may be open after a batch, and what is settled of that which no longer is."""
+        until, length = inner.in_order(inner.until), inner.in_order(inner.length)
+        reach = np.maximum.accumulate(until)
+        outer = np.flatnonzero(until > np.append(np.iinfo(np.int64).min, reach[:-1]))  # inside none of the batch
+        around = len(self.end) - 1 - np.searchsorted(self.end[::-1], until[outer])
+        inside = around >= 0
+        time = self.time.copy()
+        np.add.at(time, around[inside], length[outer[inside]])
+        held = self.end >= reach[-1]
+        fresh = still_open(until)
+        ids = inner.in_order(np.arange(first, first + len(until)))[fresh]
+        rest = _Ends(
+            np.append(self.end[held], until[fresh]), np.append(self.id[held], ids),
+            np.append(time[held], np.zeros(len(fresh), np.int64)),
+        )  # fmt: skip
+        return rest, Later(self.id[~held], time[~held])
