@@ -31,10 +31,15 @@ class Source(NamedTuple):
     first: int
     amend: tuple[pl.Expr, ...] = ()
 
-    def rows(self, low: int, high: int, columns: list[str]) -> pl.DataFrame:
-        """Some columns of the rows `[low, high)`, amended where all that this takes is among them."""
-        amend = [expr for expr in self.amend if set(expr.meta.root_names()) <= set(columns)]
-        return self.kept.rows(low, high, columns).with_columns(amend)
+    def rows(self, low: int, high: int, dtypes: pl.Schema) -> pl.DataFrame:
+        """The rows `[low, high)` of those columns in `dtypes` that there are, amended where these are all it takes."""
+        columns = [column for column in self.kept.columns if column in dtypes]
+        frame = self.kept.rows(low, high, columns)
+        taken = {name for expr in self.amend for name in expr.meta.root_names()}
+        if not taken or not taken <= set(dtypes):
+            return frame
+        absent = [pl.lit(None, dtypes[name]).alias(name) for name in sorted(taken - set(columns))]
+        return frame.with_columns(absent).with_columns(self.amend)
 
 
 class Runs(NamedTuple):
@@ -93,11 +98,10 @@ class Batch:
         joined = np.flatnonzero(
             np.append(True, (runs.source[1:] != runs.source[:-1]) | (runs.low[1:] != runs.high[:-1]))
         )
-        frames = []
+        frames, own = [], pl.Schema({name: dtype for name, dtype in dtypes.items() if name != "lane"})
         for low, last in zip(joined.tolist(), [*(joined[1:] - 1).tolist(), len(runs.lane) - 1], strict=True):
             source = self.sources[int(runs.source[low])]
-            columns = [column for column in source.kept.columns if column in dtypes and column != "lane"]
-            frames.append(source.rows(int(runs.low[low]), int(runs.high[last]), columns))
+            frames.append(source.rows(int(runs.low[low]), int(runs.high[last]), own))
         frame = pl.concat(frames, how="diagonal_relaxed")
         return self._in_order(frame.cast({name: dtypes[name] for name in frame.columns}), runs)
 
