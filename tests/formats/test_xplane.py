@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.format import silent
-from tracehound.formats.wire import bytes_of
-from tracehound.formats.xevents import NUMBERS, TEXTS, events
+from tracehound.formats.wire import File
+from tracehound.formats.xevents import Stretched, slices, wanted
+from tracehound.formats.xframes import Stated, Texts
+from tracehound.formats.xla_rows import NAMING, STATS
+from tracehound.formats.xmetadata import described
 from tracehound.formats.xplane import FORMAT
-from tracehound.formats.xspace import space_of
+from tracehound.formats.xspace import followed, space_of
 from tracehound.trace import Part
 from xspaces import Event, Line, Plane, Stat, block, integers, space, texts, whole
 
@@ -50,6 +53,8 @@ def notes(part: Part) -> str:
 
 # Reading the wire, against the slow, obvious way.
 
+TEXTS = ("hlo_op", "hlo_module", "memcpy_details")
+NUMBERS = tuple(name for name in STATS + NAMING if name not in TEXTS)
 names = st.sampled_from(["a", "%fusion.1 = f32[2]{0} fusion(%x)", "Ω", "b" * 200])
 whole_numbers = st.one_of(st.integers(0, 300), st.integers(-(1 << 63), (1 << 63) - 1))
 stats = st.lists(
@@ -76,24 +81,32 @@ any_planes = st.builds(
 
 @given(any_planes)
 def test_events_read_in_bulk_are_what_was_written(plane: Plane) -> None:
-    file = bytes_of(space(plane))
-    (read,) = space_of(file).planes
-    found = events(file, read, 0, lambda _at, _count: None)
-    drawn = [(at, line, event) for at, line in enumerate(plane.lines) for event in line.events]
-    drawn = [(at, line, event) for at, line, event in drawn if event.occurrences is None]
-    assert found.untimed + len(drawn) == sum(len(line.events) for line in plane.lines)
-    assert found.broken == 0
-    for row, (at, line, event) in enumerate(drawn):
-        shared = plane.metadata_stats.get(event.name, [])
-        assert found.line[row] == at
-        assert read.metadata.shown[found.position[row]] == event.name
-        assert found.start[row] == line.timestamp_ns * 1000 + event.offset
-        assert found.end[row] - found.start[row] == event.duration
-        assert file.data[found.record[row]] == 4 << 3 | 2
-        numbers = {name: int(value[row]) for name, (value, has) in found.numbers.items() if has[row]}
-        assert numbers == {name: value for name, value in integers(event, shared).items() if name in NUMBERS}
-        words = {name: found.vocabulary[at[row]] for name, at in found.texts.items() if at[row] >= 0}
-        assert words == {name: value for name, value in texts(event, shared).items() if name in TEXTS}
+    raw = space(plane)
+    file = File(raw, len(raw))
+    (read,) = space_of(file, followed).planes
+    entries, vocabulary = described(file, read.metadata), Texts()
+    stated = Stated(file, entries, read.stat_names, NUMBERS + TEXTS, vocabulary)
+    stretches = [Stretched(at, *one) for at, line in enumerate(read.lines) for one in line.stretches]
+    written = [(at, event) for at, line in enumerate(plane.lines) for event in line.events]
+    rows = iter(written)
+    for part in slices(file, stretches, wanted(read.stat_names, NUMBERS + TEXTS)):
+        position = read.metadata.positions(part.metadata)
+        numbers = {name: stated.number(part, position, name) for name in NUMBERS}
+        words = {name: stated.text(part, position, name) for name in TEXTS}
+        for row, (at, event) in zip(range(len(part.line)), rows, strict=False):
+            shared = plane.metadata_stats.get(event.name, [])
+            assert part.sound[row]
+            assert part.line[row] == at
+            assert entries.shown[position[row]] == event.name
+            assert part.timed[row] == (event.occurrences is None)
+            assert part.start[row] == (event.offset if event.occurrences is None else 0)
+            assert part.length[row] == event.duration
+            assert raw[part.record[row]] == 4 << 3 | 2
+            found = {name: one.value[row] for name, one in numbers.items() if one is not None and one.known[row]}
+            assert found == {name: value for name, value in integers(event, shared).items() if name in NUMBERS}
+            said = {name: vocabulary.words[one[row]] for name, one in words.items() if one is not None and one[row] >= 0}
+            assert said == {name: value for name, value in texts(event, shared).items() if name in TEXTS}
+    assert next(rows, None) is None
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)

@@ -56,15 +56,16 @@ RAW_LANES = schema(
 class Piece:
     """Some of a file's raw events, in any order, with columns of `RAW`.
 
-    `lanes` maps the lane numbers in the piece to rows of the file's lanes (None: they are the same); `shift` (ps) is
-    added to `start` and `end`, `first` to `record`. `amend` are columns of `RAW` that replace those of the piece: what
-    only the whole file tells of its events.
+    `lanes` maps the lane numbers in the piece to rows of the file's lanes (None: they are the same), `ops` likewise its
+    ops; `shift` (ps) is added to `start` and `end`, `first` to `record`. `amend` are columns of `RAW` that replace those
+    of the piece: what only the whole file tells of its events.
     """
 
     kept: Kept
     lanes: Ints | None = None
     shift: int = 0
     first: int = 0
+    ops: Ints | None = None
     amend: tuple[pl.Expr, ...] = ()
 
 
@@ -103,7 +104,7 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
         all_runs([piece.kept for piece in decoded.pieces], [piece.lanes for piece in decoded.pieces]),
         _complete(decoded.lanes, RAW_LANES),
     )
-    sources = [Source(piece.kept, piece.shift, piece.first, piece.amend) for piece in decoded.pieces]
+    sources = [Source(piece.kept, piece.shift, piece.first, piece.ops, piece.amend) for piece in decoded.pieces]
     raw = Raw(runs, sources, _by_number(lanes), size)
     seen, ran = nothing_seen(lanes.height), executed(raw)
     steps = steps_of(raw, ran)

@@ -24,17 +24,22 @@ _STRIDE: Final = 64
 
 
 class Source(NamedTuple):
-    """A piece of the file: `shift` is added to its times, `first` to its records, and `amend` replaces columns."""
+    """A piece of the file: `shift` is added to its times, `first` to its records; `ops` numbers its ops anew and
+    `amend` replaces columns.
+    """
 
     kept: Kept
     shift: int
     first: int
+    ops: Ints | None = None
     amend: tuple[pl.Expr, ...] = ()
 
     def rows(self, low: int, high: int, dtypes: pl.Schema) -> pl.DataFrame:
         """The rows `[low, high)` of those columns in `dtypes` that there are, amended where these are all it takes."""
         columns = [column for column in self.kept.columns if column in dtypes]
         frame = self.kept.rows(low, high, columns)
+        if self.ops is not None and "op" in columns:
+            frame = frame.with_columns(pl.Series("op", self.ops, pl.Int64).gather(frame["op"]))
         taken = {name for expr in self.amend for name in expr.meta.root_names()}
         if not taken or not taken <= set(dtypes):
             return frame

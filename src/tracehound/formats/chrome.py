@@ -80,7 +80,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     """The part of all portions."""
     columns, extents = portions[0]
     read = document(extents)
-    gathered = Gathered(Ops({}))
+    gathered = Gathered(Ops())
     left_out = gather(columns, gathered)
     return part(
         Decoded(

@@ -86,7 +86,7 @@ def instructions(file: Bytes, start: int, end: int, wanted: Collection[str]) -> 
         spans, frames = _module(file, start, end)
     except WireError:
         return {}
-    table = _Table(file, *spans.arrays(file)[1:])
+    table = _Table(file, *spans.arrays()[1:])
     rows = {name: row for row, name in enumerate(table.texts(NAME)) if name in wanted}
     by_id = dict(zip(table.ids.tolist(), range(len(table.ids)), strict=True))
     return {name: _instruction(file, table, row, by_id, frames) for name, row in rows.items()}

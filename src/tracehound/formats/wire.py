@@ -3,20 +3,22 @@
 Owns varints, tags and lengths. Knows no message. Two readers of the same grammar: `fields` walks one message in plain
 Python; `rounds` walks thousands together with numpy, a field of each per round, which is some fifty times as fast.
 
-A message lies between two offsets of the file, so nothing is copied. `rounds` reads eight bytes wherever it looks and
-so needs the spare bytes at the end that `bytes_of` adds.
+A message lies between two offsets. `rounds` reads eight bytes wherever it looks, and so reads a copy of the bytes with
+spare ones at the end (`File.piece`): such copies are small enough to stay in the processor's cache.
 """
 
 from __future__ import annotations
 
+import mmap
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+Data = bytes | bytearray | mmap.mmap
 Rows = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
@@ -50,7 +52,7 @@ class Field(NamedTuple):
     at: int
 
 
-def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+def varint(data: Data, at: int, end: int) -> tuple[int, int]:
     """The unsigned varint at `at` and the offset after it."""
     value = shift = 0
     for here in range(at, min(end, at + 10)):
@@ -64,7 +66,7 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     raise WireError(at, "varint of more than 10 bytes")
 
 
-def fields(data: bytes, start: int, end: int) -> Iterator[Field]:
+def fields(data: Data, start: int, end: int) -> Iterator[Field]:
     """The fields of the message in `[start, end)`. Raises WireError where it makes no sense."""
     at = start
     while at < end:
@@ -72,7 +74,7 @@ def fields(data: bytes, start: int, end: int) -> Iterator[Field]:
         yield field
 
 
-def field_at(data: bytes, at: int, end: int) -> tuple[Field, int]:
+def field_at(data: Data, at: int, end: int) -> tuple[Field, int]:
     """The field at `at`, and the offset after it."""
     begin = at
     key, at = varint(data, at, end)
@@ -102,12 +104,14 @@ def signed(value: int) -> int:
 
 @dataclass(frozen=True)
 class Bytes:
-    """A file's bytes, and spare ones at the end.
+    """Some bytes, and spare ones at the end.
 
-    `words` holds at every offset the eight bytes from there as one little-endian number; `size` is that of the file.
+    `raw` are they as numbers, `words` holds at every offset the eight bytes from there as one little-endian number;
+    `size` does not count the spare ones.
     """
 
-    data: bytes
+    data: bytes | bytearray
+    raw: npt.NDArray[np.uint8]
     words: Words
     size: int
 
@@ -118,8 +122,47 @@ class Bytes:
 
 def bytes_of(data: bytes) -> Bytes:
     """The bytes, ready for bulk reading."""
-    spacious = data + bytes(PADDING)
-    return Bytes(spacious, np.ndarray((len(spacious) - 7,), np.dtype("<u8"), spacious, 0, (1,)), len(data))
+    return _spacious(data + bytes(PADDING), len(data))
+
+
+def _spacious(data: bytes | bytearray, size: int) -> Bytes:
+    words: Words = np.ndarray((len(data) - 7,), np.dtype("<u8"), data, 0, (1,))
+    return Bytes(data, np.frombuffer(data, np.uint8), words, size)
+
+
+@dataclass(frozen=True)
+class File:
+    """All bytes of an inflated file, in memory or mapped."""
+
+    data: Data
+    size: int
+
+    def text(self, start: int, end: int) -> str:
+        """The string in `[start, end)`; what is no UTF-8 is replaced."""
+        return self.data[start:end].decode("utf-8", "replace")
+
+    def piece(self, *spans: tuple[int, int]) -> Bytes:
+        """A copy of the bytes in these spans, one after the other, ready for bulk reading."""
+        size = sum(end - start for start, end in spans)
+        copy, view, at = bytearray(size + PADDING), memoryview(self.data), 0
+        for start, end in spans:
+            copy[at : at + end - start] = view[start:end]
+            at += end - start
+        return _spacious(copy, size)
+
+
+AT_ONCE = 1 << 22
+"""Bytes of messages that are copied to be read together."""
+
+
+def together(file: File, start: Rows, end: Rows) -> Iterator[tuple[slice, Bytes, int]]:
+    """Messages in ascending order in groups that are read together: which ones, their bytes, and where those begin."""
+    low = 0
+    while low < len(start):
+        base = int(start[low])
+        high = max(low + 1, int(np.searchsorted(end, base + AT_ONCE, side="right")))
+        yield slice(low, high), file.piece((base, max(base, int(end[high - 1])))), base
+        low = high
 
 
 def _u(value: int) -> np.uint64:
@@ -136,7 +179,7 @@ _FOLDS = (
 )
 
 
-def _first_varint(word: Words) -> tuple[Words, Rows]:
+def first_varint(word: Words) -> tuple[Words, Rows]:
     """The varint at the front of each word, and its length in bytes; length 9 where it does not end in the word.
 
     The lowest clear continuation bit marks its last byte; the seven payload bits of the bytes up to there are pushed
@@ -154,62 +197,51 @@ def _first_varint(word: Words) -> tuple[Words, Rows]:
 
 def varints(data: Words, at: Rows) -> tuple[Words, Rows]:
     """The varint at each offset and its length; length 0 where there is none (more than 10 bytes)."""
-    value, size = _first_varint(data[at])
+    value, size = first_varint(data[at])
     long = np.flatnonzero(size > 8)
     if len(long):
-        rest, more = _first_varint(data[at[long] + 8])
+        rest, more = first_varint(data[at[long] + 8])
         value[long] |= rest << _u(56)
         size[long] = np.where(more <= 2, 8 + more, 0)
     return value, size
 
 
 class Spans:
-    """Where the messages of one repeated field lie: the offsets of their tags.
-
-    The last one may be cut: then it ends at `cut`, whatever its length says.
-    """
+    """Where the messages of one repeated field lie: the offsets of their tags, first bytes and ends."""
 
     def __init__(self, number: int) -> None:
         self.tag = number << 3 | BYTES
-        self.head = array("q")
-        self.cut: int | None = None
+        self.head, self.start, self.end = array("q"), array("q"), array("q")
 
-    def arrays(self, file: Bytes) -> tuple[Rows, Rows, Rows]:
+    def add(self, head: int, start: int, end: int) -> None:
+        """One more message."""
+        self.head.append(head)
+        self.start.append(start)
+        self.end.append(end)
+
+    def arrays(self) -> tuple[Rows, Rows, Rows]:
         """Offsets of the tags, of the first bytes and after the last."""
-        head = np.frombuffer(self.head, np.int64)
-        size, length = varints(file.words, head + 1)
-        start = head + 1 + length
-        end = start + size.view(np.int64)
-        if self.cut is not None:
-            end[-1] = self.cut
+        head, start, end = (np.frombuffer(column, np.int64) for column in (self.head, self.start, self.end))
         return head, start, end
 
-    def pairs(self, file: Bytes) -> list[tuple[int, int]]:
+    def pairs(self) -> list[tuple[int, int]]:
         """Offsets of the first bytes and after the last."""
-        _, start, end = self.arrays(file)
-        return list(zip(start.tolist(), end.tolist(), strict=True))
+        return list(zip(self.start, self.end, strict=True))
 
 
-def repeated(data: bytes, at: int, end: int, spans: Spans) -> int:
-    """Pass over consecutive `BYTES` fields with the tag of `spans`, adding them there; the offset after them.
-
-    The hot loop of reading: one turn per event.
-    """
-    key, add = spans.tag, spans.head.append
+def repeated(data: Data, at: int, end: int, spans: Spans) -> int:
+    """Pass over consecutive `BYTES` fields with the tag of `spans`, adding them there; the offset after them."""
+    key, add = spans.tag, spans.add
     while at < end and data[at] == key:
-        add(at)
-        size = data[at + 1]
-        if size < 0x80:
-            at += size + 2
-            continue
+        begin = at
         try:
-            size, at = varint(data, at + 1, end)
+            size, start = varint(data, at + 1, end)
         except WireError as error:
-            raise WireError(spans.head.pop(), error.what, overrun=error.overrun) from None
-        at += size
-    if at > end:
-        begin = spans.head.pop()
-        raise WireError(begin, f"field {key >> 3} runs {at - end:,} bytes past the end", overrun=True)
+            raise WireError(begin, error.what, overrun=error.overrun) from None
+        at = start + size
+        if at > end:
+            raise WireError(begin, f"field {key >> 3} runs {at - end:,} bytes past the end", overrun=True)
+        add(begin, start, at)
     return at
 
 
@@ -243,7 +275,7 @@ def rounds(data: Words, start: Rows, end: Rows) -> Iterator[Round]:
             key, size = varints(data, at)
             value, length = varints(data, at + size)
         else:
-            value, length = _first_varint((word >> _BYTE) | _HIGH_STOP)
+            value, length = first_varint((word >> _BYTE) | _HIGH_STOP)
             long = np.flatnonzero(length > 7)
             if len(long):
                 value[long], length[long] = varints(data, at[long] + 1)

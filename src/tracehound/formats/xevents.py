@@ -1,258 +1,309 @@
 """The events of the lines of an XPlane, decoded in bulk.
 
-Owns the field numbers of XEvent and the columns that the frames need. Knows no lanes: what the columns mean is for
-the readers of device and host planes.
+Owns the field numbers of XEvent and how some thousand of them become columns: those written as all writers write them
+field by field for all at once, the others by the slower reader of any message. Knows no lanes: what the columns mean is
+for the readers of device and host planes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from tracehound.formats.wire import BYTES, VARINT, Bytes, Rows, rounds
-from tracehound.formats.xspace import Plane
-from tracehound.formats.xstats import REF, TEXT, Flags, Stats, stats
+from tracehound.formats.wire import BYTES, FIXED64, VARINT, Bytes, File, Rows, Words, first_varint, rounds, varints
+from tracehound.formats.xheads import Heads, heads
+from tracehound.formats.xstats import BLOB, DOUBLE, REF, SIGNED, STAT_ID, TEXT, UNSIGNED, Flags, Stats, joined, stats
 
 METADATA_ID, OFFSET_PS, DURATION_PS, EVENT_STAT, OCCURRENCES = 1, 2, 3, 4, 5
 
-SLICE = 1 << 15
-"""Events decoded at once: enough for numpy, few enough to stay in the processor's cache."""
+AT_ONCE = 1 << 18
+"""Bytes of events decoded at once: enough for numpy, few enough to stay in the processor's cache."""
 
-LIMIT_PS = 1 << 61
-"""A time beyond this (26 days) is no time of a profile: the event is damaged."""
-
-NUMBERS = (
-    "run_id", "correlation_id", "_p", "_pt", "_c", "_ct", "step_num", "_r", "device_offset_ps", "device_duration_ps",
-    "device_ordinal", "program_id", "size", "group_id",
-)  # fmt: skip
-"""Stats that become columns of integers."""
-
-TEXTS = ("hlo_op", "hlo_module", "memcpy_details")
-"""Stats that become columns of texts."""
+QUICK = 1 << 14
+"""Ids of stats below this have at most two bytes."""
 
 
-class Decoded(NamedTuple):
-    """Events of one slice: the fields of XEvent; `timed` is false where there is only a count of occurrences."""
+class Torn(Exception):
+    """Where a stretch of events was said to end, none does: the line was cut in the wrong place."""
 
+
+class Stretched(NamedTuple):
+    """Some events of a line: they fill `[start, end)` of the file. `line` is any number."""
+
+    line: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which stats are decoded; `codes` are positions in `names`, for each of the sorted `ids`."""
+
+    names: tuple[str, ...]
+    ids: Rows
+    codes: Rows
+    quick: Rows
+
+    def of(self, ids: Rows) -> Rows:
+        """The code of each stat with one of these ids, -1 of those that nobody wants."""
+        if not len(self.ids):
+            return np.full(len(ids), -1, np.int64)
+        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        return np.where(self.ids[at] == ids, self.codes[at], -1)
+
+
+def wanted(stat_names: Mapping[int, str], names: Sequence[str]) -> Wanted:
+    """The stats with these names in a plane with this table."""
+    code = {name: at for at, name in enumerate(names)}
+    pairs = sorted((id_, code[name]) for id_, name in stat_names.items() if name in code)
+    ids, codes = np.array(pairs, np.int64).reshape(-1, 2).T
+    quick = np.full(QUICK, -1, np.int64)
+    small = (ids >= 0) & (ids < QUICK)
+    quick[ids[small]] = codes[small]
+    return Wanted(tuple(names), ids, codes, quick)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One stat of all events: the field that holds its value (0: none), and its bits.
+
+    Of texts within the file the bits are ``at << 32 | length``, in the bytes of the slice.
+    """
+
+    field: Rows
+    bits: Words
+
+    @classmethod
+    def empty(cls, count: int) -> Column:
+        """Of events that have none."""
+        return cls(np.zeros(count, np.int64), np.zeros(count, np.uint64))
+
+    @property
+    def whole(self) -> Flags:
+        """Which have a whole number."""
+        flags: Flags = (self.field == UNSIGNED) | (self.field == SIGNED)
+        return flags
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Events that were decoded together, in the order of the file.
+
+    `line` is that of their stretch, `record` the byte at which an event begins, `start` (ps from the line's time) and
+    `length` its times. `timed` is false where there is only a count of occurrences, `sound` where the bytes make no
+    sense. `stats` are the wanted ones that any of them has, by name; `piece` has the texts.
+    """
+
+    piece: Bytes
+    line: Rows
+    record: Rows
     metadata: Rows
-    offset: Rows
-    duration: Rows
+    start: Rows
+    length: Rows
     timed: Flags
     sound: Flags
-    stats: Stats
+    stats: Mapping[str, Column]
+
+    def later(self, ps: Rows) -> Slice:
+        """The same events, each so much later."""
+        return replace(self, start=self.start + ps)
+
+    def take(self, which: Flags) -> Slice:
+        """Some of the events."""
+        stats = {name: Column(column.field[which], column.bits[which]) for name, column in self.stats.items()}
+        columns = (self.line, self.record, self.metadata, self.start, self.length, self.timed, self.sound)
+        return Slice(self.piece, *(column[which] for column in columns), stats)
 
 
-def decode(file: Bytes, start: Rows, end: Rows) -> Decoded:
-    """The events in the XEvent messages `[start, end)`; `stats.owner` is the position of the event."""
-    count = len(start)
-    columns = {number: np.zeros(count, np.int64) for number in (METADATA_ID, OFFSET_PS, DURATION_PS)}
-    timed, sound = np.ones(count, bool), np.ones(count, bool)
-    owner, low, high = [], [], []
-    for now in rounds(file.words, start, end):
-        number = int(now.number[0])
-        if number in columns and bool(((now.number == number) & (now.wire == VARINT)).all()):
-            columns[number][now.message] = now.value.view(np.int64)
-            continue
-        for each, column in columns.items():
-            here = now.where(each, VARINT)
+def slices(file: File, stretches: Sequence[Stretched], what: Wanted) -> Iterator[Slice]:
+    """All events of the stretches, in their order. Raises Torn where a stretch is no sequence of events."""
+    queue, room = list(reversed(stretches)), AT_ONCE
+    while queue:
+        taken, size = [], 0
+        while queue and size < room:
+            one = queue.pop()
+            until = min(one.end, one.start + room - size)
+            taken.append(Stretched(one.line, one.start, until))
+            size += until - one.start
+            if until < one.end:
+                queue.append(one._replace(start=until))
+        piece = file.piece(*((one.start, one.end) for one in taken))
+        found = heads(piece)
+        if found.after < size:
+            short = size - found.after
+            if (
+                found.stopped
+                or not queue
+                or queue[-1].start != taken[-1].end
+                or short > taken[-1].end - taken[-1].start
+            ):
+                raise Torn
+            queue[-1] = queue[-1]._replace(start=taken[-1].end - short)
+        room = AT_ONCE if len(found.head) else 2 * room
+        if len(found.head):
+            yield _placed(_decoded(piece, found, what), found, taken)
+
+
+class _Fields(NamedTuple):
+    """The fields of events."""
+
+    piece: Bytes
+    metadata: Rows
+    start: Rows
+    length: Rows
+    timed: Flags
+    sound: Flags
+    stats: Mapping[str, Column]
+
+
+def _placed(fields: _Fields, found: Heads, taken: Sequence[Stretched]) -> Slice:
+    """The events with their lines and their places in the file."""
+    lengths = np.array([one.end - one.start for one in taken], np.int64)
+    begin = np.cumsum(lengths) - lengths
+    shift = np.array([one.start for one in taken], np.int64) - begin
+    line = np.array([one.line for one in taken], np.int64)
+    if len(taken) == 1:
+        return Slice(fields.piece, np.full(len(found.head), line[0]), found.head + shift[0], *fields[1:])
+    which = np.searchsorted(begin, found.head, side="right") - 1
+    return Slice(fields.piece, line[which], found.head + shift[which], *fields[1:])
+
+
+def _u(value: int) -> np.uint64:
+    return np.uint64(value)
+
+
+_NO_STOP = _u(0x80 << 56)
+_STAT_HEAD, _STAT_MASK = _u(EVENT_STAT << 3 | BYTES | STAT_ID << 19), _u(0xFF80FF)
+
+
+def _decoded(piece: Bytes, found: Heads, what: Wanted) -> _Fields:
+    """The fields of all events."""
+    words, at = piece.words, found.at
+    start, size = first_varint(words[at])
+    odd = size > 8
+    at = at + size
+    word = words[at]
+    lasts = (word & _u(0xFF)) == _u(DURATION_PS << 3)
+    length, size = first_varint((word >> _u(8)) | _NO_STOP)
+    if lasts.all():
+        at += size + 1
+    else:
+        at += np.where(lasts, size + 1, 0)
+        length = np.where(lasts, length, _u(0))
+    odd |= lasts & (size > 8)
+    columns = _Columns(len(at), what)
+    odd |= _walk(piece, at, found.end, what, columns)
+    odd[found.odd] = True
+    timed, sound = np.ones(len(at), bool), np.ones(len(at), bool)
+    fields = _Fields(piece, found.metadata, start.view(np.int64), length.view(np.int64), timed, sound, columns.found)
+    rows = np.flatnonzero(odd)
+    if len(rows):
+        _decode_any(fields, found, rows, what, columns)
+    return fields
+
+
+class _Columns:
+    """The columns of stats of a slice, made when the first event has one."""
+
+    def __init__(self, count: int, what: Wanted) -> None:
+        self.found: dict[str, Column] = {}
+        self._count = count
+        self._names = what.names
+
+    def put(self, code: int, rows: Rows, field: Rows, bits: Words) -> None:
+        """The values of some events; of several of one event the last counts."""
+        name = self._names[code]
+        if name not in self.found:
+            self.found[name] = Column.empty(self._count)
+        self.found[name].field[rows], self.found[name].bits[rows] = field, bits
+
+    def clear(self, rows: Rows) -> None:
+        """Take away what some events have."""
+        for column in self.found.values():
+            column.field[rows] = 0
+
+
+def _walk(piece: Bytes, at: Rows, end: Rows, what: Wanted, columns: _Columns) -> Flags:
+    """The first stats of all events, then the second ones, and so on; which events hold anything else."""
+    odd = at > end
+    row = np.flatnonzero(at < end)
+    at, end = at[row], end[row]
+    while len(row):
+        word = piece.words[at]
+        two = (word >> _u(31)) & _u(1)
+        id_ = (word >> _u(24)) & _u(0x7F)
+        value_at = at + 4
+        if two.any():
+            id_ |= two * ((word >> _u(25)) & _u(0x3F80))
+            value_at += two.view(np.int64)
+        after = at + ((word >> _u(8)) & _u(0x7F)).view(np.int64) + 2
+        sound = ((word & _STAT_MASK) == _STAT_HEAD) & (after <= end) & ((two & (word >> _u(39))) == 0)
+        code = what.quick[id_.view(np.int64)]
+        hit = np.flatnonzero((code >= 0) & sound)
+        if len(hit):
+            sound[hit] = _values(piece, row[hit], value_at[hit], after[hit], code[hit], columns)
+        odd[row[~sound]] = True
+        live = sound & (after < end)
+        row, at, end = (row, after, end) if live.all() else (row[live], after[live], end[live])
+    return odd
+
+
+def _values(piece: Bytes, row: Rows, at: Rows, after: Rows, code: Rows, columns: _Columns) -> Flags:
+    """Decode the values of wanted stats; which of them are as expected and end where their stat does."""
+    word = piece.words[at]
+    field, wire = ((word >> _u(3)) & _u(0x1F)).view(np.int64), (word & _u(7)).view(np.int64)
+    bits, size = first_varint((word >> _u(8)) | _NO_STOP)
+    long = np.flatnonzero(size > 8)
+    if len(long):
+        bits[long], size[long] = varints(piece.words, at[long] + 1)
+    end = at + 1 + size
+    if (wire == VARINT).all():
+        sound = (field == UNSIGNED) | (field == SIGNED) | (field == REF)
+    else:
+        sized = (wire == BYTES) & ((field == TEXT) | (field == BLOB))
+        double = (wire == FIXED64) & (field == DOUBLE)
+        sound = sized | double | ((wire == VARINT) & ((field == UNSIGNED) | (field == SIGNED) | (field == REF)))
+        length = np.where(sized, np.minimum(bits, _u(1 << 31)), _u(0))
+        bits = np.where(sized, end.view(np.uint64) << _u(32) | length, bits)
+        end = np.where(double, at + 9, end + length.view(np.int64))
+    sound &= (size > 0) & (end == after)
+    if not sound.all():
+        row, field, bits, code = row[sound], field[sound], bits[sound], code[sound]
+    for each in np.flatnonzero(np.bincount(code)).tolist():
+        mine = code == each
+        if mine.all():
+            columns.put(each, row, field, bits)
+        else:
+            columns.put(each, row[mine], field[mine], bits[mine])
+    return sound
+
+
+def _decode_any(fields: _Fields, found: Heads, rows: Rows, what: Wanted, columns: _Columns) -> None:
+    """Decode these events whatever order and spelling they have."""
+    piece = fields.piece
+    _, size = varints(piece.words, found.head[rows] + 1)
+    whole = {number: np.zeros(len(rows), np.int64) for number in (METADATA_ID, OFFSET_PS, DURATION_PS)}
+    timed, sound, carried = np.ones(len(rows), bool), np.ones(len(rows), bool), []
+    for now in rounds(piece.words, found.head[rows] + 1 + size, found.end[rows]):
+        for number, column in whole.items():
+            here = now.where(number, VARINT)
             column[now.message[here]] = now.value[here].view(np.int64)
         timed[now.message[now.where(OCCURRENCES, VARINT)]] = False
         timed[now.message[now.where(OFFSET_PS, VARINT)]] = True
         sound[now.message[now.number == 0]] = False
         held = now.where(EVENT_STAT, BYTES)
-        owner.append(now.message[held])
-        low.append(now.at[held])
-        high.append(now.at[held] + now.value[held].view(np.int64))
-    carried = stats(file, _together(owner), _together(low), _together(high))
-    return Decoded(columns[METADATA_ID], columns[OFFSET_PS], columns[DURATION_PS], timed, sound, carried)
-
-
-@dataclass(frozen=True)
-class Events:
-    """The drawable events of a plane, in the order of the file.
-
-    `line` is the position of the line, `position` that of the event's metadata (-1: none, then `metadata` tells the
-    id), `start` and `end` are ps, `record` is the byte at which the event begins. `numbers` and `texts` hold the wanted
-    stats, the metadata's own included where the event has none: values, and which events have one. A text is a
-    position in `vocabulary`, -1 for none. `untimed` and `broken` count what is not here.
-    """
-
-    line: Rows
-    metadata: Rows
-    position: Rows
-    start: Rows
-    end: Rows
-    record: Rows
-    numbers: Mapping[str, tuple[Rows, Flags]]
-    texts: Mapping[str, Rows]
-    vocabulary: tuple[str, ...]
-    untimed: int = 0
-    broken: int = 0
-
-    def number(self, name: str) -> tuple[Rows, Flags]:
-        """A stat of all events, and which have it."""
-        found = self.numbers.get(name)
-        return found or (np.zeros(len(self.line), np.int64), np.zeros(len(self.line), bool))
-
-    def text(self, name: str) -> Rows:
-        """A stat of all events as positions in `vocabulary`, -1 where an event has none."""
-        found = self.texts.get(name)
-        return np.full(len(self.line), -1, np.int64) if found is None else found
-
-
-def events(file: Bytes, plane: Plane, base_ns: int, tick: Callable[[int, int], None]) -> Events:
-    """All events of the plane; times from `base_ns`. `tick` is told the byte reached and how many events there were."""
-    vocabulary = Vocabulary(file, plane)
-    return _joined(list(_slices(file, plane, base_ns, tick, vocabulary)), vocabulary)
-
-
-class Slice(NamedTuple):
-    """The drawable events of one slice, in the columns of `Events`."""
-
-    columns: tuple[Rows, ...]
-    numbers: dict[str, tuple[Rows, Flags]]
-    texts: dict[str, Rows]
-    untimed: int
-    broken: int
-
-
-def _slices(
-    file: Bytes, plane: Plane, base_ns: int, tick: Callable[[int, int], None], vocabulary: Vocabulary
-) -> Iterator[Slice]:
-    """The events of all lines, cut into slices regardless of where a line ends: many lines have few events."""
-    lines = plane.lines
-    head, first, last = (_together([getattr(line, name) for line in lines]) for name in ("head", "start", "end"))
-    at = np.repeat(np.arange(len(lines)), [len(line.start) for line in lines])
-    shift = [(line.timestamp_ns - base_ns) * 1000 for line in lines]
-    far = np.array([abs(ps) >= LIMIT_PS for ps in shift], bool)
-    from_base = np.array([0 if abs(ps) >= LIMIT_PS else ps for ps in shift], np.int64)
-    for low in range(0, len(at), SLICE):
-        part = slice(low, low + SLICE)
-        found = decode(file, first[part], last[part])
-        in_range = (np.abs(found.offset) < LIMIT_PS) & (found.duration >= 0) & (found.duration < LIMIT_PS)
-        sound = found.sound & (in_range & ~far[at[part]] | ~found.timed)
-        keep = sound & found.timed
-        start = found.offset[keep] + from_base[at[part][keep]]
-        position = plane.metadata.positions(found.metadata)
-        numbers, texts = vocabulary.columns(found.stats, position)
-        tick(int(last[part][-1]), len(start))
-        yield Slice(
-            columns=(
-                at[part][keep], found.metadata[keep], position[keep], start, start + found.duration[keep],
-                head[part][keep],
-            ),
-            numbers={name: (value[keep], has[keep]) for name, (value, has) in numbers.items()},
-            texts={name: value[keep] for name, value in texts.items()},
-            untimed=int((sound & ~found.timed).sum()),
-            broken=int((~sound).sum()),
-        )  # fmt: skip
-
-
-def _together(columns: Sequence[Rows]) -> Rows:
-    return np.concatenate(columns) if columns else np.empty(0, np.int64)
-
-
-class Vocabulary:
-    """Turns the wanted stats of a plane into columns; collects the texts that they hold."""
-
-    def __init__(self, file: Bytes, plane: Plane) -> None:
-        self.words: dict[str, int] = {}
-        self._file = file
-        self._names = plane.stat_names
-        wanted = NUMBERS + TEXTS
-        codes = {name: code for code, name in enumerate(wanted)}
-        pairs = sorted((id_, codes[name]) for id_, name in plane.stat_names.items() if name in codes)
-        self._ids = np.array([id_ for id_, _ in pairs], np.int64)
-        self._codes = np.array([code for _, code in pairs], np.uint8)
-        shared = plane.metadata.stats
-        self._shared = dict(self._by_name(shared))
-        self._entries = len(plane.metadata.ids)
-
-    def columns(self, table: Stats, position: Rows) -> tuple[dict[str, tuple[Rows, Flags]], dict[str, Rows]]:
-        """The wanted stats of events, which carry `table` and whose metadata is at `position`."""
-        own = dict(self._by_name(table))
-        numbers, texts = {}, {}
-        for name in own.keys() | self._shared.keys():
-            if name in NUMBERS:
-                value, has = _dense(own.get(name), len(position))
-                if name in self._shared:
-                    common, there = _dense(self._shared[name], self._entries)
-                    fill = ~has & (position >= 0)
-                    fill[fill] = there[position[fill]]
-                    value[fill], has[fill] = common[position[fill]], True
-                numbers[name] = (value, has)
-            else:
-                text = self._text(own.get(name), len(position))
-                if name in self._shared:
-                    common = self._text(self._shared[name], self._entries)
-                    fill = (text < 0) & (position >= 0)
-                    text[fill] = common[position[fill]]
-                texts[name] = text
-        return numbers, texts
-
-    def _by_name(self, table: Stats) -> Iterator[tuple[str, Stats]]:
-        """The wanted stats among these, each with its rows."""
-        if not len(self._ids) or not len(table.id):
-            return
-        at = np.minimum(np.searchsorted(self._ids, table.id), len(self._ids) - 1)
-        known = np.flatnonzero(self._ids[at] == table.id)
-        code = self._codes[at[known]]
-        order = np.argsort(code, kind="stable")
-        bounds = np.searchsorted(code[order], np.arange(len(NUMBERS) + len(TEXTS) + 1))
-        for name, low, high in zip(NUMBERS + TEXTS, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            if high > low:
-                yield name, table.take(known[order[low:high]])
-
-    def _text(self, table: Stats | None, count: int) -> Rows:
-        column = np.full(count, -1, np.int64)
-        if table is None:
-            return column
-        word = np.full(len(table.owner), -1, np.int64)
-        refs = np.flatnonzero(table.field == REF)
-        ids, inverse = np.unique(table.value[refs].view(np.int64), return_inverse=True)
-        known = [self._word(self._names.get(id_, f"<unknown text {id_}>")) for id_ in ids.tolist()]
-        word[refs] = np.array(known, np.int64)[inverse]
-        for row in np.flatnonzero(table.field == TEXT).tolist():
-            at = int(table.at[row])
-            word[row] = self._word(self._file.text(at, at + int(table.value[row])))
-        spoken = word >= 0
-        column[table.owner[spoken]] = word[spoken]
-        return column
-
-    def _word(self, text: str) -> int:
-        return self.words.setdefault(text, len(self.words))
-
-
-def _dense(table: Stats | None, count: int) -> tuple[Rows, Flags]:
-    value, has = np.zeros(count, np.int64), np.zeros(count, bool)
-    if table is not None:
-        whole = table.whole_numbers()
-        value[whole.owner], has[whole.owner] = whole.value.view(np.int64), True
-    return value, has
-
-
-def _joined(parts: Sequence[Slice], vocabulary: Vocabulary) -> Events:
-    counts = [len(part.columns[0]) for part in parts]
-    numbers = {
-        name: (
-            np.concatenate([part.numbers[name][0] if name in part.numbers else np.zeros(n, np.int64)
-                            for part, n in zip(parts, counts, strict=True)]),
-            np.concatenate([part.numbers[name][1] if name in part.numbers else np.zeros(n, bool)
-                            for part, n in zip(parts, counts, strict=True)]),
-        )
-        for name in NUMBERS if any(name in part.numbers for part in parts)
-    }  # fmt: skip
-    texts = {
-        name: np.concatenate([part.texts.get(name, np.full(n, -1, np.int64))
-                              for part, n in zip(parts, counts, strict=True)])
-        for name in TEXTS if any(name in part.texts for part in parts)
-    }  # fmt: skip
-    line, metadata, position, start, end, record = (_together([part.columns[k] for part in parts]) for k in range(6))
-    return Events(
-        line, metadata, position, start, end, record, numbers, texts, tuple(vocabulary.words),
-        untimed=sum(part.untimed for part in parts),
-        broken=sum(part.broken for part in parts),
-    )  # fmt: skip
+        low = now.at[held]
+        carried.append(stats(piece, now.message[held], low, low + now.value[held].view(np.int64)))
+    fields.metadata[rows], fields.start[rows], fields.length[rows] = whole.values()
+    fields.timed[rows], fields.sound[rows] = timed, sound
+    columns.clear(rows)
+    table: Stats = joined(carried)
+    code = what.of(table.id)
+    for each in np.unique(code[code >= 0]).tolist():
+        mine = table.take(code == each)
+        sized = (mine.field == TEXT) | (mine.field == BLOB)
+        places = mine.at.view(np.uint64) << _u(32) | np.minimum(mine.value, _u((1 << 32) - 1))
+        columns.put(each, rows[mine.owner], mine.field, np.where(sized, places, mine.value))

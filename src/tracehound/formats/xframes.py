@@ -1,131 +1,200 @@
-"""The decoded events of a plane as a frame.
+"""Slices of decoded events as columns, and many slices as one frame.
 
-Owns how stats become the columns that joins are made on. Knows neither lanes nor kinds, but counts kinds out cheaply:
-once for each name, not once for each event.
+Owns how stats become the columns that joins are made on, and that rows are put aside before they fill the memory.
+Knows neither lanes nor kinds, but counts kinds out cheaply: once for each name, not once for each event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from tracehound.formats.wire import Rows
-from tracehound.formats.xevents import Events
-from tracehound.formats.xspace import Plane
-from tracehound.formats.xstats import Flags
+from tracehound.formats.wire import File, Rows, signed
+from tracehound.formats.xevents import Column, Slice
+from tracehound.formats.xmetadata import Described
+from tracehound.formats.xstats import REF, TEXT, Flags, decoded
 from tracehound.trace import KIND, KINDS
 
 CODE = {kind: code for code, kind in enumerate(KINDS)}
 """Kinds as numbers, for arrays."""
 
+ENOUGH = 1 << 19
+"""Rows that are worth putting aside."""
+
+_UNKNOWN = np.iinfo(np.int64).min
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def frame(plane: Plane, events: Events) -> pl.DataFrame:
-    """One row per event, in the order of `events`.
+class Known(NamedTuple):
+    """Numbers, and which of them are known."""
 
-    `line` and `position` as there; `start`, `end`, `name`, `record`; and, null where an event has none: `correlation`,
-    `run`, `produces`, `consumes`, `step`, `device_start`, `device_end`, `device`, `program`, `size` (bytes), `hlo_op`,
-    `module` and `details` (texts).
+    value: Rows
+    known: Flags
+
+    def only(self, which: Flags) -> Known:
+        """Known only where `which` is true."""
+        return Known(self.value, self.known & which)
+
+
+def nobody(count: int) -> Known:
+    """Of as many, none known."""
+    return Known(np.zeros(count, np.int64), np.zeros(count, bool))
+
+
+def link(ids: Known, types: Known) -> Known:
+    """Context id and type as one key: types number their ids independently, and ids fill all 64 bits."""
+    key = ids.value.view(np.uint64) ^ (types.value.view(np.uint64) * _SPREAD)
+    return Known(key.view(np.int64), ids.known)
+
+
+class Texts:
+    """Texts as numbers, each counted once; `words` has them in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self._number: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """The number of a text."""
+        if text not in self._number:
+            self._number[text] = len(self.words)
+            self.words.append(text)
+        return self._number[text]
+
+    def series(self, numbers: Rows, dtype: pl.DataType) -> pl.Series:
+        """The texts with these numbers, null for -1."""
+        words = pl.Series([*self.words, None], dtype=pl.String).cast(dtype)
+        return words.gather(np.where(numbers < 0, len(self.words), numbers))
+
+
+class Stated:
+    """The stats of a plane's events, those of their metadata where an event has none of its own."""
+
+    def __init__(
+        self, file: File, entries: Described, stat_names: Mapping[int, str], names: Sequence[str], texts: Texts
+    ) -> None:
+        self._stat_names = stat_names
+        self._texts = texts
+        self._numbers: dict[str, Known] = {}
+        self._words: dict[str, Rows] = {}
+        count = len(entries.names)
+        mine = entries.stats.named([id_ for id_, name in stat_names.items() if name in names])
+        for owner, name, value in decoded(file, mine, stat_names):
+            if isinstance(value, int):
+                column = self._numbers.setdefault(name, nobody(count))
+                column.value[owner], column.known[owner] = signed(value & (1 << 64) - 1), True
+            elif isinstance(value, str):
+                self._words.setdefault(name, np.full(count, -1, np.int64))[owner] = texts.number(value)
+
+    def number(self, part: Slice, position: Rows, name: str) -> Known | None:
+        """A stat of the events of a slice, whose metadata is at `position`; None where nobody has it."""
+        own, shared = part.stats.get(name), self._numbers.get(name)
+        if own is None and shared is None:
+            return None
+        found = Known(own.bits.view(np.int64), own.whole) if own is not None else nobody(len(position))
+        if shared is not None:
+            value, known = found.value.copy(), found.known.copy()
+            fill = np.flatnonzero(~known & (position >= 0))
+            value[fill], known[fill] = shared.value[position[fill]], shared.known[position[fill]]
+            found = Known(value, known)
+        return found if found.known.any() else None
+
+    def text(self, part: Slice, position: Rows, name: str) -> Rows | None:
+        """The same of a text, as its number; -1 where an event has none."""
+        own, shared = part.stats.get(name), self._words.get(name)
+        if own is None and shared is None:
+            return None
+        found = self._numbered(part, own) if own is not None else np.full(len(position), -1, np.int64)
+        if shared is not None:
+            fill = np.flatnonzero((found < 0) & (position >= 0))
+            found[fill] = shared[position[fill]]
+        return found if (found >= 0).any() else None
+
+    def _numbered(self, part: Slice, column: Column) -> Rows:
+        found = np.full(len(column.field), -1, np.int64)
+        refs = np.flatnonzero(column.field == REF)
+        found[refs] = self._referred(column.bits[refs].view(np.int64))
+        for row in np.flatnonzero(column.field == TEXT).tolist():
+            at, size = divmod(int(column.bits[row]), 1 << 32)
+            found[row] = self._texts.number(part.piece.text(at, at + size))
+        return found
+
+    def _referred(self, ids: Rows) -> Rows:
+        each, inverse = np.unique(ids, return_inverse=True)
+        names = [self._stat_names.get(id_, f"<unknown text {id_}>") for id_ in each.tolist()]
+        return np.array([self._texts.number(name) for name in names], np.int64)[inverse]
+
+
+class ByName:
+    """What is known of events by their name and the class of their line, worked out once for each pair.
+
+    `of` gives the number for a class and a name. What has no metadata has no name: -1.
     """
-    offset, on_device = events.number("device_offset_ps")
-    length, _ = events.number("device_duration_ps")
-    return pl.DataFrame(
-        {
-            "line": events.line,
-            "position": events.position,
-            "start": events.start,
-            "end": events.end,
-            "name": _names(plane, events),
-            "record": events.record,
-            "correlation": _column(events, "correlation_id"),
-            "run": _column(events, "run_id"),
-            "produces": _link(events, "_p", "_pt"),
-            "consumes": _link(events, "_c", "_ct"),
-            "step": _steps(events),
-            "device_start": nullable(offset, on_device),
-            "device_end": nullable(offset + length, on_device),
-            "device": _column(events, "device_ordinal"),
-            "program": _column(events, "program_id"),
-            "size": _column(events, "size"),
-            "hlo_op": _text(events, "hlo_op"),
-            "module": _text(events, "hlo_module"),
-            "details": _text(events, "memcpy_details"),
-        }
-    )
+
+    def __init__(self, classes: int, count: int, of: Callable[[int, int], int]) -> None:
+        self._table = np.full((classes, count + 1), _UNKNOWN, np.int64)
+        self._of = of
+
+    def __call__(self, line_class: Rows | int, position: Rows) -> Rows:
+        """The number of every event; `position` is that of its metadata, -1 for the last place in the table."""
+        found: Rows = self._table[line_class, position]
+        missing = np.flatnonzero(found == _UNKNOWN)
+        if len(missing):
+            classes = np.broadcast_to(line_class, position.shape)
+            pairs = np.unique(np.stack([classes[missing], position[missing]]), axis=1)
+            for each, at in pairs.T.tolist():
+                self._table[each, at] = self._of(each, at)
+            found = self._table[line_class, position]
+        return found
 
 
-def nullable(values: Rows, known: Flags) -> pl.Series:
+@dataclass
+class Shelf:
+    """Columns that wait to become a frame."""
+
+    texts: Texts = field(default_factory=Texts)
+    height: int = 0
+    _parts: list[tuple[int, dict[str, npt.NDArray[np.generic] | Known]]] = field(default_factory=list)
+
+    def add(self, count: int, columns: Mapping[str, npt.NDArray[np.generic] | Known | None]) -> None:
+        """Put `count` rows on it; columns that are None are null."""
+        self._parts.append((count, {name: column for name, column in columns.items() if column is not None}))
+        self.height += count
+
+    def frame(self) -> pl.DataFrame:
+        """All rows since the last frame. `name` and `kind` are decoded, other texts are numbers."""
+        names = dict.fromkeys(name for _, columns in self._parts for name in columns)
+        frame = pl.DataFrame([self._series(name) for name in names])
+        self._parts.clear()
+        self.height = 0
+        return frame
+
+    def _series(self, name: str) -> pl.Series:
+        parts = [(count, columns.get(name)) for count, columns in self._parts]
+        some = next(part for _, part in parts if part is not None)
+        if isinstance(some, Known):
+            pairs = [part if isinstance(part, Known) else nobody(count) for count, part in parts]
+            value, known = np.concatenate([one.value for one in pairs]), np.concatenate([one.known for one in pairs])
+            return nullable(name, value, known)
+        column = np.concatenate([
+            part if isinstance(part, np.ndarray) else np.full(count, -1, some.dtype) for count, part in parts
+        ])  # fmt: skip
+        if name == "name":
+            return self.texts.series(column, pl.Categorical()).alias(name)
+        return of_codes(column) if name == "kind" else pl.Series(name, column)
+
+
+def nullable(name: str, value: Rows, known: Flags) -> pl.Series:
     """The values, null where they are not known."""
-    if known.all():
-        return pl.Series(values)
-    if not known.any():
-        return pl.Series([None], dtype=pl.Int64).new_from_index(0, len(values))
-    return pl.select(pl.when(pl.Series(known)).then(pl.Series(values))).to_series()
+    column = pl.Series(name, value)
+    return column if known.all() else column.to_frame().select(pl.when(pl.Series(known)).then(pl.col(name))).to_series()
 
 
-def _column(events: Events, name: str) -> pl.Series:
-    return nullable(*events.number(name))
-
-
-def _link(events: Events, id_name: str, type_name: str) -> pl.Series:
-    """Context type and id as one key: types number their ids independently, and ids fill all 64 bits."""
-    ids, known = events.number(id_name)
-    types, _ = events.number(type_name)
-    return nullable((ids.view(np.uint64) ^ (types.view(np.uint64) * _SPREAD)).view(np.int64), known)
-
-
-def _steps(events: Events) -> pl.Series:
-    """The numbers of steps, on the roots that mark them; where nothing is called a root, on all that have one."""
-    number, known = events.number("step_num")
-    root, rooted = events.number("_r")
-    marks = known & (root > 0) if rooted.any() else known
-    marks = marks & (np.abs(number) < 1 << 31)
-    return nullable(number, marks).cast(pl.Int32)
-
-
-def _text(events: Events, name: str) -> pl.Series:
-    at = events.text(name)
-    texts = pl.Series([*events.vocabulary, None], dtype=pl.String)
-    return texts.gather(np.where(at < 0, len(events.vocabulary), at))
-
-
-def _names(plane: Plane, events: Events) -> pl.Series:
-    """What events are called; one whose metadata is lost by the id of that."""
-    lost = np.flatnonzero(events.position < 0)
-    ids, inverse = np.unique(events.metadata[lost], return_inverse=True)
-    shown = plane.metadata.shown
-    at = events.position.copy()
-    at[lost] = len(shown) + inverse
-    words = pl.Series([*shown, *(f"event {id_}" for id_ in ids.tolist())], dtype=pl.String)
-    return words.cast(pl.Categorical).gather(at)
-
-
-Class = TypeVar("Class", bound=str)
-
-
-def kinds(plane: Plane, events: Events, classes: Sequence[Class], kind_of: Callable[[Class, str], str]) -> pl.Series:
-    """The kind of every event by the class of its line and its name; of one whose name is lost, other.
-
-    `classes` are those of the plane's lines.
-    """
-    names = [*plane.metadata.shown, ""]
-    numbered = {each: number for number, each in enumerate(dict.fromkeys(classes))}
-    line_class = np.array([numbered[each] for each in classes], np.int64)
-    code = line_class[events.line] * len(names) + np.where(events.position < 0, len(names) - 1, events.position)
-    present = np.zeros(len(numbered) * len(names), bool)
-    present[code] = True
-    table = np.zeros(len(present), np.int64)
-    words = list(numbered)
-    for each in np.flatnonzero(present).tolist():
-        name = names[each % len(names)]
-        table[each] = CODE[kind_of(words[each // len(names)], name) if name else "other"]
-    return of_codes(table[code])
-
-
-def of_codes(codes: Rows) -> pl.Series:
+def of_codes(codes: npt.NDArray[np.generic]) -> pl.Series:
     """Kinds from their numbers."""
     return pl.Series("kind", KINDS, dtype=KIND).gather(codes)

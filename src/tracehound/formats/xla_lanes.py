@@ -89,7 +89,8 @@ def _turn(ops: pl.DataFrame) -> pl.Series:
     return turns.sort("row")["turn"]
 
 
-_OVERRULED = ("annotation", "runtime", "transfer", "other")
+OVERRULED = ("annotation", "runtime", "transfer", "other")
+"""Kinds of host events that belong to a compilation where one is under way."""
 
 
 def with_compilations(events: pl.DataFrame) -> pl.DataFrame:
@@ -108,6 +109,6 @@ def with_compilations(events: pl.DataFrame) -> pl.DataFrame:
         at = np.searchsorted(spans.start, start[mine], side="right") - 1
         if len(spans.start):
             inside[mine] = (at >= 0) & (start[mine] < spans.end[np.maximum(at, 0)])
-    overruled = pl.Series(inside) & events["kind"].is_in(_OVERRULED)
+    overruled = pl.Series(inside) & events["kind"].is_in(OVERRULED)
     compile_kind = pl.lit("compile", events.schema["kind"])
     return events.with_columns(pl.when(overruled).then(compile_kind).otherwise(pl.col("kind")).alias("kind"))

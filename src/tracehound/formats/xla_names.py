@@ -123,6 +123,13 @@ _RUNTIME_THREAD = re.compile(
 )
 
 
+def thread_class(thread: str) -> str:
+    """A name that says as much of what runs on a thread as its own, one of three."""
+    if _COMPILER_THREAD.search(thread):
+        return "compiler"
+    return "tf_" if _RUNTIME_THREAD.match(thread) else ""
+
+
 def kind_of_host_event(name: str, thread: str = "") -> Kind:
     """The kind of an event on a host thread: what the runtimes are known to write, else the user's annotation.
 

@@ -7,22 +7,24 @@ CPUs and GPUs only name.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from tracehound.formats.hlo import Instruction, instructions
-from tracehound.formats.wire import Bytes, Rows, signed
+from tracehound.formats.wire import BYTES, File, Rows, WireError, fields, signed
 from tracehound.formats.xla_names import Kind, moved_bytes, op_kind, opcode_of_name
+from tracehound.formats.xmetadata import METADATA_STAT, NAME, Described
 from tracehound.formats.xspace import Plane, Space
-from tracehound.formats.xstats import BLOB, Value, decoded
+from tracehound.formats.xstats import BLOB, STAT_ID, Value, decoded
 from tracehound.trace import OPS
 
 _PROGRAM_NAME = re.compile(r"(.*)\((\d+)\)$", re.DOTALL)
 _MOVING = ("collective", "copy", "transfer")
+HLO_PROTO = "Hlo Proto"
 
 
 @dataclass(frozen=True)
@@ -35,21 +37,40 @@ class Program:
     size: int
 
 
-def programs(space: Space) -> dict[int, Program]:
-    """The modules whose HLO the file holds, by program id (int64): the number in the name, else the entry's own id."""
+def programs(file: File, space: Space) -> dict[int, Program]:
+    """The modules whose HLO the file holds, by program id (int64): the number in the name, else the entry's own id.
+
+    They are located, not read.
+    """
     found: dict[int, Program] = {}
     for plane in space.planes:
-        ids = [id_ for id_, name in plane.stat_names.items() if name == "Hlo Proto"]
-        table = plane.metadata.stats.named(ids)
-        for owner, kind, size, at in zip(
-            table.owner.tolist(), table.field.tolist(), table.value.tolist(), table.at.tolist(), strict=True
-        ):
-            if kind == BLOB:
-                name = plane.metadata.names[owner]
+        stats = {id_ for id_, name in plane.stat_names.items() if name == HLO_PROTO}
+        if not stats:
+            continue
+        table = plane.metadata
+        for id_, start, end in zip(table.ids.tolist(), table.start.tolist(), table.end.tolist(), strict=True):
+            name, places = _protos(file, start, end, stats)
+            for offset, size in places:
                 named = _PROGRAM_NAME.match(name)
-                program = signed(int(named[2]) & (1 << 64) - 1) if named else int(plane.metadata.ids[owner])
-                found[program] = Program(named[1] if named else name, program, at, size)
+                program = signed(int(named[2]) & (1 << 64) - 1) if named else id_
+                found[program] = Program(named[1] if named else name, program, offset, size)
     return found
+
+
+def _protos(file: File, start: int, end: int, stats: Collection[int]) -> tuple[str, list[tuple[int, int]]]:
+    """The name of a metadata entry, and offset and size of the protos among its stats."""
+    name, places = "", []
+    try:
+        for part in fields(file.data, start, end):
+            if (part.number, part.wire) == (NAME, BYTES):
+                name = file.text(part.at, part.at + part.value)
+            elif (part.number, part.wire) == (METADATA_STAT, BYTES):
+                inner = {one.number: one for one in fields(file.data, part.at, part.at + part.value)}
+                if BLOB in inner and STAT_ID in inner and signed(inner[STAT_ID].value) in stats:
+                    places.append((inner[BLOB].at, inner[BLOB].value))
+    except WireError:
+        return name, places
+    return name, places
 
 
 @dataclass(frozen=True)
@@ -65,7 +86,6 @@ class Op:
 class Ops:
     """Collects ops, one row for each."""
 
-    programs: Mapping[int, Program]
     rows: list[dict[str, Any]] = field(default_factory=list)
     _known: dict[tuple[Any, ...], Op] = field(default_factory=dict)
 
@@ -81,20 +101,63 @@ class Ops:
         """The `ops` frame."""
         return pl.DataFrame(self.rows, schema=OPS)
 
-    def of_metadata(self, file: Bytes, plane: Plane, positions: Collection[int]) -> dict[int, Op]:
-        """The ops that the events with these metadata execute; their stats say all of it (TPU)."""
-        chosen = np.isin(plane.metadata.stats.owner, list(positions))
-        stats: dict[int, dict[str, Value]] = {position: {} for position in positions}
-        for owner, name, value in decoded(file, plane.metadata.stats.take(chosen), plane.stat_names):
-            stats[owner][name] = value
-        return {position: self._of_stats(plane, position, found) for position, found in stats.items()}
 
-    def _of_stats(self, plane: Plane, position: int, stats: Mapping[str, Value]) -> Op:
-        full, name = plane.metadata.names[position], plane.metadata.shown[position]
+class Origin(NamedTuple):
+    """Where in the file an op was met: ops of one origin are the same, and origins have an order.
+
+    `by_name` is 0 for ops told by event metadata (at `position`), 1 for those that events only name (in `program`).
+    """
+
+    plane: int
+    by_name: int
+    position: int = 0
+    program: int = 0
+    module: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Met:
+    """An op that a portion's events execute."""
+
+    origin: Origin
+    kind: Kind
+    bytes: int | None
+    row: Mapping[str, Any]
+
+
+@dataclass
+class Meeting:
+    """The ops that the events of one portion execute, numbered as they are met."""
+
+    file: File
+    programs: Mapping[int, Program]
+    met: list[Met] = field(default_factory=list)
+    _numbers: dict[Origin, int] = field(default_factory=dict)
+    _read: dict[tuple[int, str], Instruction | None] = field(default_factory=dict)
+
+    def of_metadata(self, number: int, plane: Plane, entries: Described, position: int) -> int:
+        """The op that the events with this metadata execute; its stats say all of it (TPU)."""
+        origin = Origin(number, 0, position)
+        if origin not in self._numbers:
+            found = decoded(self.file, entries.of(position), plane.stat_names)
+            self._meet(origin, *self._of_stats(entries, position, {name: value for _, name, value in found}))
+        return self._numbers[origin]
+
+    def _meet(self, origin: Origin, kind: Kind, moved: int | None, row: Mapping[str, Any]) -> int:
+        if origin not in self._numbers:
+            self._numbers[origin] = len(self.met)
+            self.met.append(Met(origin, kind, moved if kind in _MOVING else None, row))
+        return self._numbers[origin]
+
+    def _of_stats(
+        self, entries: Described, position: int, stats: Mapping[str, Value]
+    ) -> tuple[Kind, int | None, dict[str, Any]]:
+        full, name = entries.names[position], entries.displayed[position] or entries.names[position]
         text = full if " = " in full else ""
         category = str(stats.get("hlo_category", "")) or opcode_of_name(name)
         program = _whole(stats.get("program_id"))
-        return self.add(
+        return (
             op_kind(category, text),
             moved_bytes(text),
             {
@@ -115,15 +178,16 @@ class Ops:
             return str(named)
         return self.programs[program].name if program is not None and program in self.programs else None
 
-    def of_names(self, file: Bytes, named: pl.DataFrame) -> pl.DataFrame:
+    def of_names(self, number: int, named: pl.DataFrame) -> pl.DataFrame:
         """`op`, `kind` and `bytes` of every row of `named` (`program`, `module`, `name`), looked up in HLO protos."""
         asked = named.select("program", "module", "name").unique(maintain_order=True)
         rows = []
         for (program,), group in asked.partition_by("program", as_dict=True, maintain_order=True).items():
-            found = self._instructions(file, program, set(group["name"].to_list()))
+            found = self._instructions(program, group["name"].to_list())
             for module, name in group.select("module", "name").iter_rows():
-                op = self._of_instruction(program, module, name, found.get(name))
-                rows.append((program, module, name, op.row, op.kind, op.bytes))
+                origin = Origin(number, 1, 0, -1 if program is None else program, module or "", name)
+                at = self._meet(origin, *_of_instruction(program, module, name, found.get(name)))
+                rows.append((program, module, name, at, self.met[at].kind, self.met[at].bytes))
         answers = pl.DataFrame(
             rows,
             schema={**asked.schema, "op": pl.Int64, "kind": pl.String, "bytes": pl.Int64},
@@ -133,32 +197,40 @@ class Ops:
             answers, on=["program", "module", "name"], how="left", nulls_equal=True, maintain_order="left"
         ).select("op", "kind", "bytes")  # fmt: skip
 
-    def _instructions(self, file: Bytes, program: int | None, names: Collection[str]) -> dict[str, Instruction]:
+    def _instructions(self, program: int | None, names: Sequence[str]) -> dict[str, Instruction]:
+        """The instructions with these names; a proto is read again only for names that were never asked for."""
         place = self.programs.get(program) if program is not None else None
-        return instructions(file, place.offset, place.offset + place.size, names) if place else {}
-
-    def _of_instruction(self, program: int | None, module: str | None, name: str, found: Instruction | None) -> Op:
-        opcode = found.opcode if found else opcode_of_name(name)
-        row = {
-            "name": name, "category": found.category if found else None, "module": module, "program": program,
-            "framework": found.framework or None if found else None, "source": found.source or None if found else None,
-            "text": found.text if found else None, "flops": None, "bytes_accessed": None,
-        }  # fmt: skip
-        return self.add(op_kind(opcode, found.text if found else ""), found.bytes if found else None, row)
-
-
-def per_position(ops: Mapping[int, Op], count: int) -> tuple[Rows, Rows]:
-    """Row of the op (-1: none) and bytes (-1: none) by position of the metadata; one more position for unknown ones."""
-    row, moved = np.full(count + 1, -1, np.int64), np.full(count + 1, -1, np.int64)
-    for position, op in ops.items():
-        row[position] = op.row
-        moved[position] = -1 if op.bytes is None else op.bytes
-    return row, moved
+        if place is None:
+            return {}
+        fresh = {name for name in names if (place.program, name) not in self._read}
+        if fresh:
+            piece = self.file.piece((place.offset, place.offset + place.size))
+            found = instructions(piece, 0, piece.size, fresh)
+            self._read.update({(place.program, name): found.get(name) for name in fresh})
+        known = {name: self._read[place.program, name] for name in names}
+        return {name: one for name, one in known.items() if one is not None}
 
 
-def used(positions: Rows) -> list[int]:
-    """The known positions among these, each once."""
-    return [position for position in np.unique(positions).tolist() if position >= 0]
+def _of_instruction(
+    program: int | None, module: str | None, name: str, found: Instruction | None
+) -> tuple[Kind, int | None, dict[str, Any]]:
+    opcode = found.opcode if found else opcode_of_name(name)
+    row = {
+        "name": name, "category": found.category if found else None, "module": module, "program": program,
+        "framework": found.framework or None if found else None, "source": found.source or None if found else None,
+        "text": found.text if found else None, "flops": None, "bytes_accessed": None,
+    }  # fmt: skip
+    return op_kind(opcode, found.text if found else ""), found.bytes if found else None, row
+
+
+def merged(portions: Sequence[Sequence[Met]]) -> tuple[Ops, list[Rows]]:
+    """The ops of all portions, in the order of their origins, and for each portion the rows of its ops."""
+    ops = Ops()
+    rows = {
+        met.origin: ops.add(met.kind, met.bytes, dict(met.row)).row
+        for met in sorted((met for portion in portions for met in portion), key=lambda met: met.origin)
+    }
+    return ops, [np.array([rows[met.origin] for met in portion], np.int64) for portion in portions]
 
 
 def _whole(value: Value | None) -> int | None:

@@ -1,33 +1,26 @@
-"""Planes -> lanes and raw events: which planes are devices and hosts, and what their lines show.
+"""What all portions of a profile amount to: its lanes, its ranks, and the lanes that are derived from others.
 
-Owns the shape of a profile on TPU, GPU and CPU. Decodes no bytes itself.
+Owns the shape of a profile on TPU, GPU and CPU: which planes are devices and hosts, and what their lines show. Reads no
+bytes and decodes no event (see `xla_rows`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from tracehound.formats import xframes
-from tracehound.formats.assemble import RAW, RAW_LANES
-from tracehound.formats.wire import Bytes
-from tracehound.formats.xevents import Events
-from tracehound.formats.xla_lanes import END_MARK, executions, leaf_op, with_compilations, with_true_ends
-from tracehound.formats.xla_names import (
-    Role,
-    kind_of_device_event,
-    kind_of_gpu_event,
-    kind_of_host_event,
-    leads,
-    role_of_line,
-)
-from tracehound.formats.xla_ops import Ops, per_position, used
-from tracehound.formats.xspace import Plane
+from tracehound.formats.assemble import RAW, RAW_LANES, Piece
+from tracehound.formats.spill import Kept, Spill
+from tracehound.formats.wire import Rows
+from tracehound.formats.xla_lanes import executions, with_true_ends
+from tracehound.formats.xla_names import Role, leads, role_of_line
+from tracehound.formats.xla_ops import Met, Ops, merged
+from tracehound.formats.xspace import Line, Plane
 from tracehound.trace import KIND, RANKS
 
 DEVICE = re.compile(r"/device:(TPU|GPU):(\d{1,9})( \S.*)?$")
@@ -85,32 +78,17 @@ class Gathered:
         return pl.DataFrame(ranks, schema=RANKS)
 
 
-def merged_lines(plane: Plane) -> list[int]:
-    """For every line the position of the first that is drawn on the same row."""
-    first: dict[tuple[str, int], int] = {}
-    return [first.setdefault(line.row, at) for at, line in enumerate(plane.lines)]
+class Shown(NamedTuple):
+    """A plane as far as lanes and ranks need it; `model` is that of its device."""
+
+    name: str
+    model: str
+    lines: tuple[Line, ...]
 
 
-def add_device(file: Bytes, plane: Plane, events: Events, gathered: Gathered) -> None:
-    """The lanes and events of a device plane; a plane without events is no rank."""
-    named = DEVICE.match(plane.name)
-    if named is None or not len(events.line):
-        return
-    kind, device, part = named[1], int(named[2]), (named[3] or "").strip()
-    rank = gathered.rank(kind, device, "" if part else _model(plane))
-    roles = [role_of_line(line.name) for line in plane.lines]
-    working = "" if part else _working(roles, events)
-    lanes = _device_lanes(plane, roles, working, gathered, rank, part)
-    rows = xframes.frame(plane, events).with_columns(
-        pl.Series("lane", np.array(lanes, np.int64)[events.line]),
-        _device_kinds(plane, events, roles),
-        (pl.col("run") & RUN_BITS if kind == "TPU" else pl.col("run")).alias("run"),
-    )
-    rows = _with_metadata_ops(file, plane, events, roles, rows, gathered.ops)
-    if kind == "GPU":
-        rows = _with_kernel_ops(file, rows, gathered.ops)
-        _derive_gpu(plane, rows, gathered, rank)
-    gathered.add(_with_step_numbers(rows))
+def shown(plane: Plane) -> Shown:
+    """What of the plane is shown."""
+    return Shown(plane.name, _model(plane), plane.lines)
 
 
 def _model(plane: Plane) -> str:
@@ -126,16 +104,118 @@ def _model(plane: Plane) -> str:
     return f"{vendor} GPU"
 
 
-def _working(roles: Sequence[Role], events: Events) -> str:
-    """The role of the lines that keep the device busy: streams, else ops, else modules, whichever have events."""
-    shown = {roles[line] for line in np.unique(events.line).tolist()}
-    return next((role for role in ("stream", "ops", "modules") if role in shown), "")
+@dataclass(frozen=True, eq=False)
+class Share:
+    """What one portion of a file amounts to.
+
+    The lanes of its rows are lines, numbered through all planes; their ops are positions in `ops`. `drawn` counts the
+    events of each line. `named` are, by plane, the executions of ops that have no line of their own, with `module`,
+    `program` and `device`; `marks` are the events at which such ops end. `dispatches` are host events with what may be
+    the name of a GPU's op: only all portions tell.
+    """
+
+    pieces: tuple[Kept, ...]
+    named: tuple[tuple[int, Kept], ...]
+    marks: tuple[tuple[int, Kept], ...]
+    dispatches: tuple[Kept, ...]
+    drawn: Rows
+    ops: tuple[Met, ...]
+    untimed: int
+    broken: int
 
 
-def _device_lanes(
-    plane: Plane, roles: Sequence[Role], working: str, gathered: Gathered, rank: int, part: str
-) -> list[int]:
-    """The lane of every line of the plane."""
+class Together(NamedTuple):
+    """All portions: the pieces of their events, and the lanes, ranks and ops that those point at."""
+
+    pieces: tuple[Piece, ...]
+    gathered: Gathered
+
+
+def together(planes: Sequence[Shown], shares: Sequence[Share], spill: Spill) -> Together:
+    """Put the portions of a file together. Only events of derived lanes pass through memory."""
+    ops, op_rows = merged([share.ops for share in shares])
+    gathered = Gathered(ops)
+    drawn = np.sum([share.drawn for share in shares], axis=0, dtype=np.int64)
+    firsts = np.cumsum([0, *(len(plane.lines) for plane in planes)])
+    lanes = np.zeros(firsts[-1], np.int64)
+    held = _Held(shares, op_rows)
+    counted = [(number, plane, slice(firsts[number], firsts[number + 1])) for number, plane in enumerate(planes)]
+    active = [(number, plane, lines) for number, plane, lines in counted if drawn[lines].any()]
+    for number, plane, lines in active:
+        if device := DEVICE.match(plane.name):
+            lanes[lines], rank = _device_lanes(plane, device, drawn[lines], gathered)
+            _derive_gpu(plane, held.named(number), lanes, rank, gathered)
+    accelerated = bool(gathered.ranks)
+    for number, plane, lines in active:
+        if not DEVICE.match(plane.name):
+            lanes[lines] = _host_lanes(plane, gathered) if HOST.match(plane.name) else _other_lanes(plane, gathered)
+            if HOST.match(plane.name) and not accelerated:
+                _add_cpu_devices(plane.name, held.named(number), held.marks(number), gathered)
+    if (dispatches := held.dispatches()).height:
+        gathered.add(_dispatched(dispatches, lanes, gathered.ops))
+    pieces = [
+        Piece(kept, lanes=lanes, ops=rows)
+        for share, rows in zip(shares, op_rows, strict=True)
+        for kept in share.pieces
+    ]  # fmt: skip
+    derived = [Piece(spill.keep(rows, f"derived-{at}")) for at, rows in enumerate(gathered.events)]
+    return Together((*pieces, *derived), gathered)
+
+
+class _Held:
+    """What portions put aside for all of them to be looked at."""
+
+    def __init__(self, shares: Sequence[Share], op_rows: Sequence[Rows]) -> None:
+        self._shares = list(zip(shares, op_rows, strict=True))
+
+    def named(self, plane: int) -> pl.DataFrame:
+        """The executions of ops of this plane."""
+        return _joined(_rows(kept, ops) for share, ops in self._shares for at, kept in share.named if at == plane)
+
+    def marks(self, plane: int) -> pl.DataFrame:
+        """The ends of ops of this plane."""
+        return _joined(kept.rows() for share, _ in self._shares for at, kept in share.marks if at == plane)
+
+    def dispatches(self) -> pl.DataFrame:
+        """The host events that may have the name of an op."""
+        return _joined(_rows(kept, ops) for share, ops in self._shares for kept in share.dispatches)
+
+
+def _joined(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    known = list(frames)
+    return pl.concat(known, how="diagonal_relaxed") if known else pl.DataFrame()
+
+
+def _rows(kept: Kept, ops: Rows) -> pl.DataFrame:
+    """The rows with the file's numbers of ops."""
+    rows = kept.rows()
+    if "op" not in rows.columns:
+        return rows
+    return rows.with_columns(pl.Series("op", ops, pl.Int64).gather(rows["op"]))
+
+
+def _dispatched(rows: pl.DataFrame, lanes: Rows, ops: Ops) -> pl.DataFrame:
+    """Host events of which those with the name of an op are its dispatch."""
+    names = pl.Series([row["name"] for row in ops.rows], dtype=pl.String)
+    overruled = pl.col("name").cast(pl.String).is_in(names.implode()) & ~pl.col("kind").is_in(["compile", "step", "op"])
+    return rows.with_columns(
+        pl.Series("lane", lanes[rows["lane"].to_numpy()]),
+        pl.when(overruled).then(pl.lit("runtime", KIND)).otherwise("kind").alias("kind"),
+    )
+
+
+def merged_lines(plane: Shown) -> list[int]:
+    """For every line the position of the first that is drawn on the same row."""
+    first: dict[tuple[str, int], int] = {}
+    return [first.setdefault(line.row, at) for at, line in enumerate(plane.lines)]
+
+
+def _device_lanes(plane: Shown, device: re.Match[str], drawn: Rows, gathered: Gathered) -> tuple[list[int], int]:
+    """The lane of every line of a device plane, and its rank."""
+    part = (device[3] or "").strip()
+    rank = gathered.rank(device[1], int(device[2]), "" if part else plane.model)
+    roles = [role_of_line(line.name) for line in plane.lines]
+    working = "" if part else _working({role for role, count in zip(roles, drawn.tolist(), strict=True) if count})
     lanes: list[int] = []
     for at, first in enumerate(merged_lines(plane)):
         if first < at:
@@ -154,83 +234,56 @@ def _device_lanes(
                 stream=int(number[1]) if number and role == "stream" else None,
             )
         )
+    return lanes, rank
+
+
+def _working(roles: set[Role]) -> str:
+    """The role of the lines that keep the device busy: streams, else ops, else modules, whichever have events."""
+    return next((role for role in ("stream", "ops", "modules") if role in roles), "")
+
+
+def _host_lanes(plane: Shown, gathered: Gathered) -> list[int]:
+    """The lane of every thread."""
+    lanes: list[int] = []
+    for at, first in enumerate(merged_lines(plane)):
+        line = plane.lines[at]
+        name = line.name or f"thread {line.id}"
+        order = at if leads(name) else _DERIVED + at
+        lanes.append(
+            lanes[first] if first < at else gathered.lane(name, "thread", order, process=plane.name, thread=name)
+        )
     return lanes
 
 
-def _device_kinds(plane: Plane, events: Events, roles: Sequence[Role]) -> pl.Series:
-    def kind_of(role: Role, name: str) -> str:
-        return kind_of_gpu_event(name) if role == "stream" else kind_of_device_event(role, name)
-
-    return xframes.kinds(plane, events, roles, kind_of)
-
-
-def _with_metadata_ops(
-    file: Bytes, plane: Plane, events: Events, roles: Sequence[Role], rows: pl.DataFrame, ops: Ops
-) -> pl.DataFrame:
-    """`op`, `bytes` and the kind of the events on lines of ops, whose metadata tells all of the op."""
-    on_op_line = np.isin(events.line, [at for at, role in enumerate(roles) if role in ("ops", "async")])
-    found = ops.of_metadata(file, plane, used(events.position[on_op_line]))
-    row, moved = per_position(found, len(plane.metadata.ids))
-    op = np.where(on_op_line, row[events.position], -1)
-    size = np.where(on_op_line, moved[events.position], -1)
-    kind = np.full(len(row), xframes.CODE["op"], np.int64)
-    for position, each in found.items():
-        kind[position] = xframes.CODE[each.kind]
-    op_kinds = xframes.of_codes(kind[events.position])
-    return rows.with_columns(
-        xframes.nullable(op, op >= 0).alias("op"),
-        pl.coalesce(xframes.nullable(size, size >= 0), _detailed_bytes()).alias("bytes"),
-        pl.when(pl.Series(on_op_line)).then(op_kinds).otherwise(pl.col("kind")).alias("kind"),
-    )
+def _other_lanes(plane: Shown, gathered: Gathered) -> list[int]:
+    """The lane of every line of a plane that is neither a device that computes nor a host."""
+    lanes: list[int] = []
+    for at, first in enumerate(merged_lines(plane)):
+        name = f"{plane.name} {plane.lines[at].name}".strip()
+        lanes.append(lanes[first] if first < at else gathered.lane(name, "other", at, process=plane.name))
+    return lanes
 
 
-def _detailed_bytes() -> pl.Expr:
-    """The bytes that the details of a copy tell: ``kind:HtoD size:4096 dest:0``."""
-    return pl.col("details").str.extract(r"(?:size|num_bytes):(\d+)").cast(pl.Int64, strict=False)
-
-
-def _with_kernel_ops(file: Bytes, rows: pl.DataFrame, ops: Ops) -> pl.DataFrame:
-    """`op` of the kernels that name their HLO op, and the kind of those that run a collective."""
-    rows = rows.with_columns(leaf_op(pl.col("hlo_op")).alias("leaf")).with_row_index("row")
-    named = rows.filter(pl.col("leaf").is_not_null())
-    if named.is_empty():
-        return rows.drop("row")
-    found = ops.of_names(file, named.select("program", "module", pl.col("leaf").alias("name")))
-    known = named.select("row").hstack(found.rename({"op": "named", "kind": "role", "bytes": "moved"}))
-    return rows.join(known, on="row", how="left", maintain_order="left").with_columns(
-        pl.coalesce("op", "named").alias("op"),
-        pl.coalesce("bytes", pl.when(pl.col("role") == "collective").then("moved")).alias("bytes"),
-        pl.when((pl.col("kind") == "kernel") & (pl.col("role") == "collective"))
-        .then(pl.lit("collective", KIND)).otherwise(pl.col("kind")).alias("kind"),
-    ).drop("row", "named", "moved")  # fmt: skip
-
-
-def _derive_gpu(plane: Plane, rows: pl.DataFrame, gathered: Gathered, rank: int) -> None:
+def _derive_gpu(plane: Shown, named: pl.DataFrame, lane_of: Rows, rank: int, gathered: Gathered) -> None:
     """Lanes of HLO ops (one event per kernel that names its op, as XProf counts them) and of modules.
 
     Streams run at once, so each has a lane of ops of its own.
     """
-    named = rows.filter(pl.col("leaf").is_not_null())
     if named.is_empty():
         return
-    streams = named["lane"].unique().sort().to_list()
+    lanes = pl.Series("lane", lane_of[named["lane"].to_numpy()])
+    streams = lanes.unique().sort().to_list()
     for at, lane in enumerate(streams):
         name = "XLA Ops" if len(streams) == 1 else f"XLA Ops of {gathered.lanes[lane]['name']}"
         target = gathered.lane(name, "ops", _DERIVED + at, rank=rank, process=plane.name)
-        gathered.add(
-            named.filter(pl.col("lane") == lane).with_columns(
-                pl.lit(target).alias("lane"),
-                pl.col("leaf").cast(pl.Categorical).alias("name"),
-                pl.col("role").fill_null("op").cast(KIND).alias("kind"),
-            )
-        )
-    _add_modules(named.with_columns(pl.lit(0, pl.Int64).alias("device"), pl.col("leaf").alias("name")),
-                 plane.name, {0: rank}, gathered)  # fmt: skip
+        gathered.add(named.filter(lanes == lane).with_columns(pl.lit(target).alias("lane")))
+    _add_modules(named, plane.name, {0: rank}, gathered)
 
 
 def _add_modules(ops: pl.DataFrame, process: str, ranks: dict[int, int], gathered: Gathered) -> None:
     """A lane of module executions for each device (key of `ranks`)."""
-    runs = executions(ops)
+    known = [name for name in ("run", "correlation") if name not in ops.columns]
+    runs = executions(ops.with_columns(pl.lit(None, pl.Int64).alias(name) for name in known))
     for device, rank in ranks.items():
         mine = runs.filter(pl.col("device") == device)
         lane = gathered.lane("XLA Modules", "modules", _DERIVED, rank=rank, process=process)
@@ -241,81 +294,18 @@ def _add_modules(ops: pl.DataFrame, process: str, ranks: dict[int, int], gathere
         )
 
 
-def _with_step_numbers(rows: pl.DataFrame) -> pl.DataFrame:
-    """The events of a line of steps are called by their number."""
-    number = pl.col("name").cast(pl.String).str.extract(r"(\d+)\s*$").cast(pl.Int32, strict=False)
-    return rows.with_columns(pl.when(pl.col("kind") == "step").then(pl.coalesce("step", number)).alias("step"))
-
-
-def add_host(plane: Plane, events: Events, gathered: Gathered, *, run_bits: int) -> pl.DataFrame:
-    """The lanes and events of the threads of a host plane; its rows, for what is derived from them.
-
-    `run_bits` are the bits of run ids that devices keep. What bears the name of a device's op is its dispatch.
-    """
-    lanes: list[int] = []
-    for at, first in enumerate(merged_lines(plane)):
-        line = plane.lines[at]
-        name = line.name or f"thread {line.id}"
-        order = at if leads(name) else _DERIVED + at
-        lanes.append(
-            lanes[first] if first < at else gathered.lane(name, "thread", order, process=plane.name, thread=name)
-        )
-    threads = [line.name.split("/")[0] for line in plane.lines]
-    op_names = {row["name"] for row in gathered.ops.rows}
-
-    def kind_of(thread: str, name: str) -> str:
-        return "runtime" if name in op_names else kind_of_host_event(name, thread)
-
-    rows = xframes.frame(plane, events).with_columns(
-        pl.Series("lane", np.array(lanes, np.int64)[events.line] if lanes else [], dtype=pl.Int64),
-        xframes.kinds(plane, events, threads, kind_of),
-        (pl.col("run") & run_bits).alias("run"),
-    )
-    rows = with_compilations(rows).with_columns(
-        pl.when(pl.col("step").is_not_null()).then(pl.lit("step", KIND))
-        .when(pl.col("correlation").is_not_null() & (pl.col("kind") == "annotation")).then(pl.lit("runtime", KIND))
-        .when(pl.col("correlation").is_null() & pl.col("hlo_op").is_not_null()).then(pl.lit("op", KIND))
-        .otherwise(pl.col("kind")).alias("kind"),
-    ).with_columns(
-        pl.coalesce(pl.when(pl.col("kind") == "transfer").then("size"), _detailed_bytes()).alias("bytes")
-    )  # fmt: skip
-    gathered.add(rows)
-    return rows
-
-
-def add_cpu_devices(file: Bytes, process: str, rows: pl.DataFrame, gathered: Gathered) -> None:
+def _add_cpu_devices(process: str, ops: pl.DataFrame, marks: pl.DataFrame, gathered: Gathered) -> None:
     """The devices of the CPU backend, whose ops run on the host's threads: a lane of ops and one of modules for each.
 
     An op without a device is one of device 0: older writers do not tell.
     """
-    ops = rows.filter(pl.col("hlo_op").is_not_null()).with_columns(
-        pl.col("device").fill_null(0), leaf_op(pl.col("hlo_op")).alias("name")
-    )
     if ops.is_empty():
         return
-    marks = rows.filter(pl.col("consumes").is_not_null() & pl.col("name").cast(pl.String).str.starts_with(END_MARK))
-    ops = with_true_ends(ops, marks).drop("kind", "bytes", "consumes", "produces")
-    ops = ops.hstack(gathered.ops.of_names(file, ops.select("program", "module", "name")))
+    if marks.height and "produces" in ops.columns:
+        ops = with_true_ends(ops, marks)
+    ops = ops.drop("consumes", "produces", strict=False)
     ranks = {device: gathered.rank("CPU", device, "") for device in ops["device"].unique().sort().to_list()}
     for device, rank in ranks.items():
         lane = gathered.lane("XLA Ops", "ops", 0, rank=rank, process=process, work=True)
-        mine = ops.filter(pl.col("device") == device)
-        gathered.add(mine.with_columns(pl.lit(lane).alias("lane"), pl.col("name").cast(pl.Categorical)))
+        gathered.add(ops.filter(pl.col("device") == device).with_columns(pl.lit(lane).alias("lane")))
     _add_modules(ops, process, ranks, gathered)
-
-
-def add_other(plane: Plane, events: Events, gathered: Gathered) -> None:
-    """A plane that is neither a device that computes nor a host: its lines are shown as they are."""
-    if not len(events.line):
-        return
-    lanes: list[int] = []
-    for at, first in enumerate(merged_lines(plane)):
-        name = f"{plane.name} {plane.lines[at].name}".strip()
-        lanes.append(lanes[first] if first < at else gathered.lane(name, "other", at, process=plane.name))
-    gathered.add(
-        xframes.frame(plane, events).with_columns(
-            pl.Series("lane", np.array(lanes, np.int64)[events.line]),
-            pl.lit("other", KIND).alias("kind"),
-            pl.lit(None, pl.Int32).alias("step"),
-        )
-    )

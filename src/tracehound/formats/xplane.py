@@ -6,8 +6,9 @@ file is `xspace`'s, what its planes mean is `xla_planes`'.
 
 from __future__ import annotations
 
+import mmap
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,24 +16,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracehound.errors import TracehoundError
-from tracehound.formats.assemble import Decoded, held, part
-from tracehound.formats.format import Format, Portion, Progress
-from tracehound.formats.inflate import section, whole
+from tracehound.formats.assemble import Decoded, part
+from tracehound.formats.format import ALL, Format, Portion, Progress, silent
+from tracehound.formats.inflate import head, opened, section, whole
 from tracehound.formats.spill import Spill
-from tracehound.formats.wire import BYTES, VARINT, Bytes, WireError, bytes_of, field_at, fields, signed, varint
-from tracehound.formats.xevents import DURATION_PS, EVENT_STAT, METADATA_ID, OFFSET_PS, Events, events
-from tracehound.formats.xla_ops import Ops, programs
-from tracehound.formats.xla_planes import (
-    DEVICE,
-    HOST,
-    RUN_BITS,
-    Gathered,
-    add_cpu_devices,
-    add_device,
-    add_host,
-    add_other,
+from tracehound.formats.wire import (
+    BYTES,
+    VARINT,
+    Bytes,
+    File,
+    Rows,
+    WireError,
+    bytes_of,
+    field_at,
+    fields,
+    signed,
+    varint,
 )
-from tracehound.formats.xspace import DISPLAYED, METADATA_STAT, NAME, Plane, Space, space_of
+from tracehound.formats.xevents import DURATION_PS, EVENT_STAT, METADATA_ID, OFFSET_PS, Stretched, Torn
+from tracehound.formats.xla_ops import Meeting, Program, programs
+from tracehound.formats.xla_planes import DEVICE, Share, Shown, shown, together
+from tracehound.formats.xla_rows import Portioning, read
+from tracehound.formats.xmetadata import DISPLAYED, METADATA_STAT, NAME
+from tracehound.formats.xspace import Extent, Plane, Space, followed, names_of_planes, probed, space_of
 from tracehound.formats.xstats import Value, decoded, stats
 from tracehound.trace import Note, Part
 
@@ -48,18 +54,27 @@ CONVERTED = b"\xef\xbf\xbd"
 
 @dataclass(frozen=True)
 class PlanePlace:
-    """What the args of a plane's events need: names of stats, and where each metadata entry lies."""
+    """What the args of a plane's events need: names of stats, and where each metadata entry lies.
+
+    `metadata` is an array of int64: the ids in ascending order, then where each entry starts, then where each ends.
+    """
 
     start: int
     end: int
     name: str
-    stat_names: Mapping[int, str]
-    metadata: Mapping[int, tuple[int, int]]
+    stat_names: dict[int, str]
+    metadata: bytes
+
+    def entry(self, id_: int) -> tuple[int, int]:
+        """Where the metadata with this id lies; nowhere if there is none."""
+        ids, start, end = np.frombuffer(self.metadata, np.int64).reshape(3, -1)
+        at = int(np.searchsorted(ids, id_))
+        return (int(start[at]), int(end[at])) if at < len(ids) and ids[at] == id_ else (0, 0)
 
 
 @dataclass(frozen=True)
 class Places:
-    """The planes of a file in its order."""
+    """The planes of a file in its order; can be written as msgpack."""
 
     planes: tuple[PlanePlace, ...]
 
@@ -107,90 +122,187 @@ def _is_plane(head: bytes, at: int, end: int, *, cut: bool) -> bool:
     return named
 
 
-class Portioned(NamedTuple):
-    """What one portion holds."""
+@dataclass(frozen=True)
+class Outline:
+    """What every portion knows of the whole file."""
 
-    decoded: Decoded
+    planes: tuple[Shown, ...]
+    host: str
+    wall_ns: int | None
+    facts: Mapping[str, Any]
+    notes: tuple[Note, ...]
+    places: Places
+
+
+class Portioned(NamedTuple):
+    """What one portion holds; no share where the lines turned out to be cut in the wrong places."""
+
+    outline: Outline
+    share: Share | None
 
 
 def decode(path: Path, portion: Portion, spill: Spill, progress: Progress) -> Portioned:
-    """One portion of a file. Raises TracehoundError when no plane of it can be kept."""
-    data, notes = whole(path)
-    file = bytes_of(data)
-    del data
-    space = space_of(file)
-    _refuse_ruins(path, file, space)
-    base_ns, wall_ns = _clock(space)
-    ops = Ops(programs(space))
-    gathered = Gathered(ops)
-    told = _Telling(progress)
-    left_out = _gather(file, space, gathered, lambda plane: events(file, plane, base_ns, told.add))
-    return Portioned(
-        Decoded(
-            path=path,
-            format=FORMAT.name,
-            pieces=held(gathered.event_frame()),
-            lanes=gathered.lane_frame(),
-            ranks=gathered.rank_frame(),
-            hosts=(", ".join(space.hostnames) or path.name.split(".xplane")[0],),
-            wall_ns=wall_ns,
-            ops=ops.frame(),
-            facts=_facts(space, ops),
-            notes=(*notes, *_notes(space), *left_out),
-            places=_places(space),
-        )
-    )
+    """One portion of a file. Raises TracehoundError when no plane of it can be kept.
+
+    Long lines are cut where an event seems to begin. Whoever reaches such a place decoding proves it; where that fails,
+    the file is read once more, going from event to event, by whoever has all of it.
+    """
+    file, notes = _file(path, spill, portion)
+    found = _portion(path, file, notes, probed, portion, spill, progress)
+    if found.share is None and portion == ALL:
+        return _portion(path, file, notes, followed, portion, spill, progress)
+    return found
 
 
 def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     """The part of all portions."""
-    (portion,) = portions
-    return part(portion.decoded, spill)
+    shares = [portion.share for portion in portions if portion.share is not None]
+    if len(shares) < len(portions):
+        return finish(path, [decode(path, ALL, spill, silent)], spill)
+    outline = portions[0].outline
+    pieces, gathered = together(outline.planes, shares, spill)
+    return part(
+        Decoded(
+            path=path,
+            format=FORMAT.name,
+            pieces=pieces,
+            lanes=gathered.lane_frame(),
+            ranks=gathered.rank_frame(),
+            hosts=(outline.host,),
+            wall_ns=outline.wall_ns,
+            ops=gathered.ops.frame(),
+            facts=outline.facts,
+            notes=(*outline.notes, *_left_out(shares)),
+            places=outline.places,
+        ),
+        spill,
+    )
+
+
+def glance(path: Path) -> dict[str, Any]:
+    """`planes`, `devices` (``TPU:0``) and `hosts` (names), read without a line; of a gzip file those in its beginning."""
+    with opened(path) as stream:
+        compressed = stream.compressed
+    file = _of_bytes(head(path, _GLANCE)) if compressed else _mapped(path)
+    planes, hosts = names_of_planes(file)
+    devices = [f"{named[1]}:{named[2]}" for name in planes if (named := DEVICE.match(name))]
+    return {"planes": planes, "devices": list(dict.fromkeys(devices)), "hosts": hosts}
+
+
+_GLANCE = 1 << 20
+
+
+def _file(path: Path, spill: Spill, portion: Portion) -> tuple[File, tuple[Note, ...]]:
+    """The inflated bytes: mapped where they lie, else mapped from a file of the spill's folder, else in memory."""
+    with opened(path) as stream:
+        if not stream.compressed:
+            return _mapped(path), ()
+        if spill.folder is None:
+            data, notes = whole(path)
+            return _of_bytes(data), notes
+        inflated = spill.folder / f"inflated-{portion.number}"
+        buffer = memoryview(bytearray(1 << 20))
+        with inflated.open("wb") as out:
+            while count := stream.readinto(buffer):
+                out.write(buffer[:count])
+        try:
+            file = _mapped(inflated) if inflated.stat().st_size else _of_bytes(b"")
+        finally:
+            inflated.unlink()
+        return file, (stream.damage.note(path),) if stream.damage else ()
+
+
+def _of_bytes(data: bytes) -> File:
+    return File(data, len(data))
+
+
+def _mapped(path: Path) -> File:
+    with path.open("rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return File(data, len(data))
+
+
+def _portion(
+    path: Path, file: File, notes: tuple[Note, ...], extent: Extent, portion: Portion, spill: Spill, progress: Progress
+) -> Portioned:
+    """One portion, with the lines cut by `extent`."""
+    space = space_of(file, extent)
+    _refuse_ruins(path, file, space)
+    base_ns, wall_ns = _clock(space)
+    located = programs(file, space)
+    outline = Outline(
+        planes=tuple(shown(plane) for plane in space.planes),
+        host=", ".join(space.hostnames) or path.name.split(".xplane")[0],
+        wall_ns=wall_ns,
+        facts=_facts(space, located),
+        notes=(*notes, *_notes(space)),
+        places=_places(space),
+    )
+    portioning = Portioning(
+        file=file,
+        space=space,
+        base_ns=base_ns,
+        ops=Meeting(file, located),
+        spill=spill,
+        stem=f"{extent.__name__}-{portion.number}",
+        tick=_Telling(progress).add,
+        drawn=np.zeros(sum(len(plane.lines) for plane in space.planes), np.int64),
+    )
+    try:
+        return Portioned(outline, read(portioning, _dealt(space, portion)))
+    except Torn:
+        return Portioned(outline, None)
+
+
+def _dealt(space: Space, portion: Portion) -> list[tuple[int, Stretched]]:
+    """The stretches of events of a portion, in the order of the file, and the planes that they are of.
+
+    Portions are about equally many bytes.
+    """
+    stretches: list[tuple[int, Stretched]] = []
+    line_number = 0
+    for number, plane in enumerate(space.planes):
+        for line in plane.lines:
+            stretches += [(number, Stretched(line_number, *stretch)) for stretch in line.stretches]
+            line_number += 1
+    size = np.array([one.end - one.start for _, one in stretches], np.int64)
+    middle = np.cumsum(size) - size // 2
+    owner: Rows = middle * portion.of // max(1, int(size.sum()))
+    return [stretches[at] for at in np.flatnonzero(owner == portion.number).tolist()]
 
 
 class _Telling:
-    """Tells the progress of all planes as one."""
+    """Tells the progress of all slices, now and then."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._events = 0
+        self._bytes = self._events = self._told = 0
 
-    def add(self, at: int, count: int) -> None:
-        """So many more events were found, the last at this byte."""
+    def add(self, size: int, count: int) -> None:
+        """So many more bytes were read, and so many more events were found."""
+        self._bytes += size
         self._events += count
-        self._progress(at, self._events)
+        if self._bytes - self._told >= _OFTEN:
+            self._told = self._bytes
+            self._progress(self._bytes, self._events)
 
 
-def _gather(file: Bytes, space: Space, gathered: Gathered, decode: Callable[[Plane], Events]) -> list[Note]:
-    """Add plane after plane, devices first; notes of the events that are left out."""
-    untimed = broken = 0
-    planes = [plane for plane in space.planes if any(len(line.start) for line in plane.lines)]
-    devices = [plane for plane in planes if DEVICE.match(plane.name)]
-    for plane in devices:
-        found = decode(plane)
-        untimed, broken = untimed + found.untimed, broken + found.broken
-        add_device(file, plane, found, gathered)
-    tpu = any(rank["label"].startswith("TPU") for rank in gathered.ranks)
-    accelerated = bool(gathered.ranks)
-    for plane in planes:
-        if DEVICE.match(plane.name):
-            continue
-        found = decode(plane)
-        untimed, broken = untimed + found.untimed, broken + found.broken
-        if not HOST.match(plane.name):
-            add_other(plane, found, gathered)
-            continue
-        rows = add_host(plane, found, gathered, run_bits=RUN_BITS if tpu else -1)
-        if not accelerated:
-            add_cpu_devices(file, plane.name, rows, gathered)
-    counts = ((untimed, "events that only count occurrences have no place in time"), (broken, "damaged events"))
+_OFTEN = 1 << 22
+
+
+def _left_out(shares: Sequence[Share]) -> list[Note]:
+    """Notes of the events that no lane shows."""
+    counts = (
+        (sum(share.untimed for share in shares), "events that only count occurrences have no place in time"),
+        (sum(share.broken for share in shares), "damaged events"),
+    )
     return [Note("dropped", text, count) for count, text in counts if count]
 
 
-def _refuse_ruins(path: Path, file: Bytes, space: Space) -> None:
+def _refuse_ruins(path: Path, file: File, space: Space) -> None:
     """Raise where nothing can be kept, or where the bytes went through a converter of text."""
     damage = space.first_damage
-    if damage is not None and file.data.count(CONVERTED) > file.size // 1000:
+    if damage is not None and _converted(file) > file.size // 1000:
         raise TracehoundError(
             f"{damage.what}; this file looks text-converted (EF BF BD sequences), which cannot be undone",
             path, f"byte {damage.at:,}", "copy it again in binary mode",
@@ -200,18 +312,23 @@ def _refuse_ruins(path: Path, file: Bytes, space: Space) -> None:
         raise TracehoundError("no plane of a profile can be read from it", path, where)
 
 
+def _converted(file: File) -> int:
+    """How often a converter of text left its mark."""
+    return sum(file.data[at : at + _OFTEN].count(CONVERTED) for at in range(0, file.size, _OFTEN))
+
+
 def _clock(space: Space) -> tuple[int, int | None]:
     """The time of lines (ns) that is 0 in the part, and its wall clock (Unix ns) where known."""
     start = next((plane.stats.get("profile_start_time") for plane in space.planes if plane.name == ENVIRONMENT), None)
     wall = start if isinstance(start, int) and start > 0 else None
-    stamps = [line.timestamp_ns for plane in space.planes for line in plane.lines if len(line.start)]
+    stamps = [line.timestamp_ns for plane in space.planes for line in plane.lines if line.stretches]
     first = min(stamps, default=0)
     if first < ABSOLUTE_NS:
         return 0, wall
     return first, first if wall is None or first > wall // 2 else wall + first
 
 
-def _facts(space: Space, ops: Ops) -> dict[str, Any]:
+def _facts(space: Space, located: Mapping[int, Program]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for plane in space.planes:
         shown = {name: _shown(value) for name, value in plane.stats.items()}
@@ -222,7 +339,7 @@ def _facts(space: Space, ops: Ops) -> dict[str, Any]:
     facts["hostnames"] = list(space.hostnames)
     facts["programs"] = [
         {"name": one.name, "program": one.program, "hlo_offset": one.offset, "hlo_size": one.size}
-        for one in ops.programs.values()
+        for one in located.values()
     ]
     return facts
 
@@ -239,14 +356,13 @@ def _notes(space: Space) -> list[Note]:
 
 
 def _places(space: Space) -> Places:
-    return Places(tuple(
-        PlanePlace(
-            plane.start, plane.end, plane.name, plane.stat_names,
-            dict(zip(plane.metadata.ids.tolist(),
-                     zip(plane.metadata.start.tolist(), plane.metadata.end.tolist(), strict=True), strict=True)),
-        )
-        for plane in space.planes
-    ))  # fmt: skip
+    return Places(tuple(_place(plane) for plane in space.planes))
+
+
+def _place(plane: Plane) -> PlanePlace:
+    table = plane.metadata
+    located = np.concatenate([table.ids, table.start, table.end]).tobytes()
+    return PlanePlace(plane.start, plane.end, plane.name, dict(plane.stat_names), located)
 
 
 LONGEST_EVENT = 1 << 20
@@ -274,7 +390,7 @@ def args(part: Part, record: int) -> dict[str, Any]:
 
 def _metadata_args(path: Path, place: PlanePlace, metadata: int) -> dict[str, Any]:
     """What the metadata of an event says of it; nothing where that is damaged."""
-    start, end = place.metadata.get(metadata, (0, 0))
+    start, end = place.entry(metadata)
     if start >= end:
         return {}
     entry = bytes_of(section(path, start, end - start))

@@ -2,82 +2,66 @@
 
 Owns the field numbers of XSpace, XPlane, XLine and the metadata maps. Decodes no event (see `xevents`) and knows not
 what a plane means. Whatever is damaged is left out and noted with its byte; the rest is kept.
+
+Messages have their length in front, so a plane is passed over in a few steps. Only a line has fields behind its events,
+and where those end no length tells: `probed` guesses it from the last events, for whoever decodes all events to prove;
+`followed` goes from event to event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from tracehound.formats.wire import (
     BYTES,
     VARINT,
-    Bytes,
     Field,
-    Rows,
+    File,
     Spans,
     WireError,
     field_at,
     repeated,
-    rounds,
     signed,
+    together,
     varint,
 )
-from tracehound.formats.xstats import Stats, Value, decoded, joined, stats
+from tracehound.formats.xheads import TAG, ends_line, head_near, heads
+from tracehound.formats.xmetadata import Metadata, metadata, stat_names
+from tracehound.formats.xstats import Value, decoded, stats
 from tracehound.trace import Note
 
 PLANE, ERROR, WARNING, HOSTNAME = 1, 2, 3, 4
 PLANE_ID, PLANE_NAME, LINE, EVENT_METADATA, STAT_METADATA, PLANE_STAT = 1, 2, 3, 4, 5, 6
-LINE_ID, LINE_NAME, TIMESTAMP_NS, EVENT, DISPLAY_ID, DISPLAY_NAME = 1, 2, 3, 4, 10, 11
-ENTRY_KEY, ENTRY_VALUE = 1, 2
-NAME, DISPLAYED, METADATA_STAT = 2, 4, 5
+LINE_ID, LINE_NAME, TIMESTAMP_NS, DISPLAY_ID, DISPLAY_NAME = 1, 2, 3, 10, 11
+
+SHORT = 1 << 14
+"""Bytes of a line that are gone through event by event, rather than guess where they end."""
+
+STRETCH = 1 << 22
+"""Long lines are cut into stretches of about so many bytes."""
+
+FOLLOWED = 1 << 18
+"""Bytes whose events are found together where a long line is gone through."""
+
+Stretch = tuple[int, int]
+"""Offsets between which events of one line follow one another, and nothing else lies."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a plane: where its events lie. `head` is the offset of an event's tag, and so its record."""
+    """One line of a plane: where its events lie."""
 
     id: int
     name: str
     display_id: int
     timestamp_ns: int
-    head: Rows
-    start: Rows
-    end: Rows
+    stretches: tuple[Stretch, ...]
 
     @property
     def row(self) -> tuple[str, int]:
         """What lines of one plane share that are drawn as one."""
         return ("display", self.display_id) if self.display_id else ("id", self.id)
-
-
-@dataclass(frozen=True)
-class Metadata:
-    """The event metadata of a plane, sorted by id: names by position, and where each entry's value lies.
-
-    `stats.owner` is a position too.
-    """
-
-    ids: Rows
-    names: tuple[str, ...]
-    displayed: tuple[str, ...]
-    start: Rows
-    end: Rows
-    stats: Stats
-
-    def positions(self, ids: Rows) -> Rows:
-        """Where the entries with these ids are; -1 for unknown ones."""
-        if not len(self.ids):
-            return np.full(len(ids), -1, np.int64)
-        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-        return np.where(self.ids[at] == ids, at, -1)
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """The names by which events are shown, by position."""
-        return tuple(short or full for short, full in zip(self.displayed, self.names, strict=True))
 
 
 @dataclass(frozen=True)
@@ -93,6 +77,11 @@ class Plane:
     stat_names: Mapping[int, str]
     stats: Mapping[str, Value]
 
+    @property
+    def has_events(self) -> bool:
+        """Whether any of its lines has one."""
+        return any(line.stretches for line in self.lines)
+
 
 @dataclass
 class Space:
@@ -106,7 +95,7 @@ class Space:
     first_damage: WireError | None = None
     cuts: set[int] = field(default_factory=set)
 
-    def damage(self, file: Bytes, what: str, end: int, error: WireError) -> None:
+    def damage(self, file: File, what: str, end: int, error: WireError) -> None:
         """Note where a message that ends at `end` makes no sense; of nested messages that one cut hits, the outermost.
 
         The end of the file is not noted again for what lies inside.
@@ -122,60 +111,113 @@ class Space:
         self.notes.append(Note("dropped", text, where=f"byte {at:,}"))
 
 
-def space_of(file: Bytes) -> Space:
-    """The structure of the file."""
+Extent = Callable[[File, int, int], list[Stretch]]
+"""Where the events lie that follow one another from the first offset on in a line that ends at the second."""
+
+
+def space_of(file: File, extent: Extent) -> Space:
+    """The structure of the file; `extent` is `probed` or `followed`."""
     space = Space()
     planes = Spans(PLANE)
     texts = {ERROR: space.errors, WARNING: space.warnings, HOSTNAME: space.hostnames}
     for part in _split(file, 0, file.size, (planes,), space, "the file"):
         if part.wire == BYTES and part.number in texts:
             texts[part.number].append(file.text(part.at, part.at + part.value))
-    for start, end in planes.pairs(file):
-        space.planes.append(_plane(file, start, end, space))
+    for start, end in planes.pairs():
+        space.planes.append(_plane(file, start, end, extent, space))
     return space
 
 
-def _plane(file: Bytes, start: int, end: int, space: Space) -> Plane:
+def names_of_planes(file: File) -> tuple[list[str], list[str]]:
+    """The names of the planes and of the hosts, read without their lines; what is damaged is passed over."""
+    planes, hosts = Spans(PLANE), []
+    scratch = Space()
+    for part in _split(file, 0, file.size, (planes,), scratch, "the file"):
+        if (part.number, part.wire) == (HOSTNAME, BYTES):
+            hosts.append(file.text(part.at, part.at + part.value))
+    names = []
+    for start, end in planes.pairs():
+        skipped = tuple(Spans(number) for number in (LINE, EVENT_METADATA, STAT_METADATA))
+        names.append(_text(file, _split(file, start, end, skipped, scratch, "a plane"), PLANE_NAME))
+    return names, hosts
+
+
+def _plane(file: File, start: int, end: int, extent: Extent, space: Space) -> Plane:
     lines, events, names, own = Spans(LINE), Spans(EVENT_METADATA), Spans(STAT_METADATA), Spans(PLANE_STAT)
     parts = _split(file, start, end, (lines, events, names, own), space, "a plane")
     name = _text(file, parts, PLANE_NAME)
-    stat_names = _stat_names(file, names)
-    what = f"plane {name!r}" if name else "a plane without a name"
+    known = stat_names(file, names)
     plane = Plane(
         id=_whole(parts, PLANE_ID),
         name=name,
         start=start,
         end=end,
-        lines=tuple(_line(file, *span, space) for span in lines.pairs(file)),
-        metadata=_metadata(file, events),
-        stat_names=stat_names,
-        stats=_own_stats(file, own, stat_names),
+        lines=tuple(_line(file, *span, extent, space) for span in lines.pairs()),
+        metadata=metadata(file, events),
+        stat_names=known,
+        stats=_own_stats(file, own, known),
     )
-    if not len(plane.metadata.ids) and any(len(line.start) for line in plane.lines):
+    if not len(plane.metadata.ids) and plane.has_events:
+        what = f"plane {name!r}" if name else "a plane without a name"
         space.notes.append(Note("missing", f"{what} has events but not their names"))
     return plane
 
 
-def _line(file: Bytes, start: int, end: int, space: Space) -> Line:
-    events = Spans(EVENT)
-    parts = _split(file, start, end, (events,), space, "a line")
-    head, first, last = events.arrays(file)
+def _line(file: File, start: int, end: int, extent: Extent, space: Space) -> Line:
+    stretches: list[Stretch] = []
+    others: list[Field] = []
+    at = start
+    while at < end:
+        if file.data[at] == TAG and (found := extent(file, at, end)):
+            stretches += found
+            at = found[-1][1]
+            continue
+        try:
+            part, at = field_at(file.data, at, end)
+        except WireError as error:
+            space.damage(file, "a line", end, error)
+            break
+        others.append(part)
     return Line(
-        id=_whole(parts, LINE_ID),
-        name=_text(file, parts, DISPLAY_NAME) or _text(file, parts, LINE_NAME),
-        display_id=_whole(parts, DISPLAY_ID),
-        timestamp_ns=_whole(parts, TIMESTAMP_NS),
-        head=head,
-        start=first,
-        end=last,
+        id=_whole(others, LINE_ID),
+        name=_text(file, others, DISPLAY_NAME) or _text(file, others, LINE_NAME),
+        display_id=_whole(others, DISPLAY_ID),
+        timestamp_ns=_whole(others, TIMESTAMP_NS),
+        stretches=tuple(stretches),
     )
 
 
-_PARTIAL = (PLANE << 3 | BYTES, LINE << 3 | BYTES)
-"""Tags of messages that are worth reading where only their beginning is there."""
+def followed(file: File, at: int, end: int) -> list[Stretch]:
+    """The events from `at` on, gone through one after the other."""
+    stretches, begin, room = [], at, FOLLOWED
+    while at < end:
+        found = heads(file.piece((at, min(at + room, end))))
+        room = FOLLOWED if found.after else 2 * room
+        if not found.after and (found.stopped or at + room // 2 >= end):
+            break
+        at += found.after
+        if at - begin >= STRETCH:
+            stretches.append((begin, at))
+            begin = at
+        if found.stopped:
+            break
+    return [*stretches, (begin, at)] if at > begin else stretches
 
 
-def _split(file: Bytes, at: int, end: int, spans: tuple[Spans, ...], space: Space, what: str) -> list[Field]:
+def probed(file: File, at: int, end: int) -> list[Stretch]:
+    """The events from `at` on, to where those near the end of the line end; as `followed` where none can be seen."""
+    if end - at <= SHORT:
+        return followed(file, at, end)
+    last = head_near(file.data, end - SHORT // 2, end)
+    rest = followed(file, last, end) if last is not None else []
+    if not rest or not ends_line(file.data, rest[-1][1], end):
+        return followed(file, at, end)
+    cuts = (head_near(file.data, near, end) for near in range(at + STRETCH, end - STRETCH // 2, STRETCH))
+    bounds = [at, *sorted({cut for cut in cuts if cut is not None}), rest[-1][1]]
+    return list(zip(bounds[:-1], bounds[1:], strict=True))
+
+
+def _split(file: File, at: int, end: int, spans: tuple[Spans, ...], space: Space, what: str) -> list[Field]:
     """Walk a message: its repeated messages go to `spans`, its other fields are returned."""
     by_tag = {span.tag: span for span in spans}
     others = []
@@ -195,72 +237,33 @@ def _split(file: Bytes, at: int, end: int, spans: tuple[Spans, ...], space: Spac
     return others
 
 
-def _keep_part(file: Bytes, error: WireError, end: int, span: Spans) -> None:
+_PARTIAL = (PLANE << 3 | BYTES, LINE << 3 | BYTES)
+"""Tags of messages that are worth reading where only their beginning is there."""
+
+
+def _keep_part(file: File, error: WireError, end: int, span: Spans) -> None:
     """Add the message that was cut at `end`, if it has begun."""
     try:
-        varint(file.data, error.at + 1, end)
+        _, start = varint(file.data, error.at + 1, end)
     except WireError:
         return
-    span.head.append(error.at)
-    span.cut = end
+    span.add(error.at, start, end)
 
 
 def _whole(parts: list[Field], number: int) -> int:
     return next((signed(part.value) for part in reversed(parts) if (part.number, part.wire) == (number, VARINT)), 0)
 
 
-def _text(file: Bytes, parts: list[Field], number: int) -> str:
+def _text(file: File, parts: list[Field], number: int) -> str:
     found = (part for part in reversed(parts) if (part.number, part.wire) == (number, BYTES))
     return next((file.text(part.at, part.at + part.value) for part in found), "")
 
 
-def _entries(file: Bytes, spans: Spans) -> tuple[Rows, Rows, Rows]:
-    """Key and span of the value of each entry of a map, sorted by key; of equal keys the last, as protobuf has it."""
-    _, start, end = spans.arrays(file)
-    key = np.zeros(len(start), np.int64)
-    low, high = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
-    broken = np.zeros(len(start), bool)
-    for now in rounds(file.words, start, end):
-        broken[now.message[now.number == 0]] = True
-        keys, values = now.where(ENTRY_KEY, VARINT), now.where(ENTRY_VALUE, BYTES)
-        key[now.message[keys]] = now.value[keys].view(np.int64)
-        low[now.message[values]] = now.at[values]
-        high[now.message[values]] = now.at[values] + now.value[values].view(np.int64)
-    order = np.argsort(key, kind="stable")
-    order = order[~broken[order]]
-    order = order[np.append(key[order][1:] != key[order][:-1], True)] if len(order) else order
-    return key[order], low[order], high[order]
-
-
-def _stat_names(file: Bytes, spans: Spans) -> dict[int, str]:
-    key, start, end = _entries(file, spans)
-    low, high = np.zeros(len(key), np.int64), np.zeros(len(key), np.int64)
-    for now in rounds(file.words, start, end):
-        named = now.where(NAME, BYTES)
-        low[now.message[named]] = now.at[named]
-        high[now.message[named]] = now.at[named] + now.value[named].view(np.int64)
-    return {k: file.text(a, b) for k, a, b in zip(key.tolist(), low.tolist(), high.tolist(), strict=True)}
-
-
-def _metadata(file: Bytes, spans: Spans) -> Metadata:
-    key, start, end = _entries(file, spans)
-    texts = {number: (np.zeros(len(key), np.int64), np.zeros(len(key), np.int64)) for number in (NAME, DISPLAYED)}
-    parts = []
-    for now in rounds(file.words, start, end):
-        for number, (low, high) in texts.items():
-            here = now.where(number, BYTES)
-            low[now.message[here]] = now.at[here]
-            high[now.message[here]] = now.at[here] + now.value[here].view(np.int64)
-        held = now.where(METADATA_STAT, BYTES)
-        if held.any():
-            low = now.at[held]
-            parts.append(stats(file, now.message[held], low, low + now.value[held].view(np.int64)))
-    names, displayed = (
-        tuple(file.text(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)) for low, high in texts.values()
-    )
-    return Metadata(key, names, displayed, start, end, joined(parts))
-
-
-def _own_stats(file: Bytes, spans: Spans, names: Mapping[int, str]) -> dict[str, Value]:
-    head, start, end = spans.arrays(file)
-    return {name: value for _, name, value in decoded(file, stats(file, np.zeros_like(head), start, end), names)}
+def _own_stats(file: File, spans: Spans, names: Mapping[int, str]) -> dict[str, Value]:
+    """The stats of a plane, by name."""
+    found: dict[str, Value] = {}
+    _, start, end = spans.arrays()
+    for which, piece, base in together(file, start, end):
+        table = stats(piece, start[which], start[which] - base, end[which] - base)
+        found |= {name: value for _, name, value in decoded(piece, table, names)}
+    return found

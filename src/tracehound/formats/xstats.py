@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracehound.formats.wire import BYTES, FIXED64, VARINT, Bytes, Rows, Words, rounds, signed
+from tracehound.formats.wire import BYTES, FIXED64, VARINT, Bytes, File, Rows, Words, rounds, signed
 
 STAT_ID, DOUBLE, UNSIGNED, SIGNED, TEXT, BLOB, REF = 1, 2, 3, 4, 5, 6, 7
 
@@ -84,20 +84,20 @@ def _valued(number: Rows, wire: Rows) -> Flags:
     return valued
 
 
-def value_of(file: Bytes, field: int, bits: int, at: int, names: Mapping[int, str]) -> Value:
+def value_of(file: Bytes | File, field: int, bits: int, at: int, names: Mapping[int, str]) -> Value:
     """One value; `names` are the plane's stat names, in which a reference is looked up."""
     if field == DOUBLE:
         return float(np.uint64(bits).view(np.float64))
     if field == TEXT:
         return file.text(at, at + bits)
     if field == BLOB:
-        return file.data[at : at + bits]
+        return bytes(file.data[at : at + bits])
     if field == REF:
         return names.get(signed(bits), f"<unknown text {bits}>")
     return signed(bits) if field == SIGNED else bits
 
 
-def decoded(file: Bytes, table: Stats, names: Mapping[int, str]) -> Iterator[tuple[int, str, Value]]:
+def decoded(file: Bytes | File, table: Stats, names: Mapping[int, str]) -> Iterator[tuple[int, str, Value]]:
     """Owner, name and value of each stat."""
     for owner, name, field, bits, at in zip(*(column.tolist() for column in table), strict=True):
         yield owner, names.get(name, f"stat {name}"), value_of(file, field, bits, at, names)

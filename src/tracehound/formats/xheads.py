@@ -1,0 +1,168 @@
+"""Where the events of a line begin and end, found for a whole stretch of bytes at once.
+
+Owns framing: a guess by the bytes with which events begin, proved by following the lengths from one to the next.
+Decodes nothing but what lies in the first eight bytes of an event.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tracehound.formats.wire import BYTES, Bytes, Data, Rows, WireError, Words, field_at, varint
+
+EVENT = 4
+TAG = EVENT << 3 | BYTES
+METADATA_TAG, OFFSET_TAG = 1 << 3, 2 << 3
+"""The fields with which writers begin an event; stats, which have the tag of events, go on with another field."""
+
+
+class Heads(NamedTuple):
+    """The events that begin at the front of some bytes and follow one another.
+
+    `head` is the offset of each event's tag, `end` that after its last byte. Of the usual ones `metadata` is the id
+    and `at` where the offset's varint begins; `odd` are the rows of the others. What lies from `after` on is no event
+    (`stopped`), or one that the bytes do not hold whole.
+    """
+
+    head: Rows
+    end: Rows
+    metadata: Rows
+    at: Rows
+    odd: Rows
+    after: int
+    stopped: bool
+
+
+def heads(piece: Bytes) -> Heads:
+    """The events at the front of the piece."""
+    head, end, metadata, at = _guess(piece)
+    whole = int(np.searchsorted(end, piece.size, side="right")) if len(end) else 0
+    chained = whole > 0 and head[0] == 0 and bool((end[: whole - 1] == head[1:whole]).all())
+    if not chained:
+        return _repaired(piece, head, end, metadata, at)
+    after = int(end[whole - 1])
+    found = Heads(head[:whole], end[:whole], metadata[:whole], at[:whole], np.empty(0, np.int64), after, stopped=False)
+    if after == piece.size or (whole < len(head) and head[whole] == after):
+        return found
+    return _repaired(piece, head, end, metadata, at)
+
+
+def _u(value: int) -> np.uint64:
+    return np.uint64(value)
+
+
+def _guess(piece: Bytes) -> tuple[Rows, Rows, Rows, Rows]:
+    """What looks like an event: the tag, a length of one or two bytes, an id of one or two bytes, an offset."""
+    raw, size = piece.raw, piece.size
+    opens = raw[:size] == TAG
+    names, places = raw == METADATA_TAG, raw == OFFSET_TAG
+    placed = places[4:-1] | places[5:]
+    opens &= (names[2 : size + 2] & placed[:size]) | (names[3 : size + 3] & placed[1 : size + 1])
+    head = np.flatnonzero(opens)
+    word = piece.words[head]
+    length = (word >> _u(8)) & _u(0x7F)
+    body = word >> _u(16)
+    at = head + 5
+    long = (word >> _u(15)) & _u(1)
+    sound = np.True_
+    if long.any():
+        length = length + long * ((word >> _u(9)) & _u(0x3F80))
+        body = body >> (long << _u(3))
+        sound = (long & (word >> _u(23))) == 0
+        at += long.view(np.int64)
+    two = (body >> _u(15)) & _u(1)
+    metadata = (body >> _u(8)) & _u(0x7F)
+    then = body >> _u(16)
+    if two.any():
+        metadata = metadata + two * ((body >> _u(9)) & _u(0x3F80))
+        then = then >> (two << _u(3))
+        sound = sound & ((two & (body >> _u(23))) == 0)
+        at += two.view(np.int64)
+    sound = sound & ((body & _u(0xFF)) == METADATA_TAG) & ((then & _u(0xFF)) == OFFSET_TAG)
+    end = head + length.view(np.int64) + 2 + long.view(np.int64)
+    columns = (head, end, metadata.view(np.int64), at)
+    return columns if sound.all() else tuple(column[sound] for column in columns)  # type: ignore[return-value]
+
+
+def _repaired(piece: Bytes, head: Rows, end: Rows, metadata: Rows, at: Rows) -> Heads:
+    """The chain of events from the front on, through what the guess missed or took for an event."""
+    breaks = np.append(np.flatnonzero(end[:-1] != head[1:]), len(head) - 1)
+    kept, odd = [], []
+    here, stopped = 0, False
+    while here < piece.size:
+        row = int(np.searchsorted(head, here))
+        if row < len(head) and head[row] == here:
+            last = int(breaks[np.searchsorted(breaks, row)]) + 1
+            whole = row + int(np.searchsorted(end[row:last], piece.size, side="right"))
+            if whole == row:
+                break
+            kept.append(np.arange(row, whole))
+            here = int(end[whole - 1])
+            continue
+        try:
+            field, after = field_at(piece.data, here, piece.size)
+        except WireError as error:
+            stopped = not error.overrun
+            break
+        if (field.number, field.wire) != (EVENT, BYTES):
+            stopped = True
+            break
+        odd.append((here, after))
+        here = after
+    rows = np.concatenate(kept) if kept else np.empty(0, np.int64)
+    heads_odd, ends_odd = np.array(odd, np.int64).reshape(-1, 2).T
+    nothing = np.zeros(len(odd), np.int64)
+    order = np.argsort(np.concatenate([head[rows], heads_odd]))
+    columns = ((head, heads_odd), (end, ends_odd), (metadata, nothing), (at, nothing))
+    merged = [np.concatenate([usual[rows], other])[order] for usual, other in columns]
+    return Heads(*merged, odd=np.flatnonzero(order >= len(rows)), after=here, stopped=stopped)
+
+
+CHAIN = 12
+"""So many events in a row are no accident."""
+
+REACH = 1 << 16
+"""How far the next event is looked for; those of profiles are seldom longer than a hundred bytes."""
+
+
+def head_near(data: Data, at: int, end: int) -> int | None:
+    """Where, from `at` on, an event of the line that ends at `end` seems to begin; to be proved by who gets there."""
+    stop = min(at + REACH, end)
+    while (at := data.find(bytes([TAG]), at, stop)) >= 0:
+        if _is_chain(data, at, end):
+            return at
+        at += 1
+    return None
+
+
+def _is_chain(data: Data, at: int, end: int) -> bool:
+    """Whether events of the usual kind follow one another from `at` on, `CHAIN` of them or to the last."""
+    try:
+        for count in range(CHAIN):
+            if at >= end or data[at] != TAG:
+                return count > CHAIN // 4 and ends_line(data, at, end)
+            size, body = varint(data, at + 1, end)
+            if data[body] != METADATA_TAG:
+                return False
+            _, after = varint(data, body + 1, end)
+            if data[after] != OFFSET_TAG or body + size > end:
+                return False
+            at = body + size
+    except (WireError, IndexError):
+        return False
+    return True
+
+
+def ends_line(data: Data, at: int, end: int) -> bool:
+    """Whether other fields of a line follow from `at` to its very end."""
+    try:
+        while at < end:
+            field, at = field_at(data, at, end)
+            if field.number == EVENT:
+                return False
+    except WireError:
+        return False
+    return True
