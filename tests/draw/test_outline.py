@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from building import Building, stream, thread
 from tracehound.draw.outline import Outline, groups
+from tracehound.draw.shelf import Rows
 from tracehound.trace import Trace
 
 
@@ -19,7 +20,8 @@ def trace() -> Trace:
 
 
 def outline(room: int = 0, deepest: tuple[int, int] | None = None, sheet: Outline | None = None) -> Outline:
-    laid = (sheet or Outline()).laid(groups(trace(), None), room)
+    built = trace()
+    laid = (sheet or Outline()).of(groups(built, None, Rows(built).outer)).laid(room)
     return laid if deepest is None else laid.showing(*deepest)
 
 
@@ -51,7 +53,7 @@ def test_a_higher_screen_shows_more_rows() -> None:
 
 
 def test_only_the_ranks_asked_for() -> None:
-    assert [group.title[0] for group in groups(trace(), (1,))] == ["rank 1", "host"]
+    assert [group.title[0] for group in groups(trace(), (1,), lambda _: 0)] == ["rank 1", "host"]
 
 
 def test_what_is_selected_is_shown_wherever_it_is() -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
 from tracehound.draw.palette import TINTS
-from tracehound.draw.rows import Cover, Rows, name_codes
+from tracehound.draw.rows import Cover, name_codes
+from tracehound.draw.shelf import Rows
 from tracehound.trace import KINDS
 
 
@@ -35,7 +36,7 @@ def lane_named(rows: Rows, name: str) -> int:
 def test_rows_by_depth_and_back_to_events() -> None:
     rows = built()
     lane = lane_named(rows, "python")
-    assert [row.start.tolist() for row in rows.lane(lane)] == [[0], [10 * US, 50 * US], [20 * US]]
+    assert [row.start.tolist() for row in rows.lane(lane).rows] == [[0], [10 * US, 50 * US], [20 * US]]
     later = rows.event(lane, 1, 1)
     assert rows.trace.event(later)["name"] == "later"
     assert rows.slice_of(later) == (lane, 1, 1)
@@ -85,9 +86,9 @@ def test_cover_against_counting_every_unit(pairs: list[tuple[int, int]], start: 
 
 
 def test_the_tint_of_a_name_depends_on_the_name_alone() -> None:
-    before = name_codes(pl.Series(["tint a", "tint b", "tint c", "tint a"], dtype=pl.Categorical))
+    before, _ = name_codes(pl.Series(["tint a", "tint b", "tint c", "tint a"], dtype=pl.Categorical))
     pl.Series([f"read in between {n}" for n in range(100)], dtype=pl.Categorical)
-    after = name_codes(pl.Series(["tint d", "tint c", "tint a"], dtype=pl.Categorical))
+    after, _ = name_codes(pl.Series(["tint d", "tint c", "tint a"], dtype=pl.Categorical))
     assert before[0] == before[3]
     assert len(set(before[:3].tolist())) == 3
     assert (before % TINTS).tolist()[2] == (after % TINTS).tolist()[1] == crc32(b"tint c") % TINTS

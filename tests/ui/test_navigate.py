@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
-from tracehound.draw.rows import Rows
+from tracehound.draw.shelf import Rows
 from tracehound.ui import navigate
 from tracehound.ui.view import View
 

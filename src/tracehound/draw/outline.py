@@ -5,9 +5,9 @@ Owns the order, the titles, and how deep lanes are cut. Knows no characters and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-
-import numpy as np
+from typing import NamedTuple
 
 from tracehound.trace import Trace
 
@@ -45,15 +45,18 @@ class Track:
 
 @dataclass(frozen=True)
 class Group:
-    """The lanes of a rank, or the threads of a host. `title` is parts of a phrase, the first the most important."""
+    """The lanes of a rank, or the threads of a host. `title` is parts of a phrase, the first the most important.
+
+    Without tracks its `part` is not read yet.
+    """
 
     key: Key
     title: tuple[str, ...]
     tracks: tuple[Track, ...]
+    part: int = 0
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One line: a group's header (`track` None), or a row of a lane.
 
     `first` marks the first line of a lane, and `hidden`, on the last one, how many rows have no line.
@@ -71,24 +74,53 @@ class Line:
         return None if self.track is None else self.track.lane
 
 
-def groups(trace: Trace, ranks: tuple[int, ...] | None) -> tuple[Group, ...]:
-    """The groups of the ranks shown (None: all), in the order of the trace's lanes: each host's ranks, then it."""
-    tracks: dict[Key, list[Track]] = {}
+def groups(
+    trace: Trace, ranks: tuple[int, ...] | None, outer: Callable[[int], int], unread: frozenset[int] = frozenset()
+) -> tuple[Group, ...]:
+    """The groups of the ranks shown (None: all): each host's ranks, then its threads.
+
+    `outer` says how many rows of a lane, from the top, hold a single event. A rank of an `unread` part, of which no
+    lane is known, is a group without tracks.
+    """
+    tracks: dict[Key, list[Track]] = {key: [] for key in _unread(trace, ranks, unread)}
     shown = trace.lanes_of(ranks).select("host", "rank", "lane", "name", "rows", "events")
     for host, rank, lane, name, rows, events in shown.iter_rows():
         if events:
-            outer = _outer(trace, lane) if rows > LEAST_ROWS else 0
-            tracks.setdefault((host, rank), []).append(Track(lane, name or "", rows, outer))
+            single = outer(lane) if rows > LEAST_ROWS else 0
+            tracks.setdefault((host, rank), []).append(Track(lane, name or "", rows, single))
     titles = _rank_titles(trace)
     return tuple(
-        Group(key, titles[key] if key in titles else _host_title(trace, key[0]), tuple(lanes))
-        for key, lanes in tracks.items()
+        Group(
+            key,
+            titles[key] if key in titles else _host_title(trace, key[0]),
+            tuple(lanes),
+            trace.hosts[key[0]].part if key[0] < len(trace.hosts) else 0,
+        )
+        for key, lanes in sorted(tracks.items(), key=lambda item: _place(item[0]))
     )
 
 
-def _outer(trace: Trace, lane: int) -> int:
-    several = np.flatnonzero(np.bincount(trace.lane(lane, "depth")["depth"].to_numpy()) > 1)
-    return int(several[0]) if len(several) else 0
+def _deepened(group: Group, lane: int, outer: int) -> Group:
+    if all(track.lane != lane for track in group.tracks):
+        return group
+    return replace(
+        group, tracks=tuple(replace(track, outer=outer) if track.lane == lane else track for track in group.tracks)
+    )
+
+
+def _unread(trace: Trace, ranks: tuple[int, ...] | None, unread: frozenset[int]) -> list[Key]:
+    """The ranks of the parts that are not read."""
+    if not unread:
+        return []
+    known = trace.ranks.select("host", "rank").iter_rows()
+    shown = ((host, rank) for host, rank in known if ranks is None or rank in ranks)
+    return [(host, rank) for host, rank in shown if trace.hosts[host].part in unread]
+
+
+def _place(key: Key) -> tuple[int, bool, int]:
+    """Where a group stands: host by host, the threads after the ranks."""
+    host, rank = key
+    return (host, rank is None, rank or 0)
 
 
 def _rank_titles(trace: Trace) -> dict[Key, tuple[str, ...]]:
@@ -119,15 +151,23 @@ class Outline:
     usual: tuple[Line, ...] = ()
     lines: tuple[Line, ...] = ()
 
-    def laid(self, groups: tuple[Group, ...], room: int) -> Outline:
-        """The outline of these groups on a screen of `room` lines.
+    def of(self, groups: tuple[Group, ...]) -> Outline:
+        """With these groups, to be laid anew; what was folded and expanded stays so."""
+        return replace(self, groups=groups)
+
+    def deepened(self, lane: int, outer: int) -> Outline:
+        """With what was learned of a lane: how many rows, from the top, hold a single event. To be laid anew."""
+        return replace(self, groups=tuple(_deepened(group, lane, outer) for group in self.groups))
+
+    def laid(self, room: int) -> Outline:
+        """The outline on a screen of `room` lines.
 
         All lanes have as many rows as they need, or as many as lets all lanes fit; but not fewer than `LEAST_ROWS`.
         What is expanded has all rows.
         """
-        fixed = len(groups)
+        fixed = len(self.groups)
         rows: list[int] = []
-        for group in groups:
+        for group in self.groups:
             for track in group.tracks if group.key not in self.folded else ():
                 if track.lane in self.expanded:
                     fixed += track.rows
@@ -136,7 +176,7 @@ class Outline:
         most = LEAST_ROWS
         while most < MOST_ROWS and fixed + sum(min(count, most + 1) for count in rows) <= room:
             most += 1
-        return replace(self, groups=groups, most=most).settled()
+        return replace(self, most=most).settled()
 
     def settled(self) -> Outline:
         """With lines made anew of the rest."""
@@ -204,6 +244,6 @@ class Outline:
         for line in self.lines:
             if line.track is not None:
                 stops[line.track.lane] = line.depth + 1
-            elif line.group.key in self.folded:
+            elif line.group.key in self.folded and line.group.tracks:
                 stops[line.group.tracks[0].lane] = 1
         return list(stops.items())

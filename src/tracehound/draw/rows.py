@@ -1,7 +1,7 @@
 """The rows of a timeline as arrays that can be asked about any stretch of time in logarithmic time.
 
-Owns `Row` (slices that do not overlap) and `Rows`, which makes those of a trace when they are first wanted and keeps
-them. Knows nothing of characters, and no widths. Times are ps.
+Owns `Row` (slices that do not overlap) and how a lane's events become rows. Knows nothing of characters, of widths,
+and of when rows are made. Times are ps.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.draw.palette import TINTS
-from tracehound.intervals import EMPTY, Intervals, Ints, union
-from tracehound.trace import KINDS, Trace
+from tracehound.intervals import Intervals, Ints
+from tracehound.trace import KINDS
 
 KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
@@ -62,7 +62,7 @@ class Row:
     end: Ints
     kind: npt.NDArray[np.uint8]
     name: npt.NDArray[np.uint32]
-    position: Ints | None = None
+    position: npt.NDArray[np.uint32] | None = None
 
     @cached_property
     def by_kind(self) -> tuple[tuple[int, Cover], ...]:
@@ -72,6 +72,17 @@ class Row:
             return ((int(present[0]), Cover.of(self.start, self.end)),)
         chosen = ((int(code), self.kind == code) for code in present)
         return tuple((code, Cover.of(self.start[mask], self.end[mask])) for code, mask in chosen)
+
+    def covered(self, start: int, end: int) -> int:
+        """How long of `[start, end)` the slices cover."""
+        return sum(cover.between(start, end) for _, cover in self.by_kind)
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory, with what `by_kind` holds."""
+        position = 0 if self.position is None else self.position.nbytes
+        columns = self.start.nbytes + self.end.nbytes + self.kind.nbytes + self.name.nbytes + position
+        return columns + self.start.nbytes * (1 if len(self.by_kind) == 1 else 3)
 
     def place(self, index: int) -> int:
         """Where slice `index` is in its lane's frame."""
@@ -91,89 +102,88 @@ class Row:
 NO_ROW = Row(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint32))
 
 
-def rows_of(frame: pl.DataFrame) -> tuple[Row, ...]:
-    """The rows of one lane's events, by depth."""
+@dataclass(frozen=True)
+class Vocabulary:
+    """The distinct names of a lane: `words[i]` is the name whose code is `codes[i]`; codes are sorted."""
+
+    codes: npt.NDArray[np.uint32]
+    words: pl.Series
+
+    def word(self, code: int) -> str:
+        """The name with this code, which must be one of them."""
+        return str(self.words[int(np.searchsorted(self.codes, code))] or "")
+
+
+@dataclass(frozen=True)
+class Slices:
+    """The slices of a lane: its rows, by depth, and their names. `first` is the row of its first event in its part."""
+
+    rows: tuple[Row, ...]
+    names: Vocabulary
+    first: int = 0
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes in memory."""
+        names = self.names.codes.nbytes + int(self.names.words.estimated_size())
+        return names + sum(row.size for row in self.rows)
+
+    @property
+    def outer(self) -> int:
+        """How many rows, from the top, hold a single slice; 0 where all do."""
+        return next((depth for depth, row in enumerate(self.rows) if len(row.start) > 1), 0)
+
+
+COLUMNS = ("start", "end", "depth", "kind", "name")
+"""The columns of events that rows are made of."""
+
+
+def slices_of(frame: pl.DataFrame, first: int = 0) -> Slices:
+    """The slices of one lane's events, which have `COLUMNS`. All is made that painting asks for."""
+    codes, vocabulary = name_codes(frame["name"])
+    rows = _rows(frame, codes)
+    for row in rows:
+        _ = row.by_kind  # now, where nobody waits, and not while something is drawn
+    return Slices(rows, vocabulary, first)
+
+
+def _rows(frame: pl.DataFrame, name: npt.NDArray[np.uint32]) -> tuple[Row, ...]:
     if frame.is_empty():
         return ()
     start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
-    depth = frame["depth"].to_numpy()
-    kind, name = frame["kind"].to_physical().to_numpy(), name_codes(frame["name"])
+    depth, kind = frame["depth"].to_numpy(), frame["kind"].to_physical().to_numpy()
     if np.any(end <= start):
         end = np.maximum(end, start + 1)
     if not depth.any():
         return (Row(start, end, kind, name),)
     order = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[order], np.arange(int(depth.max()) + 2))
-    parts = [order[low:high] for low, high in pairwise(bounds)]
+    parts = [order[low:high].astype(np.uint32) for low, high in pairwise(bounds)]
     return tuple(Row(start[part], end[part], kind[part], name[part], part) for part in parts)
 
 
-def name_codes(names: pl.Series) -> npt.NDArray[np.uint32]:
+def name_codes(names: pl.Series) -> tuple[npt.NDArray[np.uint32], Vocabulary]:
     """A code for each name of a categorical column, whose rest modulo `TINTS` depends on nothing but the name.
 
     The codes that polars gives depend on what was read before; colours must not.
     """
     codes: npt.NDArray[np.uint32] = names.to_physical().to_numpy()
+    if len(codes) == 0:
+        return codes, NO_WORDS
     seen = names.unique()
-    own = np.fromiter((crc32(str(name).encode()) % TINTS for name in seen.cast(pl.String)), np.uint32, len(seen))
+    words = seen.cast(pl.String)
+    tints = np.fromiter((crc32(str(word).encode()) % TINTS for word in words), np.uint32, len(words))
     known = seen.to_physical().to_numpy()
     lookup = np.zeros(int(known.max()) + 1, np.uint32)
-    lookup[known] = own
-    return codes * np.uint32(TINTS) + lookup[codes]
+    lookup[known] = known * np.uint32(TINTS) + tints
+    order = np.argsort(known)
+    return lookup[codes], Vocabulary(lookup[known[order]], words.gather(order))
+
+
+NO_WORDS = Vocabulary(np.empty(0, np.uint32), pl.Series(dtype=pl.String))
 
 
 def row_of_intervals(covered: Intervals, kind: str) -> Row:
     """A row of nameless slices of one kind."""
     size = len(covered.start)
     return Row(covered.start, covered.end, np.full(size, KIND_CODES[kind], np.uint8), np.zeros(size, np.uint32))
-
-
-class Rows:
-    """The rows of one trace, made when first asked for."""
-
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self._lanes: dict[int, tuple[Row, ...]] = {}
-        self._busy: dict[int, tuple[Intervals, Cover]] = {}
-
-    def lane(self, lane: int) -> tuple[Row, ...]:
-        """The rows of a lane, by depth."""
-        if lane not in self._lanes:
-            self._lanes[lane] = rows_of(self.trace.lane(lane))
-        return self._lanes[lane]
-
-    def row(self, lane: int, depth: int) -> Row:
-        """One row of a lane; an empty one where the lane is not as deep."""
-        rows = self.lane(lane)
-        return rows[depth] if depth < len(rows) else NO_ROW
-
-    def event(self, lane: int, depth: int, index: int) -> int:
-        """The id of slice `index` of a row."""
-        return int(self.trace.lane(lane, "id").item(self.row(lane, depth).place(index), 0))
-
-    def slice_of(self, event: int) -> tuple[int, int, int]:
-        """Lane, depth and index of an event on its row."""
-        found = self.trace.event(event)
-        lane, depth = int(found["lane"]), int(found["depth"])
-        index = int(np.searchsorted(self.row(lane, depth).start, int(found["start"]), side="left"))
-        return lane, depth, index
-
-    def busy(self, rank: int) -> Intervals:
-        """When the rank's device works: what any event of its work lanes covers."""
-        return self._work(rank)[0]
-
-    def busy_time(self, rank: int, start: int, end: int) -> int:
-        """How long of `[start, end)` the rank's device works."""
-        return self._work(rank)[1].between(start, end)
-
-    def _work(self, rank: int) -> tuple[Intervals, Cover]:
-        if rank not in self._busy:
-            lanes = self.trace.lanes.filter((pl.col("rank") == rank) & pl.col("work"))["lane"].to_list()
-            outer = [self.row(lane, 0) for lane in lanes]
-            covered = (
-                union(np.concatenate([r.start for r in outer]), np.concatenate([r.end for r in outer]))
-                if outer
-                else EMPTY
-            )
-            self._busy[rank] = (covered, Cover.of(covered.start, covered.end))
-        return self._busy[rank]

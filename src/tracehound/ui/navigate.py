@@ -1,7 +1,8 @@
 """Moves through a trace: a view in, the next view out.
 
 Owns what each move means: zoom, pan, the next event, the next gap, up and down. Knows no keys and no widgets. A move
-that leads nowhere gives the same view back. Times are ps.
+that leads nowhere gives the same view back; one that needs rows which are not there yet raises `NotReadError`. Times
+are ps.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from tracehound.draw.rows import Rows
-from tracehound.intervals import Intervals, complement
+from tracehound.draw.rows import Row
+from tracehound.draw.shelf import Rows
+from tracehound.intervals import EMPTY, Intervals
 from tracehound.trace import Trace
 from tracehound.ui.view import View
 
@@ -268,13 +270,13 @@ def next_gap(rows: Rows, view: View, direction: int) -> View:
     return to_range(rows.trace, view, int(gaps.start[index]), int(gaps.end[index]))
 
 
-def _gaps(busy: Intervals, least: int) -> Intervals:
+def _gaps(busy: Row, least: int) -> Intervals:
     """The gaps between the first and the last work that are at least so long."""
     if len(busy.start) == 0:
-        return busy
-    idle = complement(busy, int(busy.start[0]), int(busy.end[-1]))
-    keep = idle.end - idle.start >= max(least, 1)
-    return Intervals(idle.start[keep], idle.end[keep])
+        return EMPTY
+    start, end = busy.end[:-1], busy.start[1:]
+    keep = end - start >= max(least, 1)
+    return Intervals(start[keep], end[keep])
 
 
 def select_range(view: View, one: int, other: int) -> View:

@@ -1,12 +1,10 @@
 """Lines of the timeline -> strips.
 
-Owns how inks become styles on this terminal, and the layout of gutter, header and lane. Holds no state but the cells
-of the frames drawn last.
+Owns the layout of gutter, header and lane. Holds no state but the cells of the frames drawn last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,70 +15,21 @@ from rich.style import Style
 from textual.cache import LRUCache
 from textual.strip import Strip
 
-from tracehound.draw.glyphs import Glyphs
-from tracehound.draw.lanes import Cells, Form, Names, choose, edges, ink, paint, shade
+from tracehound.draw.lanes import Cells, Names, choose, edges, ink, paint, shade
 from tracehound.draw.outline import Group, Line, Outline, Track
-from tracehound.draw.palette import Palette
-from tracehound.draw.rows import Row, Rows, row_of_intervals
+from tracehound.draw.rows import Row, Slices
 from tracehound.draw.ruler import cells_of_range, ruler, step_names, steps_row
+from tracehound.draw.shelf import NotReadError, Rows
 from tracehound.intervals import Ints
 from tracehound.trace import Trace
+from tracehound.ui.widgets.looks import Looks
 from tracehound.units import share, short_name
 
-PARTS = ("gutter", "cursor", "header", "dim", "ruler", "focus", "range", "chosen", "shade")
-"""The parts of a timeline that the stylesheet colours; the fields of `Theme`."""
+NOT_READ = "not read yet"
+"""What the header says of a rank whose file has its turn later."""
 
 Slot = tuple[int, int, int]
 """A slice: lane, depth, and index on that row."""
-
-
-@dataclass(frozen=True)
-class Theme:
-    """The styles of everything but slices; the widget takes them from its stylesheet."""
-
-    ground: Style
-    gutter: Style
-    cursor: Style
-    header: Style
-    dim: Style
-    ruler: Style
-    focus: Style
-    range: Style
-    chosen: Style
-    shade: Style
-
-
-@dataclass
-class Looks:
-    """How this terminal shows a timeline."""
-
-    glyphs: Glyphs
-    palette: Palette
-    theme: Theme
-    styles: dict[int, Style] = field(default_factory=dict)
-
-    def style(self, code: int) -> Style:
-        """The style of an ink."""
-        if code not in self.styles:
-            self.styles[code] = self._style(code)
-        return self.styles[code]
-
-    def _style(self, code: int) -> Style:
-        form, kind, tint, shaded = ink(code)
-        ground = self.theme.shade if shaded else self.theme.ground
-        if form is Form.EMPTY:
-            return ground
-        if form is Form.CHOSEN:
-            return self.theme.chosen
-        colour = self.palette.colour(kind, tint)
-        if form is Form.BAR:
-            return Style(color=self.palette.ink_on(kind), bgcolor=colour) if colour else Style(reverse=True)
-        return ground + Style(color=colour) if colour else ground
-
-    @cached_property
-    def ruler_styles(self) -> Mapping[Form, Style]:
-        """The styles of the ruler's cells: words, the focus, the selected range."""
-        return {Form.EMPTY: self.theme.ruler, Form.CHOSEN: self.theme.focus, Form.BAR: self.theme.range}
 
 
 @dataclass(frozen=True)
@@ -133,32 +82,35 @@ class Artist:
         return self.header(header.group, shown, folded=header.group.key in sheet.folded, cursor=cursor)
 
     def lane(self, line: Line, track: Track, shown: Shown, *, cursor: bool, chosen: Slot | None) -> Strip:
-        """A row of a lane."""
-        row = self.rows.row(track.lane, line.depth)
-        cells = self._cells((track.lane, line.depth), row, shown, self._names(track.lane, row))
+        """A row of a lane; its name alone where its slices have yet to be read."""
+        gutter = self._gutter(self._label(line, track.name), shown.gutter, cursor=cursor, dim=not line.first)
+        try:
+            slices, row = self.rows.lane(track.lane), self.rows.row(track.lane, line.depth)
+        except NotReadError:
+            return self._waiting(gutter, shown)
+        cells = self._cells((track.lane, line.depth), row, shown, self._names(track.lane, slices, row))
         if chosen is not None and chosen[:2] == (track.lane, line.depth):
             cells = choose(cells, row, chosen[2], shown.bounds, self.looks.glyphs)
-        label = self._label(line, track.name)
-        dim = not line.first
-        return Strip([*self._gutter(label, shown.gutter, cursor=cursor, dim=dim), *self._segments(cells, shown)])
+        return Strip([*gutter, *self._segments(cells, shown)])
 
     def header(self, group: Group, shown: Shown, *, folded: bool, cursor: bool) -> Strip:
         """The header of a group; folded, it shows how busy the rank is along the way."""
-        if folded and group.key[1] is not None:
-            return self._folded(group, shown, cursor=cursor)
+        rank = group.key[1]
+        if folded and rank is not None and group.tracks:
+            return self._folded(group, rank, shown, cursor=cursor)
         glyphs, theme = self.looks.glyphs, self.looks.theme
         total = shown.gutter + shown.width
         first, *rest = (glyphs.words(part) for part in group.title)
-        fold = glyphs.folded if folded else glyphs.unfolded
+        fold = glyphs.folded if folded or not group.tracks else glyphs.unfolded
         head = f"{fold} {first}"
-        tail = "".join(f" {glyphs.dot} {part}" for part in rest) if group.key[1] is not None else f" {' '.join(rest)}"
-        busy = self._busy(group, shown)
-        tail = glyphs.cut(tail, max(0, total - cell_len(head) - len(busy) - 4))
-        rule = glyphs.rule * max(0, total - cell_len(head) - cell_len(tail) - len(busy) - 2)
+        tail = "".join(f" {glyphs.dot} {part}" for part in rest) if rank is not None else f" {' '.join(rest)}"
+        said = self._busy(group, shown) if group.tracks else NOT_READ
+        tail = glyphs.cut(tail, max(0, total - cell_len(head) - len(said) - 4))
+        rule = glyphs.rule * max(0, total - cell_len(head) - cell_len(tail) - len(said) - 2)
         style = theme.header + theme.cursor if cursor else theme.header
         return Strip(
             [Segment(head, style + Style(bold=True)), Segment(f"{tail} ", style), Segment(rule, theme.dim),
-             Segment(f" {busy}", style)]
+             Segment(f" {said}", style if group.tracks else theme.dim)]
         )  # fmt: skip
 
     def ruler(self, shown: Shown, corner: str) -> Strip:
@@ -177,15 +129,21 @@ class Artist:
         cells = self._cells(("steps", rank), row, shown, names)
         return Strip([*self._corner(corner, shown.gutter), *self._segments(cells, shown)])
 
-    def _folded(self, group: Group, shown: Shown, *, cursor: bool) -> Strip:
-        rank = group.key[1]
-        row = row_of_intervals(self.rows.busy(rank), "kernel") if rank is not None else None
+    def _folded(self, group: Group, rank: int, shown: Shown, *, cursor: bool) -> Strip:
         head = f"{self.looks.glyphs.folded} {group.title[0]}"
         gutter = self._gutter(head, shown.gutter, cursor=cursor, dim=False)
-        if row is None:
-            return Strip(gutter)
+        try:
+            row = self.rows.busy(rank)
+        except NotReadError:
+            return self._waiting(gutter, shown)
         cells = self._cells(("busy", rank), row, shown, lambda indices: [""] * len(indices))
         return Strip([*gutter, *self._segments(cells, shown)])
+
+    def _waiting(self, gutter: list[Segment], shown: Shown) -> Strip:
+        """A quiet line in place of what will come."""
+        theme = self.looks.theme
+        text = set_cell_size(self.looks.glyphs.ellipsis, shown.width)
+        return Strip([*gutter, Segment(text, theme.ground + theme.dim)])
 
     def _cells(self, key: tuple[object, ...], row: Row, shown: Shown, names: Names) -> Cells:
         full = (*key, shown.start, shown.end, shown.width)
@@ -200,16 +158,14 @@ class Artist:
             cells = shade(cells, *shown.shaded)
         return [Segment(text, self.looks.style(code)) for text, code in cells.runs()]
 
-    def _names(self, lane: int, row: Row) -> Names:
-        """Short names of the row's slices; each name of a part of the trace is shortened once."""
+    def _names(self, lane: int, slices: Slices, row: Row) -> Names:
+        """Short names of the row's slices; each name of a lane is shortened once."""
 
         def names(indices: list[int]) -> list[str]:
-            keys = [(lane >> 32, code) for code in row.name[indices].tolist()]
-            fresh = {key: row.place(index) for key, index in zip(keys, indices, strict=True) if key not in self.words}
-            if fresh:
-                found = self.rows.trace.lane(lane, "name")["name"].gather(list(fresh.values())).to_list()
-                for key, name in zip(fresh, found, strict=True):
-                    self.words[key] = self.looks.glyphs.words(short_name(name or ""))
+            keys = [(lane, code) for code in row.name[indices].tolist()]
+            for key in keys:
+                if key not in self.words:
+                    self.words[key] = self.looks.glyphs.words(short_name(slices.names.word(key[1])))
             return [self.words[key] for key in keys]
 
         return names
@@ -234,7 +190,10 @@ class Artist:
 
     def _busy(self, group: Group, shown: Shown) -> str:
         rank = group.key[1]
-        if rank is None or not len(self.rows.busy(rank).start):
+        try:
+            if rank is None or not len(self.rows.busy(rank).start):
+                return ""
+        except NotReadError:
             return ""
         part = self.rows.busy_time(rank, shown.start, shown.end) / (shown.end - shown.start)
         return f"busy {share(part)} of view"

@@ -7,11 +7,9 @@ expanded lanes, and the beginning of a range that is being selected.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.style import Style
 from textual import events, on
 from textual.actions import SkipAction
 from textual.geometry import Region, Size
@@ -20,54 +18,37 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tracehound.draw.glyphs import MONO, UNICODE, Glyphs
-from tracehound.draw.outline import Line, Outline, groups
-from tracehound.draw.palette import fitting
-from tracehound.draw.rows import Rows
+from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.outline import Group, Line, Outline, groups
+from tracehound.draw.shelf import NotReadError, Rows
 from tracehound.trace import Trace
 from tracehound.ui import navigate
 from tracehound.ui.keys import bindings
+from tracehound.ui.supply import Move, Supply, needs
 from tracehound.ui.view import View
-from tracehound.ui.widgets.artist import PARTS, Artist, Looks, Shown, Theme
+from tracehound.ui.widgets.artist import Artist, Shown, Slot
+from tracehound.ui.widgets.looks import CSS, PARTS, looks
 from tracehound.units import duration
+
+UNKNOWN = -1
+"""In place of the index of a slice whose lane has to be read."""
 
 DRAG = 2
 """A press that moves fewer cells is a click."""
 
 
 class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
-    """The lanes of a trace over the window that `view` shows.
+    """The lanes of a trace over the window that `view` shows; `unread` are the parts of which no events are known yet.
 
     Keys and mouse change `view` at once, so that fast keys never work on a stale one, and post `ViewChanged`; setting
-    `view` from outside posts nothing.
+    `view` from outside posts nothing. What needs rows that are not read yet is drawn, or moved to, when they are.
     """
 
     BINDINGS = bindings("timeline")
     BINDING_GROUP_TITLE = "Timeline"
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in PARTS}
-    DEFAULT_CSS = """
-    Timeline {
-        overflow-x: hidden;
-        scrollbar-size-vertical: 1;
-        background: $background;
-        color: $foreground;
-        & > .timeline--gutter { color: $foreground 80%; }
-        & > .timeline--cursor { color: $accent; text-style: bold; }
-        & > .timeline--header { color: $foreground; }
-        & > .timeline--dim { color: $foreground 35%; }
-        & > .timeline--ruler { color: $foreground 65%; }
-        & > .timeline--focus { color: $accent; text-style: bold; }
-        & > .timeline--range { color: $accent; text-style: bold; background: $accent 20%; }
-        & > .timeline--chosen { color: $background; background: $foreground; text-style: bold; }
-        & > .timeline--shade { background: $accent 14%; }
-        &:ansi > .timeline--range { background: ansi_default; }
-        &:ansi > .timeline--shade { background: ansi_default; text-style: underline; }
-        &:nocolor > .timeline--chosen { text-style: bold underline; }
-        &:nocolor > .timeline--cursor { text-style: bold reverse; }
-        &:nocolor > .timeline--shade { text-style: underline; }
-    }
-    """
+    DEFAULT_CSS = CSS
 
     trace: reactive[Trace | None] = reactive(None, repaint=False, init=False)
     """What is shown."""
@@ -90,17 +71,34 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
         event: int
 
+    @dataclass
+    class Sighted(Message):
+        """Other parts that are not read yet came into sight."""
+
+        parts: frozenset[int]
+
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
+        self.unread: frozenset[int] = frozenset()
+        self.supply = Supply(self)
+        self._sighted: frozenset[int] = frozenset()
         self._glyphs = glyphs
         self._rows: Rows | None = None
         self._artist: Artist | None = None
         self._sheet = Outline()
-        self._chosen: tuple[int, int, int] | None = None
+        self._chosen: Slot | None = None
         self._mark: tuple[int, int] | None = None
         self._press: tuple[int, int] | None = None
         self._dragged: View | None = None
         self._frame = Shown(0, 1, 0, 1, None, None)
+
+    def on_mount(self) -> None:
+        """Begin to read rows."""
+        self.supply.start()
+
+    def on_unmount(self) -> None:
+        """Nobody waits for rows any more."""
+        self.supply.close()
 
     @property
     def gutter_width(self) -> int:
@@ -129,7 +127,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """One line of the widget."""
         if self._rows is None:
             return Strip.blank(self._width, self.rich_style)
-        artist = self._artist = self._artist or Artist(self._rows, self._looks())
+        artist = self._artist = self._artist or Artist(self._rows, looks(self, self._glyphs))
         if y == self._top - 1:
             corner = "selecting" if self._mark else duration(self.view.end - self.view.start)
             strip = artist.ruler(self.shown, corner)
@@ -141,13 +139,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             strip = artist.sticky(*where) if y == self._top else artist.line(*where, self._chosen)
         return strip.adjust_cell_length(self._width, artist.looks.theme.ground)
 
-    def _looks(self) -> Looks:
-        system = None if self.app.no_color else self.app.console.color_system or "truecolor"
-        ground = Style(bgcolor=self.rich_style.bgcolor)
-        theme = Theme(ground, *(self.get_component_rich_style(f"timeline--{name}") for name in PARTS))
-        glyphs = MONO if self.app.no_color and self._glyphs is UNICODE else self._glyphs
-        return Looks(glyphs, fitting(system, dark=self.app.current_theme.dark), theme)
-
     def notify_style_update(self) -> None:
         """Colours may have changed: forget what was drawn with the old ones."""
         super().notify_style_update()
@@ -157,9 +148,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def watch_trace(self, trace: Trace | None) -> None:
         """Another trace, or more of the same."""
-        self._rows = None if trace is None else Rows(trace)
+        self._rows = None if trace is None else self.supply.rows(trace)
         self._artist = None
         self._chosen = None
+        self._sheet = self._sheet.of(() if self._rows is None else self._groups(self._rows))
         self._lay()
 
     def watch_view(self, old: View, new: View) -> None:
@@ -167,9 +159,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if self._rows is None:
             return
         was = self._chosen
-        self._chosen = None if new.event is None else self._rows.slice_of(new.event)
+        self._chosen = None if new.event is None else self._slot(self._rows, new.event)
         moved = (old.start, old.end, old.selection) != (new.start, new.end, new.selection)
         if old.ranks != new.ranks:
+            self._sheet = self._sheet.of(self._groups(self._rows))
             self._lay()
         elif self._take(self._sheet) or moved:
             self.refresh()
@@ -201,15 +194,18 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _lay(self) -> None:
         """Work out the lines anew."""
-        shown = () if self.trace is None else groups(self.trace, self.view.ranks)
-        self._take(self._sheet.laid(shown, self.size.height - self._top))
+        self._take(self._sheet.laid(self.size.height - self._top))
         self.refresh()
+
+    def _groups(self, rows: Rows) -> tuple[Group, ...]:
+        return groups(rows.trace, self.view.ranks, rows.outer, self.unread)
 
     def _take(self, sheet: Outline) -> bool:
         """Use this outline, with the selected event among its lines; say whether the lines are others than before."""
         before = self._sheet.lines
         self._sheet = sheet.relaxed() if self._chosen is None else sheet.showing(*self._chosen[:2])
         self.virtual_size = Size(self._width, self._top + len(self._sheet.lines))
+        self._wish()
         return self._sheet.lines is not before
 
     def _on_resize(self) -> None:
@@ -228,6 +224,50 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if wanted != top:
             self.scroll_to(y=wanted, animate=False, force=True)  # the scroll bar may only appear with this frame
 
+    # -- what has to be read first
+
+    def _wish(self) -> None:
+        """Have what is in sight read, and say which parts are in sight that are not."""
+        if self._rows is None:
+            return
+        seen = [line for _, line in self._on_screen()]
+        top = [Line(line.group) for line in seen[:1]]  # the first line says which group it is
+        self.supply.want(self._rows, [wish for line in (*seen, *top) for wish in needs(line)])
+        sighted = frozenset(line.group.part for line in seen if not line.group.tracks)
+        if sighted != self._sighted:
+            self._sighted = sighted
+            self.post_message(self.Sighted(sighted))
+
+    @on(Supply.Arrived)
+    def _arrived(self, message: Supply.Arrived) -> None:
+        """Draw what has come, and make the moves that waited for it."""
+        due, event = self.supply.take(message), self.view.event
+        if self._rows is None:
+            return
+        if event is not None and self._chosen is not None and self._chosen[2] == UNKNOWN:
+            self._chosen = self._slot(self._rows, event)
+        if message.wish.of == "lane" and message.made.outer:
+            self._sheet = self._sheet.deepened(message.wish.number, message.made.outer)
+            self._lay()
+        drawn = [y for y, line in self._on_screen() if y == self._top or message.wish in needs(line)]
+        self.refresh(*(Region(0, y, self._width, 1) for y in drawn))
+        for move in due:
+            self._move(move)
+        self._wish()
+
+    def _slot(self, rows: Rows, event: int) -> Slot:
+        """Where the event is drawn; its index is `UNKNOWN` as long as its lane has to be read."""
+        try:
+            return rows.slice_of(event)
+        except NotReadError:
+            found = rows.trace.event(event)
+            return int(found["lane"]), int(found["depth"]), UNKNOWN
+
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        """Other lanes are in sight."""
+        super().watch_scroll_y(old, new)
+        self._wish()
+
     # -- moving
 
     def _go(self, view: View) -> None:
@@ -239,9 +279,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self.view = view
             self.post_message(self.ViewChanged(view))
 
-    def _move(self, move: Callable[[Rows, View], View]) -> None:
+    def _move(self, move: Move) -> None:
         if self._rows is not None:
-            self._go(move(self._rows, self.view))
+            self._go(self.supply.moved(self._rows, self.view, move))
+            self._wish()
 
     def action_pan(self, by: int, of: int) -> None:
         """Move by `by / of` of a screen; the end of a range that is being selected moves in smaller steps."""
@@ -279,9 +320,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_event(self, direction: int) -> None:
         """To the next or previous event of the lane; without one, of the first."""
-        if self.view.lane is None:
-            self.action_lane(1)
-        self._move(lambda rows, view: navigate.next_event(rows, view, direction))
+        self._move(lambda rows, view: navigate.next_event(rows, self._on_lane(rows, view), direction))
 
     def action_gap(self, direction: int) -> None:
         """To the next or previous gap of the rank."""
@@ -292,9 +331,11 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if self.view.event is not None:
             self.post_message(self.EventOpened(self.view.event))
             return
-        if self.view.lane is None:
-            self.action_lane(1)
-        self._move(navigate.pick)
+        self._move(lambda rows, view: navigate.pick(rows, self._on_lane(rows, view)))
+
+    def _on_lane(self, rows: Rows, view: View) -> View:
+        """With the cursor on the first lane, if it is on none."""
+        return view if view.lane is not None else navigate.to_lane(rows, view, self._sheet.stops(), 1)
 
     def action_mark(self) -> None:
         """Begin a range at the selected event or the focus; the second time, end it."""
@@ -308,6 +349,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def action_clear(self) -> None:
         """Select nothing."""
         self._mark = None
+        self.supply.forget()
         cleared = navigate.clear(self.view)
         if cleared == self.view:
             raise SkipAction

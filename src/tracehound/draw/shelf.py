@@ -1,0 +1,204 @@
+"""When the rows of a trace are made, and which of them stay in memory.
+
+Owns `Rows`, which has the rows of a small trace at once and says of all others that they have to be read first, and
+the `Shelf` on which they stay. Whoever draws never waits; whoever has a thread makes what is wished for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+
+from tracehound.draw.rows import COLUMNS, NO_ROW, NO_WORDS, Row, Slices, row_of_intervals, slices_of
+from tracehound.intervals import union
+from tracehound.trace import Trace
+
+ROOM: Final = 256 << 20
+"""Bytes of rows that stay; a slice takes some 30 to 50."""
+
+FEW_EVENTS: Final = 100_000
+FEW_LANES: Final = 256
+"""A trace of no more than this is read at once: that takes less than a tenth of a second."""
+
+_ROW: Final = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Something that has to be read: the rows of a lane, or when a rank's device works."""
+
+    of: Literal["lane", "rank"]
+    number: int
+
+
+class NotReadError(Exception):
+    """What was asked for has to be read first, which may take a while."""
+
+    def __init__(self, wish: Wish) -> None:
+        super().__init__(wish)
+        self.wish = wish
+
+
+@dataclass
+class Shelf:
+    """Keeps up to `room` bytes of what was asked for last. What is `needed` now stays, however much it is."""
+
+    room: int = ROOM
+    needed: frozenset[Hashable] = frozenset()
+    _things: dict[Hashable, Slices] = field(default_factory=dict)
+    _full: int = 0
+
+    def take(self, key: Hashable) -> Slices | None:
+        """What was put here; None where it never was, or is not any more."""
+        thing = self._things.pop(key, None)
+        if thing is not None:
+            self._things[key] = thing
+        return thing
+
+    def put(self, key: Hashable, thing: Slices) -> None:
+        """Keep this; what was not asked for longest goes where there is no room for both."""
+        self._drop(key)
+        self._things[key] = thing
+        self._full += thing.size
+        for old in list(self._things):
+            if self._full <= self.room:
+                return
+            if old != key and old not in self.needed:
+                self._drop(old)
+
+    def _drop(self, key: Hashable) -> None:
+        thing = self._things.pop(key, None)
+        if thing is not None:
+            self._full -= thing.size
+
+
+class Rows:
+    """The rows of one trace. What is on the shelf stays when the trace grows, as long as its times do.
+
+    Of all but small traces `lane`, `row`, `event`, `slice_of`, `busy` and `busy_time` raise NotReadError until someone
+    has made what is wished for, and put it here.
+    """
+
+    def __init__(self, trace: Trace, shelf: Shelf | None = None) -> None:
+        self.trace = trace
+        self.shelf = shelf or Shelf()
+        self._small = trace.lanes.height <= FEW_LANES and int(trace.lanes["events"].sum()) <= FEW_EVENTS
+        self._shifts: dict[int, int] = {}
+        self._work: dict[int, tuple[int, ...]] = {}
+        self._parts: dict[int, pl.DataFrame] = {}
+
+    def lane(self, lane: int) -> Slices:
+        """The slices of a lane."""
+        return self._made(Wish("lane", lane))
+
+    def row(self, lane: int, depth: int) -> Row:
+        """One row of a lane; an empty one where the lane is not as deep."""
+        rows = self.lane(lane).rows
+        return rows[depth] if depth < len(rows) else NO_ROW
+
+    def event(self, lane: int, depth: int, index: int) -> int:
+        """The id of slice `index` of a row."""
+        return (lane >> 32 << 32) + self.lane(lane).first + self.row(lane, depth).place(index)
+
+    def slice_of(self, event: int) -> tuple[int, int, int]:
+        """Lane, depth and index of an event on its row."""
+        found = self.trace.event(event)
+        lane, depth = int(found["lane"]), int(found["depth"])
+        index = int(np.searchsorted(self.row(lane, depth).start, int(found["start"]), side="left"))
+        return lane, depth, index
+
+    def busy(self, rank: int) -> Row:
+        """When the rank's device works: what any event of its work lanes covers."""
+        return self._made(Wish("rank", rank)).rows[0]
+
+    def busy_time(self, rank: int, start: int, end: int) -> int:
+        """How long of `[start, end)` the rank's device works."""
+        return self.busy(rank).covered(start, end)
+
+    def outer(self, lane: int) -> int:
+        """How many rows of a lane, from the top, hold a single slice; 0 as long as that is not known."""
+        try:
+            return self.lane(lane).outer
+        except NotReadError:
+            return 0
+
+    def here(self, wish: Wish) -> bool:
+        """Whether this needs no reading."""
+        return self._small or self.shelf.take(self.key(wish)) is not None
+
+    def key(self, wish: Wish) -> Hashable:
+        """What a wish is called on the shelf: the same for a part and its times in every trace that it is in."""
+        if wish.of == "rank":
+            return ("rank", *map(self._lane_key, self._work_lanes(wish.number)))
+        return self._lane_key(wish.number)
+
+    def make(self, wish: Wish) -> Slices:
+        """Read what is wished for; in any thread."""
+        if wish.of == "rank":
+            return Slices((self._busy(wish.number),), NO_WORDS)
+        lane = wish.number
+        if self._small:
+            frame = self._in_memory(lane)
+            return slices_of(frame, int(frame["id"][0]) & _ROW if frame.height else 0)
+        first = self.trace.events([lane]).select("id").head(1).collect()["id"].to_list()
+        return slices_of(self.trace.lane(lane, *COLUMNS), first[0] & _ROW if first else 0)
+
+    def put(self, wish: Wish, made: Slices) -> None:
+        """Keep what was made for a wish."""
+        self.shelf.put(self.key(wish), made)
+
+    def _made(self, wish: Wish) -> Slices:
+        made = self.shelf.take(self.key(wish))
+        if made is None:
+            if not self._small:
+                raise NotReadError(wish)
+            made = self.make(wish)
+            self.put(wish, made)
+        return made
+
+    def _lane_key(self, lane: int) -> tuple[Hashable, ...]:
+        part = lane >> 32
+        return (self.trace.parts[part], lane & _ROW, self._shift(part))
+
+    def _shift(self, part: int) -> int:
+        """How far the times of a part were moved in this trace."""
+        if part not in self._shifts:
+            events = pl.col("events") > 0
+            own = self.trace.parts[part].lanes.filter(events)["first"]
+            here = self.trace.lanes.filter(events & (pl.col("lane") // (_ROW + 1) == part))["first"]
+            self._shifts[part] = int(here.to_numpy().min()) - int(own.to_numpy().min()) if len(own) else 0
+        return self._shifts[part]
+
+    def _work_lanes(self, rank: int) -> tuple[int, ...]:
+        if rank not in self._work:
+            lanes = self.trace.lanes.filter((pl.col("rank") == rank) & pl.col("work"))["lane"]
+            self._work[rank] = tuple(lanes.to_list())
+        return self._work[rank]
+
+    def _busy(self, rank: int) -> Row:
+        """The union of the outermost slices of all work lanes of the rank."""
+        lanes = self._work_lanes(rank)
+        if self._small:
+            outer = [(row.start, row.end) for row in (self.row(lane, 0) for lane in lanes)]
+        else:
+            top = pl.col("depth") == 0
+            frames = (self.trace.lane(lane, "start", "end", "depth").filter(top) for lane in lanes)
+            outer = [(frame["start"].to_numpy(), frame["end"].to_numpy()) for frame in frames]
+        start = np.concatenate([start for start, _ in outer] or [NO_ROW.start])
+        end = np.concatenate([end for _, end in outer] or [NO_ROW.end])
+        row = row_of_intervals(union(start, np.maximum(end, start + 1)), "kernel")
+        _ = row.by_kind  # now, where nobody waits
+        return row
+
+    def _in_memory(self, lane: int) -> pl.DataFrame:
+        """The events of a lane of a small trace, whose parts are read whole."""
+        part = lane >> 32
+        if part not in self._parts:
+            self._parts[part] = self.trace.frames[part].select("id", "lane", *COLUMNS).collect()
+        whole = self._parts[part]
+        low, high = np.searchsorted(whole["lane"].to_numpy(), [lane, lane + 1])
+        return whole.slice(int(low), int(high - low))

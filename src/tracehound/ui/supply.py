@@ -1,0 +1,111 @@
+"""The rows of a timeline, read in the background, and the moves that wait for them.
+
+Owns one thread, and what it reads next: what a key waits for, then what is in sight. Knows no widget but the one that
+is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from textual.message import Message
+from textual.message_pump import MessagePump
+
+from tracehound.draw.outline import Line
+from tracehound.draw.rows import NO_ROW, NO_WORDS, Slices
+from tracehound.draw.shelf import NotReadError, Rows, Shelf, Wish
+from tracehound.errors import printable
+from tracehound.trace import Trace
+from tracehound.ui.background import Background
+from tracehound.ui.view import View
+
+Move = Callable[[Rows, View], View]
+"""From one view to the next; raises NotReadError where rows that it needs are not there yet."""
+
+NOTHING = Slices((NO_ROW,), NO_WORDS)
+"""In place of what cannot be read."""
+
+
+def needs(line: Line) -> tuple[Wish, ...]:
+    """What has to be read before a line can be drawn."""
+    rank = line.group.key[1]
+    if line.track is not None:
+        return (Wish("lane", line.track.lane),)
+    return () if rank is None or not line.group.tracks else (Wish("rank", rank),)
+
+
+class Supply:
+    """Has rows made for one timeline, one after the other."""
+
+    @dataclass
+    class Arrived(Message):
+        """What was wished for is there, or the one line that says why it cannot be."""
+
+        rows: Rows
+        wish: Wish
+        made: Slices
+        failure: str = ""
+
+    def __init__(self, target: MessagePump) -> None:
+        self._target = target
+        self._background = Background()
+        self._shelf = Shelf()
+        self._asked: tuple[Rows, Wish] | None = None
+        self._due: list[tuple[Wish, Move]] = []
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being read."""
+        return self._asked is not None
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._background.start()
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        self._asked = None
+        self._background.close()
+
+    def rows(self, trace: Trace) -> Rows:
+        """The rows of a trace; those of the one before that are the same are there already."""
+        return Rows(trace, self._shelf)
+
+    def moved(self, rows: Rows, view: View, move: Move) -> View:
+        """The view after a move; the same view where the move waits for rows."""
+        try:
+            return move(rows, view)
+        except NotReadError as error:
+            self._due.append((error.wish, move))
+            return view
+
+    def want(self, rows: Rows, sight: Sequence[Wish]) -> None:
+        """Read what moves wait for, then what is in `sight`, in this order; what was wanted before is forgotten."""
+        self._shelf.needed = frozenset(map(rows.key, sight))
+        lanes_first = sorted(dict.fromkeys(sight), key=lambda wish: wish.of)
+        wishes = [*(wish for wish, _ in self._due), *lanes_first]
+        missing = next((wish for wish in wishes if not rows.here(wish)), None)
+        if missing is not None and self._asked != (rows, missing):
+            self._asked = (rows, missing)
+            self._background.submit("rows", lambda: self._make(rows, missing))
+
+    def take(self, message: Arrived) -> list[Move]:
+        """Keep what has come; the moves that waited are due now, in the order in which they were made."""
+        message.rows.put(message.wish, message.made)
+        if self._asked == (message.rows, message.wish):
+            self._asked = None
+        due = [move for _, move in self._due]
+        self._due.clear()
+        return due
+
+    def forget(self) -> None:
+        """The moves that wait are not wanted any more."""
+        self._due.clear()
+
+    def _make(self, rows: Rows, wish: Wish) -> None:
+        try:
+            made, failure = rows.make(wish), ""
+        except Exception as error:  # noqa: BLE001 - one damaged lane must not end the explorer
+            made, failure = NOTHING, printable(f"a lane cannot be read: {type(error).__name__}: {error}")
+        self._target.post_message(self.Arrived(rows, wish, made, failure))

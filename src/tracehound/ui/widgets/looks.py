@@ -1,0 +1,102 @@
+"""How this terminal shows a timeline: the styles of its parts, and how inks become styles.
+
+Owns the timeline's stylesheet. Knows no line and no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from rich.style import Style
+from textual.widget import Widget
+
+from tracehound.draw.glyphs import MONO, UNICODE, Glyphs
+from tracehound.draw.lanes import Form, ink
+from tracehound.draw.palette import Palette, fitting
+
+PARTS = ("gutter", "cursor", "header", "dim", "ruler", "focus", "range", "chosen", "shade")
+"""The parts of a timeline that the stylesheet colours; the fields of `Theme`."""
+
+CSS = """
+Timeline {
+    overflow-x: hidden;
+    scrollbar-size-vertical: 1;
+    background: $background;
+    color: $foreground;
+    & > .timeline--gutter { color: $foreground 80%; }
+    & > .timeline--cursor { color: $accent; text-style: bold; }
+    & > .timeline--header { color: $foreground; }
+    & > .timeline--dim { color: $foreground 35%; }
+    & > .timeline--ruler { color: $foreground 65%; }
+    & > .timeline--focus { color: $accent; text-style: bold; }
+    & > .timeline--range { color: $accent; text-style: bold; background: $accent 20%; }
+    & > .timeline--chosen { color: $background; background: $foreground; text-style: bold; }
+    & > .timeline--shade { background: $accent 14%; }
+    &:ansi > .timeline--range { background: ansi_default; }
+    &:ansi > .timeline--shade { background: ansi_default; text-style: underline; }
+    &:nocolor > .timeline--chosen { text-style: bold underline; }
+    &:nocolor > .timeline--cursor { text-style: bold reverse; }
+    &:nocolor > .timeline--shade { text-style: underline; }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The styles of everything but slices; the widget takes them from its stylesheet."""
+
+    ground: Style
+    gutter: Style
+    cursor: Style
+    header: Style
+    dim: Style
+    ruler: Style
+    focus: Style
+    range: Style
+    chosen: Style
+    shade: Style
+
+
+@dataclass
+class Looks:
+    """How this terminal shows a timeline."""
+
+    glyphs: Glyphs
+    palette: Palette
+    theme: Theme
+    styles: dict[int, Style] = field(default_factory=dict)
+
+    def style(self, code: int) -> Style:
+        """The style of an ink."""
+        if code not in self.styles:
+            self.styles[code] = self._style(code)
+        return self.styles[code]
+
+    def _style(self, code: int) -> Style:
+        form, kind, tint, shaded = ink(code)
+        ground = self.theme.shade if shaded else self.theme.ground
+        if form is Form.EMPTY:
+            return ground
+        if form is Form.CHOSEN:
+            return self.theme.chosen
+        colour = self.palette.colour(kind, tint)
+        if form is Form.BAR:
+            return Style(color=self.palette.ink_on(kind), bgcolor=colour) if colour else Style(reverse=True)
+        return ground + Style(color=colour) if colour else ground
+
+    @cached_property
+    def ruler_styles(self) -> Mapping[Form, Style]:
+        """The styles of the ruler's cells: words, the focus, the selected range."""
+        return {Form.EMPTY: self.theme.ruler, Form.CHOSEN: self.theme.focus, Form.BAR: self.theme.range}
+
+
+def looks(widget: Widget, glyphs: Glyphs) -> Looks:
+    """The looks of a widget that has a component class for each of `PARTS`."""
+    app = widget.app
+    system = None if app.no_color else app.console.color_system or "truecolor"
+    ground = Style(bgcolor=widget.rich_style.bgcolor)
+    theme = Theme(ground, *(widget.get_component_rich_style(f"timeline--{name}") for name in PARTS))
+    alphabet = MONO if app.no_color and glyphs is UNICODE else glyphs
+    return Looks(alphabet, fitting(system, dark=app.current_theme.dark), theme)
