@@ -27,8 +27,9 @@ class Background:
             return self._running or bool(self._waiting)
 
     def start(self) -> None:
-        """Begin to work."""
-        self._thread.start()
+        """Begin to work, unless that has begun."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def submit(self, sort: str, work: Callable[[], None]) -> None:
         """Do `work` in the thread; what of its sort has not begun yet is forgotten. `work` raises nothing."""

@@ -228,6 +228,11 @@ def to_lane(rows: Rows, view: View, stops: Sequence[tuple[int, int]], by: int) -
     return replace(moved, event=under_focus(rows, moved, depth - 1 if by < 0 else 0))
 
 
+def on_lane(rows: Rows, view: View, stops: Sequence[tuple[int, int]]) -> View:
+    """With the cursor on the first lane, if it is on none."""
+    return view if view.lane is not None else to_lane(rows, view, stops, 1)
+
+
 def point(rows: Rows, view: View, lane: int, depth: int, within: tuple[int, int]) -> View:
     """Select the event on a row of a lane that has most of `within`; where there is none, the lane and that instant."""
     row = rows.row(lane, depth)

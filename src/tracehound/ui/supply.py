@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from textual.message import Message
 from textual.message_pump import MessagePump
 
-from tracehound.draw.outline import Line
 from tracehound.draw.rows import NO_ROW, NO_WORDS, Slices
 from tracehound.draw.shelf import NotReadError, Rows, Shelf, Wish
 from tracehound.errors import printable
@@ -23,16 +22,14 @@ from tracehound.ui.view import View
 Move = Callable[[Rows, View], View]
 """From one view to the next; raises NotReadError where rows that it needs are not there yet."""
 
+Slot = tuple[int, int, int]
+"""A slice: lane, depth, and index on that row."""
+
+UNKNOWN = -1
+"""In place of the index of a slice whose lane has to be read."""
+
 NOTHING = Slices((NO_ROW,), NO_WORDS)
 """In place of what cannot be read."""
-
-
-def needs(line: Line) -> tuple[Wish, ...]:
-    """What has to be read before a line can be drawn."""
-    rank = line.group.key[1]
-    if line.track is not None:
-        return (Wish("lane", line.track.lane),)
-    return () if rank is None or not line.group.tracks else (Wish("rank", rank),)
 
 
 class Supply:
@@ -59,10 +56,6 @@ class Supply:
         """Whether something is being read."""
         return self._asked is not None
 
-    def start(self) -> None:
-        """Begin to work."""
-        self._background.start()
-
     def close(self) -> None:
         """Nobody waits any more."""
         self._asked = None
@@ -83,10 +76,10 @@ class Supply:
     def want(self, rows: Rows, sight: Sequence[Wish]) -> None:
         """Read what moves wait for, then what is in `sight`, in this order; what was wanted before is forgotten."""
         self._shelf.needed = frozenset(map(rows.key, sight))
-        lanes_first = sorted(dict.fromkeys(sight), key=lambda wish: wish.of)
-        wishes = [*(wish for wish, _ in self._due), *lanes_first]
+        wishes = [*(wish for wish, _ in self._due), *sight]
         missing = next((wish for wish in wishes if not rows.here(wish)), None)
         if missing is not None and self._asked != (rows, missing):
+            self._background.start()
             self._asked = (rows, missing)
             self._background.submit("rows", lambda: self._make(rows, missing))
 
@@ -98,6 +91,14 @@ class Supply:
         due = [move for _, move in self._due]
         self._due.clear()
         return due
+
+    def slot(self, rows: Rows, event: int) -> Slot:
+        """Where an event is drawn; its index is `UNKNOWN` as long as its lane has to be read."""
+        try:
+            return rows.slice_of(event)
+        except NotReadError:
+            found = rows.trace.event(event)
+            return int(found["lane"]), int(found["depth"]), UNKNOWN
 
     def forget(self) -> None:
         """The moves that wait are not wanted any more."""

@@ -22,14 +22,12 @@ from tracehound.draw.ruler import cells_of_range, ruler, step_names, steps_row
 from tracehound.draw.shelf import NotReadError, Rows
 from tracehound.intervals import Ints
 from tracehound.trace import Trace
+from tracehound.ui.supply import Slot
 from tracehound.ui.widgets.looks import Looks
 from tracehound.units import share, short_name
 
 NOT_READ = "not read yet"
 """What the header says of a rank whose file has its turn later."""
-
-Slot = tuple[int, int, int]
-"""A slice: lane, depth, and index on that row."""
 
 
 @dataclass(frozen=True)

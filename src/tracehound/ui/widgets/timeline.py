@@ -20,18 +20,16 @@ from textual.strip import Strip
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.outline import Group, Line, Outline, groups
-from tracehound.draw.shelf import NotReadError, Rows
+from tracehound.draw.shelf import Rows
+from tracehound.draw.sight import Sight, needs
 from tracehound.trace import Trace
 from tracehound.ui import navigate
 from tracehound.ui.keys import bindings
-from tracehound.ui.supply import Move, Supply, needs
+from tracehound.ui.supply import UNKNOWN, Move, Slot, Supply
 from tracehound.ui.view import View
-from tracehound.ui.widgets.artist import Artist, Shown, Slot
+from tracehound.ui.widgets.artist import Artist, Shown
 from tracehound.ui.widgets.looks import CSS, PARTS, looks
 from tracehound.units import duration
-
-UNKNOWN = -1
-"""In place of the index of a slice whose lane has to be read."""
 
 DRAG = 2
 """A press that moves fewer cells is a click."""
@@ -91,10 +89,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._press: tuple[int, int] | None = None
         self._dragged: View | None = None
         self._frame = Shown(0, 1, 0, 1, None, None)
-
-    def on_mount(self) -> None:
-        """Begin to read rows."""
-        self.supply.start()
 
     def on_unmount(self) -> None:
         """Nobody waits for rows any more."""
@@ -159,7 +153,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if self._rows is None:
             return
         was = self._chosen
-        self._chosen = None if new.event is None else self._slot(self._rows, new.event)
+        self._chosen = None if new.event is None else self.supply.slot(self._rows, new.event)
         moved = (old.start, old.end, old.selection) != (new.start, new.end, new.selection)
         if old.ranks != new.ranks:
             self._sheet = self._sheet.of(self._groups(self._rows))
@@ -186,11 +180,13 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             elif any(self._sheet.stands_for(line, lane) for lane in lanes):
                 self.refresh(Region(0, y, self.gutter_width if line.track else width, 1))
 
+    @property
+    def _sight(self) -> Sight:
+        return Sight(self._sheet, self.scroll_offset.y, self.size.height - self._top)
+
     def _on_screen(self) -> list[tuple[int, Line]]:
         """The lines in sight, with where they are."""
-        top = self.scroll_offset.y
-        seen = self._sheet.lines[top : top + max(0, self.size.height - self._top)]
-        return [(y + self._top, line) for y, line in enumerate(seen)]
+        return list(enumerate(self._sight.lines, self._top))
 
     def _lay(self) -> None:
         """Work out the lines anew."""
@@ -215,13 +211,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Scroll as little as shows the cursor's lane, or the row of the selected event."""
         lane = self.view.lane
         depth = self._chosen[1] if self._chosen is not None and self._chosen[0] == lane else None
-        at, room = self._sheet.places(lane, depth), self.size.height - self._top
-        if not at or room <= 1:
-            return
-        low, high = at[0] - 1, min(at[-1], at[0] + room - 2)
-        top = self.scroll_offset.y
-        wanted = max(0, min(top, low), high - room + 1)
-        if wanted != top:
+        wanted = self._sight.showing(lane, depth)
+        if wanted != self.scroll_offset.y:
             self.scroll_to(y=wanted, animate=False, force=True)  # the scroll bar may only appear with this frame
 
     # -- what has to be read first
@@ -230,13 +221,11 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Have what is in sight read, and say which parts are in sight that are not."""
         if self._rows is None:
             return
-        seen = [line for _, line in self._on_screen()]
-        top = [Line(line.group) for line in seen[:1]]  # the first line says which group it is
-        self.supply.want(self._rows, [wish for line in (*seen, *top) for wish in needs(line)])
-        sighted = frozenset(line.group.part for line in seen if not line.group.tracks)
-        if sighted != self._sighted:
-            self._sighted = sighted
-            self.post_message(self.Sighted(sighted))
+        sight = self._sight
+        self.supply.want(self._rows, sight.wishes)
+        if sight.unread != self._sighted:
+            self._sighted = sight.unread
+            self.post_message(self.Sighted(self._sighted))
 
     @on(Supply.Arrived)
     def _arrived(self, message: Supply.Arrived) -> None:
@@ -245,7 +234,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if self._rows is None:
             return
         if event is not None and self._chosen is not None and self._chosen[2] == UNKNOWN:
-            self._chosen = self._slot(self._rows, event)
+            self._chosen = self.supply.slot(self._rows, event)
         if message.wish.of == "lane" and message.made.outer:
             self._sheet = self._sheet.deepened(message.wish.number, message.made.outer)
             self._lay()
@@ -254,14 +243,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         for move in due:
             self._move(move)
         self._wish()
-
-    def _slot(self, rows: Rows, event: int) -> Slot:
-        """Where the event is drawn; its index is `UNKNOWN` as long as its lane has to be read."""
-        try:
-            return rows.slice_of(event)
-        except NotReadError:
-            found = rows.trace.event(event)
-            return int(found["lane"]), int(found["depth"]), UNKNOWN
 
     def watch_scroll_y(self, old: float, new: float) -> None:
         """Other lanes are in sight."""
@@ -311,8 +292,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_page(self, direction: int) -> None:
         """Down or up by as many lanes as fit on the screen."""
-        lanes = len({line.lane for _, line in self._on_screen() if line.track is not None})
-        self.action_lane(direction * max(1, lanes - 1))
+        self.action_lane(direction * max(1, self._sight.lanes - 1))
 
     def action_last_lane(self, direction: int) -> None:
         """To the last lane (1) or the first (-1)."""
@@ -320,7 +300,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_event(self, direction: int) -> None:
         """To the next or previous event of the lane; without one, of the first."""
-        self._move(lambda rows, view: navigate.next_event(rows, self._on_lane(rows, view), direction))
+        self._move(
+            lambda rows, view: navigate.next_event(rows, navigate.on_lane(rows, view, self._sheet.stops()), direction)
+        )
 
     def action_gap(self, direction: int) -> None:
         """To the next or previous gap of the rank."""
@@ -331,11 +313,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if self.view.event is not None:
             self.post_message(self.EventOpened(self.view.event))
             return
-        self._move(lambda rows, view: navigate.pick(rows, self._on_lane(rows, view)))
-
-    def _on_lane(self, rows: Rows, view: View) -> View:
-        """With the cursor on the first lane, if it is on none."""
-        return view if view.lane is not None else navigate.to_lane(rows, view, self._sheet.stops(), 1)
+        self._move(lambda rows, view: navigate.pick(rows, navigate.on_lane(rows, view, self._sheet.stops())))
 
     def action_mark(self) -> None:
         """Begin a range at the selected event or the focus; the second time, end it."""
