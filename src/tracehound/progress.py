@@ -53,16 +53,26 @@ class Progress:
 
 def sentence(reading: Reading) -> str:
     """How far the reading is, in words: ``reading rank3.json, 4 of 64 files, 37 %, 1.2 M events/s, 12 s left``."""
-    said = [f"reading {printable(reading.path.name)}"]
-    if reading.files > 1:
-        said.append(f"{reading.done + 1:,} of {reading.files:,} files")
-    if reading.size:
-        said.append(f"{min(100, 100 * reading.read // reading.size)} %")
-    if reading.events and reading.seconds > SETTLED:
-        said.append(f"{_short(reading.events / reading.seconds)} events/s")
-    if reading.left is not None:
-        said.append(f"{_clock(reading.left)} left")
-    return ", ".join(said)
+    return ", ".join(part for part in _said(reading) if part)
+
+
+def brief(reading: Reading, room: int) -> str:
+    """The same in at most `room` characters: without the name, without the speed, without the count where need be."""
+    files, share, speed, left = _said(reading)[1:]
+    shorter = ((files, share, speed, left), (files, share, left), (share, left), (share,))
+    written = (f"reading {', '.join(part for part in parts if part)}" for parts in shorter)
+    return next((text for text in (sentence(reading), *written) if len(text) <= room), share)
+
+
+def _said(reading: Reading) -> tuple[str, str, str, str, str]:
+    """What there is to say: name, files, share, speed and time left; empty where that is not known."""
+    return (
+        f"reading {printable(reading.path.name)}",
+        f"{reading.done + 1:,} of {reading.files:,} files" if reading.files > 1 else "",
+        f"{min(100, 100 * reading.read // reading.size)} %" if reading.size else "",
+        f"{_short(reading.events / reading.seconds)} events/s" if reading.events and reading.seconds > SETTLED else "",
+        f"{_clock(reading.left)} left" if reading.left is not None else "",
+    )
 
 
 def _short(number: float) -> str:

@@ -1,13 +1,15 @@
 """Results of analyses for the panes, worked out in the background.
 
 Owns what was asked last for each pane, and keeps the answers so that going back and forth costs nothing. An answer that
-nobody waits for any more is dropped. Knows no widget but the one that is told.
+nobody waits for any more is dropped, and while a trace is being read answers are renewed only now and then. Knows no
+widget but the one that is told.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textual.cache import LRUCache
 from textual.message import Message
@@ -20,6 +22,43 @@ from tracehound.ui.background import Background
 
 MOST_ROWS = {"gaps": 1000}
 """Rows asked for where every row costs work: each gap is held against all host threads."""
+
+
+PAUSE = 3.0
+"""Seconds between two answers from a trace that is being read, at least."""
+
+RATIO = 4
+"""Working them out takes at most one part in this many of the reading's time."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The `version`-th state of a trace that is being read; `ranks` are those that are read, None for all."""
+
+    version: int
+    trace: Trace
+    ranks: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(cls, version: int, trace: Trace, unread: frozenset[int]) -> Snapshot:
+        """A trace of whose `unread` parts nothing is read."""
+        if not unread:
+            return cls(version, trace)
+        hosts = {number for number, host in enumerate(trace.hosts) if host.part not in unread}
+        ranks = trace.ranks.select("rank", "host").iter_rows()
+        return cls(version, trace, tuple(rank for rank, host in ranks if host in hosts))
+
+    @property
+    def words(self) -> str:
+        """``12 of 64 ranks read``; nothing when all are."""
+        return "" if self.ranks is None else f"{len(self.ranks):,} of {self.trace.ranks.height:,} ranks read"
+
+    def question(self, analysis: str, window: Window) -> Question:
+        """An analysis of the ranks that are read."""
+        if self.ranks is not None:
+            chosen = self.ranks if window.ranks is None else tuple(r for r in window.ranks if r in self.ranks)
+            window = replace(window, ranks=chosen)
+        return Question(self.version, analysis, window)
 
 
 @dataclass(frozen=True)
@@ -48,6 +87,12 @@ class Answers:
         self._background = background
         self._asked: dict[str, Question] = {}
         self._known: LRUCache[Question, Result] = LRUCache(48)
+        self._rests_until = 0.0
+
+    @property
+    def rested(self) -> bool:
+        """Whether it is time to ask again of a trace that is being read."""
+        return not self._background.busy and time.monotonic() >= self._rests_until
 
     def ask(self, pane: str, trace: Trace, question: Question) -> bool:
         """Have `Answered` sent to the target; nothing when the pane has asked just this already.
@@ -74,6 +119,7 @@ class Answers:
 
     def _work(self, pane: str, trace: Trace, question: Question) -> Callable[[], None]:
         def work() -> None:
+            began = time.monotonic()
             try:
                 options = Options(top=MOST_ROWS.get(question.analysis))
                 result = run(named(question.analysis), trace, question.window, options)
@@ -85,5 +131,7 @@ class Answers:
             else:
                 self._known[question] = result
                 self._target.post_message(self.Answered(pane, question, result))
+            ended = time.monotonic()
+            self._rests_until = ended + max(PAUSE, RATIO * (ended - began))
 
         return work

@@ -48,14 +48,15 @@ class TracehoundApp(App[None]):
     @on(Loading.Failed)
     def _failed(self, message: Loading.Failed) -> None:
         """With nothing to explore, leave, and let the command line say why."""
-        if self.explorer.trace is None:
+        if not self.explorer.any_read:
             self.failure = message.error
             self.exit()
 
     @property
     def busy(self) -> bool:
         """Whether a thread is still at work."""
-        return self.explorer.reading.busy or self.explorer.background.busy
+        explorer = self.explorer
+        return explorer.reading.busy or explorer.background.busy or explorer.timeline.supply.busy
 
     def get_default_screen(self) -> Explorer:
         """The explorer."""

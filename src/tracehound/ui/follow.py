@@ -61,8 +61,12 @@ def to_row(trace: Trace, view: View, row: Row) -> View:
 
 
 def moved(view: View, old: Trace, new: Trace) -> View:
-    """The view on a trace that has grown: what showed the whole run still does, and times follow the new origin."""
-    if (view.start, view.end) == old.span or not old.parts:
+    """The view on a trace that has grown: what showed the whole run still does, and times follow the new origin.
+
+    Event and lane stay the same, also where the parts are numbered anew; those of a part that is gone are forgotten.
+    """
+    view = replace(view, lane=_renumbered(view.lane, old, new), event=_renumbered(view.event, old, new))
+    if (view.start, view.end) == navigate.span(old, view):
         return navigate.fit(new, view)
     by = (old.origin_ns - new.origin_ns) * 1000 if old.origin_ns is not None and new.origin_ns is not None else 0
     if not by:
@@ -70,3 +74,17 @@ def moved(view: View, old: Trace, new: Trace) -> View:
     selection = None if view.selection is None else (view.selection[0] + by, view.selection[1] + by)
     focus = None if view.focus is None else view.focus + by
     return replace(view, start=view.start + by, end=view.end + by, selection=selection, focus=focus)
+
+
+def renumbered(old: Trace, new: Trace) -> bool:
+    """Whether ids of the old trace may mean something else in the new one."""
+    return [part.path for part in old.parts] != [part.path for part in new.parts]
+
+
+def _renumbered(number: int | None, old: Trace, new: Trace) -> int | None:
+    """The id of the same lane or event in the new trace."""
+    if number is None:
+        return None
+    path = old.parts[number >> 32].path
+    part = next((index for index, part in enumerate(new.parts) if part.path == path), None)
+    return None if part is None else (part << 32) + (number & 0xFFFFFFFF)

@@ -15,7 +15,6 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 
 from tracehound.errors import TracehoundError
-from tracehound.progress import sentence
 from tracehound.store import CancelledError, Opening, Reading, place
 from tracehound.trace import Part, Trace
 
@@ -31,9 +30,9 @@ class Loading:
 
     @dataclass
     class Progressed(Message):
-        """How far the reading is, in words for the header."""
+        """How far the reading is."""
 
-        words: str
+        reading: Reading
 
         def can_replace(self, message: Message) -> bool:
             """Only the newest counts."""
@@ -41,10 +40,15 @@ class Loading:
 
     @dataclass
     class Loaded(Message):
-        """The trace as far as it is read; `done` when that is all of it."""
+        """The trace as far as it is read; of its `unread` parts no more is known than their heads tell."""
 
         trace: Trace
-        done: bool
+        unread: frozenset[int]
+
+        @property
+        def done(self) -> bool:
+            """Whether that is all."""
+            return not self.unread
 
     @dataclass
     class Failed(Message):
@@ -78,36 +82,55 @@ class Loading:
         self._cancelled.set()
 
     def _read(self) -> None:
-        opening, parts = self._opening, dict[int, Part]()
-        placed_at = placing = 0.0
-        shown = 0
+        parts = dict[int, Part]()
         try:
-            for number, part in opening.parts(self._tell, self._cancelled.is_set):
-                parts[number] = part
-                now = time.monotonic()
-                if now - placed_at >= max(PAUSE, RATIO * placing) and len(parts) < len(opening.files):
-                    self._show(parts, done=False)
-                    placed_at, shown = time.monotonic(), len(parts)
-                    placing = placed_at - now
-            self._show(parts, done=True)
+            self._fill(parts)
+            self._send(self.Loaded(self._placed(parts, {}), frozenset()))
         except CancelledError:
             return
         except TracehoundError as error:
             self._send(self.Failed(error))
         except Exception as error:  # noqa: BLE001 - the screen must say why it stays empty
             self._send(self.Failed(TracehoundError(f"reading failed: {type(error).__name__}: {error}")))
-            if shown < len(parts):
-                self._show(parts, done=True)
+            if parts:
+                self._send(self.Loaded(self._placed(parts, {}), frozenset()))
 
-    def _show(self, parts: Mapping[int, Part], *, done: bool) -> None:
-        ordered = [parts[number] for number in sorted(parts)]
-        self._send(self.Loaded(place(self._opening.name, ordered, self._opening.notes), done))
+    def _fill(self, parts: dict[int, Part]) -> None:
+        """Read all files, and tell now and then what is there; a file that is not read yet has a place already."""
+        blanks = self._blanks()
+        began = time.monotonic()
+        if blanks:
+            self._send(self.Loaded(self._placed(parts, blanks), frozenset(blanks)))
+        ended = time.monotonic()
+        placing = ended - began
+        for number, part in self._opening.parts(self._tell, self._cancelled.is_set):
+            parts[number] = part
+            blanks.pop(number, None)
+            began = time.monotonic()
+            first = len(parts) == 1 and placing < PAUSE
+            if blanks and (first or began - ended >= max(PAUSE, RATIO * placing)):
+                self._send(self.Loaded(self._placed(parts, blanks), frozenset(blanks)))
+                ended = time.monotonic()
+                placing = ended - began
+
+    def _blanks(self) -> dict[int, Part]:
+        """What stands for the files, where there are several."""
+        blanks = dict[int, Part]()
+        for number in range(len(self._opening.files) if len(self._opening.files) > 1 else 0):
+            if self._cancelled.is_set():
+                raise CancelledError
+            blanks[number] = self._opening.blank(number)
+        return blanks
+
+    def _placed(self, parts: Mapping[int, Part], blanks: Mapping[int, Part]) -> Trace:
+        known = {**blanks, **parts}
+        return place(self._opening.name, [known[number] for number in sorted(known)], self._opening.notes)
 
     def _tell(self, reading: Reading) -> None:
         now = time.monotonic()
         if now - self._told >= PAUSE:
             self._told = now
-            self._send(self.Progressed(sentence(reading)))
+            self._send(self.Progressed(reading))
 
     def _send(self, message: Message) -> None:
         if not self._cancelled.is_set():

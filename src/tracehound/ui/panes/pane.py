@@ -103,15 +103,16 @@ class TablePane(Vertical):
         self.table = ResultTable(glyphs, aside)
         self.filter = FilterBox(self.focus_pane)
         self._window: tuple[int, int] | None = None
+        self._so_far = ""
 
     def compose(self) -> ComposeResult:
         """Caption and rows; the filter joins when it is asked for."""
         yield self.caption
         yield self.table
 
-    def show(self, result: Result, window: tuple[int, int] | None, why_empty: str) -> None:
-        """Show a result of `window`; `why_empty` stands in place of rows when it has none."""
-        self._window = window
+    def show(self, result: Result, window: tuple[int, int] | None, why_empty: str, so_far: str = "") -> None:
+        """Show a result of `window`; `why_empty` stands in place of rows, `so_far` says how much it is about."""
+        self._window, self._so_far = window, so_far
         self.table.empty = why_empty if result.table.is_empty() else "no row has this text"
         self.table.result = result
         self._describe()
@@ -127,6 +128,10 @@ class TablePane(Vertical):
         if self.table.result is None:
             self.caption.parts = (message,)
 
+    def forget(self) -> None:
+        """Show no result, since its rows mean something else now."""
+        self.table.result = None
+
     def focus_pane(self) -> None:
         """Give the keys to the table."""
         self.table.focus()
@@ -136,7 +141,8 @@ class TablePane(Vertical):
         if result is None:
             return
         self.caption.windowed = self._window is not None
-        self.caption.parts = tuple(words.caption(result, self._window, self.table.shown, self.table.needle))
+        title, scope, *rest = words.caption(result, self._window, self.table.shown, self.table.needle)
+        self.caption.parts = (title, scope, *([self._so_far] if self._so_far else []), *rest)
 
     @on(ResultTable.FilterAsked)
     async def _open_filter(self) -> None:

@@ -17,10 +17,11 @@ from textual.reactive import reactive
 from textual.screen import Screen
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.progress import brief
 from tracehound.store import Opening
-from tracehound.trace import Trace, Window
+from tracehound.trace import Trace
 from tracehound.ui import follow, keys, navigate, words
-from tracehound.ui.answers import Answers, Question
+from tracehound.ui.answers import Answers
 from tracehound.ui.background import Background
 from tracehound.ui.decoder import Decoder
 from tracehound.ui.describe import describe
@@ -30,7 +31,9 @@ from tracehound.ui.loading import Loading
 from tracehound.ui.panes.deck import TABS, Deck
 from tracehound.ui.panes.details import DetailsPane
 from tracehound.ui.panes.gaps import GapsPane
+from tracehound.ui.results import Results
 from tracehound.ui.screens.help import HelpScreen
+from tracehound.ui.supply import Supply
 from tracehound.ui.view import View
 from tracehound.ui.walk import Walk
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
@@ -44,8 +47,6 @@ WIDE = 120
 
 WALKED = ("ops", "annotations", "collectives", "search")
 """Tables whose rows stand for many events: after going to one, n and N lead to the others."""
-
-Span = tuple[int, int]
 
 
 class Explorer(Screen[None]):
@@ -66,7 +67,6 @@ class Explorer(Screen[None]):
         self.glyphs = glyphs
         self.background = Background()
         self.reading = Loading(self, opening)
-        self.answers = Answers(self, self.background)
         self.finder = Finder(self, self.background)
         self.decoder = Decoder(self, self.background)
         self.header = HeaderBar(glyphs)
@@ -74,12 +74,12 @@ class Explorer(Screen[None]):
         self.timeline = self.stage.timeline
         self.tabs = TabBar()
         self.deck = Deck(glyphs)
+        self.results = Results(self.deck, Answers(self, self.background))
         self.details = DetailsPane(glyphs)
         self.prompt = SearchBar()
         self.key_bar = KeyBar(glyphs)
         self._opening = opening
-        self._version = 0
-        self._picked: tuple[str, Span | None, Span | None] = ("", None, None)
+        self._unread = frozenset[int]()
         self._needle_due: str | None = None
         self._steps_due = 0
 
@@ -113,29 +113,50 @@ class Explorer(Screen[None]):
     # -- the trace fills in
 
     @on(Loading.Progressed)
+    def _progressed(self, message: Loading.Progressed) -> None:
+        self.header.news = brief(message.reading, self.app.size.width // 2)
+
     @on(Loading.Failed)
-    def _told(self, message: Loading.Progressed | Loading.Failed) -> None:
+    def _failed(self, message: Loading.Failed) -> None:
         self.header.news = message.words
+
+    @on(Supply.Arrived)
+    def _arrived(self, message: Supply.Arrived) -> None:
+        self.header.news = message.failure or self.header.news
+
+    @on(Timeline.Sighted)
+    def _sighted(self, message: Timeline.Sighted) -> None:
+        """What one looks at is read first."""
+        self._opening.wanted = message.parts
 
     @on(Loading.Loaded)
     def _loaded(self, message: Loading.Loaded) -> None:
         if message.done:
             self.header.news = ""
+        self._unread = self.timeline.unread = message.unread
         self.trace = message.trace
+
+    @property
+    def any_read(self) -> bool:
+        """Whether there are events to explore."""
+        return self.trace is not None and len(self._unread) < len(self.trace.parts)
 
     def watch_trace(self, old: Trace | None, new: Trace | None) -> None:
         """Show more of the trace; where the user is in it stays."""
         if new is None:
             return
-        self._version += 1
         if old is None:
             self.stage.open()
             self.timeline.focus()
+        elif follow.renumbered(old, new):
+            self.walk = None
+            self.results.forget()
         self.header.facts = tuple(words.about(new))
         self.timeline.trace = new
         self.timeline.view = self.view
         self.view = navigate.fit(new, self.view) if old is None else follow.moved(self.view, old, new)
-        self._ask()
+        self.results.follow(new, self._unread)
+        self.results.ask(self.view)
 
     # -- the view
 
@@ -153,54 +174,20 @@ class Explorer(Screen[None]):
         if new.selection != old.selection:
             self.header.window = words.selected(new.selection) if new.selection is not None else ""
         if (new.selection, new.ranks) != (old.selection, old.ranks):
-            self._ask()
+            self.results.ask(self.view)
         if new.event != old.event:
             self.header.event = describe(self.trace, new) if self.trace and new.event is not None else ""
             self._tell_details()
 
-    def _pick(self, window: Span, table: str) -> None:
-        """Remember that a window was picked from a table: that one table is not narrowed to its own row."""
-        self._picked = (table, window, self._narrowed(table))
-
-    def _narrowed(self, table: str) -> Span | None:
-        """The window that a table is about; health is always about the whole run."""
-        if table == "health":
-            return None
-        origin, window, before = self._picked
-        return before if (origin, window) == (table, self.view.selection) else self.view.selection
-
     # -- results
-
-    def _ask(self) -> None:
-        """Have the results that are in sight worked out for the view."""
-        if self.trace is None:
-            return
-        for name in self.deck.in_sight:
-            if name != "search":
-                window = self.view.window.at(*(self._narrowed(name) or (None, None)))
-                if self.answers.ask(name, self.trace, Question(self._version, name, window)):
-                    self.deck.tables[name].wait(f"{name}: working it out")
 
     @on(Answers.Answered)
     def _answered(self, answer: Answers.Answered) -> None:
-        if self.trace is None or not self.answers.wanted(answer):
-            return
-        table, window = self.deck.tables[answer.pane], answer.question.window
-        if answer.result is None:
-            table.fail(answer.failure)
-            return
-        bounds = (window.start, window.end) if window.start is not None and window.end is not None else None
-        table.show(answer.result, bounds, words.nothing(answer.question.analysis, self.trace, bounds))
+        self.results.show(answer)
 
     @on(GapsPane.Pointed)
     def _pointed(self, message: GapsPane.Pointed) -> None:
-        """Work out what the host did in the gap under the cursor."""
-        window = follow.window_of(self.trace, message.row) if self.trace and message.row else None
-        if self.trace is None or message.row is None or window is None:
-            self.answers.forget("gap-host")
-            return
-        there = Window(*window, ranks=(message.row["rank"],))
-        self.answers.ask("gap-host", self.trace, Question(self._version, "host", there))
+        self.results.point(message.row)
 
     @on(ResultTable.Chosen)
     def _chosen(self, message: ResultTable.Chosen) -> None:
@@ -210,7 +197,7 @@ class Explorer(Screen[None]):
             return
         event, window = follow.event_of(row), follow.window_of(trace, row)
         if table == "gaps" and window is not None:
-            self._pick(window, table)
+            self.results.pick(window, table, self.view)
             self.view = follow.to_gap(trace, self.view, row)
             return
         self.view = follow.to_row(trace, self.view, row)
@@ -224,7 +211,7 @@ class Explorer(Screen[None]):
         """Narrow every table to a row's window, and show it."""
         window = follow.window_of(self.trace, message.row) if self.trace is not None else None
         if self.trace is not None and window is not None:
-            self._pick(window, self.deck.name_of(message.table))
+            self.results.pick(window, self.deck.name_of(message.table), self.view)
             self.view = navigate.to_range(self.trace, self.view, *window)
 
     # -- the selected event
@@ -350,7 +337,7 @@ class Explorer(Screen[None]):
         self.tabs.active = tab
         self.deck.display = tab != "details"
         self.details.display = self._wide or tab == "details"
-        self._ask()
+        self.results.ask(self.view)
         self._tell_details()
 
     @property

@@ -1,0 +1,83 @@
+"""What the tables are about: which snapshot of the trace, which window, and which of them are in sight.
+
+Owns the questions that follow from that and where the answers are shown. Knows the panes, and no key.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracehound.trace import Trace, Window
+from tracehound.ui import follow, words
+from tracehound.ui.answers import Answers, Snapshot
+from tracehound.ui.panes.deck import Deck
+from tracehound.ui.view import View
+
+Span = tuple[int, int]
+
+
+class Results:
+    """Keeps the tables of a deck up to date."""
+
+    def __init__(self, deck: Deck, answers: Answers) -> None:
+        self._deck = deck
+        self._answers = answers
+        self._snapshot: Snapshot | None = None
+        self._picked: tuple[str, Span | None, Span | None] = ("", None, None)
+
+    def follow(self, trace: Trace, unread: frozenset[int]) -> None:
+        """The trace has grown: ask it from now on, unless the last answers are new enough for one that still grows."""
+        old = self._snapshot
+        if len(unread) == len(trace.parts) > 0:
+            return
+        if old is None or not unread or old.trace.origin_ns != trace.origin_ns or self._answers.rested:
+            self._snapshot = Snapshot.of(0 if old is None else old.version + 1, trace, unread)
+
+    def forget(self) -> None:
+        """Show nothing: the ids in the tables mean something else now."""
+        for pane in self._deck.tables.values():
+            pane.forget()
+
+    def pick(self, window: Span, table: str, view: View) -> None:
+        """Remember that a window was picked from a table: that one table is not narrowed to its own row."""
+        self._picked = (table, window, self._narrowed(table, view))
+
+    def _narrowed(self, table: str, view: View) -> Span | None:
+        """The window that a table is about; health is always about the whole run."""
+        if table == "health":
+            return None
+        origin, window, before = self._picked
+        return before if (origin, window) == (table, view.selection) else view.selection
+
+    def ask(self, view: View) -> None:
+        """Have the results that are in sight worked out for the view."""
+        snapshot = self._snapshot
+        if snapshot is None:
+            return
+        for name in self._deck.in_sight:
+            if name != "search":
+                window = view.window.at(*(self._narrowed(name, view) or (None, None)))
+                if self._answers.ask(name, snapshot.trace, snapshot.question(name, window)):
+                    self._deck.tables[name].wait(f"{name}: working it out")
+
+    def show(self, answer: Answers.Answered) -> None:
+        """Show an answer, if its pane still waits for it."""
+        if self._snapshot is None or not self._answers.wanted(answer):
+            return
+        table, window = self._deck.tables[answer.pane], answer.question.window
+        if answer.result is None:
+            table.fail(answer.failure)
+            return
+        bounds = (window.start, window.end) if window.start is not None and window.end is not None else None
+        nothing = words.nothing(answer.question.analysis, self._snapshot.trace, bounds)
+        table.show(answer.result, bounds, nothing, self._snapshot.words)
+
+    def point(self, row: dict[str, Any] | None) -> None:
+        """Work out what the host did in the gap under the cursor."""
+        snapshot = self._snapshot
+        window = follow.window_of(snapshot.trace, row) if snapshot is not None and row is not None else None
+        if snapshot is None or row is None or window is None:
+            self._answers.forget("gap-host")
+            return
+        there = Window(*window, ranks=(row["rank"],))
+        self._answers.ask("gap-host", snapshot.trace, snapshot.question("host", there))
