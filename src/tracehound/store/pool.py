@@ -8,10 +8,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import Final
 
 MOST: Final = 8
@@ -51,6 +53,8 @@ class Pool:
         if self.jobs < 2:
             return None
         if self._executor is None:
+            with redirect_stderr(sys.__stderr__):  # the explorer's own has no descriptor to hand on
+                resource_tracker.ensure_running()
             self._executor = ProcessPoolExecutor(
                 self.jobs, multiprocessing.get_context("spawn"), _begin, (max(1, cores() // self.jobs),)
             )
