@@ -81,6 +81,11 @@ class Loading:
         """Stop soon; nothing more is told."""
         self._cancelled.set()
 
+    def join(self, seconds: float) -> None:
+        """Wait for the end of a reading that was cancelled, but not longer than this."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+
     def _read(self) -> None:
         parts = dict[int, Part]()
         try:

@@ -7,18 +7,26 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING, NoReturn
 
 from tracehound.errors import BAD_INPUT
 from tracehound.store import Opening
+
+if TYPE_CHECKING:
+    from tracehound.ui.app import TracehoundApp
+
+PATIENCE = 0.1
+"""Seconds that the reading thread has to put down what it holds; it looks up more often than that."""
 
 REMOTE = {"TEXTUAL_FPS": "20", "TEXTUAL_ANIMATIONS": "none"}
 """Over SSH every frame costs: held keys at 60 frames a second send 1.5 MB a second. What the user set stays."""
 
 
 def explore(opening: Opening, *, ascii: bool, mouse: bool) -> int:  # noqa: A002 - the option is called so
-    """Run the explorer until the user quits; gives the exit status.
+    """Run the explorer until the user quits, and end the process.
 
-    Refuses a terminal that can place no cursor. Raises TracehoundError when nothing of the trace can be read.
+    Gives an exit status instead on a terminal that can place no cursor. Raises TracehoundError when nothing of the
+    trace can be read.
     """
     if os.environ.get("TERM", "") in ("dumb", "unknown"):
         sys.stderr.write("tracehound: this terminal cannot move its cursor (TERM=dumb); try: tracehound summary\n")
@@ -32,10 +40,17 @@ def explore(opening: Opening, *, ascii: bool, mouse: bool) -> int:  # noqa: A002
     app.run(mouse=mouse)
     if app.failure is not None:
         raise app.failure
-    status = app.return_code or 0
-    if app.busy:
-        # Native code cannot be interrupted, and ending the interpreter under it aborts: leave without waiting.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    return status
+    _leave(app, opening)
+
+
+def _leave(app: TracehoundApp, opening: Opening) -> NoReturn:
+    """End the process at once: nothing that still runs here or in a worker is wanted any more.
+
+    The interpreter's own ending takes longer than a person should wait, and ending it under a thread in native code
+    aborts.
+    """
+    app.explorer.reading.join(PATIENCE)
+    opening.workshop.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(app.return_code or 0)

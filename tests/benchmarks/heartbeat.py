@@ -1,0 +1,185 @@
+"""How long the explorer stalls while a large file is read, and under keys: the lateness of a heartbeat inside it.
+
+    python tests/benchmarks/heartbeat.py --size 1000 [--files 1] [--jobs 2]
+
+Makes files of so many MB each by repeating one of the project's own traces, opens them in a pseudo-terminal, presses
+keys meanwhile, and prints how late a timer of 10 ms in the program's event loop was: while it read, and afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+import pexpect
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = next((ROOT / "traces" / "torch_stacks").glob("*.json.gz"))
+
+BEAT = 0.01
+"""Seconds between two beats."""
+
+KEYS = (
+    "j",
+    ".",
+    ".",
+    "w",
+    "l",
+    "s",
+    "]",
+    "J",
+    "3",
+    "\r",
+    "1",
+    "e",
+    ",",
+    "0",
+    "2",
+    "\r",
+    "n",
+    "1",
+    "K",
+    "v",
+    "l",
+    "v",
+    "\x1b",
+)
+"""What is pressed, over and over: moves, events, gaps, tables, ranges."""
+
+EVERY = 0.15
+"""Seconds between two keys."""
+
+
+def repeated(target: Path, size: int, rank: int) -> None:
+    """Write a trace of `size` bytes: the source again and again, one after the other in time."""
+    document = orjson.loads(gzip.decompress(SOURCE.read_bytes()))
+    events = [event for event in document["traceEvents"] if event.get("ph") == "X"]
+    low = min(event["ts"] for event in events)
+    length = max(event["ts"] + event["dur"] for event in events) - low + 10
+    document["distributedInfo"] = {"rank": rank, "world_size": rank + 1}
+    others = [event for event in document.pop("traceEvents") if event.get("ph") == "M"]
+    with target.open("wb") as out:
+        out.write(orjson.dumps(document)[:-1] + b',"traceEvents":[' + b",".join(map(orjson.dumps, others)))
+        turn = 0
+        while out.tell() < size:
+            out.write(b"," + b",".join(orjson.dumps({**event, "ts": event["ts"] + turn * length}) for event in events))
+            turn += 1
+        out.write(b"]}")
+
+
+def beating(out: Path, arguments: list[str]) -> int:
+    """The explorer with a heartbeat in it, whose lateness is written to a file when it ends."""
+    from tracehound import cli  # noqa: PLC0415, only the child needs it
+    from tracehound.ui import app  # noqa: PLC0415
+
+    class Beating(app.TracehoundApp):
+        """The explorer, and a list of (reading or not, seconds late)."""
+
+        CSS_PATH = Path(app.__file__).with_name("explorer.tcss")
+
+        def on_mount(self) -> None:
+            self.beats: list[tuple[bool, float]] = []
+            self.pulse = asyncio.create_task(self.beat())
+
+        async def beat(self) -> None:
+            while True:
+                began = time.monotonic()
+                await asyncio.sleep(BEAT)
+                self.beats.append((self.explorer.reading.busy, time.monotonic() - began - BEAT))
+
+        def on_unmount(self) -> None:
+            self.pulse.cancel()
+            out.write_text(json.dumps(self.beats))
+
+    app.TracehoundApp = Beating  # type: ignore[misc]  # the same program, with a heart
+    return cli.main(arguments)
+
+
+def driven(arguments: list[str], out: Path, rest: float) -> float:
+    """Run it in a pseudo-terminal under keys until it has read all, and for a while after; seconds until it ended."""
+    child = pexpect.spawn(
+        sys.executable,
+        [__file__, "--inside", str(out), *arguments],
+        dimensions=(50, 160),
+        env={**os.environ, "TERM": "xterm-256color", "TEXTUAL_ANIMATIONS": "none"},
+    )
+    for key in _keys(child, rest):
+        child.send(key)
+        _drain(child, EVERY)
+    began = time.monotonic()
+    child.send("q")
+    while child.isalive():
+        _drain(child, 0.01)
+    return time.monotonic() - began
+
+
+def _keys(child: pexpect.spawn[bytes], rest: float) -> Iterator[str]:
+    """Keys until the header says nothing of reading any more, and for `rest` seconds after."""
+    _drain(child, 1.0)
+    last = time.monotonic()
+    while time.monotonic() - last < rest:
+        for key in KEYS:
+            yield key
+            if b"reading" in child.seen:  # type: ignore[attr-defined]
+                last = time.monotonic()
+                child.seen = b""  # type: ignore[attr-defined]
+
+
+def _drain(child: pexpect.spawn[bytes], seconds: float) -> None:
+    """Take what it writes for so long."""
+    until = time.monotonic() + seconds
+    seen = getattr(child, "seen", b"")
+    with suppress(pexpect.EOF):
+        while (left := until - time.monotonic()) > 0:
+            with suppress(pexpect.TIMEOUT):
+                seen += child.read_nonblocking(1 << 16, timeout=left)
+    child.seen = seen  # type: ignore[attr-defined]
+
+
+def told(name: str, late: list[float]) -> str:
+    """One line about so many beats."""
+    if not late:
+        return f"{name:8} no beats"
+    late = sorted(late)
+    at = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    parts = (f"{word} {1000 * late[min(len(late) - 1, int(part * len(late)))]:6.1f} ms" for word, part in at.items())
+    return f"{name:8} {len(late):6} beats late by  {'  '.join(parts)}"
+
+
+def main() -> int:
+    """Measure, or be measured."""
+    if sys.argv[1:2] == ["--inside"]:
+        return beating(Path(sys.argv[2]), sys.argv[3:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=int, default=100, help="MB of each file")
+    parser.add_argument("--files", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--rest", type=float, default=6.0, help="seconds of keys when all is read")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "job"
+        folder.mkdir()
+        for rank in range(asked.files):
+            repeated(folder / f"rank{rank}.json", asked.size * 1_000_000, rank)
+        out = Path(name) / "beats.json"
+        cache = ["--cache", str(Path(name) / "cache")]
+        ended = driven([str(folder), "--jobs", str(asked.jobs), *cache], out, asked.rest)
+        beats = json.loads(out.read_bytes())
+    print(told("reading", [late for reading, late in beats if reading]))
+    print(told("after", [late for reading, late in beats if not reading]))
+    print(f"q ended it in {1000 * ended:.0f} ms")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
