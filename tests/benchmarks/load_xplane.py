@@ -7,12 +7,11 @@ Profiles of each size are made of a real one (see `grow_xplane`). Every program 
 file in the page cache; they take turns, and the table has the medians. `cpu` is the time of all its processes, and
 `peak MB` the most memory that they had together with no file behind it: pages of a mapped profile do not count. Cold
 means that nothing was kept of the profile; XProf keeps results in the profile's folder and in that for temporary files,
-xprof-rs keeps none. A ratio compares with the first line of its group. What each is asked for:
+xprof-rs keeps none. A ratio compares with the first line of its group.
 
-ops        Tracehound's ops, and `get_top_hlo_ops` of the others
-events     Tracehound's ops again, beside `aggregate_xplane_events`: count and time of every name on every line
-
-XProf finds no ops in a profile of CPU devices; the equality of the two needs one of a GPU or a TPU.
+Tracehound is asked for its ops. `get_top_hlo_ops` of the others answers the same; `aggregate_xplane_events` counts and
+times every name on every line, whatever the device. XProf finds no ops in a profile of CPU devices, so that it takes one
+of a GPU or a TPU (`--from`) to compare its table with ours.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from measure import Limits, Program
 from tracehound.store.pool import default_jobs
 
 SOURCE = next((Path(__file__).parents[2] / "traces" / "jax_cpu8_b128").rglob("*.xplane.pb"))
-OPS, EVENTS = "get_top_hlo_ops", "aggregate_xplane_events"
+COMMANDS = "get_top_hlo_ops,aggregate_xplane_events"
 ALL = "1000000"
 
 
@@ -61,7 +60,7 @@ def peers(profile: Path, kept: Path, asked: argparse.Namespace) -> list[Program]
     programs = []
     for name, program in (("xprof", asked.xprof), ("xprof-rs", asked.xprof_rs)):
         missing = "" if shutil.which(program) else "not installed"
-        for command in (OPS, EVENTS):
+        for command in asked.commands.split(","):
             for against, prepare in ((cold, fresh), (cached, measure.nothing)):
                 how = f"{name} {command.partition('_')[2]}, {against.rpartition(' ')[2]}"
                 what = (program, command, str(profile))
@@ -160,6 +159,7 @@ def main() -> None:
     parser.add_argument("--from", dest="source", type=Path, default=SOURCE, help="the real xplane.pb they are made of")
     parser.add_argument("--xprof", default="xprof", help="the command line of XProf")
     parser.add_argument("--xprof-rs", default="xprof-rs", help="that of xprof-rs")
+    parser.add_argument("--commands", default=COMMANDS, help="what the others are asked for, comma-separated")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--peer-runs", type=int, help="where the peers take too long for as many")
     measure.add_options(parser, default_jobs())
