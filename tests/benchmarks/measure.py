@@ -289,6 +289,8 @@ def size_of(text: str) -> int:
 
 
 def size_text(size: float) -> str:
+    if size < 1e6:
+        return f"{size / 1e3:.0f} kB"
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
