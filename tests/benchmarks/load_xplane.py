@@ -10,8 +10,8 @@ means that nothing was kept of the profile; XProf keeps results in the profile's
 xprof-rs keeps none. A ratio compares with the first line of its group.
 
 Tracehound is asked for its ops. `get_top_hlo_ops` of the others answers the same; `aggregate_xplane_events` counts and
-times every name on every line, whatever the device. XProf finds no ops in a profile of CPU devices: to compare its table
-with ours takes one of a GPU or a TPU (`--from`).
+times every name on every line, whatever the device. XProf finds no ops in a profile of CPU devices, so its table can be
+compared with ours only where `--from` is one of a GPU or a TPU.
 """
 
 from __future__ import annotations

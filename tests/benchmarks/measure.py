@@ -149,7 +149,11 @@ def once(program: Program, limits: Limits, warm: Iterable[Path] = ()) -> Run:
         process = subprocess.Popen(program.command, stdout=out, stderr=err, env=environment, start_new_session=True)
         watch = Watch(process.pid, limits)
         watch.start()
-        _, status, usage = os.wait4(process.pid, 0)
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except KeyboardInterrupt:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
         wall = time.perf_counter() - began
         watch.end()
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -245,9 +249,14 @@ def machine(*packages: str) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     versions = ", ".join(f"{package} {metadata.version(package)}" for package in packages)
     return (
-        f"{models[0] if models else platform.machine()}, {len(os.sched_getaffinity(0))} cores, {size_text(memory)}; "
+        f"{models[0] if models else platform.machine()}, {_cores()} cores, {size_text(memory)}; "
         f"Python {platform.python_version()}, {versions}"
     )
+
+
+def _cores() -> int:
+    """Processors that programs started here may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def free_memory() -> int:
