@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 class Intervals(NamedTuple):
@@ -298,7 +299,7 @@ def own_stretches(start: Ints, end: Ints, parent: Ints) -> Owned:
     return Owned(starts[keep], ends[keep], owners[keep])
 
 
-def _running_max(values: Ints, first: npt.NDArray[np.bool_]) -> Ints:
+def _running_max(values: Ints, first: Mask) -> Ints:
     """The running maximum of `values`, begun anew where `first` is true."""
     if len(values) == 0:
         return values

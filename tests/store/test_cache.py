@@ -121,7 +121,7 @@ def cut(file: Path) -> None:
     os.truncate(file, file.stat().st_size // 2)
 
 
-@pytest.mark.parametrize("name", ["head.msgpack", "events.arrow"])
+@pytest.mark.parametrize("name", ["head.msgpack", "events-000000.arrow"])
 @pytest.mark.parametrize("damage", [Path.unlink, cut, lambda file: file.write_bytes(b"")])
 def test_a_damaged_entry_is_read_again(
     root: Path, samples: Path, name: str, damage: Callable[[Path], object], capsys: pytest.CaptureFixture[str]

@@ -57,8 +57,7 @@ class Piece:
     """Some of a file's raw events, in any order, with columns of `RAW`.
 
     `lanes` maps the lane numbers in the piece to rows of the file's lanes (None: they are the same), `ops` likewise its
-    ops; `shift` (ps) is added to `start` and `end`, `first` to `record`. `amend` are columns of `RAW` that replace those
-    of the piece: what only the whole file tells of its events.
+    ops; `shift` (ps) is added to `start` and `end`, `first` to `record`.
     """
 
     kept: Kept
@@ -66,14 +65,13 @@ class Piece:
     shift: int = 0
     first: int = 0
     ops: Ints | None = None
-    amend: tuple[pl.Expr, ...] = ()
 
 
 @dataclass(frozen=True)
 class Decoded:
     """One file, decoded: `pieces` in the order of the file.
 
-    Times are ps from `wall_ns`, or from any instant when that is unknown.
+    `amend` are columns of `RAW` that replace those of the pieces: what only the whole file tells of its events. Times are ps from `wall_ns`, or from any instant when that is unknown.
     """
 
     path: Path
@@ -87,6 +85,7 @@ class Decoded:
     facts: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[Note] = ()
     places: Any = None
+    amend: Sequence[pl.Expr] = ()
 
 
 def held(frame: pl.DataFrame) -> tuple[Piece, ...]:
@@ -104,13 +103,14 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
         all_runs([piece.kept for piece in decoded.pieces], [piece.lanes for piece in decoded.pieces]),
         _complete(decoded.lanes, RAW_LANES),
     )
-    sources = [Source(piece.kept, piece.shift, piece.first, piece.ops, piece.amend) for piece in decoded.pieces]
-    raw = Raw(runs, sources, _by_number(lanes), size)
+    sources = [Source(piece.kept, piece.shift, piece.first, piece.ops) for piece in decoded.pieces]
+    raw = Raw(runs, sources, _by_number(lanes), size, decoded.amend)
     seen, ran = nothing_seen(lanes.height), executed(raw)
     steps = steps_of(raw, ran)
     scan = written(finished(raw, ran, steps, seen), spill.folder)
-    if seen.marks:
-        steps = steps.with_columns(pl.Series("event", np.concatenate(seen.marks)[steps["event"].to_numpy()]))
+    marks = np.concatenate([np.empty(0, np.int64), *seen.marks])
+    if len(marks):
+        steps = steps.with_columns(pl.Series("event", marks[steps["event"].to_numpy()]))
     notes = list(decoded.notes)
     if steps.height and steps["inferred"].all():
         count, name = steps["step"].n_unique(), steps["name"][0]

@@ -6,15 +6,15 @@ event's meaning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-import polars as pl
+import numpy.typing as npt
 
-from tracehound.formats.spill import Kept
-from tracehound.intervals import Ints, lane_order
+from tracehound.formats.spill import Column, Kept
+from tracehound.intervals import Ints, Mask, lane_order
 
 SIZE: Final = 1 << 18
 """How many events a batch has, about: 150 to 200 bytes of memory each while they are worked on."""
@@ -24,27 +24,20 @@ _STRIDE: Final = 64
 
 
 class Source(NamedTuple):
-    """A piece of the file: `shift` is added to its times, `first` to its records; `ops` numbers its ops anew and
-    `amend` replaces columns.
-    """
+    """A piece of the file: `shift` is added to its times, `first` to its records, and `ops` numbers its ops anew."""
 
     kept: Kept
     shift: int
     first: int
     ops: Ints | None = None
-    amend: tuple[pl.Expr, ...] = ()
 
-    def rows(self, low: int, high: int, dtypes: pl.Schema) -> pl.DataFrame:
-        """The rows `[low, high)` of those columns in `dtypes` that there are, amended where these are all it takes."""
-        columns = [column for column in self.kept.columns if column in dtypes]
-        frame = self.kept.rows(low, high, columns)
-        if self.ops is not None and "op" in columns:
-            frame = frame.with_columns(pl.Series("op", self.ops, pl.Int64).gather(frame["op"]))
-        taken = {name for expr in self.amend for name in expr.meta.root_names()}
-        if not taken or not taken <= set(dtypes):
-            return frame
-        absent = [pl.lit(None, dtypes[name]).alias(name) for name in sorted(taken - set(columns))]
-        return frame.with_columns(absent).with_columns(self.amend)
+    def read(self, low: int, high: int, names: Sequence[str]) -> dict[str, Column]:
+        """The rows `[low, high)` of those columns of the names that there are, with times and records as they are."""
+        columns = self.kept.read(low, high, [name for name in names if name in self.kept.dtypes])
+        if self.ops is not None and "op" in columns and len(self.ops):
+            values, valid = columns["op"]
+            columns["op"] = Column(self.ops[values], valid)
+        return columns
 
 
 class Runs(NamedTuple):
@@ -81,6 +74,49 @@ def all_runs(kept: Sequence[Kept], lanes: Sequence[Ints | None]) -> Runs:
     return runs.at(np.argsort(runs.lane, kind="stable"))
 
 
+class Rows(NamedTuple):
+    """Events in order, of which the first has the id `first`: their lanes, and columns as numbers."""
+
+    lane: Ints
+    columns: Mapping[str, Column]
+    first: int
+
+    @property
+    def start(self) -> Ints:
+        """When they start, ps."""
+        return self.columns["start"].values
+
+    @property
+    def end(self) -> Ints:
+        """When they end, ps."""
+        return self.columns["end"].values
+
+    @property
+    def lanes(self) -> npt.NDArray[np.intp]:
+        """The rows at which their lanes begin."""
+        return np.flatnonzero(np.append(True, self.lane[1:] != self.lane[:-1]))
+
+    @property
+    def ids(self) -> Ints:
+        """Their ids."""
+        return np.arange(self.first, self.first + len(self.lane))
+
+    def valid(self, name: str) -> Mask:
+        """Which of them have a value in a column."""
+        column = self.columns.get(name)
+        if column is None:
+            return np.zeros(len(self.lane), np.bool_)
+        return np.ones(len(self.lane), np.bool_) if column.valid is None else column.valid
+
+    def at(self, order: npt.NDArray[np.intp]) -> Rows:
+        """The same in another order."""
+        columns = {
+            name: Column(values[order], None if valid is None else valid[order])
+            for name, (values, valid) in self.columns.items()
+        }
+        return Rows(self.lane[order], columns, self.first)
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Some events that follow one another in the part: the rows `runs`, of which the first will be row `first`."""
@@ -94,34 +130,50 @@ class Batch:
         """How many events it has."""
         return self.runs.height
 
-    def read(self, dtypes: pl.Schema) -> pl.DataFrame:
+    def read(self, names: Sequence[str]) -> Rows:
         """Its events, sorted by (lane, start, -end), with the lanes, times and records of the file.
 
-        Of the columns in `dtypes` it has `lane`, `start`, `end` and those that any of its sources has.
+        They have `start` and `end`, and of the columns named those that any of the sources has.
         """
         runs = self.runs.at(np.lexsort((self.runs.low, self.runs.source)))
-        joined = np.flatnonzero(
+        apart = np.flatnonzero(
             np.append(True, (runs.source[1:] != runs.source[:-1]) | (runs.low[1:] != runs.high[:-1]))
         )
-        frames, own = [], pl.Schema({name: dtype for name, dtype in dtypes.items() if name != "lane"})
-        for low, last in zip(joined.tolist(), [*(joined[1:] - 1).tolist(), len(runs.lane) - 1], strict=True):
-            source = self.sources[int(runs.source[low])]
-            frames.append(source.rows(int(runs.low[low]), int(runs.high[last]), own))
-        frame = pl.concat(frames, how="diagonal_relaxed")
-        return self._in_order(frame.cast({name: dtypes[name] for name in frame.columns}), runs)
+        lows, highs = runs.low[apart], runs.high[np.append(apart[1:] - 1, len(runs.low) - 1)]
+        sources = [self.sources[number] for number in runs.source[apart].tolist()]
+        parts = [
+            source.read(low, high, names)
+            for source, low, high in zip(sources, lows.tolist(), highs.tolist(), strict=True)
+        ]
+        sizes = highs - lows
+        columns = joined(parts, sizes.tolist())
+        for name, by in _MOVED.items():
+            offset = np.array([getattr(source, by) for source in sources])
+            if name in columns and offset.any():
+                values, valid = columns[name]
+                columns[name] = Column(values + np.repeat(offset, sizes), valid)
+        rows = Rows(np.repeat(runs.lane, runs.high - runs.low), columns, self.first)
+        order = lane_order(rows.lane, rows.start, rows.end)
+        return rows if order is None else rows.at(order)
 
-    def _in_order(self, frame: pl.DataFrame, runs: Runs) -> pl.DataFrame:
-        count = runs.high - runs.low
-        lane = np.repeat(runs.lane, count)
-        moved = {"start": "shift", "end": "shift", "record": "first"}
-        columns = [pl.Series("lane", lane)]
-        for column, by in moved.items():
-            offset = np.array([getattr(source, by) for source in self.sources], np.int64)[runs.source]
-            if column in frame.columns and offset.any():
-                columns.append(frame[column] + pl.Series(np.repeat(offset, count)))
-        frame = frame.with_columns(columns)
-        order = lane_order(lane, frame["start"].to_numpy(), frame["end"].to_numpy())
-        return frame if order is None else frame[order]
+
+_MOVED: Final = {"start": "shift", "end": "shift", "record": "first"}
+
+
+def joined(parts: Sequence[Mapping[str, Column]], sizes: Sequence[int]) -> dict[str, Column]:
+    """The columns of some parts of so many rows, one after the other; what a part lacks is missing there."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: _one_after_the_other([part.get(name) for part in parts], sizes) for name in names}
+
+
+def _one_after_the_other(columns: Sequence[Column | None], sizes: Sequence[int]) -> Column:
+    values, valid = [], []
+    for column, size in zip(columns, sizes, strict=True):
+        values.append(np.zeros(size, np.int8) if column is None else column.values)
+        missing = None if column is None else column.valid
+        valid.append(np.full(size, column is not None) if missing is None else missing)
+    complete = all(column is not None and column.valid is None for column in columns)
+    return Column(np.concatenate(values), None if complete else np.concatenate(valid))
 
 
 def batches(runs: Runs, sources: Sequence[Source], first: int, size: int = SIZE) -> Iterator[list[Batch]]:
@@ -169,6 +221,5 @@ def _cut(runs: Runs, sources: Sequence[Source], size: int) -> list[Runs]:
 
 def _starts(runs: Runs, sources: Sequence[Source], run: int) -> Ints:
     source = sources[int(runs.source[run])]
-    rows = source.kept.rows(int(runs.low[run]), int(runs.high[run]), ["start"])
-    starts: Ints = rows["start"].to_numpy() + source.shift
-    return starts
+    starts: Ints = source.kept.read(int(runs.low[run]), int(runs.high[run]), ["start"])["start"].values
+    return starts + source.shift

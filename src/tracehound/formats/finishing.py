@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.formats.batches import Batch, Runs, Source, batches
+from tracehound.formats.batches import Batch, Rows, Runs, Source, batches, joined
 from tracehound.formats.links import HostCalls, executions, from_parents
 from tracehound.formats.nests import Nested, Open, nest, survey
+from tracehound.formats.spill import Column, column_of, frame_of
 from tracehound.formats.steps import calendar, infer, mark
-from tracehound.intervals import Ints, lane_order
+from tracehound.intervals import Ints, Mask, lane_order
 from tracehound.trace import EVENTS, KIND, schema
 
 RAW = schema(
@@ -44,10 +45,9 @@ RAW = schema(
 )
 """What a format hands over, a row per event. Columns that a format lacks may be left out: they are null."""
 
-_MARKS: Final = schema({name: RAW[name] for name in ("lane", "start", "end", "name", "step")})
-_EXECUTIONS: Final = schema(
-    {name: RAW[name] for name in ("lane", "start", "end", "name", "correlation", "consumes", "run")}
-)
+_ALL: Final = tuple(name for name in RAW if name != "lane")
+_MARK: Final = ("start", "end", "name", "step")
+_EXECUTION: Final = ("start", "end", "name", "correlation", "consumes", "run")
 
 HOSTS, MODULES, OTHERS = range(3)
 """Groups of lanes, in the order of their numbers: of hosts, of modules on devices, the others of devices."""
@@ -60,23 +60,43 @@ class Lanes:
     group: Ints
     host: Ints
     rank: Ints  # -1: a host's lane
-    concurrent: npt.NDArray[np.bool_]
+    concurrent: Mask
 
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """All raw events of a file, whose lanes are numbered group by group; `size` is that of a batch."""
+    """All raw events of a file, whose lanes are numbered group by group; `size` is that of a batch.
+
+    `amend` are columns of `RAW` that replace those of the pieces.
+    """
 
     runs: Runs
     sources: Sequence[Source]
     lanes: Lanes
     size: int
+    amend: Sequence[pl.Expr] = ()
+
+    def bounds(self, group: int) -> tuple[int, int]:
+        """Which of the runs are of a group of lanes."""
+        low, high = np.searchsorted(self.lanes.group[self.runs.lane], [group, group + 1])
+        return int(low), int(high)
 
     def batches(self, group: int) -> Iterator[list[Batch]]:
         """The batches of a group of lanes; those of one long lane come in one list."""
-        low, high = np.searchsorted(self.lanes.group[self.runs.lane], [group, group + 1])
+        low, high = self.bounds(group)
         first = self.runs.at(slice(0, low)).height
         return batches(self.runs.at(slice(low, high)), self.sources, first, self.size)
+
+    def amended(self, rows: Rows) -> Rows:
+        """The rows, which have all columns, with what only the whole file tells of them."""
+        if not self.amend:
+            return rows
+        taken = dict.fromkeys(name for expr in self.amend for name in expr.meta.root_names())
+        frame = frame_of(
+            {name: rows.columns[name] for name in taken if name in rows.columns}, {name: RAW[name] for name in taken}
+        )
+        told = {series.name: column_of(series) for series in frame.select(self.amend)}
+        return rows._replace(columns={**rows.columns, **told})
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,16 +108,14 @@ class Seen:
     last: Ints
     marks: list[Ints]
 
-    def add(self, raw: pl.DataFrame, depth: Ints, first: int) -> None:
-        """The events of a batch, of which the first has the id `first`."""
-        lane, start, end = (raw[name].to_numpy() for name in ("lane", "start", "end"))
-        begins = np.flatnonzero(np.append(True, lane[1:] != lane[:-1]))
-        here = lane[begins]
+    def add(self, events: Rows, depth: Ints) -> None:
+        """The events of a batch, drawn on these rows."""
+        begins = events.lanes
+        here = events.lane[begins]
         self.rows[here] = np.maximum(self.rows[here], np.maximum.reduceat(depth, begins) + 1)
-        self.first[here] = np.minimum(self.first[here], start[begins])
-        self.last[here] = np.maximum(self.last[here], np.maximum.reduceat(end, begins))
-        if "step" in raw.columns and raw["step"].null_count() < len(raw):
-            self.marks.append(np.flatnonzero(raw["step"].is_not_null().to_numpy()) + first)
+        self.first[here] = np.minimum(self.first[here], events.start[begins])
+        self.last[here] = np.maximum(self.last[here], np.maximum.reduceat(events.end, begins))
+        self.marks.append(events.ids[events.valid("step")])
 
 
 def nothing_seen(lanes: int) -> Seen:
@@ -106,32 +124,35 @@ def nothing_seen(lanes: int) -> Seen:
     return Seen(np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [])
 
 
-def steps_of(raw: Raw, ran: pl.DataFrame) -> pl.DataFrame:
+def steps_of(raw: Raw, ran: Rows) -> pl.DataFrame:
     """The steps of the file: marked, else inferred from the modules that `ran`.
 
     The `event` of a mark is its place among the marks, the first being 0: `Seen.marks` has the ids.
     """
     marks = _marks(raw)
-    return mark(marks) if marks.height else infer(ran)
+    return mark(marks) if marks.height else infer(_placed(ran, raw.lanes))
 
 
 def _marks(raw: Raw) -> pl.DataFrame:
     """The events that mark steps, in order, with host and rank."""
-    found = [pl.DataFrame(schema=_MARKS)]
     of_lane = _lane_of_rows(raw)
-    for number, source in enumerate(raw.sources):
-        kept = source.kept
-        if "step" not in kept.columns:
+    lanes, found, sizes = [np.empty(0, np.int64)], [], []
+    for number, (kept, shift, _) in enumerate(raw.sources):
+        if "step" not in kept.dtypes:
             continue
-        rows = np.flatnonzero(kept.rows(columns=["step"])["step"].is_not_null().to_numpy())
+        valid = kept.read(0, kept.height, ["step"])["step"].valid
+        rows = np.arange(kept.height) if valid is None else np.flatnonzero(valid)
         if len(rows):
-            marks = kept.rows(columns=[name for name in _MARKS if name != "lane"])[rows].with_columns(
-                pl.Series("lane", of_lane(number, rows)), pl.col("start", "end") + source.shift
-            )
-            found.append(marks.select(*_MARKS).cast(_MARKS))
-    marks = pl.concat(found)
-    order = lane_order(*(marks[name].to_numpy() for name in ("lane", "start", "end")))
-    return _placed(marks if order is None else marks[order], raw.lanes).with_row_index("event")
+            columns = {name: column.values[rows] for name, column in kept.read(0, kept.height, _MARK).items()}
+            columns["start"], columns["end"] = columns["start"] + shift, columns["end"] + shift
+            found.append({name: Column(values) for name, values in columns.items()})
+            lanes.append(of_lane(number, rows))
+            sizes.append(len(rows))
+    if not found:
+        return pl.DataFrame()
+    marks = Rows(np.concatenate(lanes), joined(found, sizes), 0)
+    order = lane_order(marks.lane, marks.start, marks.end)
+    return _placed(marks if order is None else marks.at(order), raw.lanes)
 
 
 def _lane_of_rows(raw: Raw) -> Callable[[int, npt.NDArray[np.intp]], Ints]:
@@ -146,99 +167,102 @@ def _lane_of_rows(raw: Raw) -> Callable[[int, npt.NDArray[np.intp]], Ints]:
     return lane_of
 
 
-def executed(raw: Raw) -> pl.DataFrame:
-    """The executions of modules on devices, in order, with their id (`event`), host and rank."""
-    found = [
-        batch.read(_EXECUTIONS).with_columns(pl.int_range(pl.len()).alias("event") + batch.first)
-        for group in raw.batches(MODULES)
-        for batch in group
-    ]
-    ran = pl.concat(found, how="diagonal") if found else pl.DataFrame(schema={**_EXECUTIONS, "event": pl.Int64()})
-    return _placed(ran, raw.lanes)
+def executed(raw: Raw) -> Rows:
+    """The executions of modules on devices, in order."""
+    low, high = raw.bounds(MODULES)
+    first = raw.runs.at(slice(0, low)).height
+    if low == high:
+        nothing = np.empty(0, np.int64)
+        return Rows(nothing, {"start": Column(nothing), "end": Column(nothing)}, first)
+    return Batch(raw.runs.at(slice(low, high)), first, raw.sources).read(_EXECUTION)
 
 
-def _placed(events: pl.DataFrame, lanes: Lanes) -> pl.DataFrame:
-    """The events with the host and the rank (null: none) of their lanes."""
-    lane = events["lane"].to_numpy()
-    rank = pl.Series("rank", lanes.rank[lane])
-    return events.with_columns(pl.Series("host", lanes.host[lane]), rank.set(rank < 0, None))
+def _placed(events: Rows, lanes: Lanes) -> pl.DataFrame:
+    """Columns that steps need, with the events' ids (`event`) and the host and the rank (null: none) of their lanes."""
+    rank = lanes.rank[events.lane]
+    columns = {
+        **events.columns,
+        "event": Column(events.ids),
+        "host": Column(lanes.host[events.lane]),
+        "rank": Column(rank, rank >= 0),
+    }
+    return frame_of(columns, {"name": RAW["name"], **{name: pl.Int64() for name in _STEP_COLUMNS}})
 
 
-def finished(raw: Raw, ran: pl.DataFrame, steps: pl.DataFrame, seen: Seen) -> Iterator[pl.DataFrame]:
+_STEP_COLUMNS: Final = ("event", "host", "rank", "start", "end", "step")
+
+
+def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[pl.DataFrame]:
     """The events of the part, a batch at a time, in the order of their ids; schema `EVENTS`. `seen` grows by them."""
     lanes, when, calls = raw.lanes, calendar(steps), HostCalls()
 
-    def own_step(events: pl.DataFrame) -> Ints:
-        lane = events["lane"].to_numpy()
-        return when.at(lanes.host[lane], lanes.rank[lane], events["start"].to_numpy())
+    def own_step(events: Rows) -> Ints:
+        return when.at(lanes.host[events.lane], lanes.rank[events.lane], events.start)
 
-    for batch in _nested(raw, HOSTS, lambda _, nested, __: np.full(len(nested.parent), -1)):
+    for batch in _nested(raw, HOSTS, _no_call):
         step = own_step(batch.events)
-        calls.add(batch.events, batch.first, step)
-        seen.add(batch.events, batch.nested.depth, batch.first)
+        calls.add(batch.events, step)
+        seen.add(batch.events, batch.nested.depth)
         yield _events(batch, lanes, step, batch.call)
     launches = calls.launches()
-    lane, rank, start, end = (ran[name].to_numpy() for name in ("lane", "rank", "start", "end"))
-    modules = executions(lane, rank, start, end, launches.joined(ran))
-    first = int(ran["event"][0]) if ran.height else 0
+    modules = executions(ran.lane, lanes.rank[ran.lane], ran.start, ran.end, launches.joined(ran))
 
-    def of_module(events: pl.DataFrame, nested: Nested, at: int) -> Ints:
-        call = modules.call[at - first : at - first + len(events)].copy()
-        return from_parents(call, nested.parent, nested.before.call)
+    def of_module(events: Rows, nested: Nested) -> Ints:
+        low = events.first - ran.first
+        return from_parents(modules.call[low : low + len(events.lane)], nested.parent, nested.before.call)
 
-    def of_device(events: pl.DataFrame, nested: Nested, _: int) -> Ints:
+    def of_device(events: Rows, nested: Nested) -> Ints:
         call = launches.joined(events)
-        modules.give(call, lanes.rank[events["lane"].to_numpy()], events["start"].to_numpy())
+        modules.give(call, lanes.rank[events.lane], events.start)
         return from_parents(call, nested.parent, nested.before.call)
 
     for batch in chain(_nested(raw, MODULES, of_module), _nested(raw, OTHERS, of_device)):
         by_launch = launches.steps(batch.call)
         step = np.where(by_launch >= 0, by_launch, own_step(batch.events))
-        seen.add(batch.events, batch.nested.depth, batch.first)
+        seen.add(batch.events, batch.nested.depth)
         yield _events(batch, lanes, step, launches.ids(batch.call))
 
 
 class _Batch(NamedTuple):
     """Events of a batch, nested; `call` points at what launched each, -1 for nothing."""
 
-    events: pl.DataFrame
+    events: Rows
     nested: Nested
     call: Ints
-    first: int
 
 
-def _nested(raw: Raw, group: int, call_of: Callable[[pl.DataFrame, Nested, int], Ints]) -> Iterator[_Batch]:
+def _no_call(events: Rows, _: Nested) -> Ints:
+    """The calls of events of hosts, which nothing launched."""
+    return np.full(len(events.lane), -1)
+
+
+def _nested(raw: Raw, group: int, call_of: Callable[[Rows, Nested], Ints]) -> Iterator[_Batch]:
     """The batches of a group of lanes, nested, with the calls that `call_of` tells."""
     for together in raw.batches(group):
         some, course = survey(together, raw.lanes.concurrent)
         before = Open()
         for batch in some:
-            events = batch.read(RAW)
-            nested = nest(events, batch.first, raw.lanes.concurrent, course, before)
-            call = call_of(events, nested, batch.first)
+            events = raw.amended(batch.read(_ALL))
+            nested = nest(events, raw.lanes.concurrent, course, before)
+            call = call_of(events, nested)
             if course is not None:
                 before = nested.after(call)
-            yield _Batch(events, nested, call, batch.first)
+            yield _Batch(events, nested, call)
 
 
 def _events(batch: _Batch, lanes: Lanes, step: Ints, launch: Ints) -> pl.DataFrame:
     """The events as the part has them; schema `EVENTS`."""
-    raw, nested = batch.events, batch.nested
-    lane = raw["lane"].to_numpy()
-    made = [
-        pl.Series("id", np.arange(batch.first, batch.first + len(raw))),
-        _nullable("rank", lanes.rank[lane]),
-        _nullable("step", step),
-        pl.Series("depth", np.minimum(nested.depth, np.iinfo(np.uint16).max)),
-        _nullable("parent", nested.parent_id),
-        pl.Series("self", nested.own),
-        _nullable("launch", launch),
-    ]
-    missing = [pl.lit(None, dtype).alias(name) for name, dtype in EVENTS.items() if name not in raw.columns]
-    return raw.with_columns(missing).with_columns(made).select(*EVENTS).cast(EVENTS)
-
-
-def _nullable(name: str, values: Ints) -> pl.Series:
-    """The values, of which those below 0 are none."""
-    column = pl.col(name)
-    return pl.DataFrame({name: values}).select(pl.when(column >= 0).then(column)).to_series()
+    events, nested = batch.events, batch.nested
+    rank, parent = lanes.rank[events.lane], nested.parent_id
+    columns = {
+        **events.columns,
+        "id": Column(events.ids),
+        "lane": Column(events.lane),
+        "rank": Column(rank, rank >= 0),
+        "step": Column(step, step >= 0),
+        "depth": Column(np.minimum(nested.depth, np.iinfo(np.uint16).max)),
+        "parent": Column(parent, parent >= 0),
+        "self": Column(nested.own),
+        "launch": Column(launch, launch >= 0),
+    }
+    return frame_of(columns, EVENTS)

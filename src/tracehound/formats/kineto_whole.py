@@ -7,7 +7,7 @@ which kernels are collectives that another segment's operators describe.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -33,10 +33,11 @@ UNIX: Final = 10**17
 class Whole:
     """All events of a file; times in ps from `wall_ns` (None: from an unknown instant).
 
-    `span_ns` is start and length of the profiler's own span.
+    `amend` is what only the whole file tells of its events, `span_ns` start and length of the profiler's own span.
     """
 
     pieces: tuple[Piece, ...]
+    amend: tuple[pl.Expr, ...]
     placed: Placed
     wall_ns: int | None
     span_ns: tuple[int, int] | None
@@ -69,9 +70,9 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
     placed = place(lanes, named, next((share.family for share in shares if share.family), ""), metadata)
     pieces, origin = _pieces(shares, firsts, {key: row for row, key in enumerate(lanes)}, base, tally, spill)
     gloo = any(share.gloo for share in shares) and bool(placed.ranks["device"].is_null().all())
-    amend = _amendments(messages, gloo=gloo)
     return Whole(
-        pieces=tuple(replace(piece, amend=amend) for piece in pieces),
+        pieces=tuple(pieces),
+        amend=_amendments(messages, gloo=gloo),
         placed=placed,
         wall_ns=base + origin if pieces and base + origin > UNIX else None,
         span_ns=_span(shares, base),

@@ -11,14 +11,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
-from tracehound.intervals import Ints, Latest
+from tracehound.formats.batches import Rows
+from tracehound.intervals import Ints, Latest, Mask
+from tracehound.trace import KINDS
 
 _JOINS: Final = (("run", "run"), ("consumes", "produces"), ("correlation", "correlation"))
 """What a device event has, and which column of a host event repeats it; the later, the more it is trusted."""
 
-_CALLING: Final = ("runtime", "transfer", "op", "other")
+_RUNTIME: Final = KINDS.index("runtime")
+_CALLING: Final = [KINDS.index(kind) for kind in ("runtime", "transfer", "op", "other")]
 """Kinds of host events that a correlation id may mean."""
 
 
@@ -31,7 +33,7 @@ class _Called(NamedTuple):
     key: Ints
     id: Ints
     step: npt.NDArray[np.int32]
-    late: npt.NDArray[np.bool_]
+    late: Mask
     start: Ints
 
     def firsts(self) -> _Called:
@@ -51,21 +53,18 @@ class HostCalls:
 
     _found: tuple[list[_Called], ...] = field(default_factory=lambda: tuple([] for _ in _JOINS))
 
-    def add(self, events: pl.DataFrame, first: int, step: Ints) -> None:
-        """The events of a batch, of which the first has the id `first`; `step` is -1 where an event has none."""
-        kind = events["kind"]
-        late = (kind != "runtime").to_numpy()
+    def add(self, events: Rows, step: Ints) -> None:
+        """The events of a batch; `step` is -1 where an event has none."""
+        kind = events.columns["kind"].values
         for (_, there), found in zip(_JOINS, self._found, strict=True):
-            if there not in events.columns:
-                continue
-            has = events[there].is_not_null()
+            has = events.valid(there)
             if there == "correlation":
-                has &= kind.is_in(list(_CALLING))
-            rows = np.flatnonzero(has.to_numpy())
+                has = has & np.isin(kind, _CALLING)
+            rows = np.flatnonzero(has)
             if len(rows):
-                key = events[there].gather(rows).to_numpy()
-                start = events["start"].to_numpy()[rows]
-                found.append(_Called(key, rows + first, step[rows].astype(np.int32), late[rows], start).firsts())
+                key, late = events.columns[there].values[rows], kind[rows] != _RUNTIME
+                called = _Called(key, rows + events.first, step[rows].astype(np.int32), late, events.start[rows])
+                found.append(called.firsts())
 
     def launches(self) -> Launches:
         """All calls, ready to be joined."""
@@ -91,18 +90,18 @@ class Launches(NamedTuple):
     id: Ints
     step: npt.NDArray[np.int32]
 
-    def joined(self, events: pl.DataFrame) -> Ints:
+    def joined(self, events: Rows) -> Ints:
         """The call of each device event by its own ids.
 
         In order of trust: equal `correlation`; the host event whose `produces` is this event's `consumes`; the first
         host event of the same `run`. Of several, calls of the runtime go before others, and earlier before later.
         """
-        call = np.full(len(events), -1, np.int64)
+        call = np.full(len(events.lane), -1, np.int64)
         for (here, _), key, first in zip(_JOINS, self.keys, self.first, strict=True):
-            if here not in events.columns or not len(key):
+            rows = np.flatnonzero(events.valid(here))
+            if not len(key) or not len(rows):
                 continue
-            rows = np.flatnonzero(events[here].is_not_null().to_numpy())
-            wanted = events[here].gather(rows).to_numpy()
+            wanted = events.columns[here].values[rows]
             at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
             known = key[at] == wanted
             call[rows[known]] = at[known] + first

@@ -11,18 +11,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
-from tracehound.formats.batches import Batch, Runs
-from tracehound.intervals import Ints, lane_order, nesting, still_open
-from tracehound.trace import schema
+from tracehound.formats.batches import Batch, Rows, Runs
+from tracehound.intervals import Ints, Mask, lane_order, nesting, still_open
 
 CONCURRENT: Final = ("stream", "async")
 """Roles of lanes on which an event that lies inside another is no part of it: both run at once."""
 
-Mask = npt.NDArray[np.bool_]
-
-_CLOCKS: Final = schema({"start": pl.Int64(), "end": pl.Int64(), "device_start": pl.Int64(), "device_end": pl.Int64()})
+_CLOCKS: Final = ("start", "end", "device_start", "device_end")
 _NONE: Final = np.empty(0, np.int64)
 
 
@@ -102,14 +98,13 @@ class Course(NamedTuple):
     later: Later = Later()
 
 
-def nest(events: pl.DataFrame, first: int, concurrent: Mask, course: Course | None, before: Open) -> Nested:
-    """Nest the events of a batch, of which the first has the id `first`.
+def nest(events: Rows, concurrent: Mask, course: Course | None, before: Open) -> Nested:
+    """Nest the events of a batch.
 
     `concurrent` tells by lane whether nothing on it has a parent. `course` and `before` are a long lane's; other
     batches have all events of each of their lanes.
     """
-    lane, start, end = (events[name].to_numpy() for name in ("lane", "start", "end"))
-    begins = np.flatnonzero(np.append(True, lane[1:] != lane[:-1]))
+    start, end, begins, first = events.start, events.end, events.lanes, events.first
     until = np.maximum(end, start + 1)
     carried = len(before.end)
     drawn = nesting(np.append(before.end - 1, start), np.append(before.end, until), begins, before.depth)
@@ -117,41 +112,39 @@ def nest(events: pl.DataFrame, first: int, concurrent: Mask, course: Course | No
     parent = drawn.parent[carried:]
     if inner.order is not None:
         parent = _inner_parents(inner, begins, before)
-    parent = np.where(concurrent[lane], -1, parent)
-    ids = np.append(before.id, np.arange(first, first + len(lane)))
+    apart = concurrent[events.lane[begins]]
+    if apart.any():
+        parent = np.where(np.repeat(apart, np.diff(np.append(begins, len(start)))), -1, parent)
+    ids = np.append(before.id, events.ids)
     children = np.zeros(len(ids), np.int64)
     child = np.flatnonzero(parent >= 0)
     np.add.at(children, parent[child], inner.length[child])
     if course is not None:
-        low, high = np.searchsorted(course.later.id, [first, first + len(lane)])
+        low, high = np.searchsorted(course.later.id, [first, first + len(start)])
         children[course.later.id[low:high] - first + len(before.id)] += course.later.time[low:high]
     own = np.maximum(inner.length - children[len(before.id) :], 0)
     return Nested(parent, drawn.depth[carried:], own, ids, before, until, inner)
 
 
-def _inner(events: pl.DataFrame, begins: npt.NDArray[np.intp], clocked: bool | None) -> _Inner:  # noqa: FBT001
+def _inner(events: Rows, begins: npt.NDArray[np.intp], clocked: bool | None) -> _Inner:  # noqa: FBT001
     """The clock of each lane: the device's own where all its events have it, for the host's clock jumps inside ops.
 
     `clocked` says so of a long lane, of which a batch has only some events.
     """
-    start, end = events["start"].to_numpy(), events["end"].to_numpy()
-    if "device_start" not in events.columns or events["device_start"].null_count() == len(events):
+    start, end = events.start, events.end
+    known = events.valid("device_start")
+    if not known.any():
         return _Inner(start, np.maximum(end, start + 1), end - start, None)
-    length = events.select(
-        pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
-    ).to_series()
-    known = events["device_start"].is_not_null().to_numpy()
+    own_start, own_end = events.columns["device_start"].values, events.columns["device_end"].values
+    length = np.where(known & events.valid("device_end"), own_end - own_start, end - start)
     by_lane = np.logical_and.reduceat(known, begins) if clocked is None else np.array([clocked])
     if not by_lane.any():
-        return _Inner(start, np.maximum(end, start + 1), length.to_numpy(), None)
+        return _Inner(start, np.maximum(end, start + 1), length, None)
     own = np.repeat(by_lane, np.diff(np.append(begins, len(known))))
-    start, end = (
-        np.where(own, events[name].fill_null(0).to_numpy(), times)
-        for name, times in (("device_start", start), ("device_end", end))
-    )
-    order = lane_order(events["lane"].to_numpy(), start, end)
+    start, end = np.where(own, own_start, start), np.where(own, own_end, end)
+    order = lane_order(events.lane, start, end)
     order = np.arange(len(start)) if order is None else order
-    return _Inner(start, np.maximum(end, start + 1), length.to_numpy(), order)
+    return _Inner(start, np.maximum(end, start + 1), length, order)
 
 
 def _inner_parents(inner: _Inner, begins: npt.NDArray[np.intp], before: Open) -> Ints:
@@ -186,15 +179,14 @@ def survey(group: Sequence[Batch], concurrent: Mask) -> tuple[Sequence[Batch], C
 
 
 def _has_clock(batch: Batch) -> bool:
-    events = batch.read(_CLOCKS)
-    return "device_start" in events.columns and events["device_start"].null_count() == 0
+    return bool(batch.read(_CLOCKS).valid("device_start").all())
 
 
 def _agreeing(group: Sequence[Batch]) -> list[Batch]:
     """The batches, joined until each begins, by the device's clock too, after all events of those before it."""
     agreeing: list[tuple[Batch, int, int]] = []  # with the first and the last start of each
     for batch in group:
-        start = batch.read(_CLOCKS)["device_start"].to_numpy()
+        start = batch.read(_CLOCKS).columns["device_start"].values
         low, high = int(start.min()), int(start.max())
         joined = batch
         while agreeing and low <= agreeing[-1][2]:

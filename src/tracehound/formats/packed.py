@@ -42,7 +42,7 @@ def written(frames: Iterable[pl.DataFrame], folder: Path | None) -> pl.LazyFrame
             last = writer.submit(_write, frame, paths[-1])
         if last is not None:
             last.result()
-    return _scan(paths)
+    return scan(paths)
 
 
 def _write(events: pl.DataFrame, path: Path) -> None:
@@ -57,7 +57,7 @@ def _write(events: pl.DataFrame, path: Path) -> None:
     packed.write_ipc(path, compression="zstd", record_batch_size=_ROWS)
 
 
-def _scan(paths: Sequence[Path]) -> pl.LazyFrame:
+def scan(paths: Sequence[Path]) -> pl.LazyFrame:
     """The events of all files, one after the other; a slice reads only the rows that it needs."""
     if not paths:
         return pl.LazyFrame(schema=EVENTS)

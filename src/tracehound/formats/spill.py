@@ -7,15 +7,16 @@ meaning.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.intervals import Ints, lane_order
+from tracehound.intervals import Ints, Mask, lane_order
 
 ORDERED: Final = ("lane", "start", "end")
 """A frame with these columns holds events, which are kept sorted by (lane, start, -end)."""
@@ -28,70 +29,87 @@ class Runs(NamedTuple):
     bounds: Ints
 
 
+class Column(NamedTuple):
+    """Values of some rows as numbers: of a category its number in this process. `valid` is None where none is missing.
+
+    What is at a missing value's place means nothing.
+    """
+
+    values: npt.NDArray[Any]
+    valid: Mask | None = None
+
+
+def frame_of(columns: Mapping[str, Column], dtypes: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """The frame of these columns, in the order of `dtypes`; what is in no column is null."""
+    frame = pl.DataFrame(
+        [pl.Series(name, column.values) for name, column in columns.items()]
+        + [pl.Series(f"{name} valid", column.valid) for name, column in columns.items() if column.valid is not None]
+    )
+    return frame.select(_typed(name, columns.get(name), dtype).alias(name) for name, dtype in dtypes.items())
+
+
+def _typed(name: str, column: Column | None, dtype: pl.DataType) -> pl.Expr:
+    if column is None:
+        return pl.lit(None, dtype)
+    values = pl.col(name)
+    typed = values.cat.to(dtype) if isinstance(dtype, pl.Categorical | pl.Enum) else values.cast(dtype)
+    return typed if column.valid is None else pl.when(f"{name} valid").then(typed)
+
+
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """Rows that wait: read with `rows`, as often as wanted and in any process that sees the folder.
+    """Rows that wait: read as often as wanted, in any process that sees the folder.
 
     `runs` says where each lane's events are; None for rows that are no events.
     """
 
     height: int
+    dtypes: Mapping[str, pl.DataType]
     held: pl.DataFrame | Filed
     runs: Runs | None = None
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of all columns."""
-        held = self.held
-        return tuple(held.columns) if isinstance(held, pl.DataFrame) else tuple(column.name for column in held.columns)
-
-    def rows(self, low: int = 0, high: int | None = None, columns: list[str] | None = None) -> pl.DataFrame:
+    def rows(self, low: int = 0, high: int | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """The rows `[low, high)`, of all columns or of those named, in that order."""
         high = self.height if high is None else high
-        wanted = self.columns if columns is None else columns
+        wanted = tuple(self.dtypes) if columns is None else columns
         if isinstance(self.held, pl.DataFrame):
             return self.held.select(wanted).slice(low, high - low)
-        return self.held.read(low, high, wanted)
+        return frame_of(self.held.read(low, high, wanted), {name: self.dtypes[name] for name in wanted})
+
+    def read(self, low: int, high: int, columns: Sequence[str]) -> dict[str, Column]:
+        """The rows `[low, high)` of the columns named, as numbers."""
+        if isinstance(self.held, pl.DataFrame):
+            return {name: column_of(self.held[name][low:high]) for name in columns}
+        return self.held.read(low, high, columns)
 
 
-class _Column(NamedTuple):
-    """One column of a file: where its values begin, and its validity, a byte a row (None: no value is missing).
+class _Place(NamedTuple):
+    """Where in a file the values of a column begin, and its validity, a byte a row; `names` are its categories."""
 
-    `names` has what the numbers of a categorical column stand for.
-    """
-
-    name: str
-    dtype: pl.DataType
-    stored: np.dtype[np.generic]
+    stored: np.dtype[Any]
     values: int
     valid: int | None
     names: pl.Series | None
 
-    def read(self, file: BinaryIO, low: int, high: int) -> pl.Series:
-        series = pl.Series(self.name, _read(file, self.values, self.stored, low, high))
-        if self.names is not None:
-            codes = self.names.to_physical().to_numpy()[series.to_numpy()] if len(self.names) else series.to_numpy()
-            series = pl.Series(self.name, codes)
-        frame = series.to_frame()
-        if self.valid is not None:
-            valid = pl.Series(_read(file, self.valid, np.dtype(np.bool_), low, high))
-            frame = frame.select(pl.when(valid).then(pl.col(self.name)))
-        if isinstance(self.dtype, pl.Categorical | pl.Enum):
-            frame = frame.select(pl.col(self.name).cat.to(self.dtype))
-        return frame.to_series()
-
 
 class Filed(NamedTuple):
-    """Rows in a file: numbers, truth values, categories."""
+    """Rows in a file, column after column: numbers, truth values, categories."""
 
     path: Path
-    columns: tuple[_Column, ...]
+    places: Mapping[str, _Place]
 
-    def read(self, low: int, high: int, columns: tuple[str, ...] | list[str]) -> pl.DataFrame:
-        """Some rows of some columns."""
-        known = {column.name: column for column in self.columns}
+    def read(self, low: int, high: int, columns: Sequence[str]) -> dict[str, Column]:
+        """The rows `[low, high)` of the columns named."""
+        found = {}
         with self.path.open("rb", buffering=0) as file:
-            return pl.DataFrame([known[name].read(file, low, high) for name in columns])
+            for name in columns:
+                place = self.places[name]
+                values = _read(file, place.values, place.stored, low, high)
+                valid = None if place.valid is None else _read(file, place.valid, np.dtype(np.bool_), low, high)
+                if place.names is not None and len(place.names):
+                    values = place.names.to_physical().to_numpy()[values]
+                found[name] = Column(values, valid)
+        return found
 
 
 @dataclass(frozen=True)
@@ -109,12 +127,13 @@ class Spill:
         runs = None
         if all(column in frame.columns for column in ORDERED):
             frame, runs = _in_order(frame)
+        dtypes = dict(frame.schema)
         if self.folder is None:
-            return Kept(frame.height, frame, runs)
+            return Kept(frame.height, dtypes, frame, runs)
         path = self.folder / f"{name}.rows"
         with path.open("wb", buffering=0) as file:
-            columns = tuple(_write(file, series) for series in frame)
-        return Kept(frame.height, Filed(path, columns), runs)
+            places = {series.name: _write(file, series) for series in frame}
+        return Kept(frame.height, dtypes, Filed(path, places), runs)
 
 
 def _in_order(frame: pl.DataFrame) -> tuple[pl.DataFrame, Runs]:
@@ -126,17 +145,23 @@ def _in_order(frame: pl.DataFrame) -> tuple[pl.DataFrame, Runs]:
     return frame, Runs(lane[first].astype(np.int64), np.append(first, len(lane)))
 
 
-def _write(file: BinaryIO, series: pl.Series) -> _Column:
+def column_of(series: pl.Series) -> Column:
+    """The values of a series as numbers."""
+    valid = series.is_not_null().to_numpy() if series.null_count() else None
+    numbers = series.to_physical() if isinstance(series.dtype, pl.Categorical | pl.Enum) else series
+    if valid is not None:
+        numbers = numbers.fill_null(False) if series.dtype == pl.Boolean else numbers.fill_null(0)  # noqa: FBT003
+    return Column(numbers.to_numpy(), valid)
+
+
+def _write(file: BinaryIO, series: pl.Series) -> _Place:
     """Append a column to the file."""
-    dtype, valid, names = series.dtype, None, None
-    if series.null_count():
-        valid = _append(file, series.is_not_null().to_numpy())
-    numbers = series.to_physical() if isinstance(dtype, pl.Categorical | pl.Enum) else series
-    values = (numbers.fill_null(False) if dtype == pl.Boolean else numbers.fill_null(0)).to_numpy()  # noqa: FBT003
-    if isinstance(dtype, pl.Categorical):
+    values, valid = column_of(series)
+    names = None
+    if isinstance(series.dtype, pl.Categorical):
         names = series.drop_nulls().unique()
         values = _recoded(values, names.to_physical().to_numpy())
-    return _Column(series.name, dtype, values.dtype, _append(file, values), valid, names)
+    return _Place(values.dtype, _append(file, values), None if valid is None else _append(file, valid), names)
 
 
 def _recoded(codes: npt.NDArray[np.uint32], distinct: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
@@ -148,7 +173,7 @@ def _recoded(codes: npt.NDArray[np.uint32], distinct: npt.NDArray[np.uint32]) ->
     return position[codes]
 
 
-def _append(file: BinaryIO, values: npt.NDArray[np.generic]) -> int:
+def _append(file: BinaryIO, values: npt.NDArray[Any]) -> int:
     """Write the values at the end of the file; where they begin."""
     begin = file.tell()
     left = memoryview(np.ascontiguousarray(values).view(np.uint8).data)
@@ -157,6 +182,6 @@ def _append(file: BinaryIO, values: npt.NDArray[np.generic]) -> int:
     return begin
 
 
-def _read(file: BinaryIO, begin: int, stored: np.dtype[np.generic], low: int, high: int) -> npt.NDArray[np.generic]:
+def _read(file: BinaryIO, begin: int, stored: np.dtype[Any], low: int, high: int) -> npt.NDArray[Any]:
     file.seek(begin + low * stored.itemsize)
     return np.fromfile(file, stored, high - low)

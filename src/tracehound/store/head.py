@@ -15,12 +15,12 @@ import numpy as np
 import polars as pl
 
 from tracehound.formats import FORMATS
-from tracehound.trace import EVENTS, LANES, OPS, RANKS, STEPS, Note, Part
+from tracehound.formats.packed import scan, written
+from tracehound.trace import LANES, OPS, RANKS, STEPS, Note, Part
 
 HEAD: Final = "head.msgpack"
-EVENTS_FILES: Final = "events*.arrow"
+EVENTS_FILES: Final = "events-*.arrow"
 
-_BATCH: Final = 1 << 16
 _ARRAY: Final = 1
 _FRAMES: Final = {"lanes": LANES, "ranks": RANKS, "steps": STEPS, "ops": OPS}
 
@@ -46,8 +46,8 @@ def save(part: Part, folder: Path) -> None:
     """Write the head of a part; its events too, unless they lie in the folder already. Raises OSError."""
     files = sorted(folder.glob(EVENTS_FILES))
     if not files:
-        files = [folder / "events.arrow"]
-        part.events.write_ipc(files[0], compression="zstd", record_batch_size=_BATCH)
+        written([part.events], folder)
+        files = sorted(folder.glob(EVENTS_FILES))
     head = _Head(
         format=part.format,
         hosts=part.hosts,
@@ -74,7 +74,7 @@ def load(folder: Path, path: Path) -> Part:
         return Part(
             path=path,
             format=head.format,
-            scan=_scan([folder / name for name in sorted(head.sizes)]),
+            scan=scan([folder / name for name in sorted(head.sizes)]),
             hosts=head.hosts,
             wall_ns=head.wall_ns,
             facts=json.loads(head.facts),
@@ -84,10 +84,6 @@ def load(folder: Path, path: Path) -> Part:
         )
     except (OSError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
         raise DamagedError(f"{folder}: {error}") from error
-
-
-def _scan(files: list[Path]) -> pl.LazyFrame:
-    return pl.concat([pl.scan_ipc(file) for file in files]) if files else pl.LazyFrame(schema=EVENTS)
 
 
 def _stream(frame: pl.DataFrame) -> bytes:
