@@ -104,7 +104,9 @@ def test_events_read_in_bulk_are_what_was_written(plane: Plane) -> None:
             assert raw[part.record[row]] == 4 << 3 | 2
             found = {name: one.value[row] for name, one in numbers.items() if one is not None and one.known[row]}
             assert found == {name: value for name, value in integers(event, shared).items() if name in NUMBERS}
-            said = {name: vocabulary.words[one[row]] for name, one in words.items() if one is not None and one[row] >= 0}
+            said = {
+                name: vocabulary.words[one[row]] for name, one in words.items() if one is not None and one[row] >= 0
+            }
             assert said == {name: value for name, value in texts(event, shared).items() if name in TEXTS}
     assert next(rows, None) is None
 

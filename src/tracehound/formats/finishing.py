@@ -137,7 +137,7 @@ def _marks(raw: Raw) -> pl.DataFrame:
     """The events that mark steps, in order, with host and rank."""
     of_lane = _lane_of_rows(raw)
     lanes, found, sizes = [np.empty(0, np.int64)], [], []
-    for number, (kept, shift, _) in enumerate(raw.sources):
+    for number, (kept, shift, *_) in enumerate(raw.sources):
         if "step" not in kept.dtypes:
             continue
         valid = kept.read(0, kept.height, ["step"])["step"].valid

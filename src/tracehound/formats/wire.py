@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import mmap
 from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -143,12 +143,28 @@ class File:
 
     def piece(self, *spans: tuple[int, int]) -> Bytes:
         """A copy of the bytes in these spans, one after the other, ready for bulk reading."""
+        return Room(sum(end - start for start, end in spans)).piece(self, *spans)
+
+
+class Room:
+    """Memory in which one piece after the other is read: new memory for each would cost more than reading it."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._data = bytearray(size + PADDING)
+        self._whole = _spacious(self._data, size)
+
+    def piece(self, file: File, *spans: tuple[int, int]) -> Bytes:
+        """A copy of the bytes in these spans, one after the other, good until the next."""
         size = sum(end - start for start, end in spans)
-        copy, view, at = bytearray(size + PADDING), memoryview(self.data), 0
+        if size > self._size:
+            return file.piece(*spans)
+        view, at = memoryview(file.data), 0
         for start, end in spans:
-            copy[at : at + end - start] = view[start:end]
+            self._data[at : at + end - start] = view[start:end]
             at += end - start
-        return _spacious(copy, size)
+        self._data[at : at + PADDING] = bytes(PADDING)
+        return replace(self._whole, size=size)
 
 
 AT_ONCE = 1 << 22

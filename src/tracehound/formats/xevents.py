@@ -7,14 +7,26 @@ for the readers of device and host planes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from tracehound.formats.wire import BYTES, FIXED64, VARINT, Bytes, File, Rows, Words, first_varint, rounds, varints
-from tracehound.formats.xheads import Heads, heads
+from tracehound.formats.wire import (
+    BYTES,
+    FIXED64,
+    VARINT,
+    Bytes,
+    File,
+    Room,
+    Rows,
+    Words,
+    first_varint,
+    rounds,
+    varints,
+)
+from tracehound.formats.xheads import Heads, Marks, heads
 from tracehound.formats.xstats import BLOB, DOUBLE, REF, SIGNED, STAT_ID, TEXT, UNSIGNED, Flags, Stats, joined, stats
 
 METADATA_ID, OFFSET_PS, DURATION_PS, EVENT_STAT, OCCURRENCES = 1, 2, 3, 4, 5
@@ -26,7 +38,7 @@ QUICK = 1 << 14
 """Ids of stats below this have at most two bytes."""
 
 
-class Torn(Exception):
+class TornError(Exception):
     """Where a stretch of events was said to end, none does: the line was cut in the wrong place."""
 
 
@@ -113,14 +125,24 @@ class Slice:
 
     def take(self, which: Flags) -> Slice:
         """Some of the events."""
-        stats = {name: Column(column.field[which], column.bits[which]) for name, column in self.stats.items()}
-        columns = (self.line, self.record, self.metadata, self.start, self.length, self.timed, self.sound)
-        return Slice(self.piece, *(column[which] for column in columns), stats)
+        return Slice(
+            self.piece, self.line[which], self.record[which], self.metadata[which], self.start[which],
+            self.length[which], self.timed[which], self.sound[which],
+            {name: Column(column.field[which], column.bits[which]) for name, column in self.stats.items()},
+        )  # fmt: skip
 
 
-def slices(file: File, stretches: Sequence[Stretched], what: Wanted) -> Iterator[Slice]:
-    """All events of the stretches, in their order. Raises Torn where a stretch is no sequence of events."""
+Choice = Callable[[Rows], Flags]
+"""Which events are decoded, by the ids of their metadata."""
+
+
+def slices(file: File, stretches: Sequence[Stretched], what: Wanted, choose: Choice | None = None) -> Iterator[Slice]:
+    """The events of the stretches, in their order: all, or those chosen and some others.
+
+    A slice's texts are good until the next. Raises TornError where a stretch is no sequence of events.
+    """
     queue, room = list(reversed(stretches)), AT_ONCE
+    reading, marks = Room(AT_ONCE), Marks(AT_ONCE)
     while queue:
         taken, size = [], 0
         while queue and size < room:
@@ -130,8 +152,8 @@ def slices(file: File, stretches: Sequence[Stretched], what: Wanted) -> Iterator
             size += until - one.start
             if until < one.end:
                 queue.append(one._replace(start=until))
-        piece = file.piece(*((one.start, one.end) for one in taken))
-        found = heads(piece)
+        piece = reading.piece(file, *((one.start, one.end) for one in taken))
+        found = heads(piece, marks)
         if found.after < size:
             short = size - found.after
             if (
@@ -140,9 +162,11 @@ def slices(file: File, stretches: Sequence[Stretched], what: Wanted) -> Iterator
                 or queue[-1].start != taken[-1].end
                 or short > taken[-1].end - taken[-1].start
             ):
-                raise Torn
+                raise TornError
             queue[-1] = queue[-1]._replace(start=taken[-1].end - short)
         room = AT_ONCE if len(found.head) else 2 * room
+        if choose is not None:
+            found = found.take(choose(found.metadata))
         if len(found.head):
             yield _placed(_decoded(piece, found, what), found, taken)
 
@@ -158,17 +182,22 @@ class _Fields(NamedTuple):
     sound: Flags
     stats: Mapping[str, Column]
 
+    def at(self, line: Rows, record: Rows) -> Slice:
+        """The events on these lines, at these bytes."""
+        piece, metadata, start, length, timed, sound, carried = self
+        return Slice(piece, line, record, metadata, start, length, timed, sound, carried)
+
 
 def _placed(fields: _Fields, found: Heads, taken: Sequence[Stretched]) -> Slice:
     """The events with their lines and their places in the file."""
+    if len(taken) == 1:
+        return fields.at(np.full(len(found.head), taken[0].line), found.head + taken[0].start)
     lengths = np.array([one.end - one.start for one in taken], np.int64)
     begin = np.cumsum(lengths) - lengths
     shift = np.array([one.start for one in taken], np.int64) - begin
     line = np.array([one.line for one in taken], np.int64)
-    if len(taken) == 1:
-        return Slice(fields.piece, np.full(len(found.head), line[0]), found.head + shift[0], *fields[1:])
     which = np.searchsorted(begin, found.head, side="right") - 1
-    return Slice(fields.piece, line[which], found.head + shift[which], *fields[1:])
+    return fields.at(line[which], found.head + shift[which])
 
 
 def _u(value: int) -> np.uint64:
@@ -261,7 +290,7 @@ def _values(piece: Bytes, row: Rows, at: Rows, after: Rows, code: Rows, columns:
         bits[long], size[long] = varints(piece.words, at[long] + 1)
     end = at + 1 + size
     if (wire == VARINT).all():
-        sound = (field == UNSIGNED) | (field == SIGNED) | (field == REF)
+        sound: Flags = (field == UNSIGNED) | (field == SIGNED) | (field == REF)
     else:
         sized = (wire == BYTES) & ((field == TEXT) | (field == BLOB))
         double = (wire == FIXED64) & (field == DOUBLE)

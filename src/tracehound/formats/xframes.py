@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from tracehound.formats.wire import File, Rows, signed
@@ -39,6 +38,10 @@ class Known(NamedTuple):
     def only(self, which: Flags) -> Known:
         """Known only where `which` is true."""
         return Known(self.value, self.known & which)
+
+
+Columns = Mapping[str, Rows | Known | None]
+"""Columns of equal length by name; None is a column of nulls."""
 
 
 def nobody(count: int) -> Known:
@@ -133,23 +136,23 @@ class Stated:
 class ByName:
     """What is known of events by their name and the class of their line, worked out once for each pair.
 
-    `of` gives the number for a class and a name. What has no metadata has no name: -1.
+    `of` gives the number for a class and a name, whose position is -1 where the metadata is lost.
     """
 
     def __init__(self, classes: int, count: int, of: Callable[[int, int], int]) -> None:
-        self._table = np.full((classes, count + 1), _UNKNOWN, np.int64)
+        self._width = count + 1
+        self._table = np.full(classes * self._width, _UNKNOWN, np.int64)
         self._of = of
 
     def __call__(self, line_class: Rows | int, position: Rows) -> Rows:
-        """The number of every event; `position` is that of its metadata, -1 for the last place in the table."""
-        found: Rows = self._table[line_class, position]
-        missing = np.flatnonzero(found == _UNKNOWN)
-        if len(missing):
-            classes = np.broadcast_to(line_class, position.shape)
-            pairs = np.unique(np.stack([classes[missing], position[missing]]), axis=1)
-            for each, at in pairs.T.tolist():
-                self._table[each, at] = self._of(each, at)
-            found = self._table[line_class, position]
+        """The number of every event."""
+        place = position + (line_class * self._width + 1)
+        found: Rows = self._table[place]
+        if len(found) and found.min() == _UNKNOWN:
+            for one in np.unique(place[found == _UNKNOWN]).tolist():
+                each, at = divmod(one, self._width)
+                self._table[one] = self._of(each, at - 1)
+            found = self._table[place]
         return found
 
 
@@ -159,9 +162,9 @@ class Shelf:
 
     texts: Texts = field(default_factory=Texts)
     height: int = 0
-    _parts: list[tuple[int, dict[str, npt.NDArray[np.generic] | Known]]] = field(default_factory=list)
+    _parts: list[tuple[int, dict[str, Rows | Known]]] = field(default_factory=list)
 
-    def add(self, count: int, columns: Mapping[str, npt.NDArray[np.generic] | Known | None]) -> None:
+    def add(self, count: int, columns: Columns) -> None:
         """Put `count` rows on it; columns that are None are null."""
         self._parts.append((count, {name: column for name, column in columns.items() if column is not None}))
         self.height += count
@@ -195,6 +198,6 @@ def nullable(name: str, value: Rows, known: Flags) -> pl.Series:
     return column if known.all() else column.to_frame().select(pl.when(pl.Series(known)).then(pl.col(name))).to_series()
 
 
-def of_codes(codes: npt.NDArray[np.generic]) -> pl.Series:
+def of_codes(codes: Rows) -> pl.Series:
     """Kinds from their numbers."""
     return pl.Series("kind", KINDS, dtype=KIND).gather(codes)

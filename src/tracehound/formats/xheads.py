@@ -11,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracehound.formats.wire import BYTES, Bytes, Data, Rows, WireError, Words, field_at, varint
+from tracehound.formats.wire import BYTES, PADDING, Bytes, Data, Rows, WireError, field_at, varint
+
+Flags = npt.NDArray[np.bool_]
 
 EVENT = 4
 TAG = EVENT << 3 | BYTES
@@ -35,56 +37,95 @@ class Heads(NamedTuple):
     after: int
     stopped: bool
 
+    def take(self, which: Flags) -> Heads:
+        """Some of the usual ones, and all others."""
+        wanted = which.copy()
+        wanted[self.odd] = True
+        odd = np.zeros(len(wanted), bool)
+        odd[self.odd] = True
+        columns = (self.head[wanted], self.end[wanted], self.metadata[wanted], self.at[wanted])
+        return Heads(*columns, np.flatnonzero(odd[wanted]), self.after, self.stopped)
 
-def heads(piece: Bytes) -> Heads:
+
+class Marks:
+    """Memory for a mark on every byte of a piece of at most `size` bytes, used again for the next piece."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._flags = np.empty((3, size + PADDING), np.bool_)
+
+    def likely(self, piece: Bytes) -> Rows:
+        """Where an event may begin: the tag, and an offset's tag behind a length and an id of one or two bytes each."""
+        size = piece.size
+        opens, places, soon = self._flags if size <= self._size else np.empty((3, size + PADDING), np.bool_)
+        np.equal(piece.raw[:size], TAG, out=opens[:size])
+        np.equal(piece.raw[: size + 6], OFFSET_TAG, out=places[: size + 6])
+        np.logical_or(places[4 : size + 4], places[5 : size + 5], out=soon[:size])
+        np.logical_or(soon[:size], places[6 : size + 6], out=soon[:size])
+        np.logical_and(opens[:size], soon[:size], out=opens[:size])
+        return np.flatnonzero(opens[:size])
+
+
+def heads(piece: Bytes, marks: Marks) -> Heads:
     """The events at the front of the piece."""
-    head, end, metadata, at = _guess(piece)
+    head, end, metadata, at = _guess(piece, marks.likely(piece))
     whole = int(np.searchsorted(end, piece.size, side="right")) if len(end) else 0
     chained = whole > 0 and head[0] == 0 and bool((end[: whole - 1] == head[1:whole]).all())
     if not chained:
         return _repaired(piece, head, end, metadata, at)
     after = int(end[whole - 1])
-    found = Heads(head[:whole], end[:whole], metadata[:whole], at[:whole], np.empty(0, np.int64), after, stopped=False)
-    if after == piece.size or (whole < len(head) and head[whole] == after):
-        return found
+    if after == piece.size or _is_cut(piece, after):
+        nothing = np.empty(0, np.int64)
+        return Heads(head[:whole], end[:whole], metadata[:whole], at[:whole], nothing, after, stopped=False)
     return _repaired(piece, head, end, metadata, at)
+
+
+def _is_cut(piece: Bytes, at: int) -> bool:
+    """Whether an event that begins here is not whole."""
+    try:
+        field_at(piece.data, at, piece.size)
+    except WireError as error:
+        return error.overrun
+    return False
 
 
 def _u(value: int) -> np.uint64:
     return np.uint64(value)
 
 
-def _guess(piece: Bytes) -> tuple[Rows, Rows, Rows, Rows]:
-    """What looks like an event: the tag, a length of one or two bytes, an id of one or two bytes, an offset."""
-    raw, size = piece.raw, piece.size
-    opens = raw[:size] == TAG
-    names, places = raw == METADATA_TAG, raw == OFFSET_TAG
-    placed = places[4:-1] | places[5:]
-    opens &= (names[2 : size + 2] & placed[:size]) | (names[3 : size + 3] & placed[1 : size + 1])
-    head = np.flatnonzero(opens)
+_BITS, _NAME, _PLACE = _u(0x7F), _u(METADATA_TAG), _u(OFFSET_TAG)
+
+
+def _guess(piece: Bytes, head: Rows) -> tuple[Rows, Rows, Rows, Rows]:
+    """Those of the likely places where an event does seem to begin: head, end, id and the place of the offset."""
     word = piece.words[head]
-    length = (word >> _u(8)) & _u(0x7F)
+    length = (word >> _u(8)) & _BITS
     body = word >> _u(16)
     at = head + 5
     long = (word >> _u(15)) & _u(1)
-    sound = np.True_
+    sound = None
     if long.any():
-        length = length + long * ((word >> _u(9)) & _u(0x3F80))
-        body = body >> (long << _u(3))
+        length += long * ((word >> _u(9)) & _u(0x3F80))
+        body >>= long << _u(3)
         sound = (long & (word >> _u(23))) == 0
         at += long.view(np.int64)
     two = (body >> _u(15)) & _u(1)
-    metadata = (body >> _u(8)) & _u(0x7F)
+    metadata = (body >> _u(8)) & _BITS
     then = body >> _u(16)
     if two.any():
-        metadata = metadata + two * ((body >> _u(9)) & _u(0x3F80))
-        then = then >> (two << _u(3))
-        sound = sound & ((two & (body >> _u(23))) == 0)
+        metadata += two * ((body >> _u(9)) & _u(0x3F80))
+        then >>= two << _u(3)
         at += two.view(np.int64)
-    sound = sound & ((body & _u(0xFF)) == METADATA_TAG) & ((then & _u(0xFF)) == OFFSET_TAG)
-    end = head + length.view(np.int64) + 2 + long.view(np.int64)
-    columns = (head, end, metadata.view(np.int64), at)
-    return columns if sound.all() else tuple(column[sound] for column in columns)  # type: ignore[return-value]
+        short = (two & (body >> _u(23))) == 0
+        sound = short if sound is None else sound & short
+    usual = ((body & _u(0xFF)) == _NAME) & ((then & _u(0xFF)) == _PLACE)
+    sound = usual if sound is None else sound & usual
+    end = length.view(np.int64)
+    end += head
+    end += 2
+    end += long.view(np.int64)
+    ids: Rows = metadata.view(np.int64)
+    return (head, end, ids, at) if sound.all() else (head[sound], end[sound], ids[sound], at[sound])
 
 
 def _repaired(piece: Bytes, head: Rows, end: Rows, metadata: Rows, at: Rows) -> Heads:
@@ -118,7 +159,7 @@ def _repaired(piece: Bytes, head: Rows, end: Rows, metadata: Rows, at: Rows) -> 
     order = np.argsort(np.concatenate([head[rows], heads_odd]))
     columns = ((head, heads_odd), (end, ends_odd), (metadata, nothing), (at, nothing))
     merged = [np.concatenate([usual[rows], other])[order] for usual, other in columns]
-    return Heads(*merged, odd=np.flatnonzero(order >= len(rows)), after=here, stopped=stopped)
+    return Heads(merged[0], merged[1], merged[2], merged[3], np.flatnonzero(order >= len(rows)), here, stopped)
 
 
 CHAIN = 12

@@ -135,8 +135,8 @@ def together(planes: Sequence[Shown], shares: Sequence[Share], spill: Spill) -> 
     """Put the portions of a file together. Only events of derived lanes pass through memory."""
     ops, op_rows = merged([share.ops for share in shares])
     gathered = Gathered(ops)
-    drawn = np.sum([share.drawn for share in shares], axis=0, dtype=np.int64)
-    firsts = np.cumsum([0, *(len(plane.lines) for plane in planes)])
+    drawn: Rows = np.sum([share.drawn for share in shares], axis=0, dtype=np.int64)
+    firsts: list[int] = np.cumsum([0, *(len(plane.lines) for plane in planes)]).tolist()
     lanes = np.zeros(firsts[-1], np.int64)
     held = _Held(shares, op_rows)
     counted = [(number, plane, slice(firsts[number], firsts[number + 1])) for number, plane in enumerate(planes)]
@@ -169,8 +169,13 @@ class _Held:
         self._shares = list(zip(shares, op_rows, strict=True))
 
     def named(self, plane: int) -> pl.DataFrame:
-        """The executions of ops of this plane."""
-        return _joined(_rows(kept, ops) for share, ops in self._shares for at, kept in share.named if at == plane)
+        """The executions of ops of this plane, in the order of the file."""
+        rows = _joined(_rows(kept, ops) for share, ops in self._shares for at, kept in share.named if at == plane)
+        return (
+            rows.sort("record", maintain_order=True).with_columns(pl.col("module").cast(pl.String))
+            if rows.width
+            else rows
+        )
 
     def marks(self, plane: int) -> pl.DataFrame:
         """The ends of ops of this plane."""

@@ -7,6 +7,7 @@ events are decoded. Knows no event and no plane.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -27,10 +28,26 @@ class Metadata:
 
     def positions(self, ids: Rows) -> Rows:
         """Where the entries with these ids are; -1 for unknown ones."""
-        if not len(self.ids):
+        if not len(self.ids) or not len(ids):
             return np.full(len(ids), -1, np.int64)
+        if ids.min() >= 0 and ids.max() < len(self._small):
+            return self._small[ids]
         at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         return np.where(self.ids[at] == ids, at, -1)
+
+    @cached_property
+    def _small(self) -> Rows:
+        """The positions of all ids up to the largest, if there are not many more of them than entries."""
+        last = int(self.ids[-1])
+        if last > _SPARSE * len(self.ids):
+            return np.empty(0, np.int64)
+        table = np.full(max(0, last + 1), -1, np.int64)
+        known = np.flatnonzero(self.ids >= 0)
+        table[self.ids[known]] = known
+        return table
+
+
+_SPARSE = 64
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,12 @@
 """XLA profiles as JAX, PyTorch/XLA and TensorFlow write them: ``*.xplane.pb``.
 
-Owns the format: how a file is recognised, read into a part, and asked for the stats of one event. The structure of the
-file is `xspace`'s, what its planes mean is `xla_planes`'.
+Owns the format: how a file is recognised, opened, dealt out to portions and finished. The structure of the file is
+`xspace`'s, what its planes mean is `xla_columns`' and `xla_planes`', the stats of one event are `xplaces`'.
 """
 
 from __future__ import annotations
 
 import mmap
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,28 +17,16 @@ import numpy as np
 from tracehound.errors import TracehoundError
 from tracehound.formats.assemble import Decoded, part
 from tracehound.formats.format import ALL, Format, Portion, Progress, silent
-from tracehound.formats.inflate import head, opened, section, whole
+from tracehound.formats.inflate import head, opened, whole
 from tracehound.formats.spill import Spill
-from tracehound.formats.wire import (
-    BYTES,
-    VARINT,
-    Bytes,
-    File,
-    Rows,
-    WireError,
-    bytes_of,
-    field_at,
-    fields,
-    signed,
-    varint,
-)
-from tracehound.formats.xevents import DURATION_PS, EVENT_STAT, METADATA_ID, OFFSET_PS, Stretched, Torn
+from tracehound.formats.wire import BYTES, VARINT, File, Rows, WireError, field_at, varint
+from tracehound.formats.xevents import Stretched, TornError
+from tracehound.formats.xla_columns import read
 from tracehound.formats.xla_ops import Meeting, Program, programs
 from tracehound.formats.xla_planes import DEVICE, Share, Shown, shown, together
-from tracehound.formats.xla_rows import Portioning, read
-from tracehound.formats.xmetadata import DISPLAYED, METADATA_STAT, NAME
-from tracehound.formats.xspace import Extent, Plane, Space, followed, names_of_planes, probed, space_of
-from tracehound.formats.xstats import Value, decoded, stats
+from tracehound.formats.xla_rows import Portioning
+from tracehound.formats.xplaces import Places, args, places, readable
+from tracehound.formats.xspace import Extent, Space, followed, names_of_planes, probed, space_of
 from tracehound.trace import Note, Part
 
 ENVIRONMENT = "Task Environment"
@@ -50,37 +37,6 @@ ABSOLUTE_NS = 10**15
 
 CONVERTED = b"\xef\xbf\xbd"
 """What a converter of text puts where bytes are no UTF-8."""
-
-
-@dataclass(frozen=True)
-class PlanePlace:
-    """What the args of a plane's events need: names of stats, and where each metadata entry lies.
-
-    `metadata` is an array of int64: the ids in ascending order, then where each entry starts, then where each ends.
-    """
-
-    start: int
-    end: int
-    name: str
-    stat_names: dict[int, str]
-    metadata: bytes
-
-    def entry(self, id_: int) -> tuple[int, int]:
-        """Where the metadata with this id lies; nowhere if there is none."""
-        ids, start, end = np.frombuffer(self.metadata, np.int64).reshape(3, -1)
-        at = int(np.searchsorted(ids, id_))
-        return (int(start[at]), int(end[at])) if at < len(ids) and ids[at] == id_ else (0, 0)
-
-
-@dataclass(frozen=True)
-class Places:
-    """The planes of a file in its order; can be written as msgpack."""
-
-    planes: tuple[PlanePlace, ...]
-
-    def of(self, record: int) -> PlanePlace:
-        """The plane in which a record lies."""
-        return self.planes[bisect_right([plane.start for plane in self.planes], record) - 1]
 
 
 def matches(head: bytes) -> bool:
@@ -180,7 +136,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
 
 
 def glance(path: Path) -> dict[str, Any]:
-    """`planes`, `devices` (``TPU:0``) and `hosts` (names), read without a line; of a gzip file those in its beginning."""
+    """`planes`, `devices` (``TPU:0``) and `hosts`, by name and read without a line; of gzip those in its beginning."""
     with opened(path) as stream:
         compressed = stream.compressed
     file = _of_bytes(head(path, _GLANCE)) if compressed else _mapped(path)
@@ -236,7 +192,7 @@ def _portion(
         wall_ns=wall_ns,
         facts=_facts(space, located),
         notes=(*notes, *_notes(space)),
-        places=_places(space),
+        places=places(space),
     )
     portioning = Portioning(
         file=file,
@@ -250,7 +206,7 @@ def _portion(
     )
     try:
         return Portioned(outline, read(portioning, _dealt(space, portion)))
-    except Torn:
+    except TornError:
         return Portioned(outline, None)
 
 
@@ -331,7 +287,7 @@ def _clock(space: Space) -> tuple[int, int | None]:
 def _facts(space: Space, located: Mapping[int, Program]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for plane in space.planes:
-        shown = {name: _shown(value) for name, value in plane.stats.items()}
+        shown = {name: readable(value) for name, value in plane.stats.items()}
         if plane.name in (ENVIRONMENT, "/host:metadata"):
             facts.update(shown)
         elif shown:
@@ -344,79 +300,10 @@ def _facts(space: Space, located: Mapping[int, Program]) -> dict[str, Any]:
     return facts
 
 
-def _shown(value: Value) -> Value:
-    """A value as people and JSON can take it: bytes by their size."""
-    return f"<{len(value):,} bytes>" if isinstance(value, bytes) else value
-
-
 def _notes(space: Space) -> list[Note]:
     notes = [Note("info", f"the profiler reports an error: {text}") for text in space.errors]
     notes += [Note("info", f"the profiler warns: {text}") for text in space.warnings]
     return notes + space.notes
-
-
-def _places(space: Space) -> Places:
-    return Places(tuple(_place(plane) for plane in space.planes))
-
-
-def _place(plane: Plane) -> PlanePlace:
-    table = plane.metadata
-    located = np.concatenate([table.ids, table.start, table.end]).tobytes()
-    return PlanePlace(plane.start, plane.end, plane.name, dict(plane.stat_names), located)
-
-
-LONGEST_EVENT = 1 << 20
-"""Bytes read to find one event again; stats are seldom longer than a hundred."""
-
-
-def args(part: Part, record: int) -> dict[str, Any]:
-    """All stats of the event that begins at byte `record` of the inflated file, and of its metadata.
-
-    Names are resolved, bytes are shown by their size; where both have a stat, the event's own counts.
-    """
-    place = part.places.of(record)
-    event = bytes_of(section(part.path, record, min(place.end - record, LONGEST_EVENT)))
-    try:
-        body, _ = field_at(event.data, 0, event.size)
-        found = {item.number: item.value for item in fields(event.data, body.at, body.at + body.value)}
-        own = _stats_in(event, body.at, body.at + body.value, EVENT_STAT, place.stat_names)
-    except WireError as error:
-        raise TracehoundError("the event cannot be found again; did the file change?", part.path,
-                              f"byte {record:,}") from error  # fmt: skip
-    shared = _metadata_args(part.path, place, signed(found.get(METADATA_ID, 0)))
-    times = {"offset_ps": signed(found.get(OFFSET_PS, 0)), "duration_ps": signed(found.get(DURATION_PS, 0))}
-    return {**shared, **own, **times}
-
-
-def _metadata_args(path: Path, place: PlanePlace, metadata: int) -> dict[str, Any]:
-    """What the metadata of an event says of it; nothing where that is damaged."""
-    start, end = place.entry(metadata)
-    if start >= end:
-        return {}
-    entry = bytes_of(section(path, start, end - start))
-    try:
-        texts = {
-            part.number: entry.text(part.at, part.at + part.value)
-            for part in fields(entry.data, 0, entry.size)
-            if part.wire == BYTES and part.number in (NAME, DISPLAYED)
-        }
-        carried = _stats_in(entry, 0, entry.size, METADATA_STAT, place.stat_names)
-    except WireError:
-        return {}
-    long = {"long_name": texts[NAME]} if texts.get(DISPLAYED) and NAME in texts else {}
-    return long | carried
-
-
-def _stats_in(file: Bytes, start: int, end: int, number: int, names: Mapping[int, str]) -> dict[str, Any]:
-    """The stats in the fields `number` of a message, as people can read them."""
-    spans = [
-        (part.at, part.at + part.value)
-        for part in fields(file.data, start, end)
-        if (part.number, part.wire) == (number, BYTES)
-    ]
-    low, high = np.array(spans, np.int64).reshape(-1, 2).T
-    table = stats(file, np.zeros_like(low), np.ascontiguousarray(low), np.ascontiguousarray(high))
-    return {name: _shown(value) for _, name, value in decoded(file, table, names)}
 
 
 FORMAT = Format("xplane", "XLA profile (xplane.pb)", matches, decode, finish, args, Places)

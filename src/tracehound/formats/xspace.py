@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tracehound.formats.wire import (
     BYTES,
     VARINT,
     Field,
     File,
+    Room,
     Spans,
     WireError,
     field_at,
@@ -26,7 +28,7 @@ from tracehound.formats.wire import (
     together,
     varint,
 )
-from tracehound.formats.xheads import TAG, ends_line, head_near, heads
+from tracehound.formats.xheads import TAG, Marks, ends_line, head_near, heads
 from tracehound.formats.xmetadata import Metadata, metadata, stat_names
 from tracehound.formats.xstats import Value, decoded, stats
 from tracehound.trace import Note
@@ -130,11 +132,9 @@ def space_of(file: File, extent: Extent) -> Space:
 
 def names_of_planes(file: File) -> tuple[list[str], list[str]]:
     """The names of the planes and of the hosts, read without their lines; what is damaged is passed over."""
-    planes, hosts = Spans(PLANE), []
-    scratch = Space()
-    for part in _split(file, 0, file.size, (planes,), scratch, "the file"):
-        if (part.number, part.wire) == (HOSTNAME, BYTES):
-            hosts.append(file.text(part.at, part.at + part.value))
+    planes, scratch = Spans(PLANE), Space()
+    parts = _split(file, 0, file.size, (planes,), scratch, "the file")
+    hosts = [file.text(one.at, one.at + one.value) for one in parts if (one.number, one.wire) == (HOSTNAME, BYTES)]
     names = []
     for start, end in planes.pairs():
         skipped = tuple(Spans(number) for number in (LINE, EVENT_METADATA, STAT_METADATA))
@@ -189,9 +189,10 @@ def _line(file: File, start: int, end: int, extent: Extent, space: Space) -> Lin
 
 def followed(file: File, at: int, end: int) -> list[Stretch]:
     """The events from `at` on, gone through one after the other."""
-    stretches, begin, room = [], at, FOLLOWED
+    stretches, begin, room = [], at, min(FOLLOWED, end - at)
+    reading, marks = Room(room), Marks(room)
     while at < end:
-        found = heads(file.piece((at, min(at + room, end))))
+        found = heads(reading.piece(file, (at, min(at + room, end))), marks)
         room = FOLLOWED if found.after else 2 * room
         if not found.after and (found.stopped or at + room // 2 >= end):
             break
@@ -214,7 +215,7 @@ def probed(file: File, at: int, end: int) -> list[Stretch]:
         return followed(file, at, end)
     cuts = (head_near(file.data, near, end) for near in range(at + STRETCH, end - STRETCH // 2, STRETCH))
     bounds = [at, *sorted({cut for cut in cuts if cut is not None}), rest[-1][1]]
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(pairwise(bounds))
 
 
 def _split(file: File, at: int, end: int, spans: tuple[Spans, ...], space: Space, what: str) -> list[Field]:

@@ -1,0 +1,266 @@
+"""What the events of devices and hosts are: their kinds, the ops that they execute, the steps that they mark.
+
+Owns the meaning of lines and names on TPU, GPU and CPU as far as one portion of a file tells it. What takes all
+portions (which lanes there are, and which are derived from others) is `xla_planes`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from tracehound.formats.wire import Rows
+from tracehound.formats.xevents import Slice, Stretched, wanted
+from tracehound.formats.xframes import CODE, Columns, Known
+from tracehound.formats.xla_lanes import END_MARK, OVERRULED, SCOPE
+from tracehound.formats.xla_names import (
+    kind_of_device_event,
+    kind_of_gpu_event,
+    kind_of_host_event,
+    role_of_line,
+    thread_class,
+)
+from tracehound.formats.xla_ops import Met
+from tracehound.formats.xla_planes import DEVICE, HOST, RUN_BITS, Share
+from tracehound.formats.xla_rows import NAMING, STATS, ColumnsOf, PlaneRows, Portioning, nullable_columns
+from tracehound.formats.xspace import Plane, Space
+from tracehound.formats.xstats import Flags
+from tracehound.intervals import Intervals, union
+
+
+def _other_columns(rows: PlaneRows) -> ColumnsOf:
+    """A plane that is neither a device that computes nor a host: its lines are shown as they are."""
+
+    def columns(part: Slice, local: Rows, position: Rows) -> Columns:
+        other = np.full(len(local), CODE["other"], np.int64)
+        return {**rows.common(part, position, -1), "step": None, "kind": other}
+
+    return columns
+
+
+class DeviceColumns:
+    """What the events of a device plane are."""
+
+    def __init__(self, rows: PlaneRows, run_bits: int) -> None:
+        lines = rows.plane.lines
+        roles = [role_of_line(line.name) for line in lines]
+        classes = list(dict.fromkeys(roles))
+
+        def kind_of(each: int, at: int) -> int:
+            if at < 0:
+                return CODE["other"]
+            role, name = classes[each], rows.shown[at]
+            return CODE[kind_of_gpu_event(name) if role == "stream" else kind_of_device_event(role, name)]
+
+        self._rows = rows
+        self._run_bits = run_bits
+        self._class = np.array([classes.index(role) for role in roles], np.int64)
+        self._on_ops = np.array([role in ("ops", "async") for role in roles], bool)
+        self._kind = rows.by_name(len(classes), kind_of)
+        self._op = rows.by_name(1, lambda _, at: self._met(at))
+        self._op_kind = rows.by_name(1, lambda _, at: CODE[self._ops[self._met(at)].kind] if at >= 0 else CODE["op"])
+        self._moved = rows.by_name(1, lambda _, at: _or_none(self._ops[self._met(at)].bytes) if at >= 0 else -1)
+        self._step = rows.by_name(1, lambda _, at: _step_number(rows.shown[at]) if at >= 0 else -1)
+        self._naming = run_bits == -1
+
+    @property
+    def _ops(self) -> list[Met]:
+        return self._rows.portioning.ops.met
+
+    def _met(self, at: int) -> int:
+        """The op that the metadata at a position tells of; -1 for none."""
+        rows = self._rows
+        return rows.portioning.ops.of_metadata(rows.number, rows.plane, rows.entries, at) if at >= 0 else -1
+
+    def columns(self, part: Slice, local: Rows, position: Rows) -> Columns:
+        """The columns of a slice."""
+        rows = self._rows
+        columns: dict[str, Rows | Known | None] = dict(rows.common(part, position, self._run_bits))
+        kind = self._kind(self._class[local], position)
+        moved = rows.detailed_bytes(part, position)
+        on_ops = np.flatnonzero(self._on_ops[local])
+        if len(on_ops):
+            at = position[on_ops]
+            kind[on_ops] = self._op_kind(0, at)
+            op, size = np.full(len(local), -1, np.int64), np.full(len(local), -1, np.int64)
+            op[on_ops], size[on_ops] = self._op(0, at), self._moved(0, at)
+            columns["op"] = Known(op, op >= 0)
+            if (size >= 0).any():
+                moved = _either(Known(size, size >= 0), moved)
+        steps = kind == CODE["step"]
+        if steps.any():
+            number = self._step(0, position)
+            columns["step"] = _either(columns["step"], Known(number, number >= 0))
+        if isinstance(columns["step"], Known):
+            columns["step"] = columns["step"].only(steps)
+        naming = rows.naming(part, position) if self._naming else {}
+        return {**columns, "kind": kind, "bytes": moved, **naming, "device": None}
+
+
+_STEP_NUMBER = re.compile(r"(?<!\d)(\d{1,9})\s*$")
+
+
+def _step_number(name: str) -> int:
+    found = _STEP_NUMBER.search(name)
+    return int(found[1]) if found else -1
+
+
+def _or_none(size: int | None) -> int:
+    return -1 if size is None else size
+
+
+def _either(first: Rows | Known | None, second: Known | None) -> Known | None:
+    """The first where it is known, else the second."""
+    if not isinstance(first, Known):
+        return second
+    if second is None:
+        return first
+    return Known(np.where(first.known, first.value, second.value), first.known | second.known)
+
+
+_OVERRULED = np.isin(np.arange(len(CODE)), [CODE[kind] for kind in OVERRULED])
+
+
+class HostColumns:
+    """What the events of a host plane are.
+
+    `devices` are the planes of devices by their kind. What bears the name of a GPU's op is its dispatch. Without any
+    device, the ops that run on the host's threads are those of the CPU's devices.
+    """
+
+    def __init__(self, rows: PlaneRows, devices: Mapping[str, Sequence[Plane]]) -> None:
+        classes = [thread_class(line.name.split("/")[0]) for line in rows.plane.lines]
+        self._classes = list(dict.fromkeys(classes))
+        told = {text.split(SCOPE)[-1] for plane in devices.get("GPU", ()) for text in plane.stat_names.values()}
+
+        self._rows = rows
+        self._run_bits = RUN_BITS if "TPU" in devices else -1
+        self._on_cpu = not devices
+        self._class = np.array([self._classes.index(each) for each in classes], np.int64)
+        self._kind = rows.by_name(len(self._classes), self._kind_of)
+        self._dispatch = rows.by_name(1, lambda _, at: int(at >= 0 and rows.shown[at] in told)) if told else None
+        self._mark = rows.by_name(1, lambda _, at: int(at >= 0 and rows.shown[at].startswith(END_MARK)))
+        self._compiling: dict[int, Intervals] = {}
+
+    def _kind_of(self, each: int, at: int) -> int:
+        return CODE[kind_of_host_event(self._rows.shown[at], self._classes[each])] if at >= 0 else CODE["other"]
+
+    def find_compilations(self, stretches: Sequence[Stretched]) -> None:
+        """When compilations are under way on the lines of these stretches and on those drawn with them.
+
+        Events lie in any order, so this is known only when all of a line was gone through.
+        """
+        rows = self._rows
+        compile_kind = CODE["compile"]
+        count = len(rows.shown)
+        told = np.array([any(self._kind_of(each, at) == compile_kind for each in range(len(self._classes)))
+                         for at in range(count)] + [False], bool)  # fmt: skip
+        if not told.any():
+            return
+
+        def choose(metadata: Rows) -> Flags:
+            return told[rows.plane.metadata.positions(metadata)]
+
+        first = rows.first
+        drawn = {rows.plane.lines[one.line - first].row for one in stretches}
+        together: dict[tuple[str, int], list[int]] = {}
+        for at, line in enumerate(rows.plane.lines):
+            if line.row in drawn:
+                together.setdefault(line.row, []).append(at)
+        for lines in together.values():
+            whole = [Stretched(first + at, *one) for at in lines for one in rows.plane.lines[at].stretches]
+            starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+            for part, local, sound in rows.parts(whole, wanted({}, ()), choose):
+                kind = self._kind(self._class[local], rows.plane.metadata.positions(part.metadata))
+                here = np.flatnonzero((kind == compile_kind) & sound & part.timed)
+                starts.append(part.start[here])
+                ends.append(part.start[here] + part.length[here])
+            spans = union(np.concatenate(starts), np.concatenate(ends))
+            if len(spans.start):
+                self._compiling.update(dict.fromkeys(lines, spans))
+
+    def _with_compilations(self, kind: Rows, part: Slice, local: Rows) -> None:
+        """Passes of the compiler have names that say nothing (``dce``, ``fusion``); they lie inside the compilation."""
+        for line in np.flatnonzero(np.bincount(local)).tolist() if self._compiling else ():
+            spans = self._compiling.get(line)
+            if spans is None:
+                continue
+            mine = np.flatnonzero((local == line) & _OVERRULED[kind])
+            start = part.start[mine]
+            at = np.searchsorted(spans.start, start, side="right") - 1
+            kind[mine[(at >= 0) & (start < spans.end[np.maximum(at, 0)])]] = CODE["compile"]
+
+    def columns(self, part: Slice, local: Rows, position: Rows) -> Columns:
+        """The columns of a slice."""
+        rows = self._rows
+        columns = dict(rows.common(part, position, self._run_bits)) | dict(rows.naming(part, position))
+        kind = self._kind(self._class[local], position)
+        self._with_compilations(kind, part, local)
+        step, correlation, op = (columns[name] for name in ("step", "correlation", "hlo_op"))
+        launched = correlation.known if isinstance(correlation, Known) else np.zeros(len(kind), bool)
+        if isinstance(op, np.ndarray):
+            kind[~launched & (op >= 0)] = CODE["op"]
+        kind[launched & (kind == CODE["annotation"])] = CODE["runtime"]
+        if isinstance(step, Known):
+            kind[step.known] = CODE["step"]
+        size = rows.number_of(part, position, "size")
+        columns["bytes"] = _either(size and size.only(kind == CODE["transfer"]), rows.detailed_bytes(part, position))
+        if self._dispatch is not None:
+            columns["dispatch"] = self._dispatch(0, position)
+        if self._on_cpu and columns["consumes"] is not None:
+            columns["mark"] = self._mark(0, position)
+        return {**columns, "kind": kind}
+
+    def put(self, rows: pl.DataFrame) -> None:
+        """Put host rows aside, and what is needed to find devices' work among them."""
+        here = self._rows.portioning
+        if "dispatch" in rows.columns:
+            here.dispatches.append(here.keep(rows.filter(pl.col("dispatch") == 1)))
+            rows = rows.filter(pl.col("dispatch") != 1)
+        if "mark" in rows.columns:
+            marks = rows.filter((pl.col("mark") == 1) & pl.col("consumes").is_not_null()).select("consumes", "end")
+            here.marks.append((self._rows.number, here.keep(marks)))
+        self._rows.put(rows)
+        if self._on_cpu and "hlo_op" in rows.columns:
+            ops = rows.filter(pl.col("hlo_op") >= 0)
+            ops = self._rows.with_leaves(nullable_columns(ops, "program", "module", "device")).drop(
+                "op", "bytes", strict=False
+            )
+            asked = ops.select("program", "module", pl.col("leaf").alias("name"))
+            found = here.ops.of_names(self._rows.number, asked).rename({"kind": "role"})
+            self._rows.put_named(ops.hstack(found).with_columns(pl.col("device").fill_null(0)))
+
+
+def read(portioning: Portioning, stretches: Sequence[tuple[int, Stretched]]) -> Share:
+    """Decode the stretches, each with the number of its plane, in the order of the file. Raises TornError."""
+    space = portioning.space
+    firsts = np.cumsum([0, *(len(plane.lines) for plane in space.planes)]).tolist()
+    for number in dict.fromkeys(number for number, _ in stretches):
+        mine = [one for at, one in stretches if at == number]
+        name = space.planes[number].name
+        device = DEVICE.match(name)
+        stats = STATS if not HOST.match(name) and (device is None or device[1] == "TPU") else STATS + NAMING
+        rows = PlaneRows(portioning, number, firsts[number], stats)
+        if device is not None and device[1] == "TPU":
+            rows.fill(mine, DeviceColumns(rows, RUN_BITS).columns, rows.put)
+        elif device is not None:
+            rows.fill(mine, DeviceColumns(rows, -1).columns, rows.put_kernels)
+        elif HOST.match(name):
+            host = HostColumns(rows, _devices(space))
+            host.find_compilations(mine)
+            rows.fill(mine, host.columns, host.put)
+        else:
+            rows.fill(mine, _other_columns(rows), rows.put)
+    return portioning.share()
+
+
+def _devices(space: Space) -> dict[str, list[Plane]]:
+    """The device planes with events, by the kind of device."""
+    found: dict[str, list[Plane]] = {}
+    for plane in space.planes:
+        if plane.has_events and (named := DEVICE.match(plane.name)):
+            found.setdefault(named[1], []).append(plane)
+    return found
