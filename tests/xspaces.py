@@ -64,6 +64,7 @@ class Plane:
     metadata_stats: dict[str, list[Stat]] = field(default_factory=dict)
     displayed: dict[str, str] = field(default_factory=dict)
     first_id: int = 1
+    tables_first: bool = False
 
 
 def space(*planes: Plane, hostname: str = "") -> bytes:
@@ -95,7 +96,8 @@ def plane_bytes(plane: Plane) -> bytes:
     own = b"".join(block(6, _stat(stat, stats)) for stat in plane.stats)
     names = b"".join(block(5, whole(1, id_) + block(2, whole(1, id_) + block(2, name)))
                      for name, id_ in stats.known.items())  # fmt: skip
-    return whole(1, 3) + block(2, plane.name) + lines + metadata + names + own
+    body = metadata + names + lines if plane.tables_first else lines + metadata + names
+    return whole(1, 3) + block(2, plane.name) + body + own
 
 
 def _line(line: Line, events: _Ids, stats: _Ids) -> bytes:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tracehound.formats.hlo import category_of, instructions, shape_text
-from tracehound.formats.wire import bytes_of
+from tracehound.formats.wire import File, bytes_of
 from tracehound.formats.xla_ops import programs
-from tracehound.formats.xspace import space_of
+from tracehound.formats.xspace import followed, space_of
 from xspaces import block, varint, whole
 
 
@@ -94,8 +94,9 @@ def test_a_damaged_proto_gives_what_is_sound(cut: int) -> None:
 
 def test_the_lines_of_a_real_program(shared: Path) -> None:
     path = next((shared / "captures" / "jax" / "b128").rglob("*.xplane.pb"))
-    file = bytes_of(path.read_bytes())
-    found = programs(space_of(file))
+    raw = path.read_bytes()
+    found = programs(File(raw, len(raw)), space_of(File(raw, len(raw)), followed))
+    file = bytes_of(raw)
     assert [(one.name, one.program) for one in found.values()] == [("jit_train_step", 0)]
     place = found[0]
     op = instructions(file, place.offset, place.offset + place.size, {"multiply_tanh_fusion"})["multiply_tanh_fusion"]

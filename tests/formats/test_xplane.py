@@ -1,25 +1,31 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 from tracehound.errors import TracehoundError
-from tracehound.formats.format import silent
+from tracehound.formats import xevents, xframes, xspace
+from tracehound.formats.format import Portion, silent
+from tracehound.formats.spill import Spill
 from tracehound.formats.wire import File
 from tracehound.formats.xevents import Stretched, slices, wanted
 from tracehound.formats.xframes import Stated, Texts
 from tracehound.formats.xla_rows import NAMING, STATS
 from tracehound.formats.xmetadata import described
-from tracehound.formats.xplane import FORMAT
-from tracehound.formats.xspace import followed, space_of
+from tracehound.formats.xplaces import Places
+from tracehound.formats.xplane import FORMAT, glance
+from tracehound.formats.xspace import followed, probed, space_of
 from tracehound.trace import Part
 from xspaces import Event, Line, Plane, Stat, block, integers, space, texts, whole
 
@@ -393,6 +399,137 @@ def test_gzip_is_read_too(tmp_path: Path) -> None:
     read = FORMAT.read(path, silent)
     assert read.hosts == ("host0",)
     assert FORMAT.args(read, read.events["record"][0])["k"] == 2
+
+
+# One file in several portions.
+
+
+def parts_of(path: Path, of: int, folder: Path | None) -> Part:
+    """The file read in so many portions."""
+    spill = Spill(folder)
+    return FORMAT.finish(path, [FORMAT.decode(path, Portion(number, of), spill, silent) for number in range(of)], spill)
+
+
+def assert_same(one: Part, other: Part) -> None:
+    for name in ("events", "lanes", "ranks", "steps", "ops"):
+        assert_frame_equal(getattr(one, name), getattr(other, name), categorical_as_str=True)
+    assert (one.hosts, one.wall_ns, one.facts, one.notes) == (other.hosts, other.wall_ns, other.facts, other.notes)
+    assert one.places == other.places
+
+
+@pytest.fixture
+def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of a few kilobytes are cut as if they were gigabytes long."""
+    monkeypatch.setattr(xspace, "STRETCH", 1 << 12)
+    monkeypatch.setattr(xspace, "SHORT", 1 << 11)
+    monkeypatch.setattr(xspace, "FOLLOWED", 1 << 10)
+    monkeypatch.setattr(xevents, "AT_ONCE", 1 << 10)
+    monkeypatch.setattr(xframes, "ENOUGH", 1 << 8)
+
+
+@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "traces/xla/tpu_v6e_x4_offload", "traces/xla/jax_rocm_conv_legacy", "captures/jax/b128",
+        "captures/jax/collectives_cold", "captures/torch_xla/spmd4",
+    ],
+)  # fmt: skip
+def test_portions_are_the_whole_file_however_many_there_are(shared: Path, tmp_path: Path, folder: str) -> None:
+    path = next((shared / folder).rglob("*.xplane.pb"))
+    alone = FORMAT.read(path, silent)
+    assert_same(alone, parts_of(path, 3, None))
+    assert_same(alone, parts_of(path, 2, tmp_path))
+
+
+@pytest.mark.usefixtures("short_stretches")
+def test_stretches_prove_to_end_where_they_were_cut(shared: Path) -> None:
+    path = next((shared / "traces" / "xla" / "tpu_v6e_x4_offload").rglob("*.xplane.pb"))
+    portions = [FORMAT.decode(path, Portion(number, 3), Spill(), silent) for number in range(3)]
+    assert all(portion.share is not None for portion in portions)
+    file = File(path.read_bytes(), path.stat().st_size)
+    probed_lines, followed_lines = (
+        [line for plane in space_of(file, extent).planes for line in plane.lines] for extent in (probed, followed)
+    )
+    for one, other in zip(probed_lines, followed_lines, strict=True):
+        assert (one.name, one.id, bool(one.stretches)) == (other.name, other.id, bool(other.stretches))
+        if one.stretches:
+            assert one.stretches[0][0] == other.stretches[0][0]
+            assert one.stretches[-1][1] == other.stretches[-1][1]
+    assert max(len(line.stretches) for line in probed_lines) > 10
+
+
+@pytest.mark.usefixtures("short_stretches")
+def test_bytes_that_look_like_events_inside_an_event_deceive_nobody(tmp_path: Path) -> None:
+    disguised = b"".join(block(4, whole(1, 1) + whole(2, n) + whole(3, 5)) for n in range(400))
+    events = [Event("a", n * 10, 5, [Stat("blob", 6, disguised)]) for n in range(40)]
+    path = tmp_path / "host0.xplane.pb"
+    path.write_bytes(space(Plane("/host:CPU", [Line("python", events, display_id=9)])))
+    torn = [FORMAT.decode(path, Portion(number, 2), Spill(), silent).share is None for number in range(2)]
+    assert any(torn)
+    for read in (FORMAT.read(path, silent), parts_of(path, 2, None), parts_of(path, 3, tmp_path)):
+        assert read.events["start"].to_list() == [n * 10 for n in range(40)]
+        assert read.notes == ()
+
+
+@given(planes=st.lists(any_planes, min_size=1, max_size=3))
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_profile_is_the_same_in_one_portion_and_in_several(planes: list[Plane], tmp_path: Path) -> None:
+    path = tmp_path / "any.xplane.pb"
+    path.write_bytes(space(*planes))
+    assert_same(FORMAT.read(path, silent), parts_of(path, 3, None))
+
+
+@pytest.mark.parametrize("tables_first", [False, True])
+def test_tables_of_names_may_come_before_the_lines_or_after(part: Callable[..., Part], *, tables_first: bool) -> None:
+    own = [Stat("hlo_op", 7, "dot.1"), Stat("run_id", 3, 4)]
+    read = part(Plane("/host:CPU", [Line("python", [Event("f", 1, 2, own)])], tables_first=tables_first))
+    assert read.events.filter(pl.col("op").is_null())["name"].to_list() == ["f"]
+    assert on_role(read, "ops")["name"].to_list() == ["dot.1"]
+    assert FORMAT.args(read, read.events["record"][0])["hlo_op"] == "dot.1"
+
+
+def test_gzip_is_inflated_beside_the_spilled_events_and_removed(tmp_path: Path) -> None:
+    events = [Event("a", n, 1) for n in range(50)]
+    path, folder = tmp_path / "host0.xplane.pb.gz", tmp_path / "spilled"
+    folder.mkdir()
+    path.write_bytes(gzip.compress(space(Plane("/host:CPU", [Line("l", events)]))))
+    assert_same(FORMAT.read(path, silent), parts_of(path, 2, folder))
+    assert not list(folder.glob("inflated*"))
+
+
+def test_places_can_be_written_down(tpu: Part) -> None:
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(tpu.places), type=Places)
+    assert again == tpu.places
+    record = tpu.events["record"][0]
+    assert FORMAT.args(dataclasses.replace(tpu, places=again), record) == FORMAT.args(tpu, record)
+
+
+def test_a_glance_tells_the_devices_and_hosts(shared: Path, tmp_path: Path) -> None:
+    path = next((shared / "traces" / "xla" / "tpu_v6e_x4_offload").rglob("*.xplane.pb"))
+    seen = glance(path)
+    assert seen["devices"] == ["TPU:0", "TPU:1", "TPU:2", "TPU:3"]
+    assert seen["planes"][-3:] == ["/host:metadata", "/host:CPU", "Task Environment"]
+    packed = tmp_path / "x.xplane.pb.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert glance(packed) == seen
+    assert glance(next((shared / "captures" / "jax" / "b128").rglob("*.xplane.pb")))["hosts"]
+
+
+def test_progress_tells_of_all_bytes_and_may_stop_the_reading(tmp_path: Path) -> None:
+    path = tmp_path / "x.xplane.pb"
+    path.write_bytes(space(Plane("/host:CPU", [Line("l", [Event("a", n, 1) for n in range(500_000)])])))
+    told: list[tuple[int, int]] = []
+    FORMAT.read(path, lambda read, events: told.append((read, events)))
+    assert told == sorted(told)
+    assert 0 < told[0][1] < 500_000
+    assert told[0][0] < path.stat().st_size
+
+    def stop(_read: int, _events: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        FORMAT.read(path, stop)
 
 
 # Real profiles.
