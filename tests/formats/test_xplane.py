@@ -532,6 +532,19 @@ def test_progress_tells_of_all_bytes_and_may_stop_the_reading(tmp_path: Path) ->
         FORMAT.read(path, stop)
 
 
+def test_a_file_that_is_cut_while_it_is_read_is_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "x.xplane.pb"
+    raw = space(Plane("/host:CPU", [Line("l", [Event("a", n, 1) for n in range(500_000)])]))
+    path.write_bytes(raw)
+
+    def cut(_read: int, _events: int) -> None:
+        with path.open("r+b") as file:
+            file.truncate(len(raw) // 2)
+
+    with pytest.raises(TracehoundError, match="became shorter while it was read"):
+        FORMAT.read(path, cut)
+
+
 # Real profiles.
 
 

@@ -10,6 +10,7 @@ spare ones at the end (`File.piece`): such copies are small enough to stay in th
 from __future__ import annotations
 
 import mmap
+import os
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -28,6 +29,10 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 PADDING = 32
 
 _MASK64 = (1 << 64) - 1
+
+
+class ShortenedError(Exception):
+    """A file ends before the byte that it had when it was opened."""
 
 
 class WireError(ValueError):
@@ -132,10 +137,25 @@ def _spacious(data: bytes | bytearray, size: int) -> Bytes:
 
 @dataclass(frozen=True)
 class File:
-    """All bytes of an inflated file, in memory or mapped."""
+    """All bytes of an inflated file: in memory, or mapped from the open file `descriptor`.
+
+    A few bytes are looked at where they are mapped; pieces are read, so that what is mapped does not pile up in memory.
+    """
 
     data: Data
     size: int
+    descriptor: int | None = None
+
+    def read(self, start: int, into: memoryview) -> None:
+        """Fill `into` with the bytes from `start` on. Raises ShortenedError, and OSError as reading does."""
+        if self.descriptor is None:
+            into[:] = memoryview(self.data)[start : start + len(into)]
+            return
+        while into:
+            count = os.preadv(self.descriptor, [into], start)
+            if not count:
+                raise ShortenedError
+            start, into = start + count, into[count:]
 
     def text(self, start: int, end: int) -> str:
         """The string in `[start, end)`; what is no UTF-8 is replaced."""
@@ -152,6 +172,7 @@ class Room:
     def __init__(self, size: int) -> None:
         self._size = size
         self._data = bytearray(size + PADDING)
+        self._view = memoryview(self._data)
         self._whole = _spacious(self._data, size)
 
     def piece(self, file: File, *spans: tuple[int, int]) -> Bytes:
@@ -159,9 +180,9 @@ class Room:
         size = sum(end - start for start, end in spans)
         if size > self._size:
             return file.piece(*spans)
-        view, at = memoryview(file.data), 0
+        at = 0
         for start, end in spans:
-            self._data[at : at + end - start] = view[start:end]
+            file.read(start, self._view[at : at + end - start])
             at += end - start
         self._data[at : at + PADDING] = bytes(PADDING)
         return replace(self._whole, size=size)

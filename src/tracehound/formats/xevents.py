@@ -31,7 +31,7 @@ from tracehound.formats.xstats import BLOB, DOUBLE, REF, SIGNED, STAT_ID, TEXT, 
 
 METADATA_ID, OFFSET_PS, DURATION_PS, EVENT_STAT, OCCURRENCES = 1, 2, 3, 4, 5
 
-AT_ONCE = 1 << 18
+AT_ONCE = 1 << 19
 """Bytes of events decoded at once: enough for numpy, few enough to stay in the processor's cache."""
 
 QUICK = 1 << 14
@@ -242,12 +242,16 @@ class _Columns:
         self._count = count
         self._names = what.names
 
-    def put(self, code: int, rows: Rows, field: Rows, bits: Words) -> None:
+    def put(self, code: int, rows: Rows, field: Rows | int, bits: Words) -> None:
         """The values of some events; of several of one event the last counts."""
         name = self._names[code]
         if name not in self.found:
             self.found[name] = Column.empty(self._count)
-        self.found[name].field[rows], self.found[name].bits[rows] = field, bits
+        column = self.found[name]
+        if len(rows) == self._count:
+            column.field[:], column.bits[:] = field, bits
+        else:
+            column.field[rows], column.bits[rows] = field, bits
 
     def clear(self, rows: Rows) -> None:
         """Take away what some events have."""
@@ -265,16 +269,22 @@ def _walk(piece: Bytes, at: Rows, end: Rows, what: Wanted, columns: _Columns) ->
         two = (word >> _u(31)) & _u(1)
         id_ = (word >> _u(24)) & _u(0x7F)
         value_at = at + 4
+        after = at + ((word >> _u(8)) & _u(0x7F)).view(np.int64)
+        after += 2
+        sound = ((word & _STAT_MASK) == _STAT_HEAD) & (after <= end)
         if two.any():
             id_ |= two * ((word >> _u(25)) & _u(0x3F80))
             value_at += two.view(np.int64)
-        after = at + ((word >> _u(8)) & _u(0x7F)).view(np.int64) + 2
-        sound = ((word & _STAT_MASK) == _STAT_HEAD) & (after <= end) & ((two & (word >> _u(39))) == 0)
+            sound &= (two & (word >> _u(39))) == 0
         code = what.quick[id_.view(np.int64)]
-        hit = np.flatnonzero((code >= 0) & sound)
-        if len(hit):
+        asked = (code >= 0) & sound
+        if asked.all():
+            sound = _values(piece, row, value_at, after, code, columns)
+        elif asked.any():
+            hit = np.flatnonzero(asked)
             sound[hit] = _values(piece, row[hit], value_at[hit], after[hit], code[hit], columns)
-        odd[row[~sound]] = True
+        if not sound.all():
+            odd[row[~sound]] = True
         live = sound & (after < end)
         row, at, end = (row, after, end) if live.all() else (row[live], after[live], end[live])
     return odd
@@ -283,31 +293,37 @@ def _walk(piece: Bytes, at: Rows, end: Rows, what: Wanted, columns: _Columns) ->
 def _values(piece: Bytes, row: Rows, at: Rows, after: Rows, code: Rows, columns: _Columns) -> Flags:
     """Decode the values of wanted stats; which of them are as expected and end where their stat does."""
     word = piece.words[at]
-    field, wire = ((word >> _u(3)) & _u(0x1F)).view(np.int64), (word & _u(7)).view(np.int64)
+    tag = word & _u(0xFF)
     bits, size = first_varint((word >> _u(8)) | _NO_STOP)
     long = np.flatnonzero(size > 8)
     if len(long):
         bits[long], size[long] = varints(piece.words, at[long] + 1)
-    end = at + 1 + size
-    if (wire == VARINT).all():
-        sound: Flags = (field == UNSIGNED) | (field == SIGNED) | (field == REF)
-    else:
+    end = at + 1
+    end += size
+    sound: Flags = (size > 0) & (end == after)
+    field: Rows | int = int(tag[0]) >> 3
+    if int(tag[0]) not in _WHOLE_TAGS or not (tag == tag[0]).all():
+        field, wire = (tag >> _u(3)).view(np.int64), (tag & _u(7)).view(np.int64)
         sized = (wire == BYTES) & ((field == TEXT) | (field == BLOB))
         double = (wire == FIXED64) & (field == DOUBLE)
-        sound = sized | double | ((wire == VARINT) & ((field == UNSIGNED) | (field == SIGNED) | (field == REF)))
         length = np.where(sized, np.minimum(bits, _u(1 << 31)), _u(0))
         bits = np.where(sized, end.view(np.uint64) << _u(32) | length, bits)
-        end = np.where(double, at + 9, end + length.view(np.int64))
-    sound &= (size > 0) & (end == after)
+        ends = np.where(double, at + 9, end + length.view(np.int64))
+        whole = (wire == VARINT) & ((field == UNSIGNED) | (field == SIGNED) | (field == REF))
+        sound = (size > 0) & (ends == after) & (sized | double | whole)
     if not sound.all():
-        row, field, bits, code = row[sound], field[sound], bits[sound], code[sound]
+        row, bits, code = row[sound], bits[sound], code[sound]
+        field = field if isinstance(field, int) else field[sound]
+    if len(row) and code.min() == code.max():
+        columns.put(int(code[0]), row, field, bits)
+        return sound
     for each in np.flatnonzero(np.bincount(code)).tolist():
         mine = code == each
-        if mine.all():
-            columns.put(each, row, field, bits)
-        else:
-            columns.put(each, row[mine], field[mine], bits[mine])
+        columns.put(each, row[mine], field if isinstance(field, int) else field[mine], bits[mine])
     return sound
+
+
+_WHOLE_TAGS = (UNSIGNED << 3 | VARINT, SIGNED << 3 | VARINT, REF << 3 | VARINT)
 
 
 def _decode_any(fields: _Fields, found: Heads, rows: Rows, what: Wanted, columns: _Columns) -> None:

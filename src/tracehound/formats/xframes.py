@@ -72,7 +72,9 @@ class Texts:
     def series(self, numbers: Rows, dtype: pl.DataType) -> pl.Series:
         """The texts with these numbers, null for -1."""
         words = pl.Series([*self.words, None], dtype=pl.String).cast(dtype)
-        return words.gather(np.where(numbers < 0, len(self.words), numbers))
+        if len(numbers) and numbers.min() < 0:
+            numbers = np.where(numbers < 0, len(self.words), numbers)
+        return words.gather(pl.Series(numbers.astype(np.uint32)))
 
 
 class Stated:
@@ -200,4 +202,4 @@ def nullable(name: str, value: Rows, known: Flags) -> pl.Series:
 
 def of_codes(codes: Rows) -> pl.Series:
     """Kinds from their numbers."""
-    return pl.Series("kind", KINDS, dtype=KIND).gather(codes)
+    return pl.Series("kind", KINDS, dtype=KIND).gather(pl.Series(codes.astype(np.uint32)))

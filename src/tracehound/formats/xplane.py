@@ -7,7 +7,8 @@ Owns the format: how a file is recognised, opened, dealt out to portions and fin
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from tracehound.formats.assemble import Decoded, part
 from tracehound.formats.format import ALL, Format, Portion, Progress, silent
 from tracehound.formats.inflate import head, opened, whole
 from tracehound.formats.spill import Spill
-from tracehound.formats.wire import BYTES, VARINT, File, Rows, WireError, field_at, varint
+from tracehound.formats.wire import BYTES, VARINT, File, Rows, ShortenedError, WireError, field_at, varint
 from tracehound.formats.xevents import Stretched, TornError
 from tracehound.formats.xla_columns import read
 from tracehound.formats.xla_ops import Meeting, Program, programs
@@ -103,11 +104,14 @@ def decode(path: Path, portion: Portion, spill: Spill, progress: Progress) -> Po
     Long lines are cut where an event seems to begin. Whoever reaches such a place decoding proves it; where that fails,
     the file is read once more, going from event to event, by whoever has all of it.
     """
-    file, notes = _file(path, spill, portion)
-    found = _portion(path, file, notes, probed, portion, spill, progress)
-    if found.share is None and portion == ALL:
-        return _portion(path, file, notes, followed, portion, spill, progress)
-    return found
+    try:
+        with _inflated(path, spill, portion) as (file, notes):
+            found = _portion(path, file, notes, probed, portion, spill, progress)
+            if found.share is None and portion == ALL:
+                return _portion(path, file, notes, followed, portion, spill, progress)
+            return found
+    except ShortenedError as error:
+        raise TracehoundError("became shorter while it was read", path, remedy="wait until it is written") from error
 
 
 def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
@@ -139,8 +143,11 @@ def glance(path: Path) -> dict[str, Any]:
     """`planes`, `devices` (``TPU:0``) and `hosts`, by name and read without a line; of gzip those in its beginning."""
     with opened(path) as stream:
         compressed = stream.compressed
-    file = _of_bytes(head(path, _GLANCE)) if compressed else _mapped(path)
-    planes, hosts = names_of_planes(file)
+    if compressed:
+        planes, hosts = names_of_planes(_of_bytes(head(path, _GLANCE)))
+    else:
+        with _mapped(path) as file:
+            planes, hosts = names_of_planes(file)
     devices = [f"{named[1]}:{named[2]}" for name in planes if (named := DEVICE.match(name))]
     return {"planes": planes, "devices": list(dict.fromkeys(devices)), "hosts": hosts}
 
@@ -148,34 +155,39 @@ def glance(path: Path) -> dict[str, Any]:
 _GLANCE = 1 << 20
 
 
-def _file(path: Path, spill: Spill, portion: Portion) -> tuple[File, tuple[Note, ...]]:
-    """The inflated bytes: mapped where they lie, else mapped from a file of the spill's folder, else in memory."""
+@contextmanager
+def _inflated(path: Path, spill: Spill, portion: Portion) -> Iterator[tuple[File, tuple[Note, ...]]]:
+    """The inflated bytes: those of the file itself, else in a file of the spill's folder, else in memory."""
     with opened(path) as stream:
         if not stream.compressed:
-            return _mapped(path), ()
+            with _mapped(path) as file:
+                yield file, ()
+            return
         if spill.folder is None:
             data, notes = whole(path)
-            return _of_bytes(data), notes
+            yield _of_bytes(data), notes
+            return
         inflated = spill.folder / f"inflated-{portion.number}"
         buffer = memoryview(bytearray(1 << 20))
         with inflated.open("wb") as out:
             while count := stream.readinto(buffer):
                 out.write(buffer[:count])
-        try:
-            file = _mapped(inflated) if inflated.stat().st_size else _of_bytes(b"")
-        finally:
-            inflated.unlink()
-        return file, (stream.damage.note(path),) if stream.damage else ()
+        notes = (stream.damage.note(path),) if stream.damage else ()
+    with ExitStack() as opening:
+        file = opening.enter_context(_mapped(inflated)) if inflated.stat().st_size else _of_bytes(b"")
+        inflated.unlink()
+        yield file, notes
 
 
 def _of_bytes(data: bytes) -> File:
     return File(data, len(data))
 
 
-def _mapped(path: Path) -> File:
+@contextmanager
+def _mapped(path: Path) -> Iterator[File]:
     with path.open("rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return File(data, len(data))
+        yield File(data, len(data), file.fileno())
 
 
 def _portion(
