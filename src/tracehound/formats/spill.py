@@ -52,7 +52,12 @@ def _typed(name: str, column: Column | None, dtype: pl.DataType) -> pl.Expr:
     if column is None:
         return pl.lit(None, dtype)
     values = pl.col(name)
-    typed = values.cat.to(dtype) if isinstance(dtype, pl.Categorical | pl.Enum) else values.cast(dtype)
+    if isinstance(dtype, pl.Categorical | pl.Enum):
+        typed = values.cat.to(dtype)
+    elif dtype == pl.String:
+        typed = values.cat.to(pl.Categorical()).cast(dtype)
+    else:
+        typed = values.cast(dtype)
     return typed if column.valid is None else pl.when(f"{name} valid").then(typed)
 
 
@@ -121,8 +126,8 @@ class Spill:
     def keep(self, frame: pl.DataFrame, name: str) -> Kept:
         """Put rows aside; `name` is a file name that nobody else uses in the folder. Raises OSError as writing does.
 
-        Events (`ORDERED`) are put in order, other rows stay in theirs. With a folder, columns are numbers, truth
-        values or categories.
+        Events (`ORDERED`) are put in order, other rows stay in theirs. Columns are numbers, truth values, categories,
+        or texts of which there are few.
         """
         runs = None
         if all(column in frame.columns for column in ORDERED):
@@ -156,6 +161,7 @@ def column_of(series: pl.Series) -> Column:
 
 def _write(file: BinaryIO, series: pl.Series) -> _Place:
     """Append a column to the file."""
+    series = series.cast(pl.Categorical) if series.dtype == pl.String else series
     values, valid = column_of(series)
     names = None
     if isinstance(series.dtype, pl.Categorical):
