@@ -282,13 +282,19 @@ TARGETS = ("json", "gzip", "chrome", "xplane", "hlo")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("targets", nargs="*", choices=TARGETS, default=list(TARGETS), metavar="TARGET")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}; all unless told")
     parser.add_argument("--seconds", type=float, default=600, help="for each target")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a folder for the inputs of findings")
     chosen = parser.parse_args()
+    if unknown := set(chosen.targets) - set(TARGETS):
+        parser.error(f"no such target: {', '.join(sorted(unknown))}")
     os.environ.setdefault("POLARS_MAX_THREADS", "2")
-    return 1 if sum([hunt(target, chosen.seconds, chosen.seed, chosen.keep) for target in chosen.targets]) else 0
+    return (
+        1
+        if sum([hunt(target, chosen.seconds, chosen.seed, chosen.keep) for target in chosen.targets or TARGETS])
+        else 0
+    )
 
 
 if __name__ == "__main__":

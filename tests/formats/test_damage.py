@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from tracehound.cli import main
 from tracehound.errors import TracehoundError
 from tracehound.formats import recognise
+from tracehound.formats.inflate import whole
 from tracehound.formats.kineto import FORMAT
 from tracehound.trace import Part
 
@@ -173,6 +174,28 @@ def test_a_cut_gzip_keeps_every_event_that_zlib_can_give(tmp_path, members, shar
     said = [(note.level, note.text) for note in part.notes]
     assert any(level == "dropped" and "gzip ends early" in text for level, text in said)
     assert ("repaired", "the array of events has no end") in said
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(1, 3), st.integers(0, 7), st.floats(0, 1, exclude_max=True))
+def test_a_flip_in_a_gzip_keeps_every_event_before_it(tmp_path, members, bit, share):
+    sound, spans = laid_out("kineto")
+    size = -(-len(sound) // members)
+    data = bytearray(b"".join(gzip.compress(sound[at : at + size]) for at in range(0, len(sound), size)))
+    data[2 + int(share * (len(data) - 2))] ^= 1 << bit
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(data)
+    try:
+        text, damage = whole(path)
+        part = FORMAT.read(path)
+    except TracehoundError as error:
+        if "holds no trace events" in str(error):  # the damage lies before them
+            return
+        raise
+    good = len(os.path.commonprefix([text, sound]))
+    assert drawn(event for event, (_, stop) in zip(EVENTS, spans, strict=True) if stop < good) <= found(part)
+    assert text == sound or damage
+    assert not damage or any(note.level == "dropped" and "gzip" in note.text for note in part.notes)
 
 
 def test_names_do_not_say_what_a_file_is(tmp_path):

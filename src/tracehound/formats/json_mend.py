@@ -35,21 +35,35 @@ inside one; it may lie inside a list of objects among an event's args."""
 
 _START: Final = re.compile(rb'\{\s*"(?:' + _KEYS.encode() + rb')"\s*:')
 _END: Final = re.compile(rb'\]\s*(?:\}|,\s*"|$)')
-_GOES_ON: Final = re.compile(rb'\s*(?:\]|,\s*(?:[^"\s]|"[^"]*"\s*[^:\s]))')
 _ARRAY_END: Final = re.compile(rb"\}[\s,]*(?=\])")
-_PHASE: Final = re.compile(r'\s*:\s*"')
+_GOES_ON: Final = re.compile(rb'\s*(?:\]|,\s*(?:[^"\s]|"[^"]*"\s*[^:\s]))')
+"""What follows an element of the array, and does not follow a string or list that damage tore out of something."""
+
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_PHASE: Final = re.compile(r'\s*:\s*"')
 _BLANKS: Final = re.compile(rb"[\s,]*")
 _OPEN, _CLOSE = b"{]"
+
 _GLANCE: Final = 1000
+"""Bytes from the start of an object in which its phase is looked for where its brackets tell nothing."""
+
 _WINDOW: Final = 4096
+"""Bytes that hold nearly every event; what does not fit is tried again with `_LARGER` times as many."""
+
 _LARGER: Final = 16
 _WHOLE: Final = 1 << 16
-_TRIES: Final = 64
 _NEAR_END: Final = 64
-_DEEPEST: Final = 50
-_FEW: Final = 20
+
 _REPAIRABLE: Final = 1 << 20
+"""Bytes of the longest element that is repaired: a longer one has lost its end."""
+
+_DEEPEST: Final = 50
+"""Brackets in brackets in which an event is looked for."""
+
+_FEW: Final = 20
+"""Up to so many bytes between two events are not worth an event."""
+
+_TRIES: Final = 64
 
 Element = tuple[dict[str, Any], int]
 """An event, or nothing where there is none to be read, and the byte behind it."""
