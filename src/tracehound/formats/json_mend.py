@@ -94,8 +94,8 @@ class Mends:
 class Walked:
     """Elements of an array, in order; what was no object, or could not be read, is an empty one.
 
-    `spans` has the bytes of each, counted from the start of the walked bytes. `end` is the byte behind the last element
-    that was used, so counted. `ended` says that the array's `]` lies there (`end` is then behind it); `partial` that
+    `spans` has the bytes of each, counted from the start of the walked bytes. `end` is where the next element starts or
+    the bytes end, so counted. `ended` says that the array's `]` lies there (`end` is then behind it); `partial` that
     the bytes ended inside an element.
     """
 
@@ -115,22 +115,23 @@ def walk(data: bytes, until: int, base: int, tally: Tally, *, final: bool) -> Wa
     walker = _Walker(data, base, tally, final=final)
     events: list[dict[str, Any]] = []
     spans: list[tuple[int, int]] = []
-    end = 0
-    while (at := _past_blanks(data, end)) < len(data):
+    at = _past_blanks(data, 0)
+    while at < len(data):
         if data[at] == _CLOSE:
             if not final and len(data) - at < _WINDOW:
-                return Walked(events, spans, end, ended=False, partial=True)
+                return Walked(events, spans, at, ended=False, partial=True)
             if walker.ends(at):
                 return Walked(events, spans, at + 1, ended=True, partial=False)
         if at >= until:
             break
         found = walker.element(at)
         if found is None:
-            return Walked(events, spans, end, ended=False, partial=True)
+            return Walked(events, spans, at, ended=False, partial=True)
         event, end = found
         events.append(event)
         spans.append((at, end))
-    return Walked(events, spans, end, ended=False, partial=False)
+        at = _past_blanks(data, end)
+    return Walked(events, spans, at, ended=False, partial=False)
 
 
 def is_event(text: str, at: int) -> bool:
