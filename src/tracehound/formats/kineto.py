@@ -21,6 +21,7 @@ from tracehound.formats.json_window import SIZES, Sizes
 from tracehound.formats.kineto_columns import SHAPE, Columns
 from tracehound.formats.kineto_events import Share, share
 from tracehound.formats.kineto_facts import claims, facts
+from tracehound.formats.kineto_kinds import KnownKinds
 from tracehound.formats.kineto_whole import whole
 from tracehound.formats.spill import Spill
 from tracehound.trace import Part
@@ -64,7 +65,9 @@ def decode(path: Path, portion: Portion, spill: Spill, progress: Progress, sizes
     `progress` is told of this portion's share of the bytes. Raises TracehoundError where the file has no events.
     """
     found = segments(path, portion, SHAPE, Columns, progress, sizes)
-    return Portioned(tuple((extent, share(columns, spill, f"{extent.number}")) for extent, columns in found), sizes)
+    known = KnownKinds()
+    shares = tuple((extent, share(columns, known, spill, f"{extent.number}")) for extent, columns in found)
+    return Portioned(shares, sizes)
 
 
 def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:

@@ -1,7 +1,7 @@
 """The columns of a segment of a Kineto file -> the raw events that are drawn, put aside, and a small account of them.
 
-Owns which events are drawn, when they happened, and what kind they are, as far as the segment alone can tell. What is
-left out is counted. Runs where the segment is decoded; what needs the whole file is `kineto_whole`'s.
+Owns which events are drawn and when they happened, as far as the segment alone can tell. What is left out is counted.
+Runs where the segment is decoded; what needs the whole file is `kineto_whole`'s.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.formats.json_columns import INVALID, MISSING, Answers, Numbers
+from tracehound.formats.json_columns import INVALID, Answers, Numbers
 from tracehound.formats.kineto_columns import GLOO, Columns, Id, Piece, Signature
-from tracehound.formats.kineto_lanes import LEGACY_DEVICE, LaneKey, lane_keys
-from tracehound.formats.kineto_names import call_kind, category, copy_kind, kernel_kind, step_number
+from tracehound.formats.kineto_kinds import KnownKinds, kinds_and_steps
+from tracehound.formats.kineto_lanes import LaneKey, lane_keys
+from tracehound.formats.kineto_names import category
 from tracehound.formats.kineto_tally import (
     COUNTERS,
     FAR,
@@ -42,8 +43,6 @@ _TOGETHER: Final = 6 * 24 * 3600 * 10**9
 
 _SAMPLE: Final = 1_000
 _OWN_INSTANTS: Final = ("Record Window End", "Iteration Start")
-_LEGACY: Final[dict[Id, str]] = {LEGACY_DEVICE: "kernel", "CPU functions": "op"}
-"""The processes of the autograd profiler before Kineto, which writes no categories: what runs on each."""
 
 _COMPLETE, _INSTANT, _SILENT, _COUNTER, _FLOW, _NO_PHASE, _STRANGE = range(7)
 _PHASES: Final = {
@@ -51,8 +50,6 @@ _PHASES: Final = {
     "": _NO_PHASE,
 }  # fmt: skip
 _NOT_DRAWN: Final = {_COUNTER: COUNTERS, _FLOW: FLOWS, _NO_PHASE: NO_PHASE, _STRANGE: STRANGE}
-_NUMBER: Final = {name: position for position, name in enumerate(KINDS)}
-_NAMED: Final = (("kernel", kernel_kind), ("copy", copy_kind), ("runtime", call_kind))
 
 
 class Stretch(NamedTuple):
@@ -87,7 +84,7 @@ class Share:
     gloo: bool
 
 
-def share(columns: Columns, spill: Spill, name: str) -> Share:
+def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share:
     """Put the events of a segment that are drawn aside, in files whose names start with `name`."""
     events, tally = columns.all(), Tally()
     keys, lane = lane_keys(columns, events)
@@ -102,7 +99,7 @@ def share(columns: Columns, spill: Spill, name: str) -> Share:
     tally.rows(NEGATIVE, drawn & (events.length < 0))
     rows = np.flatnonzero(drawn)
     kept = events.at(rows)
-    frame = _frame(columns, kept, lane[rows], rows)
+    frame = _frame(columns, kept, known, lane[rows], rows)
     return Share(
         stretches=tuple(_stretches(frame, kept.start, np.maximum(kept.length, 0), spill, name)),
         lanes=dict(zip(keys, np.bincount(lane, minlength=len(keys)).tolist(), strict=True)),
@@ -136,11 +133,9 @@ def _phase(signature: Signature) -> int:
     return _SILENT if phase <= _INSTANT and category(signature[1]).row == "none" else phase
 
 
-def _frame(columns: Columns, events: Piece, lane: Numbers, rows: Ints) -> pl.DataFrame:
+def _frame(columns: Columns, events: Piece, known: KnownKinds, lane: Numbers, rows: Ints) -> pl.DataFrame:
     """The events with all they have but times; ids that none has are left out."""
-    kind = _kinds(columns, events)
-    step = _step_numbers(columns, events, kind)
-    kind[step >= 0] = _NUMBER["step"]
+    kind, step = kinds_and_steps(columns, events, known)
     frame = pl.DataFrame(
         {
             "lane": lane,
@@ -149,64 +144,38 @@ def _frame(columns: Columns, events: Piece, lane: Numbers, rows: Ints) -> pl.Dat
             "record": rows.astype(np.int32),
         }
     )
-    ids = {"correlation": events.correlation, "external": events.external, "bytes": events.bytes}
-    known = [pl.Series(name, _narrow(values)) for name, values in ids.items() if (values >= 0).any()]
-    known += [pl.Series("step", step)] * bool((step >= 0).any())
-    return frame.with_columns(known).with_columns(
-        pl.when(pl.col(values.name) >= 0).then(pl.col(values.name)) for values in known
+    ids: dict[str, Ints | Numbers] = {
+        "step": step,
+        "correlation": events.correlation,
+        "external": events.external,
+        "bytes": events.bytes,
+    }
+    present = [pl.Series(name, _narrow(values)) for name, values in ids.items() if (values >= 0).any()]
+    return frame.with_columns(present).with_columns(
+        pl.when(pl.col(values.name) >= 0).then(pl.col(values.name)) for values in present
     )
 
 
-def _narrow(values: Ints) -> Ints | Numbers:
+def _narrow(values: Ints | Numbers) -> Ints | Numbers:
     """The same in half the bytes, where they fit."""
     return values.astype(np.int32) if values.max() < 2**31 else values
 
 
-def _kinds(columns: Columns, events: Piece) -> npt.NDArray[np.int8]:
-    """What each event is, as a position in `KINDS`: by its category, then by its args, then by its name."""
-    kind = Answers(columns.signatures, _kind).of(events.signature)
-    names = list(columns.names)
-    for which, by_name in _NAMED:
-        rows = np.flatnonzero(kind == _NUMBER[which])
-        found = np.full(len(names), _NUMBER[which], np.int8)
-        for code in _used(events.name[rows], len(names)):
-            found[code] = _NUMBER[by_name(names[code])]
-        kind[rows] = found[events.name[rows]]
-    kind[events.collective & (kind == _NUMBER["kernel"])] = _NUMBER["collective"]
-    return kind
-
-
-def _kind(signature: Signature) -> int:
-    _, cat, pid, _ = signature
-    legacy = None if cat else _LEGACY.get(pid)
-    return _NUMBER[legacy or category(cat).kind]
-
-
-def _used(column: Numbers, size: int) -> list[int]:
-    """Which of the numbers below `size` are in the column."""
-    seen = np.zeros(size, np.bool_)
-    seen[column] = True
-    return np.flatnonzero(seen).tolist()
-
-
-def _step_numbers(columns: Columns, events: Piece, kind: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
-    """The step that each event marks, -1 for most: marks lie on threads; those on devices are their shadows."""
-    of_name = np.fromiter(map(step_number, columns.names), np.int32, len(columns.names))
-    marking = ((kind == _NUMBER["annotation"]) | (kind == _NUMBER["op"])) & (events.device < 0)
-    return np.where(marking, of_name[events.name], np.int32(MISSING))
-
-
 def _stretches(frame: pl.DataFrame, start: Ints, length: Ints, spill: Spill, name: str) -> Iterator[Stretch]:
     """The events, put aside with their times; those that are far from the others by themselves."""
-    since = (start - start.min()) // _TOGETHER if len(start) else start
-    groups = np.unique(since).tolist() if since.any() else [0] * bool(len(start))
-    for number, group in enumerate(groups):
-        rows = np.flatnonzero(since == group)
-        begin, end = start[rows], start[rows] + length[rows]
+    if not len(start):
+        return
+    end, origin = start + length, int(start.min())
+    groups: list[Ints | None] = [None]
+    if int(start.max()) - origin >= _TOGETHER:
+        since = (start - origin) // _TOGETHER
+        groups = [np.flatnonzero(since == group) for group in np.unique(since)]
+    for number, rows in enumerate(groups):
+        part, begin, until = (frame, start, end) if rows is None else (frame[rows], start[rows], end[rows])
         origin = int(begin.min())
-        part = frame if len(groups) == 1 else frame[rows]
-        timed = part.with_columns(pl.Series("start", (begin - origin) * 1000), pl.Series("end", (end - origin) * 1000))
-        yield Stretch(spill.keep(timed, f"{name}-{number}"), origin, int(begin.max()), int(end.max()))
+        times = pl.Series("start", (begin - origin) * 1000), pl.Series("end", (until - origin) * 1000)
+        kept = spill.keep(part.with_columns(times), f"{name}-{number}")
+        yield Stretch(kept, origin, int(begin.max()), int(until.max()))
 
 
 def _span(columns: Columns, events: Piece) -> tuple[int, int] | None:
