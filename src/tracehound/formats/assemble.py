@@ -71,7 +71,7 @@ class Piece:
 class Decoded:
     """One file, decoded: `pieces` in the order of the file.
 
-    `amend` are columns of `RAW` that replace those of the pieces: what only the whole file tells of its events. Times are ps from `wall_ns`, or from any instant when that is unknown.
+    Times are ps from `wall_ns`, or from any instant when that is unknown.
     """
 
     path: Path
@@ -85,7 +85,6 @@ class Decoded:
     facts: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[Note] = ()
     places: Any = None
-    amend: Sequence[pl.Expr] = ()
 
 
 def held(frame: pl.DataFrame) -> tuple[Piece, ...]:
@@ -104,7 +103,7 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
         _complete(decoded.lanes, RAW_LANES),
     )
     sources = [Source(piece.kept, piece.shift, piece.first, piece.ops) for piece in decoded.pieces]
-    raw = Raw(runs, sources, _by_number(lanes), size, decoded.amend)
+    raw = Raw(runs, sources, _by_number(lanes), size)
     seen, ran = nothing_seen(lanes.height), executed(raw)
     steps = steps_of(raw, ran)
     scan = written(finished(raw, ran, steps, seen), spill.folder)

@@ -18,7 +18,7 @@ import polars as pl
 from tracehound.formats.batches import Batch, Rows, Runs, Source, batches, joined
 from tracehound.formats.links import HostCalls, executions, from_parents
 from tracehound.formats.nests import Nested, Open, nest, survey
-from tracehound.formats.spill import Column, column_of, frame_of
+from tracehound.formats.spill import Column, frame_of
 from tracehound.formats.steps import calendar, infer, mark
 from tracehound.intervals import Ints, Mask, lane_order
 from tracehound.trace import EVENTS, KIND, schema
@@ -65,16 +65,12 @@ class Lanes:
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """All raw events of a file, whose lanes are numbered group by group; `size` is that of a batch.
-
-    `amend` are columns of `RAW` that replace those of the pieces.
-    """
+    """All raw events of a file, whose lanes are numbered group by group; `size` is that of a batch."""
 
     runs: Runs
     sources: Sequence[Source]
     lanes: Lanes
     size: int
-    amend: Sequence[pl.Expr] = ()
 
     def bounds(self, group: int) -> tuple[int, int]:
         """Which of the runs are of a group of lanes."""
@@ -86,17 +82,6 @@ class Raw:
         low, high = self.bounds(group)
         first = self.runs.at(slice(0, low)).height
         return batches(self.runs.at(slice(low, high)), self.sources, first, self.size)
-
-    def amended(self, rows: Rows) -> Rows:
-        """The rows, which have all columns, with what only the whole file tells of them."""
-        if not self.amend:
-            return rows
-        taken = dict.fromkeys(name for expr in self.amend for name in expr.meta.root_names())
-        frame = frame_of(
-            {name: rows.columns[name] for name in taken if name in rows.columns}, {name: RAW[name] for name in taken}
-        )
-        told = {series.name: column_of(series) for series in frame.select(self.amend)}
-        return rows._replace(columns={**rows.columns, **told})
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +227,7 @@ def _nested(raw: Raw, group: int, call_of: Callable[[Rows, Nested], Ints]) -> It
         some, course = survey(together, raw.lanes.concurrent)
         before = Open()
         for batch in some:
-            events = raw.amended(batch.read(_ALL))
+            events = batch.read(_ALL)
             nested = nest(events, raw.lanes.concurrent, course, before)
             call = call_of(events, nested)
             if course is not None:

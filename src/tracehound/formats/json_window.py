@@ -19,6 +19,7 @@ LONGEST_EVENT: Final = 256 << 20
 """An event, or what is before the array, that is longer than this many bytes is taken for damage."""
 
 _CUT = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:')
+_PHASE = re.compile(rb'\{\s*"ph"\s*:')
 _OPEN, _CLOSE = b"[]"
 
 T = TypeVar("T")
@@ -177,6 +178,8 @@ class Window:
 
     def _good(self, cut: Cut) -> bool:
         """Whether an event follows: a list of objects among an event's args looks the same, but has no phases."""
+        if _PHASE.match(self.buffer, cut.start, self.seen):
+            return True
         glance = bytes(self.buffer[cut.start : min(self.seen, cut.start + self._sizes.glance)])
         return is_event(glance.decode("utf-8", "replace"), 0)
 

@@ -83,7 +83,6 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             path=path,
             format="kineto",
             pieces=events.pieces,
-            amend=events.amend,
             lanes=events.placed.lanes,
             ranks=events.placed.ranks,
             hosts=(events.placed.host,),

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.formats.json_columns import INVALID, Answers, Numbers
-from tracehound.formats.kineto_columns import GLOO, Columns, Id, Piece, Signature
-from tracehound.formats.kineto_kinds import KnownKinds, kinds_and_steps
+from tracehound.formats.kineto_columns import Columns, Id, Piece, Signature
+from tracehound.formats.kineto_kinds import KnownKinds, kinds_and_steps, may_be_collective
 from tracehound.formats.kineto_lanes import LaneKey, lane_keys
 from tracehound.formats.kineto_names import category
 from tracehound.formats.kineto_tally import (
@@ -55,13 +55,15 @@ _NOT_DRAWN: Final = {_COUNTER: COUNTERS, _FLOW: FLOWS, _NO_PHASE: NO_PHASE, _STR
 class Stretch(NamedTuple):
     """Events that are near each other in time: columns of `assemble.RAW`, with lanes by the segment's own numbers.
 
-    Times in the frame are ps from `start`; `start`, `last` (the last start) and `end` are ns as in the file.
+    Times in the frame are ps from `start`; `start`, `last` (the last start) and `end` are ns as in the file. `open`
+    says that the rest of the file has a say in what these events are: whether they belong to a collective.
     """
 
     kept: Kept
     start: int
     last: int
     end: int
+    open: bool
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Share:
 
     `lanes` has the keys of the lanes in the order of their numbers, and how many elements each has; `named`, `messages`
     are those of `Columns`. `sample` has some of the starts (ns), `span` the start and length of the profiler's own span
-    (`INVALID` where that is no time; None without a span), `gloo` whether Gloo's collectives are among the annotations.
+    (`INVALID` where that is no time; None without a span).
     """
 
     stretches: tuple[Stretch, ...]
@@ -81,7 +83,6 @@ class Share:
     sample: Ints
     span: tuple[int, int] | None
     family: str
-    gloo: bool
 
 
 def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share:
@@ -99,9 +100,13 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
     tally.rows(NEGATIVE, drawn & (events.length < 0))
     rows = np.flatnonzero(drawn)
     kept = events.at(rows)
-    frame = _frame(columns, kept, known, lane[rows], rows)
+    kind, step = kinds_and_steps(columns, kept, known)
+    frame = _frame(columns, kept, kind, step).with_columns(
+        pl.Series("lane", lane[rows]), pl.Series("record", rows.astype(np.int32))
+    )
+    groups = _groups(kept.start, may_be_collective(columns, kept, kind))
     return Share(
-        stretches=tuple(_stretches(frame, kept.start, np.maximum(kept.length, 0), spill, name)),
+        stretches=tuple(_stretches(frame, kept.start, np.maximum(kept.length, 0), groups, spill, name)),
         lanes=dict(zip(keys, np.bincount(lane, minlength=len(keys)).tolist(), strict=True)),
         named=columns.metadata,
         messages=columns.messages,
@@ -109,7 +114,6 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
         sample=starts[:: 1 + len(starts) // _SAMPLE],
         span=_span(columns, events),
         family=next((found for _, cat, *_ in columns.signatures if (found := category(cat).family)), ""),
-        gloo=any(name.startswith(GLOO) for name in columns.names),
     )
 
 
@@ -133,15 +137,12 @@ def _phase(signature: Signature) -> int:
     return _SILENT if phase <= _INSTANT and category(signature[1]).row == "none" else phase
 
 
-def _frame(columns: Columns, events: Piece, known: KnownKinds, lane: Numbers, rows: Ints) -> pl.DataFrame:
-    """The events with all they have but times; ids that none has are left out."""
-    kind, step = kinds_and_steps(columns, events, known)
+def _frame(columns: Columns, events: Piece, kind: npt.NDArray[np.int8], step: npt.NDArray[np.int32]) -> pl.DataFrame:
+    """The events with all they have but lane, times and record; ids that none has are left out."""
     frame = pl.DataFrame(
         {
-            "lane": lane,
             "name": pl.Series(list(columns.names), dtype=pl.String).cast(pl.Categorical).gather(events.name),
             "kind": pl.Series(KINDS, dtype=KIND).gather(kind),
-            "record": rows.astype(np.int32),
         }
     )
     ids: dict[str, Ints | Numbers] = {
@@ -161,21 +162,30 @@ def _narrow(values: Ints | Numbers) -> Ints | Numbers:
     return values.astype(np.int32) if values.max() < 2**31 else values
 
 
-def _stretches(frame: pl.DataFrame, start: Ints, length: Ints, spill: Spill, name: str) -> Iterator[Stretch]:
-    """The events, put aside with their times; those that are far from the others by themselves."""
+def _groups(start: Ints, collective: Mask) -> list[tuple[Ints | None, bool]]:
+    """Rows (None: all) that are put aside together, and whether they are open."""
     if not len(start):
-        return
-    end, origin = start + length, int(start.min())
-    groups: list[Ints | None] = [None]
-    if int(start.max()) - origin >= _TOGETHER:
-        since = (start - origin) // _TOGETHER
-        groups = [np.flatnonzero(since == group) for group in np.unique(since)]
-    for number, rows in enumerate(groups):
+        return []
+    if int(start.max()) - int(start.min()) < _TOGETHER:
+        if not collective.any():
+            return [(None, False)]
+        parts = (np.flatnonzero(~collective), False), (np.flatnonzero(collective), True)
+        return [(rows, is_open) for rows, is_open in parts if len(rows)]
+    group = (start - start.min()) // _TOGETHER * 2 + collective
+    return [(np.flatnonzero(group == number), bool(number % 2)) for number in np.unique(group).tolist()]
+
+
+def _stretches(
+    frame: pl.DataFrame, start: Ints, length: Ints, groups: list[tuple[Ints | None, bool]], spill: Spill, name: str
+) -> Iterator[Stretch]:
+    """The groups of events, put aside with their times."""
+    end = start + length
+    for number, (rows, is_open) in enumerate(groups):
         part, begin, until = (frame, start, end) if rows is None else (frame[rows], start[rows], end[rows])
         origin = int(begin.min())
         times = pl.Series("start", (begin - origin) * 1000), pl.Series("end", (until - origin) * 1000)
         kept = spill.keep(part.with_columns(times), f"{name}-{number}")
-        yield Stretch(kept, origin, int(begin.max()), int(until.max()))
+        yield Stretch(kept, origin, int(begin.max()), int(until.max()), is_open)
 
 
 def _span(columns: Columns, events: Piece) -> tuple[int, int] | None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.formats.json_columns import MISSING, Answers, Numbers
-from tracehound.formats.kineto_columns import Columns, Id, Piece, Signature
+from tracehound.formats.kineto_columns import GLOO, Columns, Id, Piece, Signature
 from tracehound.formats.kineto_lanes import LEGACY_DEVICE
 from tracehound.formats.kineto_names import call_kind, category, copy_kind, kernel_kind, step_number
 from tracehound.trace import KINDS
@@ -51,6 +51,16 @@ def kinds_and_steps(
     step = _steps(columns, events, kind)
     kind[step >= 0] = _NUMBER["step"]
     return kind, step
+
+
+def may_be_collective(columns: Columns, events: Piece, kind: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
+    """Which events a collective's operator elsewhere in the file, or the lack of devices in it, may have a say in."""
+    kernel, collective = kind == _NUMBER["kernel"], kind == _NUMBER["collective"]
+    found: npt.NDArray[np.bool_] = (kernel | (collective & (events.bytes < 0))) & (events.external >= 0)
+    gloo = Answers(columns.names, lambda name: name.startswith(GLOO)).all()
+    if gloo.any():
+        found |= (kind == _NUMBER["annotation"]) & (gloo[events.name] > 0)
+    return found
 
 
 def _kind(signature: Signature) -> int:

@@ -33,11 +33,10 @@ UNIX: Final = 10**17
 class Whole:
     """All events of a file; times in ps from `wall_ns` (None: from an unknown instant).
 
-    `amend` is what only the whole file tells of its events, `span_ns` start and length of the profiler's own span.
+    `span_ns` is start and length of the profiler's own span.
     """
 
     pieces: tuple[Piece, ...]
-    amend: tuple[pl.Expr, ...]
     placed: Placed
     wall_ns: int | None
     span_ns: tuple[int, int] | None
@@ -68,36 +67,26 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
             lanes[key] = lanes.get(key, 0) + count
         tally.merge(share.tally, first)
     placed = place(lanes, named, next((share.family for share in shares if share.family), ""), metadata)
-    pieces, origin = _pieces(shares, firsts, {key: row for row, key in enumerate(lanes)}, base, tally, spill)
-    gloo = any(share.gloo for share in shares) and bool(placed.ranks["device"].is_null().all())
+    times, found = _times(shares, base), list[tuple[Stretch, Share, int]]()
+    amendments = _amendments(messages, placed)
+    for share, first in zip(shares, firsts, strict=True):
+        for stretch in share.stretches:
+            held = stretch if times.hold(stretch) else _sifted(stretch, times, first, tally, spill)
+            if held is not None:
+                found.append((_amended(held, amendments, first, spill), share, first))
+    origin = min((stretch.start for stretch, *_ in found), default=0)
+    row = {key: row for row, key in enumerate(lanes)}
+    pieces = tuple(
+        Piece(stretch.kept, np.array([row[key] for key in of.lanes], np.int64), (stretch.start - origin) * 1000, first)
+        for stretch, of, first in found
+    )
     return Whole(
-        pieces=tuple(pieces),
-        amend=_amendments(messages, gloo=gloo),
+        pieces=pieces,
         placed=placed,
         wall_ns=base + origin if pieces and base + origin > UNIX else None,
         span_ns=_span(shares, base),
         notes=tally.notes(),
     )
-
-
-def _pieces(
-    shares: Sequence[Share], firsts: Sequence[int], row: Mapping[LaneKey, int], base: int, tally: Tally, spill: Spill
-) -> tuple[list[Piece], int]:
-    """The events that are in time, and the instant (ns, of the file) that their times count from."""
-    times, found = _times(shares, base), list[tuple[Stretch, Share, int]]()
-    for share, first in zip(shares, firsts, strict=True):
-        for stretch in share.stretches:
-            held = stretch if times.hold(stretch) else _sifted(stretch, times, first, tally, spill)
-            if held is not None:
-                found.append((held, share, first))
-    origin = min((stretch.start for stretch, *_ in found), default=0)
-    pieces = [
-        Piece(
-            stretch.kept, np.array([row[key] for key in share.lanes], np.int64), (stretch.start - origin) * 1000, first
-        )
-        for stretch, share, first in found
-    ]
-    return pieces, origin
 
 
 def _times(shares: Sequence[Share], base: int) -> _Times:
@@ -114,36 +103,45 @@ def _sifted(stretch: Stretch, times: _Times, first: int, tally: Tally, spill: Sp
     unset = np.zeros(len(start), np.bool_) if times.unset is None else start <= times.unset
     far = ~unset & ~((start > times.after) & (start < times.before) & (end < times.before))
     for what, left_out in ((AT_ZERO, unset), (FAR, far)):
-        tally.add(what, int(np.count_nonzero(left_out)), first + int(record[np.argmax(left_out)]))
+        tally.add(what, int(np.count_nonzero(left_out)), first + int(record[left_out].min(initial=2**31 - 1)))
     kept = np.flatnonzero(~unset & ~far)
     if not len(kept):
         return None
     begin = int(start[kept].min())
     moved = (pl.col(name) - (begin - stretch.start) * 1000 for name in ("start", "end"))
     frame = rows[kept].with_columns(moved)
-    name = f"sifted-{first}-{stretch.start}"
-    return Stretch(spill.keep(frame, name), begin, int(start[kept].max()), int(end[kept].max()))
+    name = f"sifted-{first}-{stretch.start}-{int(stretch.open)}"
+    return Stretch(spill.keep(frame, name), begin, int(start[kept].max()), int(end[kept].max()), stretch.open)
 
 
-def _amendments(messages: Mapping[int, int], *, gloo: bool) -> tuple[pl.Expr, ...]:
+def _amendments(messages: Mapping[int, int], placed: Placed) -> tuple[pl.Expr, ...]:
     """Kernels that run for an operator that started a collective are that collective and have its bytes.
 
     So are Gloo's annotations on the host, where no device works.
     """
-    of_operators = [external for external in messages if external >= 0]
-    if not of_operators and not gloo:
-        return ()
+    operators = [external for external in messages if external >= 0]
     collective = pl.col("kind") == "collective"
-    collective |= (pl.col("kind") == "kernel") & pl.col("external").is_in(of_operators)
-    if gloo:
-        named = pl.col("name").cast(pl.String).str.starts_with(GLOO)
-        collective |= (pl.col("kind") == "annotation") & named
-    sizes = {external: size for external, size in messages.items() if external >= 0 and size >= 0}
+    collective |= (pl.col("kind") == "kernel") & pl.col("external").is_in(operators)
+    if placed.ranks["device"].is_null().all():
+        collective |= (pl.col("kind") == "annotation") & pl.col("name").cast(pl.String).str.starts_with(GLOO)
+    elif not operators:
+        return ()
+    sizes = {external: messages[external] for external in operators if messages[external] >= 0}
     size = pl.col("external").replace_strict(sizes, default=None, return_dtype=pl.Int64)
     return (
         pl.when(collective).then(pl.lit("collective", KIND)).otherwise("kind").alias("kind"),
         pl.when(collective & pl.col("bytes").is_null()).then(size).otherwise("bytes").alias("bytes"),
     )
+
+
+def _amended(stretch: Stretch, amendments: tuple[pl.Expr, ...], first: int, spill: Spill) -> Stretch:
+    """A stretch whose events the rest of the file had a say in."""
+    if not (stretch.open and amendments):
+        return stretch
+    rows = stretch.kept.rows()
+    absent = [pl.lit(None, pl.Int64).alias(name) for name in ("external", "bytes") if name not in rows.columns]
+    kept = spill.keep(rows.with_columns(absent).with_columns(amendments), f"amended-{first}-{stretch.start}")
+    return stretch._replace(kept=kept)
 
 
 def _span(shares: Sequence[Share], base: int) -> tuple[int, int] | None:

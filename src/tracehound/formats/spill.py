@@ -84,7 +84,7 @@ class Kept:
     def read(self, low: int, high: int, columns: Sequence[str]) -> dict[str, Column]:
         """The rows `[low, high)` of the columns named, as numbers."""
         if isinstance(self.held, pl.DataFrame):
-            return {name: column_of(self.held[name][low:high]) for name in columns}
+            return {name: _column(self.held[name][low:high]) for name in columns}
         return self.held.read(low, high, columns)
 
 
@@ -150,7 +150,7 @@ def _in_order(frame: pl.DataFrame) -> tuple[pl.DataFrame, Runs]:
     return frame, Runs(lane[first].astype(np.int64), np.append(first, len(lane)))
 
 
-def column_of(series: pl.Series) -> Column:
+def _column(series: pl.Series) -> Column:
     """The values of a series as numbers."""
     valid = series.is_not_null().to_numpy() if series.null_count() else None
     numbers = series.to_physical() if isinstance(series.dtype, pl.Categorical | pl.Enum) else series
@@ -162,7 +162,7 @@ def column_of(series: pl.Series) -> Column:
 def _write(file: BinaryIO, series: pl.Series) -> _Place:
     """Append a column to the file."""
     series = series.cast(pl.Categorical) if series.dtype == pl.String else series
-    values, valid = column_of(series)
+    values, valid = _column(series)
     names = None
     if isinstance(series.dtype, pl.Categorical):
         names = series.drop_nulls().unique()
