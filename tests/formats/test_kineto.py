@@ -189,6 +189,17 @@ def test_bytes_of_collectives(part):
     ]  # fmt: skip
 
 
+def test_an_operator_far_away_makes_a_kernel_a_collective(tmp_path):
+    kernels = [gpu("kernel", f"secret {n}", 10 * n, 5, **{"External id": n}) for n in range(40)]
+    comms = {"Collective name": "allreduce", "dtype": "Float", "In msg nelems": 10, "Out msg nelems": 10}
+    operator = x("cpu_op", "record_param_comms", 0, 5, **{"External id": 7}, **comms)
+    path = write(tmp_path / "t.json", [*kernels, operator])
+    for got in (decoded(path, silent, Sizes(300, 500, 64)), by_portions(path, 2, Sizes(300, 500, 64), tmp_path / "s")):
+        collectives = got.events.filter(pl.col("kind") == "collective")
+        assert collectives.select(pl.col("name").cast(pl.String), "bytes").rows() == [("secret 7", 40)]
+        assert got.events.filter(pl.col("kind") == "kernel").height == 39
+
+
 def test_gloo_is_a_collective_only_where_no_device_works(part):
     gloo = x("user_annotation", "gloo:all_reduce", 0, 5, **{"Input Dims": [[100]], "Input type": ["float"]})
     assert [(e["kind"], e["bytes"]) for e in events_of(part([gloo]))] == [("collective", 400)]
