@@ -8,7 +8,9 @@ import pytest
 
 from tracehound.formats import chrome, chrome_rows, xplane
 from tracehound.formats.chrome import FORMAT
+from tracehound.formats.chrome_columns import whole, wholes
 from tracehound.formats.format import silent
+from tracehound.formats.json_columns import INVALID
 
 PROCESSES = {3: "/device:TPU:0", 701: "/host:CPU"}
 THREADS = {(3, 1): "Steps", (3, 2): "XLA Modules", (3, 3): "XLA Ops", (3, 4): "Async XLA Ops", (701, 9): "python/9"}
@@ -209,3 +211,19 @@ def test_numbers_in_names_that_cannot_be_are_names(part, digits):
     assert got.events.filter(pl.col("record").is_not_null())["record"].n_unique() == len(events)
     assert got.ranks["device"].to_list() == [0]
     assert got.events["bytes"].to_list() == [None] * got.events.height
+
+
+@pytest.mark.parametrize(
+    ("values", "numbers"),
+    [
+        (["3", None, "-4"], [3, None, -4]),
+        (["3", "x", "", 5, 2.5, "1e3"], [3, None, None, 5, 2, None]),
+        ([str(2**63), str(2**62), str(2**62 - 1), str(-(2**62))], [None, None, 2**62 - 1, None]),
+        ([float("inf"), "9" * 30], [None, None]),
+        ([None], [None]),
+        ([], []),
+    ],
+)
+def test_numbers_in_args_of_any_spelling(values, numbers):
+    assert wholes(values).tolist() == [INVALID if number is None else number for number in numbers]
+    assert [whole(value) for value in values] == numbers

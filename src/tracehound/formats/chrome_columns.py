@@ -5,14 +5,24 @@ Owns which fields of an event are read: XLA writes a profile's stats as args, al
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 import numpy as np
 
-from tracehound.formats.json_columns import MISSING, PS_PER_US, Codes, Numbers, as_id, as_text, exact_ticks, ticks
+from tracehound.formats.json_columns import (
+    INVALID,
+    MISSING,
+    PS_PER_US,
+    Codes,
+    Numbers,
+    as_id,
+    as_text,
+    exact_ticks,
+    ticks,
+)
 from tracehound.formats.json_slices import Shape, Slice
 from tracehound.intervals import Ints
 
@@ -107,29 +117,23 @@ class Op(NamedTuple):
         return Op(name, "", "", "", "", "", None, None, None)
 
 
-class Said(NamedTuple):
-    """What the args of one event say beyond its op; None where they do not."""
-
-    run: int | None
-    device: int | None
-    step: int | None
-    correlation: int | None
-    device_start: int | None
-    device_end: int | None
-
-
-_SILENT: Final = Said(None, None, None, None, None, None)
-
-
 class Piece(NamedTuple):
-    """The columns of some events, or of all; times in ps. `op` is -1 where the event is of none."""
+    """The columns of some events, or of all; times in ps. `op` is -1 where the event is of none.
+
+    What the args say beyond that is `INVALID` where they do not: `run` to `device_end`.
+    """
 
     signature: Numbers
     name: Numbers
     start: Ints
     length: Ints
     op: Numbers
-    said: Numbers
+    run: Ints
+    device: Ints
+    step: Ints
+    correlation: Ints
+    device_start: Ints
+    device_end: Ints
 
     def at(self, rows: Ints) -> Piece:
         """The columns of these rows."""
@@ -137,43 +141,67 @@ class Piece(NamedTuple):
 
 
 class Columns:
-    """The events so far. `signatures` numbers (phase, pid, tid), `names`, `ops` and `said` what they are called.
+    """The events so far. `signatures` numbers (phase, pid, tid), `names` and `ops` what they are called.
 
     `metadata` has the names that metadata events give to processes and threads.
     """
 
     def __init__(self) -> None:
-        self.signatures, self.names, self.ops, self.said = Codes(), Codes(), Codes(), Codes()
+        self.signatures, self.names, self.ops = Codes(), Codes(), Codes()
         self.metadata: dict[tuple[str, Text, Text], str] = {}
         self._pieces: list[Piece] = []
+        self._known_ops: dict[tuple[Text, ...], int] = {}
 
     def add(self, piece: Slice[Event]) -> None:
         """Append a slice."""
         events = piece.events
+        args = [event.args for event in events]
         start, length = _times(piece)
-        op = np.full(len(events), MISSING, np.int32)
-        said = np.full(len(events), self.said[_SILENT], np.int32)
-        for row, event in enumerate(events):
-            args = event.args
-            if args is _NO_ARGS:
+        offset = wholes([said.device_offset_ps for said in args])
+        lasted = wholes([said.device_duration_ps for said in args])
+        timed = (offset != INVALID) & (lasted != INVALID)
+        step = wholes([said.step_num for said in args])
+        columns = Piece(
+            signature=self.signatures.column([(event.ph, event.pid, event.tid) for event in events], len(events)),
+            name=self.names.column([event.name for event in events], len(events)),
+            start=start,
+            length=length,
+            op=np.full(len(events), MISSING, np.int32),
+            run=wholes([said.run_id for said in args]),
+            device=wholes([said.device_ordinal for said in args]),
+            step=np.where(np.abs(step) < 2**31, step, INVALID),
+            correlation=wholes([said.correlation_id for said in args]),
+            device_start=np.where(timed, offset, INVALID),
+            device_end=np.where(timed, offset + lasted, INVALID),
+        )
+        self._pieces.append(columns)
+        for row, said in enumerate(args):
+            if said is _NO_ARGS:
                 continue
+            event = events[row]
             if event.ph == "M":
                 tid = event.tid if event.name == "thread_name" else None
-                self.metadata[event.name, event.pid, tid] = as_text(args.name)
-                continue
-            said[row] = self.said[_said(args)]
-            if args.hlo_op is not None or args.hlo_category is not None:
-                op[row] = self.ops[_op(event)]
-        signature = self.signatures.column([(event.ph, event.pid, event.tid) for event in events], len(events))
-        name = self.names.column([event.name for event in events], len(events))
-        self._pieces.append(Piece(signature, name, start, length, op, said))
+                self.metadata[event.name, event.pid, tid] = as_text(said.name)
+            elif said.hlo_op is not None or said.hlo_category is not None:
+                columns.op[row] = self._op(event, said)
 
     def all(self) -> Piece:
         """The columns of all events, in the order of the file."""
         if not self._pieces:
             numbers, times = np.empty(0, np.int32), np.empty(0, np.int64)
-            return Piece(numbers, numbers, times, times, numbers, numbers)
+            return Piece(numbers, numbers, times, times, numbers, *[times] * 6)
         return Piece(*(np.concatenate(parts) for parts in zip(*self._pieces, strict=True)))
+
+    def _op(self, event: Event, said: Args) -> int:
+        """The number of the op that an event executes."""
+        spelled = (
+            event.name, said.hlo_op, said.hlo_module, said.hlo_category, said.long_name, said.tf_op, said.source,
+            said.model_flops, said.flops, said.bytes_accessed, said.program_id,
+        )  # fmt: skip
+        number = self._known_ops.get(spelled)
+        if number is None:
+            number = self._known_ops[spelled] = self.ops[_op(event)]
+        return number
 
 
 def _times(piece: Slice[Event]) -> tuple[Ints, Ints]:
@@ -203,18 +231,19 @@ def _op(event: Event) -> Op:
     )
 
 
-def _said(args: Args) -> Said:
-    start, length = whole(args.device_offset_ps), whole(args.device_duration_ps)
-    end = start + length if start is not None and length is not None else None
-    step = whole(args.step_num)
-    return Said(
-        run=whole(args.run_id),
-        device=whole(args.device_ordinal),
-        step=step if step is not None and abs(step) < 2**31 else None,
-        correlation=whole(args.correlation_id),
-        device_start=start if end is not None else None,
-        device_end=end,
-    )
+def wholes(values: Sequence[Text]) -> Ints:
+    """Numbers in args as `whole` reads them; `INVALID` for what is none."""
+    found = np.full(len(values), INVALID, np.int64)
+    rows = [row for row, value in enumerate(values) if value is not None]
+    if not rows:
+        return found
+    given: list[Any] = [values[row] for row in rows]
+    try:
+        numbers = np.fromiter(map(int, given), np.int64, len(given))
+    except (ValueError, OverflowError):
+        numbers = np.array([INVALID if (number := whole(value)) is None else number for value in given], np.int64)
+    found[rows] = np.where((numbers > -(2**62)) & (numbers < 2**62), numbers, INVALID)
+    return found
 
 
 def whole(value: Text) -> int | None:

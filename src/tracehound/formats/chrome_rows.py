@@ -75,8 +75,9 @@ def _frame(columns: Columns, kept: Piece, rows: npt.NDArray[np.int64], lane: npt
             "name": names.cast(pl.Categorical).gather(kept.name),
             "said_op": pl.Series(kept.op.astype(np.int64)).replace(-1, None),
             "record": rows,
+            **{name: getattr(kept, name) for name in _SAID},
         }
-    ).hstack(pl.DataFrame(list(columns.said), schema=_SAID, orient="row")[kept.said])
+    ).with_columns(pl.when(pl.col(name) != INVALID).then(name).cast(dtype) for name, dtype in _SAID.items())
     of_op = pl.DataFrame(
         {
             "said_op": range(len(ops)),

@@ -181,7 +181,7 @@ class Window:
         if _PHASE.match(self.buffer, cut.start, self.seen):
             return True
         glance = bytes(self.buffer[cut.start : min(self.seen, cut.start + self._sizes.glance)])
-        return is_event(glance.decode("utf-8", "replace"), 0)
+        return b'"ph"' in glance and is_event(glance.decode("utf-8", "replace"), 0)
 
 
 def _cut(match: re.Match[bytes]) -> Cut:
