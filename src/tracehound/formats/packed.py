@@ -50,7 +50,7 @@ def _write(events: pl.DataFrame, path: Path) -> None:
     times = {"start": events["start"], "length": length, "inner": length - events["self"]}
     halves = [half for name, values in times.items() for half in _split(name, values)]
     near = [
-        (events["id"] - events["parent"]).cast(pl.UInt32).alias("above"),
+        (events["id"] - events["parent"]).cast(pl.Int32).alias("above"),
         (events["record"] - events["id"]).alias("beside"),
     ]
     packed = pl.DataFrame([*halves, *near, *events.select(_AS_IS)])

@@ -1,0 +1,82 @@
+"""Rows that wait, in memory and in files."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tracehound.formats.spill import Spill
+from tracehound.trace import KIND
+
+EVENTS = pl.DataFrame(
+    {
+        "lane": [3, 1, 3, 1, 1, 1],
+        "start": [5, 7, 5, 2, 7, 2],
+        "end": [6, 8, 9, 4, 9, 4],
+        "name": ["a", "b", None, "a", "a", "b"],
+        "kind": ["op", "kernel", "op", "op", None, "sync"],
+        "run": [None, 1, None, -5, 7, 8],
+        "said": [True, None, False, True, False, True],
+        "nothing": [None] * 6,
+        "record": [0, 1, 2, 3, 4, 5],
+    },
+    schema_overrides={"name": pl.Categorical(), "kind": KIND, "nothing": pl.Int32()},
+)
+ORDER = [3, 5, 4, 1, 2, 0]
+
+
+@pytest.fixture(params=["memory", "folder"])
+def spill(request: pytest.FixtureRequest, tmp_path: Path) -> Spill:
+    return Spill(tmp_path if request.param == "folder" else None)
+
+
+def test_events_are_kept_in_order(spill: Spill) -> None:
+    kept = spill.keep(EVENTS, "some")
+    expected = EVENTS[ORDER]
+    assert kept.height == 6
+    assert kept.rows().equals(expected)
+    assert kept.rows().schema == EVENTS.schema
+    assert kept.runs is not None
+    assert kept.runs.lane.tolist() == [1, 3]
+    assert kept.runs.bounds.tolist() == [0, 4, 6]
+    for low in range(7):
+        for high in range(low, 7):
+            assert kept.rows(low, high).equals(expected[low:high])
+            assert kept.rows(low, high, ["run", "name"]).equals(expected[low:high].select("run", "name"))
+
+
+def test_other_rows_stay_as_they_are(spill: Spill) -> None:
+    frame = EVENTS.drop("lane")
+    kept = spill.keep(frame, "some")
+    assert kept.runs is None
+    assert kept.rows().equals(frame)
+
+
+def test_no_rows(spill: Spill) -> None:
+    kept = spill.keep(EVENTS.clear(), "some")
+    assert kept.rows().equals(EVENTS.clear())
+    assert kept.runs is not None
+    assert kept.runs.lane.tolist() == []
+
+
+def test_another_process_reads_them(tmp_path: Path) -> None:
+    """Categories have other numbers there."""
+    kept = Spill(tmp_path).keep(EVENTS, "some")
+    (tmp_path / "kept").write_bytes(pickle.dumps(kept))
+    code = (
+        "import pickle, sys, polars as pl; from pathlib import Path; "
+        "other = pl.Series(['z', 'b', 'y']).cast(pl.Categorical); "
+        "print(pickle.loads(Path(sys.argv[1]).read_bytes()).rows()['name'].cast(pl.String).to_list())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "kept"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(EVENTS[ORDER]["name"].cast(pl.String).to_list())
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="absent"):
+        Spill(tmp_path / "absent").keep(EVENTS, "some")

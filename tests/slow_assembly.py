@@ -1,0 +1,185 @@
+"""Assembling a part in the slowest and most obvious way: one event after the other, every pair looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tracehound.formats.nests import CONCURRENT
+from tracehound.formats.steps import MIN_EXECUTIONS
+
+Event = dict[str, Any]
+Lane = Mapping[str, Any]
+
+
+class Slow(NamedTuple):
+    """What a part should have."""
+
+    events: list[Event]
+    lanes: list[Event]
+    steps: list[tuple[Any, ...]]
+
+
+def slow_part(rows: Sequence[Event], lanes: Sequence[Lane]) -> Slow:
+    """The events, lanes and steps of a file with these raw events, in the order of their records."""
+    used = sorted({row["lane"] for row in rows}, key=lambda lane: (group(lanes[lane]), lane))
+    kept = [lanes[lane] for lane in used]
+    events = sorted(
+        ({**row, "lane": used.index(row["lane"])} for row in rows), key=lambda e: (e["lane"], e["start"], -e["end"])
+    )
+    for number, event in enumerate(events):
+        event["id"] = number
+        event["host"], event["rank"] = kept[event["lane"]]["host"], kept[event["lane"]]["rank"]
+    for lane in range(len(used)):
+        nest([event for event in events if event["lane"] == lane], kept[lane])
+    for event in events:
+        inside = [other for other in events if other["parent"] == event["id"]]
+        event["self"] = max(length(event) - sum(map(length, inside)), 0)
+    launch(events, kept)
+    steps = marked(events) or inferred(events, kept)
+    place(events, steps)
+    columns = (
+        "id", "lane", "start", "end", "name", "kind", "rank", "step", "depth", "parent", "self", "launch",
+        "correlation", "run", "device_start", "device_end", "record",
+    )  # fmt: skip
+    return Slow(
+        [{c: e[c] for c in columns} for e in events], measured(events, kept), [tuple(s.values()) for s in steps]
+    )
+
+
+def group(lane: Lane) -> int:
+    return 0 if lane["rank"] is None else 1 if lane["role"] == "modules" else 2
+
+
+def length(event: Event) -> int:
+    if event["device_start"] is not None and event["device_end"] is not None:
+        return event["device_end"] - event["device_start"]
+    return event["end"] - event["start"]
+
+
+def nest(events: list[Event], lane: Lane) -> None:
+    """Rows by the clock that is drawn, parents by the device's own where all events have it."""
+    depth = stacked([(e["start"], e["end"]) for e in events])[1]
+    inner = events
+    clock = ("start", "end")
+    if all(event["device_start"] is not None for event in events):
+        clock = ("device_start", "device_end")
+        inner = sorted(events, key=lambda e: (e["device_start"], -e["device_end"]))
+    parent = stacked([(e[clock[0]], e[clock[1]]) for e in inner])[0]
+    for event, row in zip(events, depth, strict=True):
+        event["depth"] = row
+    for event, around in zip(inner, parent, strict=True):
+        event["parent"] = None if around < 0 or lane["role"] in CONCURRENT else inner[around]["id"]
+
+
+def stacked(intervals: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Parents (-1: none) and rows of intervals sorted by (start, -end), one after the other."""
+    ends = [max(end, start + 1) for start, end in intervals]
+    parents, depths = [], []
+    rows: list[int] = []  # what was drawn last on each row
+    for number, (start, _) in enumerate(intervals):
+        while rows and ends[rows[-1]] <= start:
+            rows.pop()
+        around = [other for other in rows if ends[other] >= ends[number]]
+        parents.append(around[-1] if around else -1)
+        depths.append(len(rows))
+        rows.append(number)
+    return parents, depths
+
+
+def launch(events: list[Event], lanes: Sequence[Lane]) -> None:
+    host = [event for event in events if event["rank"] is None]
+    device = [event for event in events if event["rank"] is not None]
+    calls = [event for event in host if event["kind"] in ("runtime", "transfer", "op", "other")]
+    for event in events:
+        event["launch"] = None
+    for here, there, among in (("run", "run", host), ("consumes", "produces", host), ("correlation",) * 2 + (calls,)):
+        for event in device:
+            same = [other for other in among if event[here] is not None and other[there] == event[here]]
+            if same:
+                first = min(same, key=lambda e: (e["kind"] != "runtime", e["start"], e["id"]))
+                event["launch"] = first["id"]
+    inherit(events, lanes)
+    before = [event["launch"] for event in events]
+    for event in device:
+        around = event
+        while before[around["id"]] is None and around["parent"] is not None:
+            around = events[around["parent"]]
+        event["launch"] = before[around["id"]]
+
+
+def inherit(events: list[Event], lanes: Sequence[Lane]) -> None:
+    """Give events without a launch that of the module's execution, on their rank, in which they start."""
+    for number, lane in enumerate(lanes):
+        if group(lane) != 1:
+            continue
+        runs = [event for event in events if event["lane"] == number]
+        for event in events:
+            begun = [run for run in runs if run["start"] <= event["start"]]
+            elsewhere = event["lane"] != number and event["rank"] == lane["rank"]
+            if elsewhere and event["launch"] is None and begun and event["start"] < begun[-1]["end"]:
+                event["launch"] = begun[-1]["launch"]
+
+
+def step_row(event: Event, step: int, end: int, *, guessed: bool) -> Event:
+    return {"step": step, "host": event["host"], "rank": event["rank"], "name": event["name"], "start": event["start"],
+            "end": end, "inferred": guessed, "event": event["id"]}  # fmt: skip
+
+
+def marked(events: list[Event]) -> list[Event]:
+    marks = [event for event in events if event["step"] is not None]
+    chosen = [mark for mark in marks if mark["rank"] is None] or marks
+    best: dict[Any, Event] = {}
+    for mark in chosen:
+        key = (mark["host"], mark["rank"], mark["step"])
+        if key not in best or mark["end"] - mark["start"] > best[key]["end"] - best[key]["start"]:
+            best[key] = mark
+    longest = sorted(best.values(), key=lambda mark: (mark["start"] - mark["end"], mark["id"]))
+    return [step_row(mark, mark["step"], mark["end"], guessed=False) for mark in longest]
+
+
+def inferred(events: list[Event], lanes: Sequence[Lane]) -> list[Event]:
+    ran = [event for event in events if group(lanes[event["lane"]]) == 1]
+    times: dict[str, int] = {}
+    for name in dict.fromkeys(event["name"] for event in ran):
+        of_name = [event for event in ran if event["name"] == name]
+        if len(of_name) / len({event["rank"] for event in of_name}) >= MIN_EXECUTIONS:
+            times[name] = sum(event["end"] - event["start"] for event in of_name)
+    if not times:
+        return []
+    name = max(times, key=lambda name: times[name])
+    steps = []
+    for rank in (0, 1):
+        runs = sorted((e for e in ran if e["name"] == name and e["rank"] == rank), key=lambda e: e["start"])
+        for number, run in enumerate(runs):
+            end = runs[number + 1]["start"] if number + 1 < len(runs) else run["end"]
+            steps.append(step_row(run, number, end, guessed=True))
+    return steps
+
+
+def place(events: list[Event], steps: list[Event]) -> None:
+    """The step of every event: that of its launch, else the last to begin before it starts, if it goes on then.
+
+    Of steps that begin together the shortest is the last.
+    """
+    of = "rank" if all(step["rank"] is not None for step in steps) else "host"
+    begun = sorted(steps, key=lambda step: step["start"])
+    own: list[int | None] = []
+    for event in events:
+        mine = [step for step in begun if step[of] == event[of] and step["start"] <= event["start"]]
+        own.append(mine[-1]["step"] if mine and event["start"] < mine[-1]["end"] else None)
+    for event in events:
+        by_launch = None if event["launch"] is None else own[event["launch"]]
+        event["step"] = own[event["id"]] if by_launch is None else by_launch
+
+
+def measured(events: list[Event], lanes: Sequence[Lane]) -> list[Event]:
+    rows = []
+    for number, lane in enumerate(lanes):
+        mine = [event for event in events if event["lane"] == number]
+        rows.append({
+            "lane": number, "host": lane["host"], "rank": lane["rank"], "name": lane["name"],
+            "rows": max(e["depth"] for e in mine) + 1, "events": len(mine),
+            "first": min(e["start"] for e in mine), "last": max(e["end"] for e in mine),
+        })  # fmt: skip
+    return rows
