@@ -155,12 +155,14 @@ def _reach(at: Ints, along: Ints, until: Ints, bound: Ints) -> None:
     be passed over. It may be `at` itself, whose steps then grow as they are used.
     """
     rest = np.flatnonzero(until[at[:-1]] <= bound)
+    to, least = at[rest], bound[rest]
     for _ in range(_ROUNDS):
         if len(rest) == 0:
             return
-        to = along[at[rest]]
+        to = along[to]
         at[rest] = to
-        rest = rest[until[to] <= bound[rest]]
+        on = until[to] <= least
+        rest, to, least = rest[on], to[on], least[on]
     for i in rest:
         one = i - 1
         while until[one] <= bound[i]:
@@ -174,18 +176,19 @@ def _depth(before: Ints, above: Ints, known: Ints) -> Ints:
     given = above[:-1] < len(known)
     given[: len(known)] = True
     ended = np.zeros(count, np.int64)
-    at = before.copy()
-    rest = np.flatnonzero((at[:-1] != above[:-1]) & ~given)
+    rest = np.flatnonzero((before[:-1] != above[:-1]) & ~given)
+    to, last = before[rest], above[rest]
     for _ in range(_ROUNDS):
         if len(rest) == 0:
             break
-        to = above[at[rest]]
-        at[rest] = to
+        to = above[to]
         ended[rest] += 1
-        rest = rest[to != above[rest]]
-    for i in rest:
-        while at[i] != above[i]:
-            at[i] = above[at[i]]
+        on = to != last
+        rest, to, last = rest[on], to[on], last[on]
+    for i, one, end in zip(rest.tolist(), to.tolist(), last.tolist(), strict=True):
+        at = one
+        while at != end:
+            at = above[at]
             ended[i] += 1
     depth = np.cumsum(np.where(given, 0, 1 - ended))
     anchor = np.flatnonzero(given)
@@ -193,6 +196,12 @@ def _depth(before: Ints, above: Ints, known: Ints) -> Ints:
     fixed[: len(known)] = known
     shift: Ints = np.repeat(fixed - depth[anchor], np.diff(np.append(anchor, count)))
     return depth + shift
+
+
+def outermost(until: Ints) -> npt.NDArray[np.intp]:
+    """Of nested intervals of one lane, those that lie in no other: they end later than all before."""
+    before = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(until)[:-1])[: len(until)]
+    return np.flatnonzero(until > before)
 
 
 def still_open(until: Ints) -> npt.NDArray[np.intp]:
@@ -210,8 +219,9 @@ def lane_order(lane: Ints, start: Ints, end: Ints) -> npt.NDArray[np.intp] | Non
     if _ordered(lane, start, end):
         return None
     order = np.argsort(start, kind="stable")
-    lanes = lane[order]
-    if np.any(lanes[1:] < lanes[:-1]):
+    several = lane[0] != lane[-1] or np.any(lane != lane[0])
+    lanes = lane[order] if several else lane
+    if several and np.any(lanes[1:] < lanes[:-1]):
         narrow = lanes.astype(np.uint16) if lanes.min() >= 0 and lanes.max() < 1 << 16 else lanes
         order = order[np.argsort(narrow, kind="stable")]
         lanes = lane[order]

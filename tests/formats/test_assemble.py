@@ -42,7 +42,7 @@ FEW = st.none() | st.integers(0, 3)
 def events(draw: st.DrawFn, most: int = 24) -> list[Event]:
     """Events of few lanes within few instants, so that they nest, overlap, touch and coincide."""
     marks = draw(st.sampled_from([st.none(), st.none() | st.integers(0, 2)]))
-    clocked = draw(st.sampled_from([(), (0, 7), tuple(range(USED))]))
+    clocked = draw(st.sampled_from([(), (), (0, 7), tuple(range(USED))]))
     rows = []
     for record in range(draw(st.integers(0, most))):
         lane, start, length = draw(st.integers(0, USED - 1)), draw(st.integers(0, 20)), draw(st.integers(0, 9))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.formats.spill import Column, Kept
-from tracehound.intervals import Ints, Mask, lane_order
+from tracehound.intervals import Ints, Mask, lane_order, outermost, still_open
 
 SIZE: Final = 1 << 18
 """How many events a batch has, about: 150 to 200 bytes of memory each while they are worked on."""
@@ -135,10 +135,30 @@ class Batch:
 
         They have `start` and `end`, and of the columns named those that any of the sources has.
         """
-        runs = self.runs.at(np.lexsort((self.runs.low, self.runs.source)))
-        apart = np.flatnonzero(
-            np.append(True, (runs.source[1:] != runs.source[:-1]) | (runs.low[1:] != runs.high[:-1]))
-        )
+        runs = self._by_source()
+        columns, _ = self._parts(runs, names)
+        return _in_order(Rows(np.repeat(runs.lane, runs.high - runs.low), columns, self.first))
+
+    def outline(self) -> Rows:
+        """Of a batch of one lane, the events that lie inside no other of it, and those that may contain later ones."""
+        columns, sizes = self._parts(self._by_source(), ("start", "end"))
+        until = np.maximum(columns["end"].values, columns["start"].values + 1)
+        edges = np.cumsum(sizes)
+        kept = [
+            np.union1d(outermost(until[low:high]), still_open(until[low:high])) + low
+            for low, high in zip((edges - sizes).tolist(), edges.tolist(), strict=True)
+        ]  # what is neither in its own part is neither in the whole
+        rows = np.concatenate(kept)
+        some = {name: Column(values[rows]) for name, (values, _) in columns.items()}
+        return _in_order(Rows(np.full(len(rows), self.runs.lane[0]), some, self.first))
+
+    def _by_source(self) -> Runs:
+        return self.runs.at(np.lexsort((self.runs.low, self.runs.source)))
+
+    def _parts(self, runs: Runs, names: Sequence[str]) -> tuple[dict[str, Column], Ints]:
+        """Its events, stretch after stretch of a source, and the lengths of the stretches: one lane's is in order."""
+        follows = (runs.source[1:] == runs.source[:-1]) & (runs.low[1:] == runs.high[:-1])
+        apart = np.flatnonzero(np.append(True, ~follows | (runs.lane[1:] == runs.lane[:-1])))
         lows, highs = runs.low[apart], runs.high[np.append(apart[1:] - 1, len(runs.low) - 1)]
         sources = [self.sources[number] for number in runs.source[apart].tolist()]
         parts = [
@@ -152,9 +172,12 @@ class Batch:
             if name in columns and offset.any():
                 values, valid = columns[name]
                 columns[name] = Column(values + np.repeat(offset, sizes), valid)
-        rows = Rows(np.repeat(runs.lane, runs.high - runs.low), columns, self.first)
-        order = lane_order(rows.lane, rows.start, rows.end)
-        return rows if order is None else rows.at(order)
+        return columns, sizes
+
+
+def _in_order(rows: Rows) -> Rows:
+    order = lane_order(rows.lane, rows.start, rows.end)
+    return rows if order is None else rows.at(order)
 
 
 _MOVED: Final = {"start": "shift", "end": "shift", "record": "first"}

@@ -5,7 +5,7 @@ Owns which clock tells what contains what. Knows no bytes and no launches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.formats.batches import Batch, Rows, Runs
-from tracehound.intervals import Ints, Mask, lane_order, nesting, still_open
+from tracehound.intervals import Ints, Mask, lane_order, nesting, outermost, still_open
 
 CONCURRENT: Final = ("stream", "async")
 """Roles of lanes on which an event that lies inside another is no part of it: both run at once."""
@@ -34,13 +34,6 @@ class Open(NamedTuple):
     id: Ints = _NONE
     inner_end: Ints = _NONE
     call: Ints = _NONE
-
-
-class Later(NamedTuple):
-    """The time that children take of which an earlier batch has the parent: by the parent's `id`, sorted."""
-
-    id: Ints = _NONE
-    time: Ints = _NONE
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +84,12 @@ class _Inner(NamedTuple):
 class Course(NamedTuple):
     """What there is to know of a long lane before its batches are nested, one after the other.
 
-    `clocked`: all its events have the device's own clock.
+    `clocked`: all its events have the device's own clock. `later`: by the batch's first id, the time that children in
+    later batches take of those of its events that may still be open after it (`still_open`).
     """
 
     clocked: bool
-    later: Later = Later()
+    later: Mapping[int, Ints]
 
 
 def nest(events: Rows, concurrent: Mask, course: Course | None, before: Open) -> Nested:
@@ -119,9 +113,9 @@ def nest(events: Rows, concurrent: Mask, course: Course | None, before: Open) ->
     children = np.zeros(len(ids), np.int64)
     child = np.flatnonzero(parent >= 0)
     np.add.at(children, parent[child], inner.length[child])
-    if course is not None:
-        low, high = np.searchsorted(course.later.id, [first, first + len(start)])
-        children[course.later.id[low:high] - first + len(before.id)] += course.later.time[low:high]
+    if course is not None and first in course.later:
+        rows = inner.in_order(np.arange(len(start)))[still_open(inner.in_order(inner.until))]
+        children[rows + len(before.id)] += course.later[first]
     own = np.maximum(inner.length - children[len(before.id) :], 0)
     return Nested(parent, drawn.depth[carried:], own, ids, before, until, inner)
 
@@ -163,19 +157,30 @@ def survey(group: Sequence[Batch], concurrent: Mask) -> tuple[Sequence[Batch], C
     if len(group) == 1:
         return group, None
     if concurrent[group[0].runs.lane[0]]:
-        return group, Course(clocked=False)
-    clocked = all(_has_clock(batch) for batch in group)
+        return group, Course(clocked=False, later={})
+    some_clock = any("device_start" in source.kept.dtypes for source in group[0].sources)
+    clocked = some_clock and all(_has_clock(batch) for batch in group)
     if clocked:
         group = _agreeing(group)
-    before, found = _Ends(), []
+    before = _Ends()
+    settled: list[_Ends] = []
+    counts: list[int] = []
     for batch in group:
-        inner = _inner(batch.read(_CLOCKS), np.zeros(1, np.intp), clocked)
-        before, done = before.after(batch.first, inner)
-        found.append(done)
-    found.append(Later(before.id, before.time))
-    ids, times = (np.concatenate(column) for column in zip(*found, strict=True))
-    order = np.argsort(ids)
-    return group, Course(clocked, Later(ids[order], times[order]))
+        inner = _inner(batch.read(_CLOCKS), np.zeros(1, np.intp), clocked) if some_clock else _outline(batch)
+        before, done = before.after(inner, sum(counts))
+        settled.append(done)
+        counts.append(len(still_open(inner.in_order(inner.until))))
+    times = np.zeros(sum(counts), np.int64)
+    for ends in (*settled, before):
+        times[ends.number] = ends.time
+    later = np.split(times, np.cumsum(counts)[:-1])
+    return group, Course(clocked, {batch.first: time for batch, time in zip(group, later, strict=True)})
+
+
+def _outline(batch: Batch) -> _Inner:
+    """What of a batch matters to others, where no event has a clock of the device's own."""
+    rows = batch.outline()
+    return _Inner(rows.start, np.maximum(rows.end, rows.start + 1), rows.end - rows.start, None)
 
 
 def _has_clock(batch: Batch) -> bool:
@@ -199,26 +204,24 @@ def _agreeing(group: Sequence[Batch]) -> list[Batch]:
 
 
 class _Ends(NamedTuple):
-    """Ends of what may be open, the outermost first, and the time that its children took in later batches so far."""
+    """Ends of what may be open, the outermost first, its number, and the time its children took in later batches."""
 
     end: Ints = _NONE
-    id: Ints = _NONE
+    number: Ints = _NONE
     time: Ints = _NONE
 
-    def after(self, first: int, inner: _Inner) -> tuple[_Ends, Later]:
-        """What may be open after a batch, and what is settled of that which no longer is."""
+    def after(self, inner: _Inner, number: int) -> tuple[_Ends, _Ends]:
+        """What may be open after a batch, new ones numbered from `number`; and what no longer is."""
         until, length = inner.in_order(inner.until), inner.in_order(inner.length)
-        reach = np.maximum.accumulate(until)
-        outer = np.flatnonzero(until > np.append(np.iinfo(np.int64).min, reach[:-1]))  # inside none of the batch
+        outer = outermost(until)
         around = len(self.end) - 1 - np.searchsorted(self.end[::-1], until[outer])
         inside = around >= 0
         time = self.time.copy()
         np.add.at(time, around[inside], length[outer[inside]])
-        held = self.end >= reach[-1]
-        fresh = still_open(until)
-        ids = inner.in_order(np.arange(first, first + len(until)))[fresh]
-        rest = _Ends(
-            np.append(self.end[held], until[fresh]), np.append(self.id[held], ids),
+        held = self.end >= until.max()
+        fresh = until[still_open(until)]
+        return _Ends(
+            np.append(self.end[held], fresh),
+            np.append(self.number[held], np.arange(number, number + len(fresh))),
             np.append(time[held], np.zeros(len(fresh), np.int64)),
-        )  # fmt: skip
-        return rest, Later(self.id[~held], time[~held])
+        ), _Ends(self.end[~held], self.number[~held], time[~held])
