@@ -23,9 +23,10 @@ EVENTS = pl.DataFrame(
         "run": [None, 1, None, -5, 7, 8],
         "said": [True, None, False, True, False, True],
         "nothing": [None] * 6,
+        "nameless": [None] * 6,
         "record": [0, 1, 2, 3, 4, 5],
     },
-    schema_overrides={"name": pl.Categorical(), "kind": KIND, "nothing": pl.Int32()},
+    schema_overrides={"name": pl.Categorical(), "kind": KIND, "nothing": pl.Int32(), "nameless": pl.Categorical()},
 )
 ORDER = [3, 5, 4, 1, 2, 0]
 

@@ -21,7 +21,7 @@ from tracehound.formats.nests import Nested, Open, nest, survey
 from tracehound.formats.spill import Column, frame_of
 from tracehound.formats.steps import calendar, infer, mark
 from tracehound.intervals import Ints, Mask, lane_order
-from tracehound.trace import EVENTS, KIND, schema
+from tracehound.trace import KIND, schema
 
 RAW = schema(
     {
@@ -177,8 +177,8 @@ def _placed(events: Rows, lanes: Lanes) -> pl.DataFrame:
 _STEP_COLUMNS: Final = ("event", "host", "rank", "start", "end", "step")
 
 
-def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[pl.DataFrame]:
-    """The events of the part, a batch at a time, in the order of their ids; schema `EVENTS`. `seen` grows by them."""
+def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[dict[str, Column]]:
+    """The events of the part, a batch at a time, in the order of their ids, with columns of `EVENTS`; `seen` grows."""
     lanes, when, calls = raw.lanes, calendar(steps), HostCalls()
 
     def own_step(events: Rows) -> Ints:
@@ -235,11 +235,11 @@ def _nested(raw: Raw, group: int, call_of: Callable[[Rows, Nested], Ints]) -> It
             yield _Batch(events, nested, call)
 
 
-def _events(batch: _Batch, lanes: Lanes, step: Ints, launch: Ints) -> pl.DataFrame:
-    """The events as the part has them; schema `EVENTS`."""
+def _events(batch: _Batch, lanes: Lanes, step: Ints, launch: Ints) -> dict[str, Column]:
+    """The events as the part has them: columns of `EVENTS`, and those of `RAW` that it has no use for."""
     events, nested = batch.events, batch.nested
     rank, parent = lanes.rank[events.lane], nested.parent_id
-    columns = {
+    return {
         **events.columns,
         "id": Column(events.ids),
         "lane": Column(events.lane),
@@ -250,4 +250,3 @@ def _events(batch: _Batch, lanes: Lanes, step: Ints, launch: Ints) -> pl.DataFra
         "self": Column(nested.own),
         "launch": Column(launch, launch >= 0),
     }
-    return frame_of(columns, EVENTS)

@@ -57,8 +57,10 @@ class Nested:
         """What may be open where the lane's next batch begins; `call` has the launch of each event."""
         drawn = np.append(self.before.end, self.until)
         kept = still_open(drawn)
-        ends = np.append(self.before.inner_end, self.inner.in_order(self.inner.until))
-        inner = still_open(ends)
+        ends, inner = drawn, kept
+        if self.inner.order is not None:
+            ends = np.append(self.before.inner_end, self.inner.in_order(self.inner.until))
+            inner = still_open(ends)
         carried = len(self.before.id)
         ids = np.append(self.before.id, self.inner.in_order(self.ids[carried:]))
         calls = np.append(self.before.call, self.inner.in_order(call))

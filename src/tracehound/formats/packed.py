@@ -6,55 +6,67 @@ a distance for an id; the id itself is the row. Knows no event's meaning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import polars as pl
 
+from tracehound.formats.spill import Column, frame_of
 from tracehound.trace import EVENTS
 
 _SPLIT: Final = ("start", "length", "inner")
 _AS_IS: Final = (
-    "lane", "name", "kind", "rank", "step", "depth", "launch", "correlation", "external", "run", "op", "bytes",
+    "name", "kind", "rank", "step", "depth", "launch", "correlation", "external", "run", "op", "bytes",
     "device_start", "device_end",
 )  # fmt: skip
+_PACKED: Final = {
+    "lane": pl.Int32(),
+    **{f"{name}_high": pl.Int32() for name in _SPLIT},
+    **{name: pl.UInt32() for name in _SPLIT},
+    "above": pl.Int32(),
+    "beside": pl.Int64(),
+    **{name: EVENTS[name] for name in _AS_IS},
+}
 _ROWS: Final = 1 << 16
 """Rows of a record batch, the least that is read."""
 
 
-def written(frames: Iterable[pl.DataFrame], folder: Path | None) -> pl.LazyFrame:
-    """All events in these frames (schema `EVENTS`, ids from 0 on), put into files of the folder or held in memory.
+def written(batches: Iterable[Mapping[str, Column]], folder: Path | None) -> pl.LazyFrame:
+    """All events in these batches, put into files of the folder or held in memory; schema `EVENTS`.
 
-    One frame is written while the next is made. Raises OSError as writing does.
+    A batch has columns of `EVENTS` as numbers, and ids that follow those of the one before. One is written while the
+    next is made. Raises OSError as writing does.
     """
     if folder is None:
-        held = list(frames)
+        held = [frame_of(batch, EVENTS) for batch in batches]
         return pl.concat(held, rechunk=True).lazy() if held else pl.LazyFrame(schema=EVENTS)
     paths: list[Path] = []
     with ThreadPoolExecutor(1) as writer:
         last: Future[None] | None = None
-        for number, frame in enumerate(frames):
+        for number, batch in enumerate(batches):
             if last is not None:
                 last.result()
             paths.append(folder / f"events-{number:06}.arrow")
-            last = writer.submit(_write, frame, paths[-1])
+            last = writer.submit(_write, batch, paths[-1])
         if last is not None:
             last.result()
     return scan(paths)
 
 
-def _write(events: pl.DataFrame, path: Path) -> None:
-    length = events["end"] - events["start"]
-    times = {"start": events["start"], "length": length, "inner": length - events["self"]}
-    halves = [half for name, values in times.items() for half in _split(name, values)]
-    near = [
-        (events["id"] - events["parent"]).cast(pl.Int32).alias("above"),
-        (events["record"] - events["id"]).alias("beside"),
-    ]
-    packed = pl.DataFrame([*halves, *near, *events.select(_AS_IS)])
-    packed.write_ipc(path, compression="zstd", record_batch_size=_ROWS)
+def _write(events: Mapping[str, Column], path: Path) -> None:
+    start, end, own, ids = (events[name].values for name in ("start", "end", "self", "id"))
+    columns = {name: events[name] for name in (*_AS_IS, "lane") if name in events}
+    for name, values in zip(_SPLIT, (start, end - start, end - start - own), strict=True):
+        halves = np.ascontiguousarray(values).view("<u4").reshape(-1, 2)
+        columns[name] = Column(halves[:, 0])
+        columns[f"{name}_high"] = Column(halves[:, 1].view("<i4"))
+    columns["above"] = Column(ids - events["parent"].values, events["parent"].valid)
+    if "record" in events:
+        columns["beside"] = Column(events["record"].values - ids, events["record"].valid)
+    frame_of(columns, _PACKED).write_ipc(path, compression="zstd", record_batch_size=_ROWS)
 
 
 def scan(paths: Sequence[Path]) -> pl.LazyFrame:
@@ -73,12 +85,6 @@ def scan(paths: Sequence[Path]) -> pl.LazyFrame:
     }
     files = pl.scan_ipc(list(paths), row_index_name="id")
     return files.select(unpacked.get(name, pl.col(name)).cast(dtype).alias(name) for name, dtype in EVENTS.items())
-
-
-def _split(name: str, values: pl.Series) -> list[pl.Series]:
-    """The upper and the lower half of 64-bit numbers."""
-    halves = values.to_numpy().view("<u4").reshape(-1, 2)
-    return [pl.Series(f"{name}_high", halves[:, 1]).cast(pl.Int32, wrap_numerical=True), pl.Series(name, halves[:, 0])]
 
 
 def _whole(name: str) -> pl.Expr:

@@ -41,11 +41,12 @@ class Column(NamedTuple):
 
 def frame_of(columns: Mapping[str, Column], dtypes: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """The frame of these columns, in the order of `dtypes`; what is in no column is null."""
-    frame = pl.DataFrame(
-        [pl.Series(name, column.values) for name, column in columns.items()]
-        + [pl.Series(f"{name} valid", column.valid) for name, column in columns.items() if column.valid is not None]
+    known = {name: column for name, column in columns.items() if name in dtypes}
+    series = [pl.Series(name, column.values) for name, column in known.items()]
+    series += [pl.Series(f"{name} valid", column.valid) for name, column in known.items() if column.valid is not None]
+    return pl.DataFrame(series).select(
+        _typed(name, known.get(name), dtype).alias(name) for name, dtype in dtypes.items()
     )
-    return frame.select(_typed(name, columns.get(name), dtype).alias(name) for name, dtype in dtypes.items())
 
 
 def _typed(name: str, column: Column | None, dtype: pl.DataType) -> pl.Expr:
