@@ -81,3 +81,8 @@ def test_another_process_reads_them(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="absent"):
         Spill(tmp_path / "absent").keep(EVENTS, "some")
+
+
+def test_text_does_not_wait_in_files(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="said"):
+        Spill(tmp_path).keep(pl.DataFrame({"said": ["this"]}), "some")

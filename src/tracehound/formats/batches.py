@@ -110,10 +110,7 @@ class Rows(NamedTuple):
 
     def at(self, order: npt.NDArray[np.intp]) -> Rows:
         """The same in another order."""
-        columns = {
-            name: Column(values[order], None if valid is None else valid[order])
-            for name, (values, valid) in self.columns.items()
-        }
+        columns = {name: column.at(order) for name, column in self.columns.items()}
         return Rows(self.lane[order], columns, self.first)
 
 
@@ -149,7 +146,7 @@ class Batch:
             for low, high in zip((edges - sizes).tolist(), edges.tolist(), strict=True)
         ]  # what is neither in its own part is neither in the whole
         rows = np.concatenate(kept)
-        some = {name: Column(values[rows]) for name, (values, _) in columns.items()}
+        some = {name: column.at(rows) for name, column in columns.items()}
         return _in_order(Rows(np.full(len(rows), self.runs.lane[0]), some, self.first))
 
     def _by_source(self) -> Runs:

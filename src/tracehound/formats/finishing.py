@@ -128,9 +128,9 @@ def _marks(raw: Raw) -> pl.DataFrame:
         valid = kept.read(0, kept.height, ["step"])["step"].valid
         rows = np.arange(kept.height) if valid is None else np.flatnonzero(valid)
         if len(rows):
-            columns = {name: column.values[rows] for name, column in kept.read(0, kept.height, _MARK).items()}
-            columns["start"], columns["end"] = columns["start"] + shift, columns["end"] + shift
-            found.append({name: Column(values) for name, values in columns.items()})
+            columns = {name: column.at(rows) for name, column in kept.read(0, kept.height, _MARK).items()}
+            times = {name: Column(columns[name].values + shift) for name in ("start", "end")}
+            found.append({**columns, **times})
             lanes.append(of_lane(number, rows))
             sizes.append(len(rows))
     if not found:

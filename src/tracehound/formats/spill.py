@@ -38,6 +38,10 @@ class Column(NamedTuple):
     values: npt.NDArray[Any]
     valid: Mask | None = None
 
+    def at(self, rows: npt.NDArray[np.intp]) -> Column:
+        """Some rows of it, in any order."""
+        return Column(self.values[rows], None if self.valid is None else self.valid[rows])
+
 
 def frame_of(columns: Mapping[str, Column], dtypes: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """The frame of these columns, in the order of `dtypes`; what is in no column is null."""
@@ -47,6 +51,11 @@ def frame_of(columns: Mapping[str, Column], dtypes: Mapping[str, pl.DataType]) -
     return pl.DataFrame(series).select(
         _typed(name, known.get(name), dtype).alias(name) for name, dtype in dtypes.items()
     )
+
+
+def columns_of(frame: pl.DataFrame) -> dict[str, Column]:
+    """The columns of a frame as numbers."""
+    return {series.name: _column(series) for series in frame}
 
 
 def _typed(name: str, column: Column | None, dtype: pl.DataType) -> pl.Expr:
@@ -127,8 +136,8 @@ class Spill:
     def keep(self, frame: pl.DataFrame, name: str) -> Kept:
         """Put rows aside; `name` is a file name that nobody else uses in the folder. Raises OSError as writing does.
 
-        Events (`ORDERED`) are put in order, other rows stay in theirs. Columns are numbers, truth values, categories,
-        or texts of which there are few.
+        Events (`ORDERED`) are put in order, other rows stay in theirs. With a folder, columns are numbers, truth
+        values, categories, or texts of which there are few; raises TypeError for others.
         """
         runs = None
         if all(column in frame.columns for column in ORDERED):
@@ -164,6 +173,8 @@ def _write(file: BinaryIO, series: pl.Series) -> _Place:
     """Append a column to the file."""
     series = series.cast(pl.Categorical) if series.dtype == pl.String else series
     values, valid = _column(series)
+    if values.dtype.hasobject:
+        raise TypeError(f"column {series.name} is {series.dtype}, which does not wait in files")
     names = None
     if isinstance(series.dtype, pl.Categorical):
         names = series.drop_nulls().unique()

@@ -16,6 +16,7 @@ import polars as pl
 
 from tracehound.formats import FORMATS
 from tracehound.formats.packed import scan, written
+from tracehound.formats.spill import columns_of
 from tracehound.trace import LANES, OPS, RANKS, STEPS, Note, Part
 
 HEAD: Final = "head.msgpack"
@@ -46,7 +47,7 @@ def save(part: Part, folder: Path) -> None:
     """Write the head of a part; its events too, unless they lie in the folder already. Raises OSError."""
     files = sorted(folder.glob(EVENTS_FILES))
     if not files:
-        written([part.events], folder)
+        written([columns_of(part.events)], folder)
         files = sorted(folder.glob(EVENTS_FILES))
     head = _Head(
         format=part.format,
