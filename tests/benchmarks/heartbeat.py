@@ -16,8 +16,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 
 import orjson
@@ -96,6 +96,8 @@ def beating(out: Path, arguments: list[str]) -> int:
                 began = time.monotonic()
                 await asyncio.sleep(BEAT)
                 self.beats.append((self.explorer.reading.busy, time.monotonic() - began - BEAT))
+                if not self.beats[-1][0] and self.explorer.any_read:
+                    _all_read(out).touch()
 
         def on_unmount(self) -> None:
             self.pulse.cancel()
@@ -113,37 +115,32 @@ def driven(arguments: list[str], out: Path, rest: float) -> float:
         dimensions=(50, 160),
         env={**os.environ, "TERM": "xterm-256color", "TEXTUAL_ANIMATIONS": "none"},
     )
-    for key in _keys(child, rest):
-        child.send(key)
+    ends = None
+    for key in cycle(KEYS):
         _drain(child, EVERY)
+        child.send(key)
+        ends = time.monotonic() + rest if ends is None and _all_read(out).exists() else ends
+        if ends is not None and time.monotonic() > ends:
+            break
     began = time.monotonic()
     child.send("q")
-    while child.isalive():
-        _drain(child, 0.01)
+    with suppress(pexpect.EOF):
+        while child.isalive():
+            _drain(child, 0.01)
     return time.monotonic() - began
 
 
-def _keys(child: pexpect.spawn[bytes], rest: float) -> Iterator[str]:
-    """Keys until the header says nothing of reading any more, and for `rest` seconds after."""
-    _drain(child, 1.0)
-    last = time.monotonic()
-    while time.monotonic() - last < rest:
-        for key in KEYS:
-            yield key
-            if b"reading" in child.seen:  # type: ignore[attr-defined]
-                last = time.monotonic()
-                child.seen = b""  # type: ignore[attr-defined]
+def _all_read(out: Path) -> Path:
+    """What is there as soon as everything is read."""
+    return out.with_suffix(".read")
 
 
 def _drain(child: pexpect.spawn[bytes], seconds: float) -> None:
     """Take what it writes for so long."""
     until = time.monotonic() + seconds
-    seen = getattr(child, "seen", b"")
-    with suppress(pexpect.EOF):
-        while (left := until - time.monotonic()) > 0:
-            with suppress(pexpect.TIMEOUT):
-                seen += child.read_nonblocking(1 << 16, timeout=left)
-    child.seen = seen  # type: ignore[attr-defined]
+    while (left := until - time.monotonic()) > 0:
+        with suppress(pexpect.TIMEOUT):
+            child.read_nonblocking(1 << 16, timeout=left)
 
 
 def told(name: str, late: list[float]) -> str:
