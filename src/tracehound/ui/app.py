@@ -13,11 +13,14 @@ from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
 
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
 from tracehound.errors import TracehoundError
 from tracehound.store import Opening
 from tracehound.ui.commands import Commands
+from tracehound.ui.driver import QuickDriver
 from tracehound.ui.loading import Loading
 from tracehound.ui.screens.explorer import WIDE, Explorer
 from tracehound.ui.themes import THEMES, initial
@@ -57,6 +60,11 @@ class TracehoundApp(App[None]):
         """Whether a thread is still at work."""
         explorer = self.explorer
         return explorer.reading.busy or explorer.background.busy or explorer.timeline.supply.busy
+
+    def get_driver_class(self) -> type[Driver]:
+        """The terminal's driver, unless the user chose another."""
+        found = super().get_driver_class()
+        return QuickDriver if found is LinuxDriver else found
 
     def get_default_screen(self) -> Explorer:
         """The explorer."""

@@ -40,7 +40,7 @@ def explore(opening: Opening, *, ascii: bool, mouse: bool) -> int:  # noqa: A002
     app.run(mouse=mouse)
     if app.failure is not None:
         raise app.failure
-    _leave(app, opening)
+    return _leave(app, opening)
 
 
 def _leave(app: TracehoundApp, opening: Opening) -> NoReturn:
