@@ -468,7 +468,7 @@ class Slow:
         self.gate = threading.Event()
         self.cancelled = threading.Event()
 
-    def blank(self, number: int) -> Part:
+    def blank(self, _: int) -> Part:
         return self.real.blank(0)
 
     def parts(self, listen: Callable[..., None], cancelled: Callable[[], bool]) -> Iterator[tuple[int, Part]]:
