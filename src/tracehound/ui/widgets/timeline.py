@@ -29,10 +29,8 @@ from tracehound.ui.supply import UNKNOWN, Move, Slot, Supply
 from tracehound.ui.view import View
 from tracehound.ui.widgets.artist import Artist, Shown
 from tracehound.ui.widgets.looks import CSS, PARTS, looks
+from tracehound.ui.widgets.pointer import Pointer, Spot
 from tracehound.units import duration
-
-DRAG = 2
-"""A press that moves fewer cells is a click."""
 
 
 class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
@@ -86,8 +84,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._sheet = Outline()
         self._chosen: Slot | None = None
         self._mark: tuple[int, int] | None = None
-        self._press: tuple[int, int] | None = None
-        self._dragged: View | None = None
+        self._pointer = Pointer()
         self._frame = Shown(0, 1, 0, 1, None, None)
 
     def on_unmount(self) -> None:
@@ -173,11 +170,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if trace is not None and self._top > 1 and navigate.rank_of(trace, old) != navigate.rank_of(trace, new):
             self.refresh(Region(0, 0, width, 1))
         rows = {slot[:2] for slot in (was, self._chosen) if slot is not None} if was != self._chosen else set()
-        lanes = {old.lane, new.lane} if old.lane != new.lane else set()
         for y, line in self._on_screen():
             if (line.lane, line.depth) in rows:
                 self.refresh(Region(0, y, width, 1))
-            elif any(self._sheet.stands_for(line, lane) for lane in lanes):
+            elif old.lane != new.lane and any(self._sheet.stands_for(line, lane) for lane in (old.lane, new.lane)):
                 self.refresh(Region(0, y, self.gutter_width if line.track else width, 1))
 
     @property
@@ -291,12 +287,19 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._move(lambda rows, view: navigate.to_lane(rows, view, self._sheet.stops(), by))
 
     def action_page(self, direction: int) -> None:
-        """Down or up by as many lanes as fit on the screen."""
-        self.action_lane(direction * max(1, self._sight.lanes - 1))
+        """Down or up by as many lanes as fit on the screen; where no lanes are, by lines."""
+        self._lanes_or_lines(direction * max(1, self._sight.lanes - 1), direction * max(1, self._sight.room - 1))
 
     def action_last_lane(self, direction: int) -> None:
-        """To the last lane (1) or the first (-1)."""
-        self.action_lane(direction * len(self._sheet.lines))
+        """To the last lane (1) or the first (-1); where no lanes are, to the last line or the first."""
+        lines = direction * len(self._sheet.lines)
+        self._lanes_or_lines(lines, lines)
+
+    def _lanes_or_lines(self, lanes: int, lines: int) -> None:
+        before = self.view
+        self.action_lane(lanes)
+        if self.view == before:
+            self.scroll_to(y=self.scroll_offset.y + lines, animate=False)
 
     def action_event(self, direction: int) -> None:
         """To the next or previous event of the lane; without one, of the first."""
@@ -349,8 +352,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._lay()
         self._keep_in_sight()
 
-    def _spot(self, event: events.MouseEvent) -> tuple[int, int] | None:
-        """Column (of the lanes; negative in the gutter) and line of a mouse event; None in the scroll bar."""
+    def _spot(self, event: events.MouseEvent) -> Spot | None:
+        """Where a mouse event is; None in the scroll bar."""
         offset = event.get_content_offset(self)
         return None if offset is None else (offset.x - self.gutter_width, offset.y)
 
@@ -361,30 +364,24 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """The beginning of a click or a drag."""
         spot = self._spot(event)
         if spot is not None and event.button == 1:
-            self._press = spot
-            self._dragged = None
+            self._pointer.press(spot)
             self.capture_mouse()
 
     def _on_mouse_move(self, event: events.MouseMove) -> None:
         """Stretch the range while the button is down; told when it is released, so that tables follow once."""
-        if self._press is None or self._press[0] < 0:
-            return
-        column = event.get_content_offset_capture(self).x - self.gutter_width
-        if self._dragged is not None or abs(column - self._press[0]) >= DRAG:
-            self._dragged = navigate.select_range(self.view, self._time(self._press[0]), self._time(column))
-            self.view = self._dragged
+        columns = self._pointer.drag(event.get_content_offset_capture(self).x - self.gutter_width)
+        if columns is not None:
+            self.view = navigate.select_range(self.view, *map(self._time, columns))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         """The end of a drag, or a click."""
-        press, self._press = self._press, None
         self.release_mouse()
-        if press is None or event.button != 1:
-            return
-        if self._dragged is not None:
+        press, dragged = self._pointer.release() if event.button == 1 else (None, False)
+        if dragged:
             self.post_message(self.ViewChanged(self.view))
-        elif press[1] < self._top:
+        elif press is not None and press[1] < self._top:
             self._go(navigate.clear(self.view))
-        else:
+        elif press is not None:
             self._click(*press)
 
     def _click(self, column: int, y: int) -> None:
