@@ -238,6 +238,11 @@ class Outline:
             if self.stands_for(line, lane) and (depth is None or line.track is None or line.depth == depth)
         ]
 
+    def find(self, line: Line) -> int | None:
+        """Where a line of another outline is in this one, else the header of its group."""
+        at = {(other.group.key, other.lane, other.depth): index for index, other in enumerate(self.lines)}
+        return at.get((line.group.key, line.lane, line.depth), at.get((line.group.key, None, 0)))
+
     def stops(self) -> list[tuple[int, int]]:
         """The lanes that a cursor can be on, and how deep each shows; a folded group is one lane of one row."""
         stops: dict[int, int] = {}

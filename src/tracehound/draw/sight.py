@@ -13,16 +13,22 @@ from tracehound.draw.shelf import Wish
 
 @dataclass(frozen=True)
 class Sight:
-    """`room` lines of an outline, from line `top` on."""
+    """`room` lines of an outline, from line `top` on, under `above` other lines of the screen."""
 
     sheet: Outline
     top: int
     room: int
+    above: int = 0
 
     @property
     def lines(self) -> tuple[Line, ...]:
         """The lines in sight, from the top."""
         return self.sheet.lines[self.top : self.top + max(0, self.room)]
+
+    @property
+    def placed(self) -> list[tuple[int, Line]]:
+        """The lines in sight, with where on the screen they are."""
+        return list(enumerate(self.lines, self.above))
 
     @property
     def lanes(self) -> int:

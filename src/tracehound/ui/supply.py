@@ -6,7 +6,7 @@ is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from textual.message import Message
@@ -14,6 +14,7 @@ from textual.message_pump import MessagePump
 
 from tracehound.draw.rows import NO_ROW, NO_WORDS, Slices
 from tracehound.draw.shelf import NotReadError, Rows, Shelf, Wish
+from tracehound.draw.sight import Sight
 from tracehound.errors import printable
 from tracehound.trace import Trace
 from tracehound.ui.background import Background
@@ -44,12 +45,19 @@ class Supply:
         made: Slices
         failure: str = ""
 
+    @dataclass
+    class Sighted(Message):
+        """Other parts that are not read yet came into sight."""
+
+        parts: frozenset[int]
+
     def __init__(self, target: MessagePump) -> None:
         self._target = target
         self._background = Background()
         self._shelf = Shelf()
         self._asked: tuple[Rows, Wish] | None = None
         self._due: list[tuple[Wish, Move]] = []
+        self._sighted = frozenset[int]()
 
     @property
     def busy(self) -> bool:
@@ -73,10 +81,14 @@ class Supply:
             self._due.append((error.wish, move))
             return view
 
-    def want(self, rows: Rows, sight: Sequence[Wish]) -> None:
-        """Read what moves wait for, then what is in `sight`, in this order; what was wanted before is forgotten."""
-        self._shelf.needed = frozenset(map(rows.key, sight))
-        wishes = [*(wish for wish, _ in self._due), *sight]
+    def want(self, rows: Rows, sight: Sight) -> None:
+        """Read what moves wait for, then what is in sight; what was wanted before is forgotten."""
+        seen = sight.wishes
+        self._shelf.needed = frozenset(map(rows.key, seen))
+        if sight.unread != self._sighted:
+            self._sighted = sight.unread
+            self._target.post_message(self.Sighted(self._sighted))
+        wishes = [*(wish for wish, _ in self._due), *seen]
         missing = next((wish for wish in wishes if not rows.here(wish)), None)
         if missing is not None and self._asked != (rows, missing):
             self._background.start()

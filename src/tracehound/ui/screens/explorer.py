@@ -124,8 +124,8 @@ class Explorer(Screen[None]):
     def _arrived(self, message: Supply.Arrived) -> None:
         self.header.news = message.failure or self.header.news
 
-    @on(Timeline.Sighted)
-    def _sighted(self, message: Timeline.Sighted) -> None:
+    @on(Supply.Sighted)
+    def _sighted(self, message: Supply.Sighted) -> None:
         """What one looks at is read first."""
         self._opening.wanted = message.parts
 
@@ -133,7 +133,7 @@ class Explorer(Screen[None]):
     def _loaded(self, message: Loading.Loaded) -> None:
         if message.done:
             self.header.news = ""
-        self._unread = self.timeline.unread = message.unread
+        self._unread = message.unread
         self.trace = message.trace
 
     @property
@@ -152,9 +152,9 @@ class Explorer(Screen[None]):
             self.walk = None
             self.results.forget()
         self.header.facts = tuple(words.about(new))
-        self.timeline.trace = new
-        self.timeline.view = self.view
-        self.view = navigate.fit(new, self.view) if old is None else follow.moved(self.view, old, new)
+        view = navigate.fit(new, self.view) if old is None else follow.moved(self.view, old, new)
+        self.timeline.show(new, view, self._unread)
+        self.view = view
         self.results.follow(new, self._unread)
         self.results.ask(self.view)
 

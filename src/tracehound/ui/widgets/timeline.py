@@ -19,7 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.draw.outline import Group, Line, Outline, groups
+from tracehound.draw.outline import Group, Outline, groups
 from tracehound.draw.shelf import Rows
 from tracehound.draw.sight import Sight, needs
 from tracehound.trace import Trace
@@ -30,6 +30,7 @@ from tracehound.ui.view import View
 from tracehound.ui.widgets.artist import Artist, Shown
 from tracehound.ui.widgets.looks import CSS, PARTS, looks
 from tracehound.ui.widgets.pointer import Pointer, Spot
+from tracehound.ui.widgets.touched import touched
 from tracehound.units import duration
 
 
@@ -67,17 +68,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
         event: int
 
-    @dataclass
-    class Sighted(Message):
-        """Other parts that are not read yet came into sight."""
-
-        parts: frozenset[int]
-
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self.unread: frozenset[int] = frozenset()
         self.supply = Supply(self)
-        self._sighted: frozenset[int] = frozenset()
         self._glyphs = glyphs
         self._rows: Rows | None = None
         self._artist: Artist | None = None
@@ -104,8 +98,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def shown(self) -> Shown:
         """What this frame shows; the same value for all its lines."""
         view, gutter = self.view, self.gutter_width
-        width = max(1, self._width - gutter)
-        wanted = Shown(view.start, view.end, gutter, width, view.focus, view.selection)
+        wanted = Shown(view.start, view.end, gutter, max(1, self._width - gutter), view.focus, view.selection)
         self._frame = self._frame if self._frame == wanted else wanted
         return self._frame
 
@@ -137,13 +130,23 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     # -- what changes
 
+    def show(self, trace: Trace, view: View, unread: frozenset[int]) -> None:
+        """More of the trace, and where one is in it."""
+        self.unread = unread
+        self.set_reactive(Timeline.view, view)
+        self.trace = trace
+
     def watch_trace(self, trace: Trace | None) -> None:
-        """Another trace, or more of the same."""
-        self._rows = None if trace is None else self.supply.rows(trace)
+        """Another trace, or more of the same: the line at the top stays there."""
+        top, event = self._sight.lines[:1], self.view.event
+        rows = self._rows = None if trace is None else self.supply.rows(trace)
         self._artist = None
-        self._chosen = None
-        self._sheet = self._sheet.of(() if self._rows is None else self._groups(self._rows))
+        self._chosen = None if rows is None or event is None else self.supply.slot(rows, event)
+        self._sheet = self._sheet.of(() if rows is None else self._groups(rows))
         self._lay()
+        at = self._sheet.find(top[0]) if top else None
+        if at is not None and at != self.scroll_offset.y:
+            self.scroll_to(y=at, animate=False, force=True)
 
     def watch_view(self, old: View, new: View) -> None:
         """Redraw what the change touches: everything when time moves, else the lines of cursor and selection."""
@@ -158,31 +161,15 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         elif self._take(self._sheet) or moved:
             self.refresh()
         else:
-            self._refresh_touched(old, new, was)
+            slots = {was, self._chosen}
+            for region in touched(self._rows.trace, self._sight, (old, new), slots, self.gutter_width, self._width):
+                self.refresh(region)
         if (old.lane, old.event) != (new.lane, new.event):
             self._keep_in_sight()
 
-    def _refresh_touched(self, old: View, new: View, was: tuple[int, int, int] | None) -> None:
-        width = self._width
-        if old.focus != new.focus:
-            self.refresh(Region(0, self._top - 1, width, 1))
-        trace = self.trace
-        if trace is not None and self._top > 1 and navigate.rank_of(trace, old) != navigate.rank_of(trace, new):
-            self.refresh(Region(0, 0, width, 1))
-        rows = {slot[:2] for slot in (was, self._chosen) if slot is not None} if was != self._chosen else set()
-        for y, line in self._on_screen():
-            if (line.lane, line.depth) in rows:
-                self.refresh(Region(0, y, width, 1))
-            elif old.lane != new.lane and any(self._sheet.stands_for(line, lane) for lane in (old.lane, new.lane)):
-                self.refresh(Region(0, y, self.gutter_width if line.track else width, 1))
-
     @property
     def _sight(self) -> Sight:
-        return Sight(self._sheet, self.scroll_offset.y, self.size.height - self._top)
-
-    def _on_screen(self) -> list[tuple[int, Line]]:
-        """The lines in sight, with where they are."""
-        return list(enumerate(self._sight.lines, self._top))
+        return Sight(self._sheet, self.scroll_offset.y, self.size.height - self._top, self._top)
 
     def _lay(self) -> None:
         """Work out the lines anew."""
@@ -214,14 +201,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     # -- what has to be read first
 
     def _wish(self) -> None:
-        """Have what is in sight read, and say which parts are in sight that are not."""
-        if self._rows is None:
-            return
-        sight = self._sight
-        self.supply.want(self._rows, sight.wishes)
-        if sight.unread != self._sighted:
-            self._sighted = sight.unread
-            self.post_message(self.Sighted(self._sighted))
+        """Have what is in sight read."""
+        if self._rows is not None:
+            self.supply.want(self._rows, self._sight)
 
     @on(Supply.Arrived)
     def _arrived(self, message: Supply.Arrived) -> None:
@@ -234,8 +216,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if message.wish.of == "lane" and message.made.outer:
             self._sheet = self._sheet.deepened(message.wish.number, message.made.outer)
             self._lay()
-        drawn = [y for y, line in self._on_screen() if y == self._top or message.wish in needs(line)]
-        self.refresh(*(Region(0, y, self._width, 1) for y in drawn))
+        for y, line in self._sight.placed:
+            if y == self._top or message.wish in needs(line):
+                self.refresh(Region(0, y, self._width, 1))
         for move in due:
             self._move(move)
         self._wish()
@@ -386,7 +369,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _click(self, column: int, y: int) -> None:
         """Select the event at a cell, else its lane and instant; on a group's header, fold it."""
-        line = dict(self._on_screen()).get(y)
+        line = dict(self._sight.placed).get(y)
         if line is None:
             return
         if line.track is None or y == self._top:
