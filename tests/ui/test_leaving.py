@@ -1,0 +1,85 @@
+"""Leaving the real program while it reads: at once, with nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import termios
+import time
+from collections.abc import Callable
+from gzip import decompress
+from pathlib import Path
+
+import orjson
+import pytest
+
+from terminal import PATIENCE, Terminal
+
+
+def large(path: Path, source: Path) -> Path:
+    """A file that keeps workers busy for a while: the events of a real one, many times."""
+    document = orjson.loads(decompress(source.read_bytes()))
+    events = b",".join(orjson.dumps(event) for event in document["traceEvents"])
+    with path.open("wb") as out:
+        out.write(b'{"traceEvents":[')
+        while out.tell() < 60_000_000:
+            out.write(events + b",")
+        out.write(events + b"]}")
+    return path
+
+
+def descendants(pid: int) -> set[int]:
+    """The processes that a process started, and those that they started."""
+    parents = dict[int, int]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(folder.name)] = int(fields[1])
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {pid}
+
+
+def until(true: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if true():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+@pytest.mark.parametrize("key", ["q", "\x03"])
+@pytest.mark.parametrize("cached", [True, False])
+def test_leaving_ends_the_workers_and_leaves_nothing_behind(
+    tmp_path: Path, samples: Path, key: str, *, cached: bool
+) -> None:
+    path = large(tmp_path / "big.json", next((samples / "torch_stacks").glob("*.json.gz")))
+    places = {"TMPDIR": str(tmp_path), "TRACEHOUND_CACHE": str(tmp_path / "cache")}
+    options = [] if cached else ["--no-cache"]
+    with Terminal(str(path), "--jobs", "2", *options, **places) as terminal:
+        terminal.wait_for("reading")
+        pid = terminal.child.pid
+        assert until(lambda: len(descendants(pid)) >= 2), "a worker, and what watches over its resources"
+        helpers = descendants(pid)
+        terminal.press(key)
+        assert terminal.ended() == 0
+        assert not terminal.display.cursor.hidden
+        assert termios.tcgetattr(terminal.child.child_fd)[3] & termios.ECHO, "the terminal is as it was"
+        assert until(lambda: not any(map(alive, helpers)))
+    left = {found.name for found in tmp_path.iterdir()}
+    assert left <= {"big.json", "cache"}
+    if cached:
+        assert list((tmp_path / "cache" / "entries").iterdir()) == []
+        assert list((tmp_path / "cache" / "work").iterdir()) == []
