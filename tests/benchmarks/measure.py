@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import os
 import platform
+import re
 import shutil
 import signal
 import statistics
@@ -25,6 +26,9 @@ from pathlib import Path
 from typing import IO
 
 PROC = Path("/proc")
+_ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
+"""How a line begins that names what was raised."""
+
 TICK = 0.05
 """Most seconds between two samples of memory; a program that has just begun is looked at more often."""
 
@@ -178,8 +182,9 @@ def _text(file: IO[bytes]) -> str:
 def _trouble(code: int, output: str, errors: str) -> str:
     if code == 0:
         return ""
-    last = [line.strip() for line in (errors or output).splitlines() if line.strip()]
-    return f"failed ({code}): {last[-1][:90] if last else ''}"
+    lines = [line.strip() for line in (errors or output).splitlines() if line.strip()]
+    named = [line for line in lines if _ERROR.match(line)] or lines
+    return f"failed ({code}): {named[-1][:90] if named else ''}"
 
 
 def take_turns(

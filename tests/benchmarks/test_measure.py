@@ -37,6 +37,7 @@ def test_too_much_memory_is_stopped() -> None:
 
 def test_what_fails_says_why() -> None:
     assert once(python("raise SystemExit('no such thing')"), AMPLE).trouble == "failed (1): no such thing"
+    assert once(python(r"raise ValueError('so bad\n  and more')"), AMPLE).trouble == "failed (1): ValueError: so bad"
 
 
 def test_what_prints_nonsense_is_no_result() -> None:
