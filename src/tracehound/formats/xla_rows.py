@@ -200,12 +200,13 @@ class PlaneRows:
         return self._detailed[text]
 
     def naming(self, part: Slice, position: Rows) -> Columns:
-        """The columns that say which op runs."""
+        """The columns that say which op runs, where."""
+        device = self.number_of(part, position, "device_ordinal")
         return {
             "hlo_op": self.text_of(part, position, "hlo_op"),
             "module": self.text_of(part, position, "hlo_module"),
             "program": self.number_of(part, position, "program_id"),
-            "device": self.number_of(part, position, "device_ordinal"),
+            "device": device and device.only((device.value >= 0) & (device.value < 1 << 31)),
         }
 
     def put_kernels(self, rows: pl.DataFrame) -> None:
@@ -241,6 +242,7 @@ class PlaneRows:
         if rows.height:
             rows = rows.with_columns(
                 pl.col("leaf").cast(pl.Categorical).alias("name"),
+                pl.col("module").cast(pl.Categorical),
                 pl.col("role").fill_null("op").cast(KIND).alias("kind"),
             )
             kept = self.portioning.keep(rows, "module", "program", "device")
