@@ -128,6 +128,14 @@ class Slices:
         names = self.names.codes.nbytes + int(self.names.words.estimated_size())
         return names + sum(row.size for row in self.rows)
 
+    def find(self, position: int) -> tuple[int, int]:
+        """Depth and index of the slice that is at a position of the lane's frame. Raises KeyError."""
+        for depth, row in enumerate(self.rows):
+            index = position if row.position is None else int(np.searchsorted(row.position, position))
+            if index < len(row.start) and row.place(index) == position:
+                return depth, index
+        raise KeyError(position)
+
     @property
     def outer(self) -> int:
         """How many rows, from the top, hold a single slice; 0 where all do."""

@@ -147,8 +147,8 @@ def steps_row(steps: pl.DataFrame) -> Row:
 
 def step_names(steps: pl.DataFrame, glyphs: Glyphs) -> Names:
     """What is written on each slice of `steps_row`: the mark's name, or its number where that says more."""
-    ordered = _in_order(steps)
-    return lambda indices: [_step_name(step, glyphs) for step in ordered[indices].iter_rows(named=True)]
+    names = [_step_name(step, glyphs) for step in _in_order(steps).iter_rows(named=True)]
+    return lambda indices: [names[index] for index in indices]
 
 
 def _in_order(steps: pl.DataFrame) -> pl.DataFrame:

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.draw.rows import COLUMNS, NO_ROW, NO_WORDS, Row, Slices, row_of_intervals, slices_of
-from tracehound.intervals import union
+from tracehound.intervals import Ints, union
 from tracehound.trace import Trace
 
 ROOM: Final = 256 << 20
@@ -90,6 +90,7 @@ class Rows:
         self._shifts: dict[int, int] = {}
         self._work: dict[int, tuple[int, ...]] = {}
         self._parts: dict[int, pl.DataFrame] = {}
+        self._ends: dict[int, tuple[Ints, Ints]] = {}
 
     def lane(self, lane: int) -> Slices:
         """The slices of a lane."""
@@ -106,9 +107,9 @@ class Rows:
 
     def slice_of(self, event: int) -> tuple[int, int, int]:
         """Lane, depth and index of an event on its row."""
-        found = self.trace.event(event)
-        lane, depth = int(found["lane"]), int(found["depth"])
-        index = int(np.searchsorted(self.row(lane, depth).start, int(found["start"]), side="left"))
+        lane = self._lane_of(event)
+        slices = self.lane(lane)
+        depth, index = slices.find((event & _ROW) - slices.first)
         return lane, depth, index
 
     def busy(self, rank: int) -> Row:
@@ -163,6 +164,17 @@ class Rows:
     def _lane_key(self, lane: int) -> tuple[Hashable, ...]:
         part = lane >> 32
         return (self.trace.parts[part], lane & _ROW, self._shift(part))
+
+    def _lane_of(self, event: int) -> int:
+        """The lane of an event, by the numbers of events on the lanes of its part."""
+        part = event >> 32
+        if part not in self._ends:
+            lanes, events = self.trace.lanes["lane"].to_numpy(), self.trace.lanes["events"].to_numpy()
+            own = np.flatnonzero(lanes >> 32 == part)
+            own = own[np.argsort(lanes[own])]
+            self._ends[part] = (lanes[own], np.cumsum(events[own]))
+        own_lanes, ends = self._ends[part]
+        return int(own_lanes[np.searchsorted(ends, event & _ROW, side="right")])
 
     def _shift(self, part: int) -> int:
         """How far the times of a part were moved in this trace."""

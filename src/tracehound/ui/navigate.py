@@ -130,9 +130,20 @@ def to_chosen(rows: Rows, view: View) -> View:
 def choose(trace: Trace, view: View, event: int) -> View:
     """Select an event and its lane; what is shown stays."""
     found = trace.event(event)
-    low, high = max(int(found["start"]), view.start), min(int(found["end"]), view.end)
-    middle = (low + high) // 2 if low <= high else (int(found["start"]) + int(found["end"])) // 2
-    return replace(view, event=event, lane=int(found["lane"]), focus=middle)
+    return _chosen(view, event, int(found["lane"]), int(found["start"]), int(found["end"]))
+
+
+def _choose_slice(rows: Rows, view: View, lane: int, depth: int, index: int) -> View:
+    """The same for a slice: what is in memory needs no reading."""
+    row = rows.row(lane, depth)
+    return _chosen(view, rows.event(lane, depth, index), lane, int(row.start[index]), int(row.end[index]))
+
+
+def _chosen(view: View, event: int, lane: int, start: int, end: int) -> View:
+    """Select an event; the focus is the middle of what is in sight of it."""
+    low, high = max(start, view.start), min(end, view.end)
+    middle = (low + high) // 2 if low <= high else (start + end) // 2
+    return replace(view, event=event, lane=lane, focus=middle)
 
 
 def to_event(trace: Trace, view: View, event: int) -> View:
@@ -155,7 +166,7 @@ def next_event(rows: Rows, view: View, direction: int) -> View:
     if not 0 <= index < len(row.start):
         return view
     shown = reveal(rows.trace, view, int(row.start[index]), int(row.end[index]))
-    return choose(rows.trace, shown, rows.event(view.lane, depth, index))
+    return _choose_slice(rows, shown, view.lane, depth, index)
 
 
 def _beside(rows: Rows, view: View, lane: int, direction: int) -> tuple[int, int]:
@@ -183,17 +194,17 @@ def under_focus(rows: Rows, view: View, depth: int = 0) -> int | None:
 
 def pick(rows: Rows, view: View) -> View:
     """Select what is at the focus on the lane, or the nearest event in sight."""
-    event = under_focus(rows, view)
-    if event is not None:
-        return choose(rows.trace, view, event)
     if view.lane is None:
         return view
+    event = under_focus(rows, view)
+    if event is not None:
+        return _choose_slice(rows, view, *rows.slice_of(event))
     row = rows.row(view.lane, 0)
     low, high = row.within(view.start, view.end)
     if low == high:
         return view
     distance = np.maximum(row.start[low:high] - focus(view), focus(view) - row.end[low:high])
-    return choose(rows.trace, view, rows.event(view.lane, 0, low + int(distance.argmin())))
+    return _choose_slice(rows, view, view.lane, 0, low + int(distance.argmin()))
 
 
 def vertical(rows: Rows, view: View, stops: Sequence[tuple[int, int]], direction: int) -> View:
@@ -241,18 +252,21 @@ def point(rows: Rows, view: View, lane: int, depth: int, within: tuple[int, int]
     if low == high:
         return here
     inside = np.minimum(row.end[low:high], within[1]) - np.maximum(row.start[low:high], within[0])
-    return choose(rows.trace, here, rows.event(lane, depth, low + int(inside.argmax())))
+    return _choose_slice(rows, here, lane, depth, low + int(inside.argmax()))
 
 
 def rank_of(trace: Trace, view: View) -> int | None:
     """The rank that the view's lane belongs to, or the first that its host drives; without a lane the first shown."""
-    ranks = trace.ranks if view.ranks is None else trace.ranks.filter(pl.col("rank").is_in(list(view.ranks)))
+    host = None  # asked with every line that is drawn: no query, which would wait for those of the analyses
     if view.lane is not None:
-        rank, host = trace.lanes.filter(pl.col("lane") == view.lane).select("rank", "host").row(0)
+        at = int(np.flatnonzero(trace.lanes["lane"].to_numpy() == view.lane)[0])
+        rank, host = trace.lanes["rank"][at], trace.lanes["host"][at]
         if rank is not None:
             return int(rank)
-        ranks = ranks.filter(pl.col("host") == host)
-    return None if ranks.is_empty() else int(ranks["rank"][0])
+    for rank, other in zip(trace.ranks["rank"].to_list(), trace.ranks["host"].to_list(), strict=True):
+        if host in (None, other) and (view.ranks is None or rank in view.ranks):
+            return int(rank)
+    return None
 
 
 def next_gap(rows: Rows, view: View, direction: int) -> View:

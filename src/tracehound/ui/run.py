@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 PATIENCE = 0.1
 """Seconds that the reading thread has to put down what it holds; it looks up more often than that."""
 
+TURN = 0.001
+"""Seconds after which a thread that works gives way to the one that draws."""
+
 REMOTE = {"TEXTUAL_FPS": "20", "TEXTUAL_ANIMATIONS": "none"}
 """Over SSH every frame costs: held keys at 60 frames a second send 1.5 MB a second. What the user set stays."""
 
@@ -36,6 +39,7 @@ def explore(opening: Opening, *, ascii: bool, mouse: bool) -> int:  # noqa: A002
             os.environ.setdefault(name, value)
     from tracehound.ui.app import TracehoundApp  # noqa: PLC0415 - Textual reads its settings when it is imported
 
+    sys.setswitchinterval(TURN)
     app = TracehoundApp(opening, "ascii" if ascii else "unicode")
     app.run(mouse=mouse)
     if app.failure is not None:
