@@ -59,7 +59,8 @@ class TracehoundApp(App[None]):
     def busy(self) -> bool:
         """Whether a thread is still at work."""
         explorer = self.explorer
-        return explorer.reading.busy or explorer.background.busy or explorer.timeline.supply.busy
+        workers = (explorer.reading, explorer.background, explorer.decoder, explorer.timeline.supply)
+        return any(worker.busy for worker in workers)
 
     def get_driver_class(self) -> type[Driver]:
         """The terminal's driver, unless the user chose another."""

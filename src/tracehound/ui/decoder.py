@@ -1,6 +1,6 @@
-"""The args of an event, decoded in the background: they lie in the file, and finding them may take 0.3 s.
+"""What is known of an event, read in the background: its args lie in the file, and finding them may take 0.3 s.
 
-Owns that. Knows no widget but the one that is told.
+Owns a thread for that, since an analysis may keep the other one. Knows no widget but the one that is told.
 """
 
 from __future__ import annotations
@@ -14,35 +14,70 @@ from tracehound.errors import TracehoundError, printable
 from tracehound.store import args
 from tracehound.trace import Trace
 from tracehound.ui.background import Background
-from tracehound.ui.facts import Facts, carried
+from tracehound.ui.describe import describe
+from tracehound.ui.facts import Facts, carried, facts
+from tracehound.ui.view import View
 
 
 class Decoder:
-    """Decodes the args of one event after the other; only the newest request counts."""
+    """Reads of one event after the other; only the newest request of a sort counts."""
+
+    @dataclass
+    class Described(Message):
+        """An event in one line has come."""
+
+        event: int
+        words: str
 
     @dataclass
     class Decoded(Message):
-        """The args of an event have come, or the one line that says why not."""
+        """The facts of an event have come, and its args (None: not yet), or the one line that says why not."""
 
         event: int
-        args: Facts
+        facts: Facts
+        args: Facts | None
         failure: str = ""
 
-    def __init__(self, target: MessagePump, background: Background) -> None:
+    def __init__(self, target: MessagePump) -> None:
         self._target = target
-        self._background = background
+        self._background = Background()
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being read."""
+        return self._background.busy
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        self._background.close()
+
+    def describe(self, trace: Trace, event: int) -> None:
+        """Have `Described` sent to the target, unless another event follows at once."""
+
+        def work() -> None:
+            try:
+                words = describe(trace, View(event=event))
+            except Exception as error:  # noqa: BLE001 - one damaged event must not end the explorer
+                words = printable(f"cannot be read: {type(error).__name__}: {error}")
+            self._target.post_message(self.Described(event, words))
+
+        self._background.start()
+        self._background.submit("words", work)
 
     def decode(self, trace: Trace, event: int) -> None:
-        """Have `Decoded` sent to the target, unless another event follows at once."""
-        self._background.submit("details", lambda: self._tell(self._decoded(trace, event)))
+        """Have `Decoded` sent to the target, first without the args, unless another event follows at once."""
+        self._background.start()
+        self._background.submit("details", lambda: self._decode(trace, event))
 
-    def _decoded(self, trace: Trace, event: int) -> Decoded:
+    def _decode(self, trace: Trace, event: int) -> None:
+        known: Facts = []
         try:
-            return self.Decoded(event, carried(args(trace, event)))
+            known = facts(trace, event)
+            self._target.post_message(self.Decoded(event, known, None))
+            message = self.Decoded(event, known, carried(args(trace, event)))
         except TracehoundError as error:
-            return self.Decoded(event, [], str(error))
+            message = self.Decoded(event, known, [], str(error))
         except Exception as error:  # noqa: BLE001 - one damaged event must not end the explorer
-            return self.Decoded(event, [], printable(f"its args cannot be decoded: {type(error).__name__}: {error}"))
-
-    def _tell(self, message: Message) -> None:
+            failure = printable(f"its args cannot be decoded: {type(error).__name__}: {error}")
+            message = self.Decoded(event, known, [], failure)
         self._target.post_message(message)

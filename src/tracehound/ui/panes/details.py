@@ -53,11 +53,13 @@ class DetailsPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         """The scroll bar of the alphabet."""
         suit(self, self._glyphs)
 
-    def show(self, event: int, facts: Facts, args: Facts | None, failure: str = "") -> None:
-        """Show an event: its facts, and its args as the file has them (None: still being decoded)."""
-        if event != self.event:
-            self.scroll_home(animate=False)
+    def expect(self, event: int) -> None:
+        """What is shown next is about this event."""
         self.event = event
+        self.scroll_home(animate=False)
+
+    def show(self, facts: Facts, args: Facts | None, failure: str = "") -> None:
+        """Show the facts of the event, and its args as the file has them (None: still being decoded)."""
         label = self.get_component_rich_style("details-pane--label")
         title = self.get_component_rich_style("details-pane--title")
         grid = Table.grid(padding=(0, 1), expand=True)

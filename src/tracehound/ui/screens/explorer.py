@@ -24,8 +24,6 @@ from tracehound.ui import follow, keys, navigate, words
 from tracehound.ui.answers import Answers
 from tracehound.ui.background import Background
 from tracehound.ui.decoder import Decoder
-from tracehound.ui.describe import describe
-from tracehound.ui.facts import facts
 from tracehound.ui.finder import Finder
 from tracehound.ui.loading import Loading
 from tracehound.ui.panes.deck import TABS, Deck
@@ -68,7 +66,7 @@ class Explorer(Screen[None]):
         self.background = Background()
         self.reading = Loading(self, opening)
         self.finder = Finder(self, self.background)
-        self.decoder = Decoder(self, self.background)
+        self.decoder = Decoder(self)
         self.header = HeaderBar(glyphs)
         self.stage = Stage(words.waiting(opening), glyphs)
         self.timeline = self.stage.timeline
@@ -109,6 +107,7 @@ class Explorer(Screen[None]):
         """Nobody waits for anything any more."""
         self.reading.cancel()
         self.background.close()
+        self.decoder.close()
 
     # -- the trace fills in
 
@@ -176,7 +175,10 @@ class Explorer(Screen[None]):
         if (new.selection, new.ranks) != (old.selection, old.ranks):
             self.results.ask(self.view)
         if new.event != old.event:
-            self.header.event = describe(self.trace, new) if self.trace and new.event is not None else ""
+            if self.trace is not None and new.event is not None:
+                self.decoder.describe(self.trace, new.event)
+            else:
+                self.header.event = ""
             self._tell_details()
 
     # -- results
@@ -224,13 +226,18 @@ class Explorer(Screen[None]):
         if event is None:
             self.details.clear()
             return
-        self.details.show(event, facts(trace, event), None)
+        self.details.expect(event)
         self.decoder.decode(trace, event)
 
     @on(Decoder.Decoded)
     def _decoded(self, message: Decoder.Decoded) -> None:
-        if self.trace is not None and message.event == self.details.event:
-            self.details.show(message.event, facts(self.trace, message.event), message.args, message.failure)
+        if message.event == self.details.event:
+            self.details.show(message.facts, message.args, message.failure)
+
+    @on(Decoder.Described)
+    def _described(self, message: Decoder.Described) -> None:
+        if message.event == self.view.event:
+            self.header.event = message.words
 
     # -- walking from instance to instance
 
