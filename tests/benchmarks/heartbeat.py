@@ -83,19 +83,20 @@ def beating(out: Path, arguments: list[str]) -> int:
     from tracehound.ui import app  # noqa: PLC0415
 
     class Beating(app.TracehoundApp):
-        """The explorer, and a list of (reading or not, seconds late)."""
+        """The explorer, and a list of (reading or not, seconds late, seconds of its own work)."""
 
         CSS_PATH = Path(app.__file__).with_name("explorer.tcss")
 
         def on_mount(self) -> None:
-            self.beats: list[tuple[bool, float]] = []
+            self.beats: list[tuple[bool, float, float]] = []
             self.pulse = asyncio.create_task(self.beat())
 
         async def beat(self) -> None:
             while True:
-                began = time.monotonic()
+                began, worked = time.monotonic(), time.thread_time()
                 await asyncio.sleep(BEAT)
-                self.beats.append((self.explorer.reading.busy, time.monotonic() - began - BEAT))
+                late = time.monotonic() - began - BEAT
+                self.beats.append((self.explorer.reading.busy, late, time.thread_time() - worked))
                 if not self.beats[-1][0] and self.explorer.any_read:
                     _all_read(out).touch()
 
@@ -143,14 +144,15 @@ def _drain(child: pexpect.spawn[bytes], seconds: float) -> None:
             child.read_nonblocking(1 << 16, timeout=left)
 
 
-def told(name: str, late: list[float]) -> str:
+def told(name: str, beats: list[tuple[float, float]]) -> str:
     """One line about so many beats."""
-    if not late:
+    if not beats:
         return f"{name:8} no beats"
-    late = sorted(late)
+    late = sorted(late for late, _ in beats)
     at = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     parts = (f"{word} {1000 * late[min(len(late) - 1, int(part * len(late)))]:6.1f} ms" for word, part in at.items())
-    return f"{name:8} {len(late):6} beats late by  {'  '.join(parts)}"
+    worked = 1000 * max(worked for _, worked in beats)
+    return f"{name:8} {len(late):6} beats late by  {'  '.join(parts)}; the thread's own work at most {worked:.1f} ms"
 
 
 def main() -> int:
@@ -172,8 +174,8 @@ def main() -> int:
         cache = ["--cache", str(Path(name) / "cache")]
         ended = driven([str(folder), "--jobs", str(asked.jobs), *cache], out, asked.rest)
         beats = json.loads(out.read_bytes())
-    print(told("reading", [late for reading, late in beats if reading]))
-    print(told("after", [late for reading, late in beats if not reading]))
+    print(told("reading", [(late, worked) for reading, late, worked in beats if reading]))
+    print(told("after", [(late, worked) for reading, late, worked in beats if not reading]))
     print(f"q ended it in {1000 * ended:.0f} ms")
     return 0
 

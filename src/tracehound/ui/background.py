@@ -6,8 +6,19 @@ does not keep the program alive, so that leaving never waits for an analysis to 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+
+NICE = 5
+"""How much a thread that works gives way to the one that draws, where the system knows that of threads."""
+
+
+def give_way() -> None:
+    """Let this thread, and those that it starts, have the processor when the one that draws does not need it."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
 class Background:
@@ -45,6 +56,7 @@ class Background:
             self._changed.notify_all()
 
     def _work(self) -> None:
+        give_way()
         while True:
             with self._changed:
                 self._running = False

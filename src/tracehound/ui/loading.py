@@ -17,6 +17,7 @@ from textual.message_pump import MessagePump
 from tracehound.errors import TracehoundError
 from tracehound.store import CancelledError, Opening, Reading, place
 from tracehound.trace import Part, Trace
+from tracehound.ui.background import give_way
 
 PAUSE = 0.25
 """Seconds between two reports of progress: a line that changes more often costs bytes and tells nothing more."""
@@ -88,6 +89,7 @@ class Loading:
 
     def _read(self) -> None:
         parts = dict[int, Part]()
+        give_way()
         try:
             self._fill(parts)
             self._send(self.Loaded(self._placed(parts, {}), frozenset()))
