@@ -88,7 +88,7 @@ def fault(output: str) -> str:
     if not answer:
         return "no answer"
     if answer.get("status") in ("ERROR", "NO_DATA"):
-        return f"failed: {str(answer.get('error', answer.get('message', '')))[:90]}"
+        return f"failed: {str(answer.get('error', answer.get('message', '')))[:160]}"
     return ""
 
 

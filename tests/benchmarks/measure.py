@@ -184,7 +184,7 @@ def _trouble(code: int, output: str, errors: str) -> str:
         return ""
     lines = [line.strip() for line in (errors or output).splitlines() if line.strip()]
     named = [line for line in lines if _ERROR.match(line)] or lines
-    return f"failed ({code}): {named[-1][:90] if named else ''}"
+    return f"failed ({code}): {named[-1][:160] if named else ''}"
 
 
 def take_turns(
