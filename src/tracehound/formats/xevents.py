@@ -248,7 +248,7 @@ class _Columns:
         if name not in self.found:
             self.found[name] = Column.empty(self._count)
         column = self.found[name]
-        if len(rows) == self._count:
+        if len(rows) == self._count and (rows[1:] > rows[:-1]).all():  # an event may have one stat several times
             column.field[:], column.bits[:] = field, bits
         else:
             column.field[rows], column.bits[rows] = field, bits
