@@ -179,16 +179,18 @@ class Rows:
     def _shift(self, part: int) -> int:
         """How far the times of a part were moved in this trace."""
         if part not in self._shifts:
-            events = pl.col("events") > 0
-            own = self.trace.parts[part].lanes.filter(events)["first"]
-            here = self.trace.lanes.filter(events & (pl.col("lane") // (_ROW + 1) == part))["first"]
-            self._shifts[part] = int(here.to_numpy().min()) - int(own.to_numpy().min()) if len(own) else 0
+            own = self.trace.parts[part].lanes
+            full = np.flatnonzero(own["events"].to_numpy() > 0)[:1]  # no query: it would wait for those of the analyses
+            here = np.flatnonzero(np.isin(self.trace.lanes["lane"].to_numpy(), full + (part << 32)))
+            before, after = own["first"].to_numpy()[full], self.trace.lanes["first"].to_numpy()[here]
+            self._shifts[part] = int(after[0] - before[0]) if len(full) else 0
         return self._shifts[part]
 
     def _work_lanes(self, rank: int) -> tuple[int, ...]:
         if rank not in self._work:
-            lanes = self.trace.lanes.filter((pl.col("rank") == rank) & pl.col("work"))["lane"]
-            self._work[rank] = tuple(lanes.to_list())
+            lanes = self.trace.lanes
+            chosen = (lanes["rank"] == rank).fill_null(value=False) & lanes["work"]
+            self._work[rank] = tuple(lanes["lane"].filter(chosen).to_list())
         return self._work[rank]
 
     def _busy(self, rank: int) -> Row:
