@@ -17,6 +17,7 @@ from tracehound.formats.assemble import Decoded, held, part
 from tracehound.formats.chrome_columns import SHAPE, Columns
 from tracehound.formats.chrome_rows import gather
 from tracehound.formats.format import ALL, Format, Portion, Progress
+from tracehound.formats.inflate import Section, section
 from tracehound.formats.json_document import document, event_at
 from tracehound.formats.json_glance import ends
 from tracehound.formats.json_slices import Extent, segments
@@ -99,9 +100,11 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     )
 
 
-def args(of: Part, record: int) -> dict[str, Any]:
+def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
     """All that the file says of an event: its whole JSON object."""
-    return event_at(of.path, of.places, record)
+    return event_at(of.path, of.places, record, read)
 
 
-FORMAT: Final = Format("chrome", "XLA profile, Chrome form (trace.json)", matches, decode, finish, args, np.ndarray)
+FORMAT: Final = Format(
+    "chrome", "XLA profile, Chrome form (trace.json)", matches, decode, finish, args, np.ndarray, glance
+)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from tracehound.formats.inflate import Section, section
 from tracehound.formats.spill import Spill
 from tracehound.trace import Part
 
@@ -33,21 +34,11 @@ class Portion(NamedTuple):
 ALL = Portion(0, 1)
 
 
-@dataclass(frozen=True)
-class Glance:
-    """What the head of a file tells without reading its events.
+class Args(Protocol):
+    """What the event at a record of a part carries; `read` gives bytes of files."""
 
-    `host` is the process or machine (empty: not told), `ranks` has the columns `rank` (what the file claims), `device`,
-    `label` and `model` of `RANKS` for every device; without rows the file does not tell.
-    """
-
-    host: str = ""
-    ranks: tuple[Mapping[str, object], ...] = ()
-
-
-def nothing(_: Path) -> Glance:
-    """A glance that tells nothing."""
-    return Glance()
+    def __call__(self, of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
+        """The args by name. Raises TracehoundError where the file is no longer what it was."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +50,9 @@ class Format:
     events are in the spill's folder, or in memory where that has none. Both raise TracehoundError when nothing can be
     kept, and note in the part what they repaired, dropped or missed. `args` gives everything that the event at a
     `record` carries in the file, decoded then and there; `places` is the type of `Part.places`, which must be an array
-    of Int64 or something that msgspec can write and read. `glance` tells what the head tells, and never fails.
+    of Int64 or something that msgspec can write and read. `glance` tells what the ends of the file claim,
+    without reading the rest: `rank`, `world_size`, `backend`, `devices` (labels such as ``TPU:0``, else models) and
+    `host`, as far as they do; it raises TracehoundError for what cannot be opened.
     """
 
     name: str
@@ -67,9 +60,9 @@ class Format:
     matches: Callable[[bytes], bool]
     decode: Callable[[Path, Portion, Spill, Progress], Any]
     finish: Callable[[Path, Sequence[Any], Spill], Part]
-    args: Callable[[Part, int], dict[str, Any]]
-    places: type[Any] = object
-    glance: Callable[[Path], Glance] = nothing
+    args: Args
+    places: type[Any]
+    glance: Callable[[Path], Mapping[str, Any]]
 
     def read(self, path: Path, progress: Progress = silent, spill: Spill = Spill()) -> Part:  # noqa: B008, frozen
         """Read all of a file in this process. Raises TracehoundError when nothing of it can be kept."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -185,6 +186,10 @@ def whole(path: Path, limit: int | None = None) -> tuple[bytes, tuple[Note, ...]
         while count := stream.readinto(buffer):
             parts.append(bytes(buffer[:count]))
         return b"".join(parts), (stream.damage.note(path),) if stream.damage else ()
+
+
+Section = Callable[[Path, int, int], bytes]
+"""Gives so many inflated bytes of a file from an offset on; see `section`."""
 
 
 def section(path: Path, offset: int, length: int, stamp: Stamp | None = None) -> bytes:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from tracehound.errors import TracehoundError
-from tracehound.formats.inflate import section
+from tracehound.formats.inflate import Section, section
 from tracehound.formats.json_mend import Mends, parsed
 from tracehound.formats.json_slices import Extent
 from tracehound.intervals import Ints
@@ -67,7 +67,7 @@ def document(chain: Sequence[Extent]) -> Document:
     return Document(tuple(firsts), np.concatenate(places), metadata, (*damage, *mends.notes()))
 
 
-def event_at(path: Path, places: Ints, record: int) -> dict[str, Any]:
+def event_at(path: Path, places: Ints, record: int, read: Section = section) -> dict[str, Any]:
     """The element with the ordinal `record`, as it is in the file; empty where that could not be read.
 
     `places` are those of the `Document`.
@@ -76,7 +76,7 @@ def event_at(path: Path, places: Ints, record: int) -> dict[str, Any]:
     offset, length, first, elements = (int(value) for value in places[row])
     if not 0 <= record - first < elements:
         raise TracehoundError(f"has no event {record:,}", path)
-    data = section(path, offset, length)
+    data = read(path, offset, length)
     try:
         if elements > 1:  # an element that was read leniently has a place of its own
             data = bytes(_RAW(b"[" + data + b"]")[record - first])

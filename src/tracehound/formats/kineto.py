@@ -14,6 +14,7 @@ import numpy as np
 
 from tracehound.formats.assemble import Decoded, part
 from tracehound.formats.format import ALL, Format, Portion, Progress, silent
+from tracehound.formats.inflate import Section, section
 from tracehound.formats.json_document import chained, document, event_at
 from tracehound.formats.json_glance import ends
 from tracehound.formats.json_slices import Extent, segments
@@ -95,9 +96,11 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     )
 
 
-def args(of: Part, record: int) -> dict[str, Any]:
+def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
     """All that the file says of an event: its whole JSON object."""
-    return event_at(of.path, of.places, record)
+    return event_at(of.path, of.places, record, read)
 
 
-FORMAT: Final = Format("kineto", "PyTorch profiler trace (Kineto JSON)", matches, decode, finish, args, np.ndarray)
+FORMAT: Final = Format(
+    "kineto", "PyTorch profiler trace (Kineto JSON)", matches, decode, finish, args, np.ndarray, glance
+)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracehound.errors import TracehoundError
-from tracehound.formats.inflate import section
+from tracehound.formats.inflate import Section, section
 from tracehound.formats.wire import BYTES, Bytes, WireError, bytes_of, field_at, fields, signed
 from tracehound.formats.xevents import DURATION_PS, EVENT_STAT, METADATA_ID, OFFSET_PS
 from tracehound.formats.xmetadata import DISPLAYED, METADATA_STAT, NAME
@@ -69,13 +69,13 @@ LONGEST_EVENT = 1 << 20
 """Bytes read to find one event again; stats are seldom longer than a hundred."""
 
 
-def args(part: Part, record: int) -> dict[str, Any]:
+def args(part: Part, record: int, /, read: Section = section) -> dict[str, Any]:
     """All stats of the event that begins at byte `record` of the inflated file, and of its metadata.
 
     Names are resolved, bytes are shown by their size; where both have a stat, the event's own counts.
     """
     place = part.places.of(record)
-    event = bytes_of(section(part.path, record, min(place.end - record, LONGEST_EVENT)))
+    event = bytes_of(read(part.path, record, min(place.end - record, LONGEST_EVENT)))
     try:
         body, _ = field_at(event.data, 0, event.size)
         found = {item.number: item.value for item in fields(event.data, body.at, body.at + body.value)}
@@ -83,17 +83,17 @@ def args(part: Part, record: int) -> dict[str, Any]:
     except WireError as error:
         raise TracehoundError("the event cannot be found again; did the file change?", part.path,
                               f"byte {record:,}") from error  # fmt: skip
-    shared = _metadata_args(part.path, place, signed(found.get(METADATA_ID, 0)))
+    shared = _metadata_args(part.path, place, read, signed(found.get(METADATA_ID, 0)))
     times = {"offset_ps": signed(found.get(OFFSET_PS, 0)), "duration_ps": signed(found.get(DURATION_PS, 0))}
     return {**shared, **own, **times}
 
 
-def _metadata_args(path: Path, place: PlanePlace, metadata: int) -> dict[str, Any]:
+def _metadata_args(path: Path, place: PlanePlace, read: Section, metadata: int) -> dict[str, Any]:
     """What the metadata of an event says of it; nothing where that is damaged."""
     start, end = place.entry(metadata)
     if start >= end:
         return {}
-    entry = bytes_of(section(path, start, end - start))
+    entry = bytes_of(read(path, start, end - start))
     try:
         texts = {
             part.number: entry.text(part.at, part.at + part.value)

@@ -140,7 +140,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
 
 
 def glance(path: Path) -> dict[str, Any]:
-    """`planes`, `devices` (``TPU:0``) and `hosts`, by name and read without a line; of gzip those in its beginning."""
+    """What the names of the planes tell: `devices` (``TPU:0``) and `host`; of gzip those in its beginning."""
     with opened(path) as stream:
         compressed = stream.compressed
     if compressed:
@@ -149,7 +149,7 @@ def glance(path: Path) -> dict[str, Any]:
         with _mapped(path) as file:
             planes, hosts = names_of_planes(file)
     devices = [f"{named[1]}:{named[2]}" for name in planes if (named := DEVICE.match(name))]
-    return {"planes": planes, "devices": list(dict.fromkeys(devices)), "hosts": hosts}
+    return {"devices": list(dict.fromkeys(devices)), "host": ", ".join(hosts)}
 
 
 _GLANCE = 1 << 20
@@ -318,4 +318,4 @@ def _notes(space: Space) -> list[Note]:
     return notes + space.notes
 
 
-FORMAT = Format("xplane", "XLA profile (xplane.pb)", matches, decode, finish, args, Places)
+FORMAT = Format("xplane", "XLA profile (xplane.pb)", matches, decode, finish, args, Places, glance)

@@ -5,6 +5,18 @@ from __future__ import annotations
 from tracehound.store.opening import CancelledError, Opening, args, load, open_paths
 from tracehound.store.place import place
 from tracehound.store.reading import Reading
+from tracehound.store.sections import Sections
 from tracehound.store.workshop import Workshop, workshop
 
-__all__ = ["CancelledError", "Opening", "Reading", "Workshop", "args", "load", "open_paths", "place", "workshop"]
+__all__ = [
+    "CancelledError",
+    "Opening",
+    "Reading",
+    "Sections",
+    "Workshop",
+    "args",
+    "load",
+    "open_paths",
+    "place",
+    "workshop",
+]

@@ -5,7 +5,8 @@ Owns the order of reading, its cancelling, and what happens when one file of man
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ import polars as pl
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS
+from tracehound.formats.inflate import Section, section
 from tracehound.store.cache import stamp
 from tracehound.store.find import Found, find
 from tracehound.store.ingest import SMALL, Ingest, begin, copy, guessed_size, on_disk
@@ -51,10 +53,13 @@ class Opening:
         return sum(file.size for file in self.files)
 
     def blank(self, number: int) -> Part:
-        """What stands for a file until it is read: the ranks that its head tells of, else one; without events."""
+        """What stands for a file until it is read: the ranks that its ends claim, else one; without events."""
         found = self.files[number]
-        glance = found.format.glance(found.path)
-        ranks = [{"host": 0, **rank} for rank in glance.ranks] or [{"host": 0}]
+        try:
+            claims = found.format.glance(found.path)
+        except TracehoundError:
+            claims = {}
+        ranks = [{"host": 0, **rank} for rank in _claimed(claims)]
         return Part(
             path=found.path,
             format=found.format.name,
@@ -63,7 +68,7 @@ class Opening:
             ranks=pl.DataFrame(ranks, schema=RANKS),
             steps=pl.DataFrame(schema=STEPS),
             ops=pl.DataFrame(schema=OPS),
-            hosts=(glance.host or found.path.name,),
+            hosts=(claims.get("host") or found.path.name,),
             wall_ns=None,
         )
 
@@ -224,13 +229,28 @@ def load(opening: Opening, listen: Listener = ignore) -> Trace:
     return place(opening.name, [parts[number] for number in sorted(parts)], opening.notes)
 
 
-def args(trace: Trace, event: int) -> dict[str, Any]:
-    """Everything that the event carries in its file, decoded now: the values are as untrusted as the file."""
+_LABEL = re.compile(r"[A-Z]+:(\d{1,9})")
+
+
+def _claimed(claims: Mapping[str, Any]) -> list[dict[str, object]]:
+    """The ranks of a file by its `glance`: one for each labelled device, else the one that it claims to be."""
+    devices = claims.get("devices", [])
+    labelled = [(name, int(match[1])) for name in devices if (match := _LABEL.fullmatch(name))]
+    if labelled:
+        return [{"label": name, "device": device} for name, device in labelled]
+    return [{"rank": claims.get("rank"), "model": devices[0] if len(set(devices)) == 1 else None}]
+
+
+def args(trace: Trace, event: int, read: Section = section) -> dict[str, Any]:
+    """Everything that the event carries in its file, decoded now: the values are as untrusted as the file.
+
+    `read` gives bytes of files; that of `Sections` is fast for large gzip files.
+    """
     part = trace.parts[event >> 32]
     for candidate in FORMATS:
         if candidate.name == part.format:
             record = trace.event(event)["record"]
-            return candidate.args(part, record) if record is not None else {}
+            return candidate.args(part, record, read) if record is not None else {}
     raise KeyError(part.format)
 
 

@@ -1,17 +1,19 @@
-"""What is known of an event, read in the background: its args lie in the file, and finding them may take 0.3 s.
+"""What is known of an event, read in the background: its args lie in the file, which may be gzip.
 
 Owns a thread for that, since an analysis may keep the other one. Knows no widget but the one that is told.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from textual.message import Message
 from textual.message_pump import MessagePump
 
 from tracehound.errors import TracehoundError, printable
-from tracehound.store import args
+from tracehound.store import Sections, args
 from tracehound.trace import Trace
 from tracehound.ui.background import Background
 from tracehound.ui.describe import describe
@@ -41,6 +43,8 @@ class Decoder:
     def __init__(self, target: MessagePump) -> None:
         self._target = target
         self._background = Background()
+        self._builder = Background()
+        self._sections = Sections()
 
     @property
     def busy(self) -> bool:
@@ -50,6 +54,17 @@ class Decoder:
     def close(self) -> None:
         """Nobody waits any more."""
         self._background.close()
+        self._builder.close()
+
+    def prepare(self, path: Path) -> None:
+        """See to it that the args of any event of a file are found at once, some seconds from now."""
+
+        def work() -> None:
+            with suppress(TracehoundError):
+                self._sections.build(path)
+
+        self._builder.start()
+        self._builder.submit(str(path), work)
 
     def describe(self, trace: Trace, event: int) -> None:
         """Have `Described` sent to the target, unless another event follows at once."""
@@ -74,10 +89,11 @@ class Decoder:
         try:
             known = facts(trace, event)
             self._target.post_message(self.Decoded(event, known, None))
-            message = self.Decoded(event, known, carried(args(trace, event)))
+            message = self.Decoded(event, known, carried(args(trace, event, self._sections.read)))
         except TracehoundError as error:
             message = self.Decoded(event, known, [], str(error))
         except Exception as error:  # noqa: BLE001 - one damaged event must not end the explorer
             failure = printable(f"its args cannot be decoded: {type(error).__name__}: {error}")
             message = self.Decoded(event, known, [], failure)
         self._target.post_message(message)
+        self.prepare(trace.parts[event >> 32].path)

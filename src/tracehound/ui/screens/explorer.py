@@ -47,6 +47,10 @@ WALKED = ("ops", "annotations", "collectives", "search")
 """Tables whose rows stand for many events: after going to one, n and N lead to the others."""
 
 
+PREPARED = 4
+"""Of so many files the args are made quick to find before anybody asks; of the others when somebody does."""
+
+
 class Explorer(Screen[None]):
     """A trace, explored."""
 
@@ -132,6 +136,8 @@ class Explorer(Screen[None]):
     def _loaded(self, message: Loading.Loaded) -> None:
         if message.done:
             self.header.news = ""
+            for part in message.trace.parts[:PREPARED]:
+                self.decoder.prepare(part.path)
         self._unread = message.unread
         self.trace = message.trace
 
