@@ -37,6 +37,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     lanes = share.lanes.filter(pl.col("role").is_in(["annotations", "thread", "steps"]))["lane"].to_list()
     on_device = pl.col("rank").is_not_null()
     both = pl.concat([share.device, overlapping(share.threads, share.start, share.end)])
+    both = both if share.windowed else both.filter(marked)  # what is cut needs its children to be measured
     events = both.filter(pl.col("lane").is_in(lanes)).sort("id").collect()
     return (
         measured(events, share.start, share.end)

@@ -5,6 +5,7 @@ Owns the classes of device work and the intervals in which each runs. The base o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,10 +62,14 @@ class Busy:
         )
 
 
-def work(share: Share) -> pl.DataFrame:
-    """The events that keep the rank's device busy, sorted by (lane, start, -end)."""
+WORK = ("id", "start", "end", "kind", "parent")
+"""The columns of events that `busy_of` needs."""
+
+
+def work(share: Share, *more: str) -> pl.DataFrame:
+    """The events that keep the rank's device busy, sorted by (lane, start, -end): columns `WORK`, and those named."""
     lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"]
-    return share.device.filter(pl.col("lane").is_in(lanes.to_list())).collect()
+    return share.device.filter(pl.col("lane").is_in(lanes.to_list())).select(*WORK, *more).collect()
 
 
 def busy(share: Share) -> Busy:
@@ -80,15 +85,17 @@ def busy_of(events: pl.DataFrame, share: Share) -> Busy:
     """`busy`, of work that was collected before."""
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
     owned = own_stretches(start, end, local_parent(events))
-    kind = events["kind"].cast(pl.String)
-    communication = kind.is_in(list(COMMUNICATION)).to_numpy()[owned.owner]
-    copy = kind.is_in(list(COPY)).to_numpy()[owned.owner]
+    communication, copy = (_of_kinds(events, kinds)[owned.owner] for kinds in (COMMUNICATION, COPY))
 
     def when(chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Intervals:
         return clip(union(owned.start[chosen], owned.end[chosen]), share.start, share.end)
 
     low, high = bounds(events, share)
     return Busy(low, high, when(~communication & ~copy), when(communication), when(copy))
+
+
+def _of_kinds(events: pl.DataFrame, kinds: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return events.select(pl.any_horizontal(pl.col("kind") == kind for kind in kinds)).to_series().to_numpy()
 
 
 def bounds(events: pl.DataFrame, share: Share) -> tuple[int, int]:

@@ -40,9 +40,11 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     events = share.device.filter(pl.col("lane").is_in(lanes))
     if not lanes:
         events = overlapping(share.threads, share.start, share.end)
+    mine = pl.col("kind") == "collective"
+    events = events if share.windowed else events.filter(mine)  # what is cut needs its children to be measured
     return (
         measured(events.collect(), share.start, share.end)
-        .filter(pl.col("kind") == "collective")
+        .filter(mine)
         .group_by("lane", pl.col("name").cast(pl.String))
         .agg(
             pl.len().cast(pl.Int64).alias("count"),

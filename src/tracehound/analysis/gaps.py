@@ -10,7 +10,7 @@ import polars as pl
 
 from tracehound.analysis.busy import busy_of, work
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.analysis.threads import during
+from tracehound.analysis.threads import THREADS, during
 from tracehound.intervals import Intervals, Ints
 from tracehound.units import duration
 
@@ -48,7 +48,7 @@ COLUMNS = (
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The longest gaps (as many as are asked for), and on every row the number and length of all."""
-    events = work(share)
+    events = work(share, "name", "launch")
     state = busy_of(events, share)
     idle, span = state.idle, state.end - state.start
     if events.is_empty() or not len(idle.start):
@@ -63,7 +63,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(idle.length, pl.Int64).alias("idle"),
         pl.lit(span, pl.Int64).alias("span"),
     )
-    threads = share.threads.collect()
+    threads = share.threads.select(*THREADS).collect()
     around = _neighbours(events, gaps)
     host = _host(threads, share.lanes, gaps)
     return _with_launch(pl.concat([table, around, host], how="horizontal"), threads, share.lanes)
@@ -79,10 +79,11 @@ def _neighbours(events: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
     starts = events["start"].to_numpy()[order]
     at = np.searchsorted(starts, gaps.end, side="left")
     after = np.where(at >= len(starts), -1, order[np.minimum(at, len(starts) - 1)])
-    rows = events.select(pl.col("name").cast(pl.String), "id", "launch")
+    rows = events.select("name", "id", "launch")
 
     def pick(index: Ints) -> pl.DataFrame:
-        return rows[np.maximum(index, 0)].with_columns(pl.when(pl.Series(index) >= 0).then(pl.all()).name.keep())
+        picked = rows[np.maximum(index, 0)].with_columns(pl.col("name").cast(pl.String))
+        return picked.with_columns(pl.when(pl.Series(index) >= 0).then(pl.all()).name.keep())
 
     first, second = pick(before), pick(after)
     return pl.DataFrame(
@@ -118,7 +119,8 @@ def _host(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> pl.Dat
 
 def _with_launch(gaps: pl.DataFrame, threads: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
     """The gaps with the launch that ended each: its name, its thread, and how long before the end it began."""
-    calls = threads.select(
+    launched = threads.filter(pl.col("id").is_in(gaps["launch_event"].drop_nulls().to_list()))
+    calls = launched.select(
         pl.col("id").alias("launch_event"),
         pl.col("name").cast(pl.String).alias("launch"),
         pl.col("start").alias("called"),

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.analysis.threads import during
+from tracehound.analysis.threads import THREADS, during
 from tracehound.intervals import Intervals
 
 DEFINITION = """\
@@ -35,7 +35,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     del options
     start, end = share.start, share.end
     window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
-    rows = during(share.threads.collect(), window)
+    rows = during(share.threads.select(*THREADS).collect(), window)
     return rows.join(share.lanes.select("lane", "host", pl.col("name").alias("thread")), on="lane").select(
         "lane",
         "host",

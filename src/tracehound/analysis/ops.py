@@ -53,7 +53,16 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     low, high = share.start, share.end
     rows = measured(events, low, high)
     span, used = _span(events, share)
-    described = rows.join(
+    longest = pl.col("length").arg_max()  # of several the first
+    executions = rows.group_by("name", "kind", "op").agg(
+        pl.len().alias("count"),
+        pl.col("own").sum().alias("self"),
+        pl.col("length").sum().alias("total"),
+        pl.col("length").min().alias("min"),
+        pl.col("length").max().alias("max"),
+        pl.col("id").get(longest).alias("event"),
+    )
+    described = executions.join(
         share.ops.select("op", pl.col("category").alias("hlo"), "module", "program"), on="op", how="left"
     ).with_columns(
         pl.coalesce(pl.col("hlo"), pl.col("kind").cast(pl.String)).alias("category"),
@@ -62,12 +71,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     return (
         described.group_by(_KEY)
         .agg(
-            pl.len().alias("count"),
-            pl.col("own").sum().alias("self"),
-            pl.col("length").sum().alias("total"),
-            pl.col("length").min().alias("min"),
-            pl.col("length").max().alias("max"),
-            pl.col("id").sort_by("length", "id", descending=[True, False]).first().alias("event"),
+            pl.col("count", "self", "total").sum(),
+            pl.col("min").min(),
+            pl.col("event").sort_by("max", "event", descending=[True, False]).first(),
+            pl.col("max").max(),
         )
         .with_columns(
             pl.lit(span, pl.Int64).alias("span"),
@@ -78,16 +85,21 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     )
 
 
+_COUNTED = ("id", "start", "end", "name", "kind", "op", "parent", "self", "device_start", "device_end")
+
+
 def counted(share: Share) -> tuple[pl.DataFrame, str]:
     """The events that are counted, sorted by id, and what they are."""
     device = share.lanes.filter(pl.col("rank").is_not_null())
     ops = device.filter(pl.col("role") == "ops")
     streams = device.filter(pl.col("work"))
     if ops.height:
-        return share.device.filter(pl.col("lane").is_in(ops["lane"].to_list())).collect(), "HLO ops"
-    if streams.height:
-        return share.device.filter(pl.col("lane").is_in(streams["lane"].to_list())).collect(), "kernels"
-    return share.threads.filter(pl.col("kind").is_in(["op", "collective"])).collect(), ON_HOST
+        events, what = share.device.filter(pl.col("lane").is_in(ops["lane"].to_list())), "HLO ops"
+    elif streams.height:
+        events, what = share.device.filter(pl.col("lane").is_in(streams["lane"].to_list())), "kernels"
+    else:
+        events, what = share.threads.filter(pl.col("kind").is_in(["op", "collective"])), ON_HOST
+    return events.select(*_COUNTED).collect(), what
 
 
 def _span(events: pl.DataFrame, share: Share) -> tuple[int, int]:

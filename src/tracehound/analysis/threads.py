@@ -11,6 +11,9 @@ import polars as pl
 from tracehound.analysis.busy import local_parent
 from tracehound.intervals import Intervals, Owned, own_stretches
 
+THREADS = ("id", "lane", "start", "end", "name", "kind", "parent")
+"""The columns of events that `during` needs."""
+
 
 def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
     """For every window and host lane, which events ran there as the innermost, and for how long.
@@ -27,9 +30,8 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
     parent = local_parent(threads)
     owned = own_stretches(start, end, parent)
     window, row, time = _overlaps(owned, windows)
-    pieces = threads.select(
-        "lane", pl.col("name").cast(pl.String), _annotation(threads, parent), pl.col("id").alias("event")
-    )[row].with_columns(pl.Series("window", window), pl.Series("time", time))
+    pieces = threads.select("lane", "name", _annotation(threads, parent), pl.col("id").alias("event"))[row]
+    pieces = pieces.with_columns(pl.Series("window", window), pl.Series("time", time))
     per_event = pieces.group_by("window", "lane", "name", "inside", "event").agg(pl.col("time").sum())
     return (
         per_event.group_by("window", "lane", "name", "inside")
@@ -38,6 +40,7 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
             pl.len().cast(pl.Int64).alias("count"),
             pl.col("time").sum(),
         )
+        .with_columns(pl.col("name", "inside").cast(pl.String))
         .sort("window", "time", "lane", "name", "inside", descending=[False, True, False, False, False])
     )
 
@@ -51,7 +54,7 @@ def _annotation(threads: pl.DataFrame, parent: np.ndarray) -> pl.Series:
         if not len(climbing):
             break
         around[climbing] = parent[around[climbing]]
-    names = threads["name"].cast(pl.String).gather(np.maximum(around, 0))
+    names = threads["name"].gather(np.maximum(around, 0))
     return pl.select(pl.when(pl.Series(around >= 0)).then(names).alias("inside")).to_series()
 
 
