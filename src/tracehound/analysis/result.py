@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
@@ -83,7 +84,7 @@ class Share:
     `device` holds the events on the rank's own lanes that overlap `[start, end)`, and `threads` all events of its
     host, whenever they ran (a launch may lie before the window); lazily, in the schema `EVENTS`, with unclipped
     times. `lanes` and `steps` are the rows of the trace's frames that belong to the rank, `ops` those of its file.
-    Without a window (not `windowed`) the bounds are those of the trace.
+    Without a window (not `windowed`) the bounds are those of the trace. `home` is where the part lies in a cache.
     """
 
     rank: int
@@ -96,6 +97,7 @@ class Share:
     start: int
     end: int
     windowed: bool
+    home: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,12 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.memory import remembered
 from tracehound.analysis.result import Analysis, Options, Result, Scene, Share
 from tracehound.trace import Trace, Window
 
@@ -47,9 +49,21 @@ def run_all(
 
 def maps(asked: Sequence[tuple[Analysis, Options]], share: Share) -> list[pl.DataFrame]:
     """The small tables of one rank, one for each analysis."""
-    if len(asked) > 1 and int(share.lanes["events"].sum()) <= HELD:
-        share = replace(share, device=share.device.collect().lazy(), threads=share.threads.collect().lazy())
-    return [analysis.per_rank(share, options) for analysis, options in asked]
+    read: list[Share] = []
+
+    def made(analysis: Analysis, options: Options) -> pl.DataFrame:
+        """The table, of events that are read when the first analysis needs them."""
+        if not read:
+            read.append(_held(share) if len(asked) > 1 else share)
+        return analysis.per_rank(read[0], options)
+
+    return [remembered(*question, share, partial(made, *question)) for question in asked]
+
+
+def _held(share: Share) -> Share:
+    if int(share.lanes["events"].sum()) > HELD:
+        return share
+    return replace(share, device=share.device.collect().lazy(), threads=share.threads.collect().lazy())
 
 
 HELD: Final = 1 << 19
@@ -100,6 +114,7 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
             start=start,
             end=end,
             windowed=timed,
+            home=trace.parts[part].home,
         )
 
 

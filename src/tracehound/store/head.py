@@ -81,6 +81,7 @@ def load(folder: Path, path: Path) -> Part:
             facts=json.loads(head.facts),
             notes=tuple(Note(_level(level), text, count, where) for level, text, count, where in head.notes),
             places=msgspec.msgpack.decode(head.places, type=kind, ext_hook=_array, dec_hook=_as_is),
+            home=folder,
             **frames,
         )
     except (OSError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
