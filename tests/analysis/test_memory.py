@@ -1,0 +1,76 @@
+"""Tables that are kept beside a part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from polars.testing import assert_frame_equal
+
+from tracehound.analysis import ANALYSES, Options, run, run_all
+from tracehound.analysis.memory import VERSION
+from tracehound.store import load, open_paths, workshop
+from tracehound.store.cache import opened
+from tracehound.trace import Trace, Window
+
+ASKED = [(analysis, Options()) for analysis in ANALYSES]
+
+
+def cached(paths: list[Path], root: Path) -> Trace:
+    """The trace, read from the cache."""
+    for _ in range(2):
+        with workshop(1, partial(opened, root)) as shop:
+            trace = load(open_paths(paths, None, shop))
+    return trace
+
+
+def kept(root: Path) -> list[Path]:
+    return sorted(root.rglob("table-*.arrow"))
+
+
+@pytest.mark.parametrize("sample", ["torch_ddp_gloo", "jax_cpu8_b128", "torch_stacks"])
+def test_a_kept_table_is_the_one_that_was_made(sample: str, samples: Path, tmp_path: Path) -> None:
+    trace, fresh = cached([samples / sample], tmp_path), load(open_paths([samples / sample]))
+    first = run_all(ASKED, trace)
+    tables = kept(tmp_path)
+    assert len(tables) == len(ASKED) * trace.ranks.height
+    for made, again, alone in zip(first, run_all(ASKED, trace), run_all(ASKED, fresh), strict=True):
+        assert_frame_equal(again.table, made.table)
+        assert_frame_equal(again.table, alone.table)
+        assert (again.notes, again.total) == (made.notes, made.total) == (alone.notes, alone.total)
+    assert kept(tmp_path) == tables
+
+
+def test_what_is_asked_and_where_the_part_is_placed_tell_tables_apart(samples: Path, tmp_path: Path) -> None:
+    files = sorted((samples / "torch_ddp_gloo").glob("*.gz"))
+    both, second = cached(files, tmp_path), cached(files[1:], tmp_path)
+    for trace, paths in ((both, files), (second, files[1:])):
+        for options in (Options(), Options(2)):
+            for analysis in ANALYSES:
+                fresh = run(analysis, load(open_paths(paths)), None, options)
+                assert_frame_equal(run(analysis, trace, None, options).table, fresh.table)
+
+
+def test_a_window_is_not_kept(samples: Path, tmp_path: Path) -> None:
+    trace = cached([samples / "torch_stacks"], tmp_path)
+    run_all(ASKED, trace, Window(0, trace.span[1] // 2))
+    assert kept(tmp_path) == []
+
+
+def test_a_damaged_table_is_made_again(samples: Path, tmp_path: Path) -> None:
+    trace = cached([samples / "torch_stacks"], tmp_path)
+    before = run_all(ASKED, trace)
+    for path in kept(tmp_path):
+        path.write_bytes(path.read_bytes()[:100])
+    for one, other in zip(before, run_all(ASKED, trace), strict=True):
+        assert_frame_equal(one.table, other.table)
+
+
+def test_another_version_is_another_table(samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = cached([samples / "torch_stacks"], tmp_path)
+    (first, *_), asked = run_all(ASKED[:1], trace), ASKED[:1]
+    monkeypatch.setattr("tracehound.analysis.memory.VERSION", VERSION + 1)
+    changed = replace(asked[0][0], per_rank=lambda share, options: asked[0][0].per_rank(share, options).head(0))
+    assert run_all([(changed, Options())], trace)[0].total < first.total
