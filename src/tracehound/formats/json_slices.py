@@ -178,7 +178,7 @@ class _Reader(Generic[E]):
             if walked.ended or not walked.events:
                 self._finish(walked, extent)
                 return
-            window.drop(walked.end - 1)
+            window.drop(self._before_next(walked))
 
     def _cut(self, rest: int) -> tuple[Cut | None, bool]:
         """Where the next slice ends, and whether the segment, of which `rest` bytes are left, ends there."""
@@ -206,6 +206,16 @@ class _Reader(Generic[E]):
             if walked.events or walked.ended or final:
                 return replace(walked, end=walked.end + 1)
             window.grow()
+
+    def _before_next(self, walked: Walked) -> int:
+        """Where to go on behind elements that were read one by one.
+
+        From the last bracket of the last of them, where nothing but a comma follows, so that a cut there is seen; what
+        else follows was told of and is not looked at again.
+        """
+        last = walked.spans[-1][1]
+        between = bytes(memoryview(self._window.buffer)[last + 1 : walked.end])
+        return last if between.strip() == b"," else walked.end - 1
 
     def _lenient(self, walked: Walked, extent: Extent) -> Slice[E]:
         events = [self._shape.lenient(event) for event in walked.events]

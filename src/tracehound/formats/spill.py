@@ -62,12 +62,7 @@ def _typed(name: str, column: Column | None, dtype: pl.DataType) -> pl.Expr:
     if column is None:
         return pl.lit(None, dtype)
     values = pl.col(name)
-    if isinstance(dtype, pl.Categorical | pl.Enum):
-        typed = values.cat.to(dtype)
-    elif dtype == pl.String:
-        typed = values.cat.to(pl.Categorical()).cast(dtype)
-    else:
-        typed = values.cast(dtype)
+    typed = values.cat.to(dtype) if isinstance(dtype, pl.Categorical | pl.Enum) else values.cast(dtype)
     return typed if column.valid is None else pl.when(f"{name} valid").then(typed)
 
 
@@ -137,7 +132,7 @@ class Spill:
         """Put rows aside; `name` is a file name that nobody else uses in the folder. Raises OSError as writing does.
 
         Events (`ORDERED`) are put in order, other rows stay in theirs. With a folder, columns are numbers, truth
-        values, categories, or texts of which there are few; raises TypeError for others.
+        values or categories; raises TypeError for others.
         """
         runs = None
         if all(column in frame.columns for column in ORDERED):
@@ -171,7 +166,6 @@ def _column(series: pl.Series) -> Column:
 
 def _write(file: BinaryIO, series: pl.Series) -> _Place:
     """Append a column to the file."""
-    series = series.cast(pl.Categorical) if series.dtype == pl.String else series
     values, valid = _column(series)
     if values.dtype.hasobject:
         raise TypeError(f"column {series.name} is {series.dtype}, which does not wait in files")

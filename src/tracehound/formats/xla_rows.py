@@ -181,7 +181,7 @@ class PlaneRows:
         """The numbers of steps, on the roots that mark them; in a plane that knows no roots, on all that have one."""
         if number is None or (self._rooted and root is None):
             return None
-        small = np.abs(number.value) < 1 << 31
+        small = (number.value > -(1 << 31)) & (number.value < 1 << 31)
         return number.only(small & (root.value > 0) & root.known if root is not None else small)
 
     def detailed_bytes(self, part: Slice, position: Rows) -> Known | None:
