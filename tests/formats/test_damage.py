@@ -331,3 +331,42 @@ def test_bytes_that_are_no_utf8_in_what_is_not_read_are_replaced_when_looked_at(
     part = FORMAT.read(path)
     assert found(part) == drawn(EVENTS)
     assert FORMAT.args(part, 1)["args"]["path"] == '\ufffd:\\x"}, {'
+
+
+@pytest.mark.parametrize("kind", ["insert", "flip", "delete"])
+def test_damage_before_the_array_loses_no_event(tmp_path: Path, kind: str) -> None:
+    sound, spans = laid_out("kineto")
+    for at in range(1, spans[0][0]):
+        new = {"insert": b'"' + sound[at : at + 1], "flip": bytes([sound[at] ^ 1]), "delete": b""}[kind]
+        lost, invented, _ = lost_and_invented(sound[:at] + new + sound[at + 1 :], tmp_path / "t.json", set())
+        assert not lost, (at, sound[at - 10 : at + 10])
+        assert invented <= 0
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_a_single_damage_in_a_file_of_many_slices_loses_only_what_it_touches(tmp_path: Path, layout: str) -> None:
+    write, separator = LAYOUTS[layout]
+    many = [{**EVENTS[n % 16], "ts": T + 50 * n} for n in range(6000)]
+    text, spans = json.dumps(HEAD)[:-1] + ', "traceEvents": [', []
+    parts = [text]
+    at = len(text)
+    for event in many:
+        piece = write(event)
+        spans.append((at, at + len(piece)))
+        parts += [piece, separator]
+        at += len(piece) + len(separator)
+    sound = ("".join(parts[:-1]) + '\n], "traceName": "x.json"}').encode()
+    path, dice = tmp_path / "t.json", random.Random(layout)
+    assert len(sound) > 3 * 512 * 1024 / 2
+    for _ in range(25):
+        at = dice.choice([dice.randrange(spans[0][0], spans[-1][1]), dice.choice(spans)[dice.randrange(2)]])
+        what = dice.choice([bytes([c]) for c in b'"{}[],:\\\0\xff7'])
+        kind = dice.choice(["insert", "put", "delete", "cut"])
+        last = {"insert": at, "put": at + 1, "delete": at + 1, "cut": len(sound)}[kind]
+        data = sound[:at] + (what if kind in ("insert", "put") else b"") + sound[last:]
+        path.write_bytes(data)
+        part = FORMAT.read(path)
+        untouched = drawn(e for e, (start, stop) in zip(many, spans, strict=True) if not (at < stop and start < last))
+        got = found(part)
+        assert not untouched - got, (layout, kind, at, what)
+        assert (got - untouched).total() <= 1, (layout, kind, at, what)

@@ -12,7 +12,6 @@ so. Within a segment all depends on the bytes from its start on, not on what was
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -32,7 +31,6 @@ from tracehound.trace import Note
 LONGEST_TAIL: Final = 16 << 20
 """Of what is behind the array, this many bytes are read."""
 
-_START = re.compile(rb'"traceEvents"\s*:\s*\[|\A(?:\xef\xbb\xbf)?\s*\[')
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 E = TypeVar("E")
@@ -238,13 +236,15 @@ class _Reader(Generic[E]):
         """Move to the bracket that opens the array."""
         window = self._window
         window.fill()
-        while (match := _START.search(window.buffer, 0, window.seen)) is None:
+        while (array := window.array()) is None:
             if window.last:
                 raise TracehoundError("holds no trace events", self._stream.path)
             window.grow()
-        before = bytes(window.buffer[: match.start()])
+        before = bytes(window.buffer[: array.before])
         _add_metadata(before.strip(b"\xef\xbb\xbf \t\r\n,") + b"}", extent, 0)
-        window.drop(match.end() - 1)
+        if not array.told:
+            extent.mends.tell("repaired", "the array of events is not named", array.at)
+        window.drop(array.at)
 
     def _finish(self, walked: Walked, extent: Extent) -> None:
         """The end of the array, or of the file; what follows is read up to `LONGEST_TAIL`."""

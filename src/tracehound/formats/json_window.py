@@ -18,6 +18,9 @@ from tracehound.formats.json_mend import is_event
 LONGEST_EVENT: Final = 256 << 20
 """An event, or what is before the array, that is longer than this many bytes is taken for damage."""
 
+_NAMED = re.compile(rb'"traceEvents"\s*:\s*\[')
+_BARE = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_OBJECT = re.compile(rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:')
 _CUT = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:')
 _PHASE = re.compile(rb'\{\s*"ph"\s*:')
 _OPEN, _CLOSE = b"[]"
@@ -50,6 +53,17 @@ class Cut(NamedTuple):
     def moved(self, by: int) -> Cut:
         """The same, counted from another place."""
         return Cut(self.end + by, self.start + by)
+
+
+class Array(NamedTuple):
+    """Where the array of events begins: what is before it ends at `before`, its bracket (or what is there) is at `at`.
+
+    `told` is false where nothing but an event told that it is one.
+    """
+
+    before: int
+    at: int
+    told: bool = True
 
 
 class Window:
@@ -125,6 +139,24 @@ class Window:
         self.stream.skip(ahead - self._have)
         self.base, self._have = place, 0
 
+    def array(self) -> Array | None:
+        """The array of events, where it is seen: named so, or the whole document.
+
+        Where neither is and nothing more can be seen, it begins before the first event.
+        """
+        bare, named = _BARE.match(self.buffer, 0, self.seen), _NAMED.search(self.buffer, 0, self.seen)
+        first = _OBJECT.search(self.buffer, bare.end(), self.seen) if bare else None
+        if bare and (named is None or (first is not None and first.start() < named.start())):
+            return Array(0, bare.end() - 1)
+        if named:
+            return Array(named.start(), named.end() - 1)
+        if not (self.last or self.widest):
+            return None
+        for match in _OBJECT.finditer(self.buffer, 1, self.seen):
+            if self._is_event(match.start()):
+                return Array(match.start(), match.start() - 1, told=False)
+        return None
+
     def first_cut(self, low: int) -> Cut | None:
         """The first good cut from `low` on of which enough is seen to tell."""
         for match in _CUT.finditer(self.buffer, low, self.seen):
@@ -178,9 +210,13 @@ class Window:
 
     def _good(self, cut: Cut) -> bool:
         """Whether an event follows: a list of objects among an event's args looks the same, but has no phases."""
-        if _PHASE.match(self.buffer, cut.start, self.seen):
+        return self._is_event(cut.start)
+
+    def _is_event(self, at: int) -> bool:
+        """Whether what begins here looks like an event."""
+        if _PHASE.match(self.buffer, at, self.seen):
             return True
-        glance = bytes(self.buffer[cut.start : min(self.seen, cut.start + self._sizes.glance)])
+        glance = bytes(self.buffer[at : min(self.seen, at + self._sizes.glance)])
         return b'"ph"' in glance and is_event(glance.decode("utf-8", "replace"), 0)
 
 
