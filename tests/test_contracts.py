@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import tracehound
 from building import Building, stream, thread
 from tracehound.analysis import ANALYSES, Analysis, Options, named, run
 from tracehound.analysis.result import blank
@@ -100,3 +101,10 @@ def test_the_parts_of_a_breakdown_add_up(trace: Trace) -> None:
 def test_an_unknown_analysis_is_named() -> None:
     with pytest.raises(TracehoundError, match="did you mean gaps"):
         named("gap")
+
+
+def test_events_are_collected_in_one_way() -> None:
+    source = Path(tracehound.__file__).parent
+    for path in source.rglob("*.py"):
+        if path.name != "trace.py" and path.parent.name in ("analysis", "draw", "ui", "report", "panes", "widgets"):
+            assert ".collect(" not in path.read_text("utf-8"), f"{path}: use trace.collected"

@@ -176,7 +176,7 @@ class Part:
     @property
     def events(self) -> pl.DataFrame:
         """All events at once, in memory."""
-        return self.scan.collect()
+        return collected(self.scan)
 
 
 @dataclass(frozen=True)
@@ -239,11 +239,11 @@ class Trace:
         """The events of one lane, sorted by (start, -end): of all columns, or of those named."""
         low, high = self._slices[lane]
         rows = self.frames[lane >> 32].slice(low, high - low)
-        return (rows.select(columns) if columns else rows).collect()
+        return collected(rows.select(columns) if columns else rows)
 
     def event(self, event: int) -> dict[str, Any]:
         """The columns of one event."""
-        return self.frames[event >> 32].slice(event & 0xFFFFFFFF, 1).collect().row(0, named=True)
+        return collected(self.frames[event >> 32].slice(event & 0xFFFFFFFF, 1)).row(0, named=True)
 
     def lanes_of(self, ranks: Sequence[int] | None = None) -> pl.DataFrame:
         """The lanes of the ranks, and of the hosts that drive them, in the order in which they are shown."""
@@ -282,6 +282,18 @@ class Trace:
             last[lane >> 32] = low + count
             slices[lane] = (low, low + count)
         return slices
+
+
+_PLAIN = pl.QueryOptFlags(comm_subplan_elim=False)
+
+
+def collected(events: pl.LazyFrame) -> pl.DataFrame:
+    """The rows of a query on events, now.
+
+    Without polars' search for common parts of a query: of several slices of one file it would make one scan of the
+    whole file, which feeds them all.
+    """
+    return events.collect(optimizations=_PLAIN)
 
 
 def _whole(value: object) -> int:

@@ -9,6 +9,7 @@ import polars as pl
 from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.share import overlapping
+from tracehound.trace import collected
 
 DEFINITION = """\
 Annotations are record_function ranges (PyTorch), TraceAnnotation and xp.Trace ranges (XLA), and marked steps, as they
@@ -38,7 +39,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     on_device = pl.col("rank").is_not_null()
     both = pl.concat([share.device, overlapping(share.threads, share.start, share.end)])
     both = both if share.windowed else both.filter(marked)  # what is cut needs its children to be measured
-    events = both.filter(pl.col("lane").is_in(lanes)).sort("id").collect()
+    events = collected(both.filter(pl.col("lane").is_in(lanes)).sort("id"))
     return (
         measured(events, share.start, share.end)
         .filter(marked)

@@ -13,6 +13,7 @@ import polars as pl
 
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, clip, complement, merge, own_stretches, subtract, union
+from tracehound.trace import collected
 
 COMMUNICATION = ("collective",)
 COPY = ("copy", "memset", "transfer")
@@ -69,7 +70,7 @@ WORK = ("id", "start", "end", "kind", "parent")
 def work(share: Share, *more: str) -> pl.DataFrame:
     """The events that keep the rank's device busy, sorted by (lane, start, -end): columns `WORK`, and those named."""
     lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"]
-    return share.device.filter(pl.col("lane").is_in(lanes.to_list())).select(*WORK, *more).collect()
+    return collected(share.device.filter(pl.col("lane").is_in(lanes.to_list())).select(*WORK, *more))
 
 
 def busy(share: Share) -> Busy:

@@ -9,6 +9,7 @@ import polars as pl
 from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.share import overlapping
+from tracehound.trace import collected
 
 DEFINITION = """\
 Collectives are the communication kernels of NCCL, RCCL and their like (by the collective's name that the profiler
@@ -43,7 +44,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     mine = pl.col("kind") == "collective"
     events = events if share.windowed else events.filter(mine)  # what is cut needs its children to be measured
     return (
-        measured(events.collect(), share.start, share.end)
+        measured(collected(events), share.start, share.end)
         .filter(mine)
         .group_by("lane", pl.col("name").cast(pl.String))
         .agg(

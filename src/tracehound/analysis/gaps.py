@@ -12,6 +12,7 @@ from tracehound.analysis.busy import busy_of, work
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.threads import THREADS, during
 from tracehound.intervals import Intervals, Ints
+from tracehound.trace import collected
 from tracehound.units import duration
 
 DEFINITION = """\
@@ -63,7 +64,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(idle.length, pl.Int64).alias("idle"),
         pl.lit(span, pl.Int64).alias("span"),
     )
-    threads = share.threads.select(*THREADS).collect()
+    threads = collected(share.threads.select(*THREADS))
     around = _neighbours(events, gaps)
     host = _host(threads, share.lanes, gaps)
     return _with_launch(pl.concat([table, around, host], how="horizontal"), threads, share.lanes)

@@ -8,6 +8,7 @@ import polars as pl
 
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.errors import printable
+from tracehound.trace import collected
 
 DEFINITION = """\
 repaired = damaged input of which everything was kept; dropped = what could not be kept; missing = what the profiler
@@ -32,7 +33,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.len().cast(pl.Int64).alias("work"), pl.col("launch").null_count().cast(pl.Int64).alias("orphans")
     )
     threads = share.lanes.filter(pl.col("rank").is_null()).height
-    return counts.collect().with_columns(
+    return collected(counts).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"), pl.lit(threads, pl.Int64).alias("threads")
     )
 

@@ -10,6 +10,7 @@ import polars as pl
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.threads import THREADS, during
 from tracehound.intervals import Intervals
+from tracehound.trace import collected
 
 DEFINITION = """\
 For every host thread, the events that ran on it in the window, each with the time in which it was the innermost: a
@@ -35,7 +36,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     del options
     start, end = share.start, share.end
     window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
-    rows = during(share.threads.select(*THREADS).collect(), window)
+    rows = during(collected(share.threads.select(*THREADS)), window)
     return rows.join(share.lanes.select("lane", "host", pl.col("name").alias("thread")), on="lane").select(
         "lane",
         "host",

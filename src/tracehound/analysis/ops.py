@@ -11,6 +11,7 @@ from tracehound.analysis.busy import bounds
 from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.intervals import union
+from tracehound.trace import collected
 from tracehound.units import fixed
 
 DEFINITION = """\
@@ -99,7 +100,7 @@ def counted(share: Share) -> tuple[pl.DataFrame, str]:
         events, what = share.device.filter(pl.col("lane").is_in(streams["lane"].to_list())), "kernels"
     else:
         events, what = share.threads.filter(pl.col("kind").is_in(["op", "collective"])), ON_HOST
-    return events.select(*_COUNTED).collect(), what
+    return collected(events.select(*_COUNTED)), what
 
 
 def _span(events: pl.DataFrame, share: Share) -> tuple[int, int]:

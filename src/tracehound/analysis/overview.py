@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.trace import collected
 from tracehound.units import duration
 
 DEFINITION = """\
@@ -33,15 +34,16 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     del options
     device, host = share.lanes.filter(pl.col("rank").is_not_null()), share.lanes.filter(pl.col("rank").is_null())
     inside = (pl.col("start") < share.end) & (pl.col("end") > share.start)
-    counted = share.device.select(
+    extent = share.device.select(
         pl.len().cast(pl.Int64).alias("events"), pl.col("start").min().alias("first"), pl.col("end").max().alias("last")
-    ).collect()
+    )
+    counted = collected(extent)
     return counted.select(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(device.height, pl.Int64).alias("lanes"),
         "events",
         pl.lit(host.height, pl.Int64).alias("threads"),
-        pl.lit(share.threads.filter(inside).select(pl.len()).collect().item(), pl.Int64).alias("host_events"),
+        pl.lit(collected(share.threads.filter(inside).select(pl.len())).item(), pl.Int64).alias("host_events"),
         "first",
         "last",
         pl.lit(share.steps.filter(inside)["step"].n_unique(), pl.Int64).alias("steps"),

@@ -16,7 +16,7 @@ import polars as pl
 
 from tracehound.analysis.memory import remembered
 from tracehound.analysis.result import Analysis, Options, Result, Scene, Share
-from tracehound.trace import Trace, Window
+from tracehound.trace import Trace, Window, collected
 
 
 def run(
@@ -63,7 +63,7 @@ def maps(asked: Sequence[tuple[Analysis, Options]], share: Share) -> list[pl.Dat
 def _held(share: Share) -> Share:
     if int(share.lanes["events"].sum()) > HELD:
         return share
-    return replace(share, device=share.device.collect().lazy(), threads=share.threads.collect().lazy())
+    return replace(share, device=collected(share.device).lazy(), threads=collected(share.threads).lazy())
 
 
 HELD: Final = 1 << 19

@@ -15,7 +15,7 @@ import polars as pl
 
 from tracehound.draw.rows import COLUMNS, NO_ROW, NO_WORDS, Row, Slices, row_of_intervals, slices_of
 from tracehound.intervals import Ints, union
-from tracehound.trace import Trace
+from tracehound.trace import Trace, collected
 
 ROOM: Final = 256 << 20
 """Bytes of rows that stay; a slice takes some 30 to 50."""
@@ -145,7 +145,7 @@ class Rows:
         if self._small:
             frame = self._in_memory(lane)
             return slices_of(frame, int(frame["id"][0]) & _ROW if frame.height else 0)
-        first = self.trace.events([lane]).select("id").head(1).collect()["id"].to_list()
+        first = collected(self.trace.events([lane]).select("id").head(1))["id"].to_list()
         return slices_of(self.trace.lane(lane, *COLUMNS), first[0] & _ROW if first else 0)
 
     def put(self, wish: Wish, made: Slices) -> None:
@@ -212,7 +212,7 @@ class Rows:
         """The events of a lane of a small trace, whose parts are read whole."""
         part = lane >> 32
         if part not in self._parts:
-            self._parts[part] = self.trace.frames[part].select("id", "lane", *COLUMNS).collect()
+            self._parts[part] = collected(self.trace.frames[part].select("id", "lane", *COLUMNS))
         whole = self._parts[part]
         low, high = np.searchsorted(whole["lane"].to_numpy(), [lane, lane + 1])
         return whole.slice(int(low), int(high - low))

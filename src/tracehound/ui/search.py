@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracehound.analysis.result import Column, Result
-from tracehound.trace import Trace
+from tracehound.trace import Trace, collected
 from tracehound.ui.walk import Walk, walk
 
 COLUMNS = (
@@ -44,7 +44,7 @@ class Found:
 def names(trace: Trace) -> Names:
     """The names of the trace; the one pass over all events that searching needs."""
     length = pl.col("end") - pl.col("start")
-    table = (
+    query = (
         trace.events()
         .group_by("name", "kind")
         .agg(
@@ -55,9 +55,8 @@ def names(trace: Trace) -> Names:
         .with_columns(pl.col("name").cast(pl.String), (pl.col("total") / pl.col("count")).alias("average"))
         .sort("total", "name", "kind", descending=[True, False, False])
         .select(column.name for column in COLUMNS)
-        .collect()
     )
-    return Names(trace, table)
+    return Names(trace, collected(query))
 
 
 def find(known: Names, needle: str) -> Found:

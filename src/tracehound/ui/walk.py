@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.trace import Trace
+from tracehound.trace import Trace, collected
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Walk:
 
 def walk(trace: Trace, what: str, condition: pl.Expr) -> Walk:
     """All events of the trace for which `condition` holds."""
-    found = trace.events().filter(condition).select("id", "start").sort("start", "id").collect()
+    found = collected(trace.events().filter(condition).select("id", "start").sort("start", "id"))
     return Walk(what, found["id"].to_numpy(), found["start"].to_numpy())
 
 
