@@ -18,7 +18,7 @@ import pytest
 import tracehound.cli
 from tracehound import __version__
 from tracehound.analysis import ANALYSES, Analysis
-from tracehound.arguments import parsed
+from tracehound.arguments import as_summary, parsed
 from tracehound.cli import main
 from tracehound.progress import Progress, sentence
 from tracehound.report import WRITERS
@@ -314,6 +314,14 @@ def test_without_a_terminal_the_explorer_gives_way_to_the_summary(job: Path) -> 
     assert alone.returncode == 0
     assert alone.stdout == summary.stdout
     assert alone.stderr == ""
+
+
+def test_the_summary_that_stands_in_reads_as_the_explorer_was_asked_to(tmp_path: Path) -> None:
+    asked = parsed(["x", "y", "--run", "r", "--ascii", "--jobs", "7", "--cache", str(tmp_path)])
+    summary = as_summary(asked)
+    assert (summary.paths, summary.run, summary.ascii, summary.jobs) == (["x", "y"], "r", True, 7)
+    assert (summary.cache, summary.no_cache) == (tmp_path, False)
+    assert as_summary(parsed(["--no-cache", "--", "-x"])).no_cache
 
 
 def test_a_closed_pipe_is_no_error(job: Path) -> None:

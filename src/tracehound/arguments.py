@@ -114,8 +114,10 @@ def parsed(arguments: Sequence[str]) -> Namespace:
 
 def as_summary(asked: Namespace) -> Namespace:
     """The summary that stands in for the explorer where there is no terminal."""
-    options = [*(["--run", asked.run] if asked.run else []), *(["--ascii"] if asked.ascii else [])]
-    return _summary_parser().parse_args([*options, "--", *asked.paths])
+    summary = _summary_parser().parse_args(["--", *asked.paths])
+    for name in vars(summary).keys() & vars(asked).keys():  # how to read it is asked in the same words
+        setattr(summary, name, getattr(asked, name))
+    return summary
 
 
 def _command(rest: list[str]) -> str:
