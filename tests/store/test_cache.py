@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ from tracehound.errors import TracehoundError
 from tracehound.formats import recognise
 from tracehound.store import cache as caches
 from tracehound.store import load, open_paths, workshop
-from tracehound.store.cache import Cache, opened, stamp
+from tracehound.store.cache import Cache, opened, stamp, temporary
 from tracehound.store.head import save
 from tracehound.trace import Part
 
@@ -175,6 +176,28 @@ def test_what_a_killed_process_left_is_swept(root: Path) -> None:
     opened(root).close()
     assert not list((root / "work").iterdir())
     assert not list((root / "sessions").iterdir())
+
+
+def test_what_a_killed_process_left_among_temporary_files_is_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    code = (
+        "import time; from tracehound.store.cache import temporary\n"
+        "cache = temporary(); (cache.bench() / 'events.arrow').write_bytes(bytes(1000))\n"
+        "print(cache.root, flush=True); time.sleep(60)"
+    )
+    somebody = tmp_path / "tracehound-notes"
+    somebody.mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment) as other:
+        assert other.stdout is not None
+        left = Path(os.fsdecode(other.stdout.readline().strip()))
+        temporary().close()
+        assert left.is_dir(), "it lives"
+        other.kill()
+    temporary().close()
+    assert list(tmp_path.iterdir()) == [somebody]
 
 
 def test_several_processes_share_it(root: Path, samples: Path) -> None:

@@ -38,6 +38,7 @@ LIMIT: Final = 10 << 30
 
 _FOLDERS: Final = ("entries", "sessions", "work")
 _SOURCE: Final = "source"
+_TEMPORARY: Final = "tracehound-"
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,19 @@ def _session(folder: Path) -> FileIO:
 
 def temporary() -> Cache:
     """A cache for this process alone, in the folder for temporary files, removed when it is closed. Raises OSError."""
-    return replace(opened(Path(tempfile.mkdtemp(prefix="tracehound-"))), fleeting=True)
+    _sweep_temporary()
+    return replace(opened(Path(tempfile.mkdtemp(prefix=_TEMPORARY))), fleeting=True)
+
+
+def _sweep_temporary() -> None:
+    """Remove the temporary caches of this user whose process was killed: a trace may take gigabytes there."""
+    for root in _folders(Path(tempfile.gettempdir())):
+        with suppress(OSError):
+            if root.name.startswith(_TEMPORARY) and root.lstat().st_uid == os.geteuid() and not root.is_symlink():
+                for left in [file for file in _files(root / "sessions") if (root / "work" / file.name).is_dir()]:
+                    with left.open("rb") as lock:  # what has been worked in was locked: it is no cache that begins
+                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        shutil.rmtree(root, ignore_errors=True)
 
 
 def _entry(folder: Path) -> Entry | None:
