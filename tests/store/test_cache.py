@@ -122,8 +122,23 @@ def cut(file: Path) -> None:
     os.truncate(file, file.stat().st_size // 2)
 
 
-@pytest.mark.parametrize("name", ["head.msgpack", "events-000000.arrow"])
-@pytest.mark.parametrize("damage", [Path.unlink, cut, lambda file: file.write_bytes(b"")])
+def emptied(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def flipped(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *((name, damage) for name in ("head.msgpack", "events-000000.arrow") for damage in (Path.unlink, cut, emptied)),
+        ("head.msgpack", flipped),
+    ],
+)
 def test_a_damaged_entry_is_read_again(
     root: Path, samples: Path, name: str, damage: Callable[[Path], object], capsys: pytest.CaptureFixture[str]
 ) -> None:

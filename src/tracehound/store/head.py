@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -23,6 +24,7 @@ HEAD: Final = "head.msgpack"
 EVENTS_FILES: Final = "events-*.arrow"
 
 _ARRAY: Final = 1
+_DIGEST: Final = 16
 _FRAMES: Final = {"lanes": LANES, "ranks": RANKS, "steps": STEPS, "ops": OPS}
 
 
@@ -31,7 +33,7 @@ class DamagedError(Exception):
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What `HEAD` holds; `frames` are Arrow streams, `sizes` the bytes of the files of events."""
+    """What `HEAD` holds after a digest of it; `frames` are Arrow streams, `sizes` the bytes of the files of events."""
 
     format: str
     hosts: tuple[str, ...]
@@ -59,13 +61,18 @@ def save(part: Part, folder: Path) -> None:
         frames={name: _stream(getattr(part, name)) for name in _FRAMES},
         sizes={file.name: file.stat().st_size for file in files},
     )
-    (folder / HEAD).write_bytes(msgspec.msgpack.encode(head))
+    encoded = msgspec.msgpack.encode(head)
+    (folder / HEAD).write_bytes(_digest(encoded) + encoded)
 
 
 def load(folder: Path, path: Path) -> Part:
     """The part of the file at `path` that was written to a folder. Raises DamagedError where it is not as it was."""
     try:
-        head = msgspec.msgpack.decode((folder / HEAD).read_bytes(), type=_Head)
+        said = (folder / HEAD).read_bytes()
+        digest, encoded = said[:_DIGEST], said[_DIGEST:]
+        if digest != _digest(encoded):  # Arrow that is damaged would panic, not raise
+            raise DamagedError(str(folder))
+        head = msgspec.msgpack.decode(encoded, type=_Head)
         if any((folder / name).stat().st_size != size for name, size in head.sizes.items()):
             raise DamagedError(str(folder))
         (kind,) = [known.places for known in FORMATS if known.name == head.format]
@@ -86,6 +93,10 @@ def load(folder: Path, path: Path) -> Part:
         )
     except (OSError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
         raise DamagedError(f"{folder}: {error}") from error
+
+
+def _digest(encoded: bytes) -> bytes:
+    return blake2b(encoded, digest_size=_DIGEST).digest()
 
 
 def _stream(frame: pl.DataFrame) -> bytes:
