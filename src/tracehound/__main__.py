@@ -1,15 +1,21 @@
 """Starting the program: ``tracehound`` and ``python -m tracehound``.
 
-Owns what may happen before anything of it is imported: Ctrl-C while that takes its time.
+Owns what may happen before anything of it is imported (Ctrl-C while that takes its time), that no fault of ours shows a
+traceback, and that ending does not wait for the interpreter to tidy up.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as a shell has it."""
+
+FAULT = 70
+"""Exit status of a fault of the program itself."""
 
 
 def start() -> NoReturn:
@@ -20,7 +26,26 @@ def start() -> NoReturn:
         status = main()
     except KeyboardInterrupt:
         status = INTERRUPTED
-    sys.exit(status)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 0
+    except BaseException as error:  # noqa: BLE001, polars' panics are no Exception
+        status = _fault(error)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(status)
+
+
+def _fault(error: BaseException) -> int:
+    """Say what went wrong, in one line; where it went wrong too, for those who ask for it."""
+    if os.environ.get("TRACEHOUND_DEBUG"):
+        raise error
+    from tracehound.errors import printable  # noqa: PLC0415, see above
+
+    words = printable(f"{type(error).__name__}: {error}")[:400]
+    with suppress(OSError, AttributeError):
+        sys.stderr.write(f"tracehound: a fault of the program or of its cache: {words}; try --no-cache\n")
+    return FAULT
 
 
 if __name__ == "__main__":

@@ -43,8 +43,10 @@ examples:
 Without a terminal on stdin, stdout and stderr (in a pipe, a batch job, TERM=dumb) `tracehound PATH` prints the summary.
 A file that is called like a command is opened as ./summary.
 
-exit codes: 0 done, 2 the input or the arguments cannot be used (one line on stderr says why), 130 interrupted.
-environment: NO_COLOR turns colours off, COLUMNS sets the width of text where there is no terminal.
+exit codes: 0 done, 2 the input or the arguments cannot be used (one line on stderr says why), 70 a fault of the program
+or of its cache, 130 interrupted.
+environment: NO_COLOR turns colours off, COLUMNS sets the width of text where there is no terminal, TRACEHOUND_CACHE
+says where the cache is, TRACEHOUND_MAX_INFLATED (such as 64G) to how much a gzip file may grow.
 """
 
 SUMMARY = f"""\

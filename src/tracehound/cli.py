@@ -10,7 +10,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor
 from contextlib import suppress
 from functools import partial
 from io import TextIOWrapper
@@ -20,7 +20,7 @@ from shutil import get_terminal_size
 from tracehound.analysis import ANALYSES, Analysis, Options, named, run
 from tracehound.arguments import as_summary, parsed
 from tracehound.draw.table import UNLIMITED, Line
-from tracehound.errors import TracehoundError, printable
+from tracehound.errors import BAD_INPUT, TracehoundError, printable
 from tracehound.progress import Progress
 from tracehound.report import Look, about, explain, paint, summarise, writer
 from tracehound.report.kept import listing, many
@@ -43,6 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.code
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenExecutor:
+        _say("a worker process was killed; is there enough memory? --jobs 1 takes less")
+        return BAD_INPUT
     except BrokenPipeError:
         _forget_output()  # nobody reads on: that is their right
         return 0

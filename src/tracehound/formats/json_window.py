@@ -21,6 +21,7 @@ LONGEST_EVENT: Final = 256 << 20
 _NAMED = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BARE = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _OBJECT = re.compile(rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:')
+_LIST_FOR_PHASE = re.compile(rb'\{\s*"ph"\s*:\s*[\[{]')
 _CUT = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:')
 _PHASE = re.compile(rb'\{\s*"ph"\s*:')
 _OPEN, _CLOSE = b"[]"
@@ -153,7 +154,7 @@ class Window:
         if not (self.last or self.widest):
             return None
         for match in _OBJECT.finditer(self.buffer, 1, self.seen):
-            if self._is_event(match.start()):
+            if self._is_event(match.start()) and not _LIST_FOR_PHASE.match(self.buffer, match.start(), self.seen):
                 return Array(match.start(), match.start() - 1, told=False)
         return None
 

@@ -207,7 +207,7 @@ def opened(root: Path, limit: int = LIMIT) -> Cache:
         folder.mkdir(exist_ok=True, mode=0o700)
         owned = folder.lstat()
         if owned.st_uid != os.geteuid() or owned.st_mode & 0o077:
-            raise PermissionError(errno.EACCES, "others can write to it", str(folder))
+            raise PermissionError(errno.EACCES, "it is open to others", str(folder))
     cache = Cache(root, limit, fleeting=False, _lock=_session(root / "sessions"))
     cache.sweep()
     return cache
