@@ -34,7 +34,7 @@ _NOT_JSON: Final = re.compile(
 _TRAILING_COMMA: Final = re.compile(r",(?=\s*[}\]])")
 _ODD: Final = re.compile(r"[-+A-Za-z]|1\.#|,\s*[}\]]")
 
-_SOUND: Final = re.compile(r'(?:(?:[\s\d.:{}\[\]eE+-]|,(?!\s*[}\]])|true|false|null)*+"[^"\\]*+"(?=\s*[,:}\]]))++')
+_SOUND: Final = re.compile(r'(?:(?:[\s\d.:{}\[\]eE+-]|,(?!\s*[}\]])|true|false|null)*"[^"\\]*"(?=\s*[,:}\]]))+')
 """A stretch that ends with a string and needs no mending."""
 
 _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
@@ -46,7 +46,7 @@ _PATH: Final = re.compile(
 )
 """A string; a backslash before a quote that looks like its last one belongs to a path, as in ``"C:\\dir\\", "ts":``."""
 
-_BAD_ESCAPE: Final = re.compile(r'(?:[^\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+\\', re.DOTALL)
+_GOOD_ESCAPES: Final = re.compile(r'(?:[^\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*', re.DOTALL)
 _BACKSLASH: Final = re.compile(r'\\(["\\]?)')
 
 
@@ -186,7 +186,7 @@ def _string(text: str, quote: int, string: re.Pattern[str], kinds: set[str]) -> 
     else:
         return '"', quote + 1
     inside = "".join(body)
-    if "\\" in inside and _BAD_ESCAPE.match(inside):
+    if "\\" in inside and not _GOOD_ESCAPES.fullmatch(inside):
         kinds.add(BACKSLASH)
         inside = _BACKSLASH.sub(lambda match: match[0] if match[1] else "\\\\", inside)
     return f'"{inside}"', at
