@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.result import Share
-from tracehound.intervals import Intervals, clip, complement, merge, own_stretches, subtract, union
+from tracehound.intervals import Intervals, clip, complement, merge, subtract, union
+from tracehound.nesting import own_stretches
 from tracehound.trace import collected
 
 COMMUNICATION = ("collective",)

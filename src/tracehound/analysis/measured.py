@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
-from tracehound.intervals import self_time
+from tracehound.nesting import self_time
 
 
 def measured(events: pl.DataFrame, start: int, end: int) -> pl.DataFrame:

@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
-from tracehound.intervals import Intervals, Owned, own_stretches
+from tracehound.intervals import Intervals
+from tracehound.nesting import Owned, own_stretches
 
 THREADS = ("id", "lane", "start", "end", "name", "kind", "parent")
 """The columns of events that `during` needs."""

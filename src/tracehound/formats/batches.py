@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.formats.spill import Column, Kept
-from tracehound.intervals import Ints, Mask, lane_order, outermost, still_open
+from tracehound.intervals import Ints, Mask
+from tracehound.nesting import lane_order, outermost, still_open
 
 SIZE: Final = 1 << 18
 """How many events a batch has, about: 150 to 200 bytes of memory each while they are worked on."""

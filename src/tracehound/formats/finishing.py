@@ -15,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tracehound.formats.ahead import ahead
 from tracehound.formats.batches import Batch, Rows, Runs, Source, batches, joined
 from tracehound.formats.links import HostCalls, executions, from_parents
-from tracehound.formats.nests import Nested, Open, nest, survey
+from tracehound.formats.nests import Course, Nested, Open, nest, survey
 from tracehound.formats.spill import Column, frame_of
 from tracehound.formats.steps import calendar, infer, mark
-from tracehound.intervals import Ints, Mask, lane_order
+from tracehound.intervals import Ints, Mask
+from tracehound.nesting import lane_order
 from tracehound.trace import KIND, schema
 
 RAW = schema(
@@ -223,16 +225,23 @@ def _no_call(events: Rows, _: Nested) -> Ints:
 
 def _nested(raw: Raw, group: int, call_of: Callable[[Rows, Nested], Ints]) -> Iterator[_Batch]:
     """The batches of a group of lanes, nested, with the calls that `call_of` tells."""
+    before = Open()
+    for events, course in ahead(_surveyed(raw, group)):
+        if course is None or events.first == course.first:
+            before = Open()
+        nested = nest(events, raw.lanes.concurrent, course, before)
+        call = call_of(events, nested)
+        if course is not None:
+            before = nested.after(call)
+        yield _Batch(events, nested, call)
+
+
+def _surveyed(raw: Raw, group: int) -> Iterator[tuple[Rows, Course | None]]:
+    """The events of the batches of a group of lanes, each with the course of its lane where that is a long one."""
     for together in raw.batches(group):
-        some, course = survey(together, raw.lanes.concurrent)
-        before = Open()
-        for batch in some:
-            events = batch.read(_ALL)
-            nested = nest(events, raw.lanes.concurrent, course, before)
-            call = call_of(events, nested)
-            if course is not None:
-                before = nested.after(call)
-            yield _Batch(events, nested, call)
+        batches, course = survey(together, raw.lanes.concurrent)
+        for batch in batches:
+            yield batch.read(_ALL), course
 
 
 def _events(batch: _Batch, lanes: Lanes, step: Ints, launch: Ints) -> dict[str, Column]:

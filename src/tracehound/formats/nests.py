@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.formats.batches import Batch, Rows, Runs
-from tracehound.intervals import Ints, Mask, lane_order, nesting, outermost, still_open
+from tracehound.intervals import Ints, Mask
+from tracehound.nesting import lane_order, nesting, outermost, still_open
 
 CONCURRENT: Final = ("stream", "async")
 """Roles of lanes on which an event that lies inside another is no part of it: both run at once."""
@@ -86,10 +87,12 @@ class _Inner(NamedTuple):
 class Course(NamedTuple):
     """What there is to know of a long lane before its batches are nested, one after the other.
 
-    `clocked`: all its events have the device's own clock. `later`: by the batch's first id, the time that children in
-    later batches take of those of its events that may still be open after it (`still_open`).
+    `first` is the id of its first event. `clocked`: all its events have the device's own clock. `later`: by the batch's
+    first id, the time that children in later batches take of those of its events that may still be open after it
+    (`still_open`).
     """
 
+    first: int
     clocked: bool
     later: Mapping[int, Ints]
 
@@ -150,7 +153,7 @@ def _inner_parents(inner: _Inner, begins: npt.NDArray[np.intp], before: Open) ->
     until = np.append(before.inner_end, inner.in_order(inner.until))
     rows = np.concatenate([np.arange(carried), inner.in_order(np.arange(len(inner.start))) + carried, [-1]])
     parent = np.empty(len(inner.start), np.int64)
-    parent[inner.order] = rows[nesting(start, until, begins).parent[carried:]]
+    parent[inner.order] = rows[nesting(start, until, begins, np.arange(carried)).parent[carried:]]
     return parent
 
 
@@ -159,7 +162,7 @@ def survey(group: Sequence[Batch], concurrent: Mask) -> tuple[Sequence[Batch], C
     if len(group) == 1:
         return group, None
     if concurrent[group[0].runs.lane[0]]:
-        return group, Course(clocked=False, later={})
+        return group, Course(group[0].first, clocked=False, later={})
     some_clock = any("device_start" in source.kept.dtypes for source in group[0].sources)
     clocked = some_clock and all(_has_clock(batch) for batch in group)
     if clocked:
@@ -176,7 +179,7 @@ def survey(group: Sequence[Batch], concurrent: Mask) -> tuple[Sequence[Batch], C
     for ends in (*settled, before):
         times[ends.number] = ends.time
     later = np.split(times, np.cumsum(counts)[:-1])
-    return group, Course(clocked, {batch.first: time for batch, time in zip(group, later, strict=True)})
+    return group, Course(group[0].first, clocked, {batch.first: time for batch, time in zip(group, later, strict=True)})
 
 
 def _outline(batch: Batch) -> _Inner:

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.intervals import Ints, Mask, lane_order
+from tracehound.intervals import Ints, Mask
+from tracehound.nesting import lane_order
 
 ORDERED: Final = ("lane", "start", "end")
 """A frame with these columns holds events, which are kept sorted by (lane, start, -end)."""

@@ -1,0 +1,50 @@
+"""Items made ahead are the same items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Event, current_thread
+from threading import enumerate as enumerate_threads
+
+import pytest
+
+from tracehound.formats.ahead import ahead
+
+
+def test_all_items_in_their_order() -> None:
+    assert list(ahead(range(100))) == list(range(100))
+    assert list(ahead([])) == []
+    assert list(ahead([None, 0, ""])) == [None, 0, ""]
+
+
+def test_the_next_item_is_made_while_one_is_used() -> None:
+    made = Event()
+
+    def items() -> Iterator[str]:
+        yield current_thread().name
+        made.set()
+        yield "second"
+
+    coming = ahead(items())
+    assert next(coming) != current_thread().name
+    assert made.wait(10)
+    assert next(coming) == "second"
+
+
+def test_what_making_one_raises_comes_after_those_before_it() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise OSError("disk full")
+
+    coming = ahead(items())
+    assert next(coming) == 1
+    with pytest.raises(OSError, match="disk full"):
+        next(coming)
+
+
+def test_who_stops_early_leaves_no_thread_behind() -> None:
+    coming = ahead(iter(range(10)))
+    next(coming)
+    assert [thread for thread in enumerate_threads() if thread.name.startswith("tracehound ahead")]
+    del coming
+    assert not [thread for thread in enumerate_threads() if thread.name.startswith("tracehound ahead")]

@@ -1,0 +1,114 @@
+"""How intervals nest, against loops that look at all pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slow_assembly import stacked
+from test_intervals import LANES, PAIRS, arrays, in_lanes, instants
+from tracehound.nesting import lane_order, nesting, own_stretches, self_time, still_open
+
+
+def firsts(lane: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(np.append(True, lane[1:] != lane[:-1]))
+
+
+@given(LANES)
+def test_nesting(found: list[tuple[int, int, int]]) -> None:
+    lane, start, end = in_lanes(found)
+    nest = nesting(start, end, firsts(lane))
+    for low, high in zip(firsts(lane), [*firsts(lane)[1:], len(lane)], strict=True):
+        parent, depth = stacked(list(zip(start[low:high].tolist(), end[low:high].tolist(), strict=True)))
+        assert nest.parent[low:high].tolist() == [p if p < 0 else p + low for p in parent]
+        assert nest.depth[low:high].tolist() == depth
+
+
+@given(LANES, st.sampled_from([1, 10**9, 10**17, 3 * 10**17]))
+def test_nesting_of_lanes_far_apart(found: list[tuple[int, int, int]], unit: int) -> None:
+    """Lanes are laid end to end where Int64 has room for that, and only there."""
+    lane, start, end = in_lanes(found)
+    near = nesting(start, np.maximum(end, start + 1), firsts(lane))
+    wide = nesting(start * unit, np.maximum(end, start + 1) * unit, firsts(lane))
+    assert wide.parent.tolist() == near.parent.tolist()
+    assert wide.depth.tolist() == near.depth.tolist()
+
+
+@given(PAIRS)
+def test_nothing_is_drawn_on_top_of_another(pairs: list[tuple[int, int]]) -> None:
+    pairs = sorted(pairs, key=lambda p: (p[0], -p[1]))
+    depth = nesting(*arrays(pairs)).depth
+    reach = [max(e, s + 1) for s, e in pairs]
+    for i, (s, _) in enumerate(pairs):
+        assert not [j for j in range(i) if depth[j] == depth[i] and s < reach[j]]
+
+
+@given(PAIRS, st.integers(0, 14))
+def test_nesting_goes_on_with_what_is_still_open(pairs: list[tuple[int, int]], cut: int) -> None:
+    pairs = sorted(pairs, key=lambda p: (p[0], -p[1]))
+    start, end = arrays(pairs)
+    whole = nesting(start, end)
+    kept = still_open(np.maximum(end, start + 1)[:cut])
+    rest = nesting(np.append(start[kept], start[cut:]), np.append(end[kept], end[cut:]), known=whole.depth[:cut][kept])
+    rows = np.concatenate([kept, np.arange(cut, len(pairs)), [-1]])
+    if cut < len(pairs) and (cut == 0 or start[cut] > start[cut - 1]):
+        assert rows[rest.parent[len(kept) :]].tolist() == whole.parent[cut:].tolist()
+        assert rest.depth[len(kept) :].tolist() == whole.depth[cut:].tolist()
+
+
+@pytest.mark.parametrize("count", [10, 500])
+def test_nesting_of_hard_cases(count: int) -> None:
+    """Many rounds of the fast way are not enough for these; what is left is settled one by one."""
+    down = [(i, 2 * count - i) for i in range(count)]
+    after = [(2 * count + 2 * i, 2 * count + 2 * i + 1) for i in range(count)]
+    stairs = [(5 * count + i, 7 * count + i) for i in range(count)]
+    buried = [(9 * count + i, 20 * count - (count - i if i % 2 else i)) for i in range(count)]
+    pairs = sorted([(-1, 30 * count), *down, *after, *stairs, *buried], key=lambda p: (p[0], -p[1]))
+    nest = nesting(*arrays(pairs))
+    parent, depth = stacked(pairs)
+    assert nest.parent.tolist() == parent
+    assert nest.depth.tolist() == depth
+
+
+@given(LANES)
+def test_lane_order(found: list[tuple[int, int, int]]) -> None:
+    lane, start, end = in_lanes(found)
+    assert lane_order(lane, start, end) is None
+    mixed = np.random.default_rng(len(found)).permutation(len(found))
+    mixed = mixed[np.argsort(start[mixed] // 8, kind="stable")]
+    lane, start, end = lane[mixed], start[mixed], end[mixed]
+    order = lane_order(lane, start, end)
+    expected = sorted(range(len(found)), key=lambda i: (lane[i], start[i], -end[i]))
+    assert (list(range(len(found))) if order is None else order.tolist()) == expected
+
+
+@given(PAIRS)
+def test_what_an_interval_owns(pairs: list[tuple[int, int]]) -> None:
+    pairs = sorted(pairs, key=lambda p: (p[0], -p[1]))
+    start, end = arrays(pairs)
+    parent = nesting(start, end).parent
+    owned = own_stretches(start, end, parent)
+    for i, (s, e) in enumerate(pairs):
+        mine = set(range(s, e))
+        for j, (a, b) in enumerate(pairs):
+            if parent[j] == i:
+                mine -= set(range(a, b))
+        rows = owned.owner == i
+        assert instants(list(zip(owned.start[rows].tolist(), owned.end[rows].tolist(), strict=True))) == mine
+
+
+@pytest.mark.parametrize("far", [1, 10**12])
+def test_own_stretches_of_long_spans(far: int) -> None:
+    """Lifting groups apart must not overflow: 9e18 ps is all that fits."""
+    n = 3000
+    start = np.repeat(np.arange(n, dtype=np.int64), 2) * 4 * far
+    end = start + np.tile(np.array([3, 1], np.int64), n) * far
+    owned = own_stretches(start, end, nesting(start, end).parent)
+    assert int((owned.end - owned.start).sum()) == n * 3 * far
+
+
+def test_self_time() -> None:
+    length, parent = np.array([100, 30, 10, 20], np.int64), np.array([-1, 0, 1, 0], np.int64)
+    assert self_time(length, parent).tolist() == [50, 20, 10, 20]
