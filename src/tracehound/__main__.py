@@ -6,6 +6,7 @@ traceback, and that ending does not wait for the interpreter to tidy up.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import suppress
@@ -21,8 +22,11 @@ FAULT = 70
 def start() -> NoReturn:
     """Run the command line; ends the process."""
     try:
+        gc.disable()  # what is imported stays: looking for garbage in it is a tenth of the start
         from tracehound.cli import main  # noqa: PLC0415, importing it is what can be interrupted
 
+        gc.freeze()
+        gc.enable()
         status = main()
     except KeyboardInterrupt:
         status = INTERRUPTED

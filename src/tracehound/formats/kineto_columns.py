@@ -165,16 +165,8 @@ class Columns:
         events, count = piece.events, len(piece.events)
         args = [event.args for event in events]
         start, length = _times(piece)
-        signature = self.signatures.column(
-            zip(
-                [event.ph for event in events],
-                [event.cat for event in events],
-                [event.pid for event in events],
-                [event.tid for event in events],
-                strict=True,
-            ),
-            count,
-        )
+        said_by = [(event.ph, event.cat, event.pid, event.tid) for event in events]
+        signature = self.signatures.column(said_by, count)
         columns = Piece(
             signature=signature,
             name=self.names.column([event.name for event in events], count),
