@@ -396,6 +396,21 @@ def test_a_headless_run_imports_no_terminal_toolkit(job: Path) -> None:
     assert found.stderr == "[]\n"
 
 
+def test_what_was_read_before_is_shown_without_what_reads(job: Path, tmp_path: Path) -> None:
+    words = ["report", str(job), "ops", "--cache", str(tmp_path / "cache")]
+    script = (
+        f"import sys; from tracehound.cli import main; main({words!r})\n"
+        "print([name for name in sys.modules if name.startswith('tracehound.formats.kineto')], file=sys.stderr)"
+    )
+    first, again = (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+        for _ in range(2)
+    )
+    assert "kineto" in first.stderr
+    assert again.stderr == "[]\n"
+    assert again.stdout == first.stdout
+
+
 # --- how far the reading is
 
 

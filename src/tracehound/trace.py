@@ -156,7 +156,8 @@ class Part:
     `scan` (the events, which may lie on disk), `lanes`, `ranks`, `steps` and `ops` have the schemas above with local
     ids: `lane`, `op`, `parent`, `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of `ranks`.
     `ranks.rank` is what the file claims (null: nothing), and `places` is what the format needs to find the args of an
-    event again. `home` is the folder in a cache in which the part lies, None for one in memory.
+    event again, sealed in a part from a cache. `home` is the folder there in which the part lies, None for one in
+    memory.
     """
 
     path: Path

@@ -6,8 +6,7 @@ import json
 import polars as pl
 import pytest
 
-from tracehound.formats import chrome, chrome_rows, xplane
-from tracehound.formats.chrome import FORMAT
+from tracehound.formats import CHROME, XPLANE, chrome, chrome_rows
 from tracehound.formats.chrome_columns import whole, wholes
 from tracehound.formats.format import silent
 from tracehound.formats.json_columns import INVALID
@@ -38,8 +37,8 @@ def part(tmp_path):
             "traceEvents": [*meta(processes, threads), *events, {}],
         }
         path.write_bytes(gzip.compress(json.dumps(document).encode()))
-        assert FORMAT.matches(json.dumps(document).encode())
-        return chrome.FORMAT.read(path, silent)
+        assert CHROME.matches(json.dumps(document).encode())
+        return CHROME.read(path, silent)
 
     return read
 
@@ -156,8 +155,8 @@ def test_times_that_are_none_are_dropped(part):
 
 def test_it_says_the_same_as_the_xplane_beside_it(shared):
     folder = next((shared / "captures" / "jax" / "b128").glob("plugins/profile/*"))
-    ours = chrome.FORMAT.read(folder / "vm.trace.json.gz", silent)
-    full = xplane.FORMAT.read(folder / "vm.xplane.pb", silent)
+    ours = CHROME.read(folder / "vm.trace.json.gz", silent)
+    full = XPLANE.read(folder / "vm.xplane.pb", silent)
     assert ours.ranks["label"].to_list() == full.ranks["label"].to_list()
     counts = [
         part.events.filter(pl.col("rank").is_not_null())
@@ -175,7 +174,7 @@ def test_real_files_of_tpus(shared):
     paths = sorted((shared / "traces" / "xla").glob("tpu_vllm*/plugins/profile/*/*.trace.json.gz"))
     assert len(paths) == 2
     for path, total in zip(paths, (10312, 11203), strict=True):
-        got = chrome.FORMAT.read(path, silent)
+        got = CHROME.read(path, silent)
         assert got.events.height == total
         assert got.ranks["label"].to_list() == ["TPU:0", "TPU:1"]
         steps = got.events.filter((pl.col("rank") == 0) & pl.col("name").cast(pl.String).str.contains("jit_step_fun"))

@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 
 from tracehound.cli import main
 from tracehound.errors import TracehoundError
-from tracehound.formats import recognise
+from tracehound.formats import KINETO, recognise
 from tracehound.formats.inflate import whole
-from tracehound.formats.kineto import FORMAT
 from tracehound.trace import Part
 
 BROKEN = [
@@ -122,7 +121,7 @@ def found(part: Part) -> Counter[tuple[str, int, int]]:
 def lost_and_invented(data: bytes, path: Path, touched: set[int]) -> tuple[Counter, int, Part]:
     """Untouched events that are missing, and how many more there are than touched ones could be."""
     path.write_bytes(data)
-    part = FORMAT.read(path)
+    part = KINETO.read(path)
     sound = drawn(event for n, event in enumerate(EVENTS) if n not in touched)
     got = found(part)
     return sound - got, (got - sound).total() - len(touched), part
@@ -168,7 +167,7 @@ def test_a_cut_gzip_keeps_every_event_that_zlib_can_give(tmp_path, members, shar
     data = b"".join(gzip.compress(text[at : at + size]) for at in range(0, len(text), size))
     path = tmp_path / "t.json.gz"
     path.write_bytes(data[: int(share * len(data))])
-    part = FORMAT.read(path)
+    part = KINETO.read(path)
     assert 0.97 * share * 3000 < part.events.height < 3000
     assert found(part) <= drawn(filler)
     said = [(note.level, note.text) for note in part.notes]
@@ -187,7 +186,7 @@ def test_a_flip_in_a_gzip_keeps_every_event_before_it(tmp_path, members, bit, sh
     path.write_bytes(data)
     try:
         text, damage = whole(path)
-        part = FORMAT.read(path)
+        part = KINETO.read(path)
     except TracehoundError as error:
         if "holds no trace events" in str(error):  # the damage lies before them
             return
@@ -213,11 +212,11 @@ def test_what_follows_a_gzip_is_no_loss(tmp_path):
     sound, _ = laid_out("compact")
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(sound) + b"signature: none")
-    part = FORMAT.read(path)
+    part = KINETO.read(path)
     assert found(part) == drawn(EVENTS)
     assert ["is followed by bytes that are no gzip" in note.text for note in part.notes] == [True]
     path.write_bytes(gzip.compress(sound) + bytes(600))
-    assert not FORMAT.read(path).notes
+    assert not KINETO.read(path).notes
 
 
 def test_a_bomb_and_endless_nesting_end_in_one_line(tmp_path, monkeypatch):
@@ -227,10 +226,10 @@ def test_a_bomb_and_endless_nesting_end_in_one_line(tmp_path, monkeypatch):
     with pytest.raises(
         TracehoundError, match=r"grows to more than 1,048,576 bytes when inflated; .* TRACEHOUND_MAX_INFLATED="
     ) as error:
-        FORMAT.read(path)
+        KINETO.read(path)
     assert "\n" not in str(error.value)
     monkeypatch.setenv("TRACEHOUND_MAX_INFLATED", "10M")
-    assert FORMAT.read(path).events.height == 200_000
+    assert KINETO.read(path).events.height == 200_000
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":', '{"ph":"X","args":'])
@@ -239,7 +238,7 @@ def test_a_million_brackets_cost_what_they_are_part_of(tmp_path, opening):
     with path.open("w") as file:
         file.write(json.dumps({**HEAD, "traceEvents": EVENTS[:8]})[:-2])
         file.write("," + opening * 1_000_000)
-    part = FORMAT.read(path)
+    part = KINETO.read(path)
     assert found(part) == drawn(EVENTS[:8])
     assert any("too many brackets" in note.text for note in part.notes)
 
@@ -248,7 +247,7 @@ def test_a_string_without_an_end_costs_one_event(tmp_path):
     path = tmp_path / "a.json"
     text = json.dumps({**HEAD, "traceEvents": EVENTS[:8]})[:-2] + ', {"ph": "X", "name": "' + "endless " * 500_000
     path.write_text(text)
-    part = FORMAT.read(path)
+    part = KINETO.read(path)
     assert found(part) == drawn(EVENTS[:8])
     assert ("dropped", "event cut off at the end of the file") in [(note.level, note.text) for note in part.notes]
 
@@ -262,7 +261,7 @@ def test_a_file_that_shrinks_or_grows_while_it_is_read(tmp_path):
         os.truncate(path, read + 100_000)
 
     path.write_text(text)
-    part = FORMAT.read(path, shrink)
+    part = KINETO.read(path, shrink)
     assert 0 < part.events.height < 20_000
     assert ("repaired", "the array of events has no end") in [(note.level, note.text) for note in part.notes]
 
@@ -271,7 +270,7 @@ def test_a_file_that_shrinks_or_grows_while_it_is_read(tmp_path):
             file.write(" " * 1000)
 
     path.write_text(text)
-    part = FORMAT.read(path, grow)
+    part = KINETO.read(path, grow)
     assert (part.events.height, part.notes) == (20_000, ())
 
 
@@ -305,7 +304,7 @@ def test_each_repair_keeps_the_event_and_is_counted_with_its_place(tmp_path, fie
     text = f"{json.dumps({**HEAD, 'traceEvents': EVENTS})[:-2]}, {spelled(event, **fields)}, {{}}, {{}}]}}"
     path = tmp_path / "a.json"
     path.write_text(text)
-    part = FORMAT.read(path)
+    part = KINETO.read(path)
     assert found(part) == drawn([*EVENTS, {**event, "name": name}])
     notes = {note.text: note for note in part.notes if note.level == "repaired"}
     assert list(notes) == said
@@ -317,7 +316,7 @@ def test_a_name_that_is_no_utf8_is_replaced_and_counted(tmp_path):
     data = json.dumps({**HEAD, "traceEvents": EVENTS}).encode()
     path = tmp_path / "a.json"
     path.write_bytes(data.replace(b"aten::op5", b"aten\xff::op5").replace(b"aten::op7", b"a\xc3::op7"))
-    part = FORMAT.read(path)
+    part = KINETO.read(path)
     assert part.events.height == drawn(EVENTS).total()
     names = set(part.events["name"].cast(pl.String))
     assert {"aten\ufffd::op5", "a\ufffd::op7"} < names
@@ -330,9 +329,9 @@ def test_bytes_that_are_no_utf8_in_what_is_not_read_are_replaced_when_looked_at(
     data = json.dumps({**HEAD, "traceEvents": EVENTS}).encode()
     path = tmp_path / "a.json"
     path.write_bytes(data.replace(b"C:", b"\xff:", 1))
-    part = FORMAT.read(path)
+    part = KINETO.read(path)
     assert found(part) == drawn(EVENTS)
-    assert FORMAT.args(part, 1)["args"]["path"] == '\ufffd:\\x"}, {'
+    assert KINETO.reader.args(part, 1)["args"]["path"] == '\ufffd:\\x"}, {'
 
 
 @pytest.mark.parametrize("kind", ["insert", "flip", "delete"])
@@ -367,7 +366,7 @@ def test_a_single_damage_in_a_file_of_many_slices_loses_only_what_it_touches(tmp
         last = {"insert": at, "put": at + 1, "delete": at + 1, "cut": len(sound)}[kind]
         data = sound[:at] + (what if kind in ("insert", "put") else b"") + sound[last:]
         path.write_bytes(data)
-        part = FORMAT.read(path)
+        part = KINETO.read(path)
         untouched = drawn(e for e, (start, stop) in zip(many, spans, strict=True) if not (at < stop and start < last))
         got = found(part)
         assert not untouched - got, (layout, kind, at, what)

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tracehound.errors import TracehoundError
-from tracehound.formats import chrome, kineto
+from tracehound.formats import CHROME, KINETO, chrome, kineto
 from tracehound.formats.json_glance import END, ends, value_of
 
 JOB = {"backend": "nccl", "rank": 3, "world_size": 8, "pg_config": [{"pg_name": "0", "ranks": list(range(8))}]}
@@ -26,7 +26,7 @@ def test_the_ends_of_a_file_claim_what_it_is(tmp_path):
     assert kineto.glance(path) == CLAIMS
     path.write_text(json.dumps({"traceEvents": MANY, **AROUND}, indent=1))
     assert kineto.glance(path) == CLAIMS
-    assert kineto.FORMAT.read(path).facts["distributed"] == JOB
+    assert KINETO.read(path).facts["distributed"] == JOB
 
 
 def test_of_gzip_only_the_start_is_read(tmp_path):
@@ -70,7 +70,7 @@ def test_real_files_claim_what_they_say_when_read(shared):
     paths = [path for path in (shared / "traces" / "kineto").glob("*/*") if path.stat().st_size < 300_000]
     claimed = 0
     for path in paths:
-        facts, claims = kineto.FORMAT.read(path).facts, kineto.glance(path)
+        facts, claims = KINETO.read(path).facts, kineto.glance(path)
         for name in ("world_size", "backend"):
             claimed += name in claims
             assert claims.get(name, facts.get(name)) == facts.get(name), path
@@ -95,7 +95,7 @@ def test_a_file_of_xla_names_its_devices(tmp_path):
     events = [{"ph": "M", "pid": n, "name": "process_name", "args": {"name": name}} for n, name in enumerate(names)]
     path.write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
     assert chrome.glance(path) == {"devices": ["TPU:0", "TPU:1"], "host": "node7"}
-    assert chrome.FORMAT.read(path).hosts == ("node7",)
+    assert CHROME.read(path).hosts == ("node7",)
 
 
 def test_a_value_inside_a_string_is_none():

@@ -15,11 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracehound.errors import TracehoundError
-from tracehound.formats import kineto
+from tracehound.formats import KINETO, kineto
 from tracehound.formats.format import ALL, Portion, Progress, silent
 from tracehound.formats.inflate import whole
 from tracehound.formats.json_window import SIZES, Sizes
-from tracehound.formats.kineto import FORMAT
 from tracehound.formats.spill import Spill
 from tracehound.trace import Part
 
@@ -62,7 +61,7 @@ def gpu(cat: str, name: str, ts: float, dur: float, **args: object) -> dict:
 @pytest.fixture
 def part(tmp_path):
     def read(events: list[dict], **around: object) -> Part:
-        return kineto.FORMAT.read(write(tmp_path / "t.json", events, **around), silent)
+        return KINETO.read(write(tmp_path / "t.json", events, **around), silent)
 
     return read
 
@@ -311,8 +310,8 @@ def test_the_autograd_profilers_own_list(tmp_path):
             ]
         )
     )
-    assert FORMAT.matches(path.read_bytes())
-    got = kineto.FORMAT.read(path, silent)
+    assert KINETO.matches(path.read_bytes())
+    got = KINETO.read(path, silent)
     assert [(e["kind"], e["role"]) for e in events_of(got)] == [("op", "thread"), ("kernel", "stream")]
 
 
@@ -397,7 +396,7 @@ def test_any_events_give_the_frames_of_the_obvious_loop(tmp_path, events, sizes,
     expected = obvious(text.encode())
     origin = min((start for _, start, _, _ in expected), default=0)
     assert fast(path, sizes) == [(r, start - origin, length, name) for r, start, length, name in expected]
-    kineto.FORMAT.read(path, silent)
+    KINETO.read(path, silent)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -440,12 +439,12 @@ def test_every_real_file_is_read_without_loss(shared):
     assert len(paths) > 30
     for path in paths:
         text, _ = whole(path)
-        assert FORMAT.matches(text[:65536]), path
+        assert KINETO.matches(text[:65536]), path
         document = orjson.loads(text)
         events = document if isinstance(document, list) else document["traceEvents"]
         drawn = [e for e in events if e.get("ph") in ("X", "i") and e.get("cat") != "Trace"]
         own = ("[memory]", "Record Window End", "Iteration Start: PyTorch Profiler")
-        got = kineto.FORMAT.read(path, silent)
+        got = KINETO.read(path, silent)
         assert got.events.height == sum(e["ph"] == "X" or e["name"] not in own for e in drawn), path
         assert not [note for note in got.notes if note.level in ("dropped", "repaired")], path
 
@@ -474,7 +473,7 @@ def test_real_files_are_exact_to_the_nanosecond(shared):
     ],
 )
 def test_broken_files_give_what_can_be_read(shared, name, events, level):
-    got = kineto.FORMAT.read(shared / "traces" / "broken" / name, silent)
+    got = KINETO.read(shared / "traces" / "broken" / name, silent)
     assert got.events.height == events
     assert {note.level for note in got.notes} >= ({level} if level else set())
     for record in got.events["record"].sort()[[0, -1]]:
@@ -504,7 +503,7 @@ def test_random_damage_ends_in_a_part_or_in_one_line(tmp_path):
 
 def test_args_of_an_event_in_gzip(shared):
     path = shared / "traces" / "kineto" / "hta_nccl_a100" / "nccl_data.json.gz"
-    got = kineto.FORMAT.read(path, silent)
+    got = KINETO.read(path, silent)
     document = json.loads(gzip.decompress(path.read_bytes()))
     for row in got.events.sample(5, seed=3).iter_rows(named=True):
         assert kineto.args(got, row["record"]) == document["traceEvents"][row["record"]]
@@ -517,7 +516,7 @@ def test_a_number_that_nothing_can_hold_costs_no_time(tmp_path, field, number):
     spelled = json.dumps({**event, field: 0} if field in event else {**event, "args": {**event["args"], field: 0}})
     path = write(tmp_path / "t.json", [gpu("kernel", "first", 1, 2), "HERE"])
     path.write_text(path.read_text().replace('"HERE"', spelled.replace(f'"{field}": 0', f'"{field}": {number}')))
-    part = kineto.FORMAT.read(path, silent)
+    part = KINETO.read(path, silent)
     lost = field in ("ts", "dur") and "e-" not in number
     assert part.events.height == (1 if lost else 2)
     assert [note.level for note in part.notes] == (["dropped"] if lost else [])

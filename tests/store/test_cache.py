@@ -24,7 +24,7 @@ from tracehound.formats import recognise
 from tracehound.store import cache as caches
 from tracehound.store import load, open_paths, workshop
 from tracehound.store.cache import Cache, opened, stamp, temporary
-from tracehound.store.head import save
+from tracehound.store.head import save, unsealed
 from tracehound.trace import Part
 
 COMMAND = [sys.executable, "-m", "tracehound"]
@@ -67,8 +67,9 @@ def test_a_part_comes_back_as_it_was(root: Path, samples: Path) -> None:
         assert back.notes == read.notes
         assert set(back.facts) == set(read.facts)
         records = read.events["record"].drop_nulls().gather_every(101).to_list()
-        arguments = recognise(path).args
-        assert [arguments(back, record) for record in records] == [arguments(read, record) for record in records]
+        reader = recognise(path).reader
+        opened_again = unsealed(back, reader.places)
+        assert [reader.args(opened_again, at) for at in records] == [reader.args(read, at) for at in records]
     cache.close()
 
 

@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from tracehound.errors import TracehoundError
-from tracehound.formats import chrome, kineto, xplane
+from tracehound.formats import signs
 from tracehound.formats.format import Format
 from tracehound.formats.inflate import head
 from tracehound.formats.unknown import likeness
 
-FORMATS: Final[tuple[Format, ...]] = (kineto.FORMAT, chrome.FORMAT, xplane.FORMAT)
+KINETO: Final = Format("kineto", "PyTorch profiler trace (Kineto JSON)", signs.kineto, "tracehound.formats.kineto")
+CHROME: Final = Format("chrome", "XLA profile, Chrome form (trace.json)", signs.chrome, "tracehound.formats.chrome")
+XPLANE: Final = Format("xplane", "XLA profile (xplane.pb)", signs.xplane, "tracehound.formats.xplane")
+
+FORMATS: Final = (KINETO, CHROME, XPLANE)
 
 
 def recognise(path: Path) -> Format:

@@ -1,6 +1,6 @@
 """XLA profiles in their Chrome form, the trace.json.gz beside an xplane.pb.
 
-Owns recognising and reading such a file. It holds less than the xplane: notes say what. What its rows mean is in
+Owns reading such a file. It holds less than the xplane: notes say what. What its rows mean is in
 `chrome_rows`, the bytes are the business of `json_slices`.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from tracehound.formats.assemble import Decoded, held, part
 from tracehound.formats.chrome_columns import SHAPE, Columns
 from tracehound.formats.chrome_rows import gather
-from tracehound.formats.format import ALL, Format, Portion, Progress
+from tracehound.formats.format import ALL, Portion, Progress, Reader
 from tracehound.formats.inflate import Section, section
 from tracehound.formats.json_document import document, event_at
 from tracehound.formats.json_glance import ends
@@ -33,15 +33,6 @@ LOST: Final = (
 )
 
 _DEVICE: Final = re.compile(r'"name"\s*:\s*"/device:((?:TPU|GPU):\d{1,9})[" ]')
-_MARKS: Final = (b'"name":"/device:', b'"name":"/host:', b'"highres-ticks":')
-
-
-def matches(start: bytes) -> bool:
-    """Whether this is the start of XLA's trace.json: processes named after planes, and no category on any event."""
-    if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
-        return False
-    dense = b"".join(start.split())
-    return b'"ph":"' in dense and b'"cat":' not in dense and any(mark in dense for mark in _MARKS)
 
 
 def glance(path: Path) -> dict[str, Any]:
@@ -105,6 +96,4 @@ def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
     return event_at(of.path, of.places, record, read)
 
 
-FORMAT: Final = Format(
-    "chrome", "XLA profile, Chrome form (trace.json)", matches, decode, finish, args, np.ndarray, glance
-)
+READER: Final = Reader(decode, finish, args, np.ndarray, glance)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -41,29 +42,46 @@ class Args(Protocol):
         """The args by name. Raises TracehoundError where the file is no longer what it was."""
 
 
-@dataclass(frozen=True)
-class Format:
-    """One kind of file.
+class Reader(NamedTuple):
+    """How files of a format are read; each module of a format has one, called ``READER``.
 
-    `matches` looks at the first 64 KiB of the inflated file. `decode` reads one portion of it; what it returns can be
-    sent to another process when the spill has a folder. `finish` makes the part of all portions, in their order: its
-    events are in the spill's folder, or in memory where that has none. Both raise TracehoundError when nothing can be
-    kept, and note in the part what they repaired, dropped or missed. `args` gives everything that the event at a
-    `record` carries in the file, decoded then and there; `places` is the type of `Part.places`, which must be an array
-    of Int64 or something that msgspec can write and read. `glance` tells what the ends of the file claim,
-    without reading the rest: `rank`, `world_size`, `backend`, `devices` (labels such as ``TPU:0``, else models) and
-    `host`, as far as they do; it raises TracehoundError for what cannot be opened.
+    `decode` reads one portion of a file; what it returns can be sent to another process when the spill has a folder.
+    `finish` makes the part of all portions, in their order: its events are in the spill's folder, or in memory where
+    that has none. Both raise TracehoundError when nothing can be kept, and note in the part what they repaired, dropped
+    or missed. `args` gives everything that the event at a `record` carries in the file, decoded then and there;
+    `places` is the type of `Part.places`, which must be an array of Int64 or something that msgspec can write and read.
+    `glance` tells what the ends of the file claim, without reading the rest: `rank`, `world_size`, `backend`, `devices`
+    (labels such as ``TPU:0``, else models) and `host`, as far as they do; it raises TracehoundError for what cannot be
+    opened.
     """
 
-    name: str
-    title: str
-    matches: Callable[[bytes], bool]
     decode: Callable[[Path, Portion, Spill, Progress], Any]
     finish: Callable[[Path, Sequence[Any], Spill], Part]
     args: Args
     places: type[Any]
     glance: Callable[[Path], Mapping[str, Any]]
 
+
+@dataclass(frozen=True)
+class Format:
+    """One kind of file.
+
+    `matches` looks at the first 64 KiB of the inflated file. `module` has the reader, and is imported when that is
+    wanted: what was read before is shown without it.
+    """
+
+    name: str
+    title: str
+    matches: Callable[[bytes], bool]
+    module: str
+
+    @property
+    def reader(self) -> Reader:
+        """How such a file is read."""
+        reader: Reader = import_module(self.module).READER
+        return reader
+
     def read(self, path: Path, progress: Progress = silent, spill: Spill = Spill()) -> Part:  # noqa: B008, frozen
         """Read all of a file in this process. Raises TracehoundError when nothing of it can be kept."""
-        return self.finish(path, [self.decode(path, ALL, spill, progress)], spill)
+        reader = self.reader
+        return reader.finish(path, [reader.decode(path, ALL, spill, progress)], spill)

@@ -1,6 +1,6 @@
 """PyTorch profiler traces: Kineto's JSON, and that of the autograd profiler before it.
 
-Owns recognising and reading such a file; what its events mean is in `kineto_events` and `kineto_lanes`, and the bytes
+Owns reading such a file; what its events mean is in `kineto_events` and `kineto_lanes`, and the bytes
 are the business of `json_slices`.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tracehound.formats.assemble import Decoded, part
-from tracehound.formats.format import ALL, Format, Portion, Progress, silent
+from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
 from tracehound.formats.inflate import Section, section
 from tracehound.formats.json_document import chained, document, event_at
 from tracehound.formats.json_glance import ends
@@ -26,23 +26,6 @@ from tracehound.formats.kineto_kinds import KnownKinds
 from tracehound.formats.kineto_whole import whole
 from tracehound.formats.spill import Spill
 from tracehound.trace import Part
-
-_CATEGORIES: Final = (
-    "cpu_op", "operator", "kernel", "cuda_runtime", "runtime", "python_function", "user_annotation", "ac2g", "trace",
-    "cpu_instant_event", "gpu_memcpy", "gpu_memset", "memcpy", "cuda_driver", "gpu_user_annotation", "xpu_runtime",
-    "mtia_runtime", "mtia_ccp_events", "hpu_op", "privateuse1_runtime", "fwdbwd", "cpu_to_cuda",
-)  # fmt: skip
-_KEYS: Final = (b'"deviceproperties"', b'"computeproperties"', b'"distributedinfo"', b'"traceevents"')
-
-
-def matches(start: bytes) -> bool:
-    """Whether this is the start of a Kineto file: its own keys before the events, or its categories in them."""
-    if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
-        return False
-    dense = b"".join(start.split()).lower()
-    if b'"schemaversion"' in dense and any(key in dense for key in _KEYS):
-        return True
-    return b'"ph":"' in dense and any(f'"cat":"{category}"'.encode() in dense for category in _CATEGORIES)
 
 
 def glance(path: Path) -> dict[str, Any]:
@@ -101,6 +84,4 @@ def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
     return event_at(of.path, of.places, record, read)
 
 
-FORMAT: Final = Format(
-    "kineto", "PyTorch profiler trace (Kineto JSON)", matches, decode, finish, args, np.ndarray, glance
-)
+READER: Final = Reader(decode, finish, args, np.ndarray, glance)

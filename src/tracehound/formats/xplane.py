@@ -1,6 +1,6 @@
 """XLA profiles as JAX, PyTorch/XLA and TensorFlow write them: ``*.xplane.pb``.
 
-Owns the format: how a file is recognised, opened, dealt out to portions and finished. The structure of the file is
+Owns how a file is opened, dealt out to portions and finished. The structure of the file is
 `xspace`'s, what its planes mean is `xla_columns`' and `xla_planes`', the stats of one event are `xplaces`'.
 """
 
@@ -11,16 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.assemble import Decoded, part
-from tracehound.formats.format import ALL, Format, Portion, Progress, silent
+from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
 from tracehound.formats.inflate import head, opened, whole
+from tracehound.formats.signs import CONVERTED
 from tracehound.formats.spill import Spill
-from tracehound.formats.wire import BYTES, VARINT, File, Rows, ShortenedError, WireError, field_at, varint
+from tracehound.formats.wire import File, Rows, ShortenedError
 from tracehound.formats.xevents import Stretched, TornError
 from tracehound.formats.xla_columns import read
 from tracehound.formats.xla_ops import Meeting, Program, programs
@@ -35,48 +36,6 @@ ENVIRONMENT = "Task Environment"
 
 ABSOLUTE_NS = 10**15
 """Times of lines above this (11 days) are not counted from the session's start, but from 1970 or a boot."""
-
-CONVERTED = b"\xef\xbf\xbd"
-"""What a converter of text puts where bytes are no UTF-8."""
-
-
-def matches(head: bytes) -> bool:
-    """Whether the bytes begin an XSpace: a plane that begins with an id and a name, and holds what a plane may hold.
-
-    One that went through a converter of text is taken too, so that reading can say what happened to it.
-    """
-    end = len(head)
-    if head.startswith(b"\n") and CONVERTED in head and any(name in head[:64] for name in (b"/device:", b"/host:")):
-        return True
-    try:
-        key, at = varint(head, 0, end)
-        if key != 1 << 3 | BYTES:
-            return False
-        size, at = varint(head, at, end)
-        return size > 0 and _is_plane(head, at, min(at + size, end), cut=at + size > end)
-    except WireError:
-        return False
-
-
-_PLANE_WIRES = {1: VARINT, 2: BYTES, 3: BYTES, 4: BYTES, 5: BYTES, 6: BYTES}
-
-
-def _is_plane(head: bytes, at: int, end: int, *, cut: bool) -> bool:
-    """Whether `[at, end)` reads as an XPlane, as far as it goes."""
-    named = False
-    while at < end:
-        try:
-            part, at = field_at(head, at, end)
-        except WireError as error:
-            return cut and error.overrun and named
-        if _PLANE_WIRES.get(part.number) != part.wire:
-            return False
-        if part.number == 2:
-            name = head[part.at : part.at + part.value]
-            named = len(name) > 0 and name.isascii() and name.decode("ascii").isprintable()
-        if not named and part.number > 2:
-            return False
-    return named
 
 
 @dataclass(frozen=True)
@@ -124,7 +83,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     return part(
         Decoded(
             path=path,
-            format=FORMAT.name,
+            format="xplane",
             pieces=pieces,
             lanes=gathered.lane_frame(),
             ranks=gathered.rank_frame(),
@@ -318,4 +277,4 @@ def _notes(space: Space) -> list[Note]:
     return notes + space.notes
 
 
-FORMAT = Format("xplane", "XLA profile (xplane.pb)", matches, decode, finish, args, Places, glance)
+READER: Final = Reader(decode, finish, args, Places, glance)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -15,7 +16,6 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from tracehound.formats import FORMATS
 from tracehound.formats.packed import scan, written
 from tracehound.formats.spill import columns_of
 from tracehound.trace import LANES, OPS, RANKS, STEPS, Note, Part
@@ -30,6 +30,10 @@ _FRAMES: Final = {"lanes": LANES, "ranks": RANKS, "steps": STEPS, "ops": OPS}
 
 class DamagedError(Exception):
     """The folder does not hold what was written to it."""
+
+
+class Sealed(bytes):
+    """The places of a part as they lie in its head: only who asks for the args of an event needs them."""
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -75,7 +79,6 @@ def load(folder: Path, path: Path) -> Part:
         head = msgspec.msgpack.decode(encoded, type=_Head)
         if any((folder / name).stat().st_size != size for name, size in head.sizes.items()):
             raise DamagedError(str(folder))
-        (kind,) = [known.places for known in FORMATS if known.name == head.format]
         frames = {name: pl.read_ipc_stream(io.BytesIO(head.frames[name])) for name in _FRAMES}
         if any(frames[name].schema != schema for name, schema in _FRAMES.items()):
             raise DamagedError(str(folder))
@@ -87,12 +90,19 @@ def load(folder: Path, path: Path) -> Part:
             wall_ns=head.wall_ns,
             facts=json.loads(head.facts),
             notes=tuple(Note(_level(level), text, count, where) for level, text, count, where in head.notes),
-            places=msgspec.msgpack.decode(head.places, type=kind, ext_hook=_array, dec_hook=_as_is),
+            places=Sealed(head.places),
             home=folder,
             **frames,
         )
     except (OSError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
         raise DamagedError(f"{folder}: {error}") from error
+
+
+def unsealed(part: Part, kind: type[Any]) -> Part:
+    """The part with its places, which are of that type."""
+    if not isinstance(part.places, Sealed):
+        return part
+    return replace(part, places=msgspec.msgpack.decode(part.places, type=kind, ext_hook=_array, dec_hook=_as_is))
 
 
 def _digest(encoded: bytes) -> bytes:

@@ -45,7 +45,7 @@ def on_disk(found: Found, cache: Cache, progress: Progress) -> Part:
     """
     before, folder = stamp(found.path), cache.bench()
     (folder / _PIECES).mkdir()
-    portion = found.format.decode(found.path, ALL, Spill(folder / _PIECES), progress)
+    portion = found.format.reader.decode(found.path, ALL, Spill(folder / _PIECES), progress)
     finish(found, [portion], folder)
     return keep(cache, folder, found, before)
 
@@ -124,11 +124,11 @@ def alone(found: Found, folder: Path, board: Board) -> None:
 
 def decode(found: Found, portion: Portion, folder: Path, board: Board) -> Any:  # noqa: ANN401, the format's own
     """Decode a portion of a file; what does not fit in memory waits in the folder."""
-    return found.format.decode(found.path, portion, Spill(folder / _PIECES), board.desk(portion.number))
+    return found.format.reader.decode(found.path, portion, Spill(folder / _PIECES), board.desk(portion.number))
 
 
 def finish(found: Found, portions: list[Any], folder: Path) -> None:
     """Make the part of all portions in the folder."""
-    part = found.format.finish(found.path, portions, Spill(folder))
+    part = found.format.reader.finish(found.path, portions, Spill(folder))
     save(part, folder)
     rmtree(folder / _PIECES, ignore_errors=True)

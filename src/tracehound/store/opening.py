@@ -19,6 +19,7 @@ from tracehound.formats import FORMATS
 from tracehound.formats.inflate import Section, section
 from tracehound.store.cache import stamp
 from tracehound.store.find import Found, find
+from tracehound.store.head import unsealed
 from tracehound.store.ingest import SMALL, Ingest, begin, copy, guessed_size, on_disk
 from tracehound.store.place import place
 from tracehound.store.reading import Count, Listener, ignore
@@ -56,7 +57,7 @@ class Opening:
         """What stands for a file until it is read: the ranks that its ends claim, else one; without events."""
         found = self.files[number]
         try:
-            claims = found.format.glance(found.path)
+            claims = found.format.reader.glance(found.path)
         except TracehoundError:
             claims = {}
         ranks = [{"host": 0, **rank} for rank in _claimed(claims)]
@@ -249,8 +250,8 @@ def args(trace: Trace, event: int, read: Section = section) -> dict[str, Any]:
     part = trace.parts[event >> 32]
     for candidate in FORMATS:
         if candidate.name == part.format:
-            record = trace.event(event)["record"]
-            return candidate.args(part, record, read) if record is not None else {}
+            record, reader = trace.event(event)["record"], candidate.reader
+            return reader.args(unsealed(part, reader.places), record, read) if record is not None else {}
     raise KeyError(part.format)
 
 
