@@ -6,11 +6,14 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tracehound.formats.spill import Spill
+from tracehound.formats.spill import Spill, columns_of
 from tracehound.trace import KIND
 
 EVENTS = pl.DataFrame(
@@ -49,6 +52,32 @@ def test_events_are_kept_in_order(spill: Spill) -> None:
         for high in range(low, 7):
             assert kept.rows(low, high).equals(expected[low:high])
             assert kept.rows(low, high, ["run", "name"]).equals(expected[low:high].select("run", "name"))
+
+
+def test_columns_are_kept_as_their_frame_is(spill: Spill) -> None:
+    columns = {name: column.copied() for name, column in columns_of(EVENTS).items()}
+    kept = spill.put(columns, EVENTS.schema, "some")
+    for column in columns.values():
+        column.values[:] = column.values[0]  # they may be used again
+    assert kept.rows().equals(EVENTS[ORDER])
+    assert kept.rows(2, 5, ["name", "run"]).equals(EVENTS[ORDER][2:5].select("name", "run"))
+    assert kept.runs is not None
+    assert kept.runs.bounds.tolist() == [0, 4, 6]
+
+
+numbers = st.integers(-(1 << 63), (1 << 63) - 1)
+spans = st.sampled_from([0, 1, 255, 256, 65535, 65536, (1 << 32) - 1, 1 << 32, (1 << 63) - 1])
+
+
+@given(numbers, spans, st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=40))
+def test_numbers_of_any_span(lowest: int, span: int, shares: list[float | None]) -> None:
+    highest = min(lowest + span, (1 << 63) - 1)
+    values = [None if share is None else min(lowest + int(span * share), highest) for share in shares]
+    frame = pl.DataFrame({"value": [lowest, highest, *values]}, schema={"value": pl.Int64()})
+    with TemporaryDirectory() as folder:
+        kept = Spill(Path(folder)).keep(frame, "some")
+        for low in range(0, frame.height, 7):
+            assert kept.rows(low, min(low + 9, frame.height)).equals(frame[low : low + 9])
 
 
 def test_other_rows_stay_as_they_are(spill: Spill) -> None:

@@ -1,13 +1,13 @@
 """Where decoded events wait until all of a file is decoded, so that memory does not grow with the file.
 
-Owns whether rows wait in memory or in a file, how such a file is laid out (column after column, as they are in memory:
-it is read once or twice and then removed), and that events wait in the order in which they are wanted. Knows no event's
-meaning.
+Owns whether rows wait in memory or in a file, how such a file is laid out (column after column, each in as few bytes a
+row as its numbers need: it is read once or twice and then removed), and that events wait in the order in which they are
+wanted. Knows no event's meaning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -43,9 +43,13 @@ class Column(NamedTuple):
         """Some rows of it, in any order."""
         return Column(self.values[rows], None if self.valid is None else self.valid[rows])
 
+    def copied(self) -> Column:
+        """The same in memory of its own."""
+        return Column(self.values.copy(), None if self.valid is None else self.valid.copy())
+
 
 def frame_of(columns: Mapping[str, Column], dtypes: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """The frame of these columns, in the order of `dtypes`; what is in no column is null."""
+    """The frame of these columns, in the order of `dtypes`; what is in no column is null. It may share their memory."""
     known = {name: column for name, column in columns.items() if name in dtypes}
     series = [pl.Series(name, column.values) for name, column in known.items()]
     series += [pl.Series(f"{name} valid", column.valid) for name, column in known.items() if column.valid is not None]
@@ -95,12 +99,35 @@ class Kept:
 
 
 class _Place(NamedTuple):
-    """Where in a file the values of a column begin, and its validity, a byte a row; `names` are its categories."""
+    """Where in a file the values of a column begin, and its validity, a bit a row.
 
+    Numbers of the type `stored` are there, to which `base` is added; they are read as `dtype`. `names` are the
+    categories that they count.
+    """
+
+    dtype: np.dtype[Any]
     stored: np.dtype[Any]
+    base: int
     values: int
     valid: int | None
     names: pl.Series | None
+
+    def read(self, file: BinaryIO, low: int, high: int) -> Column:
+        """The rows `[low, high)`."""
+        file.seek(self.values + low * self.stored.itemsize)
+        stored = np.fromfile(file, self.stored, high - low)
+        values = stored.astype(self.dtype, copy=False)
+        if self.base:
+            values += self.base
+        if self.names is not None and len(self.names):
+            values = self.names.to_physical().to_numpy()[values]
+        return Column(values, None if self.valid is None else self._valid(file, self.valid, low, high))
+
+    def _valid(self, file: BinaryIO, begin: int, low: int, high: int) -> Mask:
+        first = low // 8
+        file.seek(begin + first)
+        bits = np.unpackbits(np.fromfile(file, np.uint8, (high + 7) // 8 - first))
+        return bits.view(np.bool_)[low - 8 * first : high - 8 * first]
 
 
 class Filed(NamedTuple):
@@ -111,49 +138,52 @@ class Filed(NamedTuple):
 
     def read(self, low: int, high: int, columns: Sequence[str]) -> dict[str, Column]:
         """The rows `[low, high)` of the columns named."""
-        found = {}
         with self.path.open("rb", buffering=0) as file:
-            for name in columns:
-                place = self.places[name]
-                values = _read(file, place.values, place.stored, low, high)
-                valid = None if place.valid is None else _read(file, place.valid, np.dtype(np.bool_), low, high)
-                if place.names is not None and len(place.names):
-                    values = place.names.to_physical().to_numpy()[values]
-                found[name] = Column(values, valid)
-        return found
+            return {name: self.places[name].read(file, low, high) for name in columns}
 
 
 @dataclass(frozen=True)
 class Spill:
-    """Keeps rows in files of `folder`, which exists and is the caller's to remove; without one in memory."""
+    """Keeps rows in files of `folder`, which exists and is the caller's to remove; without one in memory.
+
+    The `name` of rows is a file name that nobody else uses in the folder. Events (`ORDERED`) are put in order, other
+    rows stay in theirs. With a folder, columns are numbers, truth values or categories; TypeError is raised for others,
+    and OSError as writing does.
+    """
 
     folder: Path | None = None
 
     def keep(self, frame: pl.DataFrame, name: str) -> Kept:
-        """Put rows aside; `name` is a file name that nobody else uses in the folder. Raises OSError as writing does.
-
-        Events (`ORDERED`) are put in order, other rows stay in theirs. With a folder, columns are numbers, truth
-        values or categories; raises TypeError for others.
-        """
+        """Put the rows of a frame aside."""
         runs = None
         if all(column in frame.columns for column in ORDERED):
-            frame, runs = _in_order(frame)
+            order, runs = _in_order(*(frame[column].to_numpy() for column in ORDERED))
+            frame = frame if order is None else frame[order]
         dtypes = dict(frame.schema)
         if self.folder is None:
             return Kept(frame.height, dtypes, frame, runs)
-        path = self.folder / f"{name}.rows"
-        with path.open("wb", buffering=0) as file:
-            places = {series.name: _write(file, series) for series in frame}
-        return Kept(frame.height, dtypes, Filed(path, places), runs)
+        columns = ((series.name, _column(series)) for series in frame)
+        return Kept(frame.height, dtypes, _filed(self.folder, name, columns, dtypes), runs)
+
+    def put(self, columns: Mapping[str, Column], dtypes: Mapping[str, pl.DataType], name: str) -> Kept:
+        """Put rows aside that are no frame yet; `dtypes` are of all `columns`, whose arrays may be used again."""
+        if self.folder is None:
+            own = {at: column.copied() for at, column in columns.items()}
+            return self.keep(frame_of(own, dtypes), name)
+        runs = None
+        if all(column in columns for column in ORDERED):
+            order, runs = _in_order(*(columns[column].values for column in ORDERED))
+            columns = columns if order is None else {at: column.at(order) for at, column in columns.items()}
+        height = len(next(iter(columns.values())).values) if columns else 0
+        return Kept(height, dtypes, _filed(self.folder, name, columns.items(), dtypes), runs)
 
 
-def _in_order(frame: pl.DataFrame) -> tuple[pl.DataFrame, Runs]:
-    lane, start, end = (frame[name].to_numpy() for name in ORDERED)
+def _in_order(lane: Ints, start: Ints, end: Ints) -> tuple[npt.NDArray[np.intp] | None, Runs]:
+    """The order of events, None where they have it; and where each lane's are then."""
     order = lane_order(lane, start, end)
-    if order is not None:
-        frame, lane = frame[order], lane[order]
+    lane = lane if order is None else lane[order]
     first = np.flatnonzero(np.append(True, lane[1:] != lane[:-1])) if len(lane) else np.empty(0, np.int64)
-    return frame, Runs(lane[first].astype(np.int64), np.append(first, len(lane)))
+    return order, Runs(lane[first].astype(np.int64), np.append(first, len(lane)))
 
 
 def _column(series: pl.Series) -> Column:
@@ -165,16 +195,47 @@ def _column(series: pl.Series) -> Column:
     return Column(numbers.to_numpy(), valid)
 
 
-def _write(file: BinaryIO, series: pl.Series) -> _Place:
+def _filed(folder: Path, name: str, columns: Iterable[tuple[str, Column]], dtypes: Mapping[str, pl.DataType]) -> Filed:
+    path = folder / f"{name}.rows"
+    with path.open("wb", buffering=0) as file:
+        return Filed(path, {name: _write(file, name, column, dtypes[name]) for name, column in columns})
+
+
+def _write(file: BinaryIO, name: str, column: Column, dtype: pl.DataType) -> _Place:
     """Append a column to the file."""
-    values, valid = _column(series)
+    values, valid = column
     if values.dtype.hasobject:
-        raise TypeError(f"column {series.name} is {series.dtype}, which does not wait in files")
+        raise TypeError(f"column {name} is {dtype}, which does not wait in files")
     names = None
-    if isinstance(series.dtype, pl.Categorical):
-        names = series.drop_nulls().unique()
-        values = _recoded(values, names.to_physical().to_numpy())
-    return _Place(values.dtype, _append(file, values), None if valid is None else _append(file, valid), names)
+    if isinstance(dtype, pl.Categorical):
+        distinct = _distinct(values if valid is None else values[valid])
+        names = frame_of({name: Column(distinct)}, {name: dtype}).to_series()
+        values = _recoded(values, distinct)
+    stored, base = _narrowed(values)
+    begin = _append(file, stored)
+    bits = None if valid is None else _append(file, np.packbits(valid))
+    return _Place(values.dtype, stored.dtype, base, begin, bits, names)
+
+
+def _narrowed(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
+    """Whole numbers less the lowest of them, which is given too, in as few bytes as they need; others as they are."""
+    if values.dtype.kind not in "iu" or len(values) == 0:
+        return values, 0
+    low, high = int(values.min()), int(values.max())
+    for narrow in _NARROW:
+        if narrow.itemsize < values.dtype.itemsize and high - low <= np.iinfo(narrow).max:
+            return np.subtract(values, low, out=np.empty(len(values), narrow), casting="unsafe"), low
+    return values, 0
+
+
+_NARROW: Final = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
+
+
+def _distinct(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Each code once."""
+    here = np.zeros(int(codes.max()) + 1 if len(codes) else 0, np.bool_)
+    here[codes] = True
+    return np.flatnonzero(here).astype(np.uint32)
 
 
 def _recoded(codes: npt.NDArray[np.uint32], distinct: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
@@ -193,8 +254,3 @@ def _append(file: BinaryIO, values: npt.NDArray[Any]) -> int:
     while left:
         left = left[file.write(left) :]
     return begin
-
-
-def _read(file: BinaryIO, begin: int, stored: np.dtype[Any], low: int, high: int) -> npt.NDArray[Any]:
-    file.seek(begin + low * stored.itemsize)
-    return np.fromfile(file, stored, high - low)
