@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tracehound.errors import TracehoundError
-from tracehound.formats import xevents, xframes, xspace
+from tracehound.formats import xevents, xshelf, xspace
 from tracehound.formats.format import Portion, silent
 from tracehound.formats.spill import Spill
 from tracehound.formats.wire import File
@@ -424,7 +424,7 @@ def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xspace, "SHORT", 1 << 11)
     monkeypatch.setattr(xspace, "FOLLOWED", 1 << 10)
     monkeypatch.setattr(xevents, "AT_ONCE", 1 << 10)
-    monkeypatch.setattr(xframes, "ENOUGH", 1 << 8)
+    monkeypatch.setattr(xshelf, "ENOUGH", 1 << 8)
 
 
 @pytest.mark.usefixtures("short_stretches")

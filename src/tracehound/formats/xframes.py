@@ -1,29 +1,26 @@
-"""Slices of decoded events as columns, and many slices as one frame.
+"""Slices of decoded events as columns.
 
-Owns how stats become the columns that joins are made on, and that rows are put aside before they fill the memory.
-Knows neither lanes nor kinds, but counts kinds out cheaply: once for each name, not once for each event.
+Owns how stats become the columns that joins are made on. Knows neither lanes nor kinds, but counts kinds out cheaply:
+once for each name, not once for each event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tracehound.formats.wire import File, Rows, signed
 from tracehound.formats.xevents import Column, Slice
 from tracehound.formats.xmetadata import Described
 from tracehound.formats.xstats import REF, TEXT, Flags, decoded
-from tracehound.trace import KIND, KINDS
+from tracehound.trace import KINDS
 
 CODE = {kind: code for code, kind in enumerate(KINDS)}
 """Kinds as numbers, for arrays."""
-
-ENOUGH = 1 << 19
-"""Rows that are worth putting aside."""
 
 _UNKNOWN = np.iinfo(np.int64).min
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -61,6 +58,7 @@ class Texts:
     def __init__(self) -> None:
         self.words: list[str] = []
         self._number: dict[str, int] = {}
+        self._categories = pl.Series(dtype=pl.Categorical())
 
     def number(self, text: str) -> int:
         """The number of a text."""
@@ -69,12 +67,15 @@ class Texts:
             self.words.append(text)
         return self._number[text]
 
-    def series(self, numbers: Rows, dtype: pl.DataType) -> pl.Series:
+    def series(self, numbers: Rows) -> pl.Series:
         """The texts with these numbers, null for -1."""
-        words = pl.Series([*self.words, None], dtype=pl.String).cast(dtype)
-        if len(numbers) and numbers.min() < 0:
-            numbers = np.where(numbers < 0, len(self.words), numbers)
-        return words.gather(pl.Series(numbers.astype(np.uint32)))
+        words = pl.Series([*self.words, None], dtype=pl.String)
+        return words.gather(pl.Series(np.where(numbers < 0, len(self.words), numbers)))
+
+    def codes(self) -> npt.NDArray[np.uint32]:
+        """The numbers that the texts have as categories, in the order of their own, as long as this object lives."""
+        self._categories = pl.Series(self.words, dtype=pl.Categorical())  # a category that no series has is forgotten
+        return self._categories.to_physical().to_numpy()
 
 
 class Stated:
@@ -156,50 +157,3 @@ class ByName:
                 self._table[one] = self._of(each, at - 1)
             found = self._table[place]
         return found
-
-
-@dataclass
-class Shelf:
-    """Columns that wait to become a frame."""
-
-    texts: Texts = field(default_factory=Texts)
-    height: int = 0
-    _parts: list[tuple[int, dict[str, Rows | Known]]] = field(default_factory=list)
-
-    def add(self, count: int, columns: Columns) -> None:
-        """Put `count` rows on it; columns that are None are null."""
-        self._parts.append((count, {name: column for name, column in columns.items() if column is not None}))
-        self.height += count
-
-    def frame(self) -> pl.DataFrame:
-        """All rows since the last frame. `name` and `kind` are decoded, other texts are numbers."""
-        names = dict.fromkeys(name for _, columns in self._parts for name in columns)
-        frame = pl.DataFrame([self._series(name) for name in names])
-        self._parts.clear()
-        self.height = 0
-        return frame
-
-    def _series(self, name: str) -> pl.Series:
-        parts = [(count, columns.get(name)) for count, columns in self._parts]
-        some = next(part for _, part in parts if part is not None)
-        if isinstance(some, Known):
-            pairs = [part if isinstance(part, Known) else nobody(count) for count, part in parts]
-            value, known = np.concatenate([one.value for one in pairs]), np.concatenate([one.known for one in pairs])
-            return nullable(name, value, known)
-        column = np.concatenate([
-            part if isinstance(part, np.ndarray) else np.full(count, -1, some.dtype) for count, part in parts
-        ])  # fmt: skip
-        if name == "name":
-            return self.texts.series(column, pl.Categorical()).alias(name)
-        return of_codes(column) if name == "kind" else pl.Series(name, column)
-
-
-def nullable(name: str, value: Rows, known: Flags) -> pl.Series:
-    """The values, null where they are not known."""
-    column = pl.Series(name, value)
-    return column if known.all() else column.to_frame().select(pl.when(pl.Series(known)).then(pl.col(name))).to_series()
-
-
-def of_codes(codes: Rows) -> pl.Series:
-    """Kinds from their numbers."""
-    return pl.Series("kind", KINDS, dtype=KIND).gather(pl.Series(codes.astype(np.uint32)))

@@ -26,6 +26,7 @@ from tracehound.formats.xla_names import (
 from tracehound.formats.xla_ops import Met
 from tracehound.formats.xla_planes import DEVICE, HOST, RUN_BITS, Share
 from tracehound.formats.xla_rows import NAMING, STATS, ColumnsOf, PlaneRows, Portioning, nullable_columns
+from tracehound.formats.xshelf import Table
 from tracehound.formats.xspace import Plane, Space
 from tracehound.formats.xstats import Flags
 from tracehound.intervals import Intervals, union
@@ -214,18 +215,20 @@ class HostColumns:
             columns["mark"] = self._mark(0, position)
         return {**columns, "kind": kind}
 
-    def put(self, rows: pl.DataFrame) -> None:
+    def put(self, rows: Table) -> None:
         """Put host rows aside, and what is needed to find devices' work among them."""
         here = self._rows.portioning
         if "dispatch" in rows.columns:
-            here.dispatches.append(here.keep(rows.filter(pl.col("dispatch") == 1)))
-            rows = rows.filter(pl.col("dispatch") != 1)
+            told = rows.columns["dispatch"].values == 1
+            here.dispatches.append(here.put(rows.at(told)))
+            rows = rows.at(~told)
         if "mark" in rows.columns:
-            marks = rows.filter((pl.col("mark") == 1) & pl.col("consumes").is_not_null()).select("consumes", "end")
-            here.marks.append((self._rows.number, here.keep(marks)))
+            marked, ids = rows.columns["mark"].values == 1, rows.columns["consumes"].valid
+            marks = rows.select("consumes", "end").at(marked if ids is None else marked & ids)
+            here.marks.append((self._rows.number, here.put(marks)))
         self._rows.put(rows)
         if self._on_cpu and "hlo_op" in rows.columns:
-            ops = rows.filter(pl.col("hlo_op") >= 0)
+            ops = rows.at(rows.columns["hlo_op"].values >= 0).frame()
             ops = self._rows.with_leaves(nullable_columns(ops, "program", "module", "device")).drop(
                 "op", "bytes", strict=False
             )

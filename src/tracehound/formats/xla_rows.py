@@ -17,11 +17,12 @@ from tracehound.formats.assemble import RAW
 from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import File, Rows
 from tracehound.formats.xevents import Choice, Slice, Stretched, Wanted, slices, wanted
-from tracehound.formats.xframes import ENOUGH, ByName, Columns, Known, Shelf, Stated, link, nobody
+from tracehound.formats.xframes import ByName, Columns, Known, Stated, link, nobody
 from tracehound.formats.xla_lanes import leaf_op
 from tracehound.formats.xla_ops import Meeting
 from tracehound.formats.xla_planes import Share
 from tracehound.formats.xmetadata import described
+from tracehound.formats.xshelf import Shelf, Table
 from tracehound.formats.xspace import Space
 from tracehound.formats.xstats import Flags
 from tracehound.trace import KIND
@@ -63,10 +64,18 @@ class Portioning:
     _kept: int = 0
 
     def keep(self, rows: pl.DataFrame, *more: str) -> Kept:
-        """Put rows aside: the columns of RAW, and these."""
-        self._kept += 1
+        """Put the rows of a frame aside: the columns of RAW, and these."""
         columns = [name for name in (*RAW, *more) if name in rows.columns]
-        return self.spill.keep(rows.select(columns), f"{self.stem}-{self._kept}")
+        return self.spill.keep(rows.select(columns), self._name())
+
+    def put(self, rows: Table) -> Kept:
+        """Put the rows of a table aside: the columns of RAW."""
+        rows = rows.select(*RAW)
+        return self.spill.put(rows.columns, rows.dtypes, self._name())
+
+    def _name(self) -> str:
+        self._kept += 1
+        return f"{self.stem}-{self._kept}"
 
     def share(self) -> Share:
         """All of it."""
@@ -116,7 +125,7 @@ class PlaneRows:
             sound = part.sound & (in_range & ~self._far[local] | ~part.timed)
             yield part.later(self._shift[local]), local, sound
 
-    def fill(self, stretches: Sequence[Stretched], columns: ColumnsOf, put: Callable[[pl.DataFrame], None]) -> None:
+    def fill(self, stretches: Sequence[Stretched], columns: ColumnsOf, put: Callable[[Table], None]) -> None:
         """Decode the stretches and put their rows aside, some hundred thousand at a time."""
         here = self.portioning
         for found, line, sound in self.parts(stretches, self._wanted):
@@ -129,14 +138,14 @@ class PlaneRows:
                 part, local = found.take(keep), line[keep]
             here.drawn[:] += np.bincount(part.line, minlength=len(here.drawn))
             self.shelf.add(len(local), columns(part, local, self.plane.metadata.positions(part.metadata)))
-            if self.shelf.height >= ENOUGH:
-                put(self.shelf.frame())
+            if self.shelf.full:
+                put(self.shelf.table())
         if self.shelf.height:
-            put(self.shelf.frame())
+            put(self.shelf.table())
 
-    def put(self, rows: pl.DataFrame) -> None:
+    def put(self, rows: Table) -> None:
         """Rows as they are."""
-        self.portioning.pieces.append(self.portioning.keep(rows))
+        self.portioning.pieces.append(self.portioning.put(rows))
 
     def number_of(self, part: Slice, position: Rows, name: str) -> Known | None:
         """A whole number among the stats."""
@@ -209,12 +218,13 @@ class PlaneRows:
             "device": device and device.only((device.value >= 0) & (device.value < 1 << 31)),
         }
 
-    def put_kernels(self, rows: pl.DataFrame) -> None:
+    def put_kernels(self, table: Table) -> None:
         """Rows of a GPU: `op` of the kernels that name theirs, and the kind of those that run a collective."""
-        if "hlo_op" not in rows.columns:
-            self.put(rows)
+        if "hlo_op" not in table.columns:
+            self.put(table)
             return
-        rows = self.with_leaves(nullable_columns(rows, "op", "bytes", "program", "module")).with_row_index("row")
+        rows = self.with_leaves(nullable_columns(table.frame(), "op", "bytes", "program", "module"))
+        rows = rows.with_row_index("row")
         named = rows.filter(pl.col("leaf").is_not_null())
         found = self.portioning.ops.of_names(
             self.number, named.select("program", "module", pl.col("leaf").alias("name"))
@@ -226,15 +236,12 @@ class PlaneRows:
             pl.when((pl.col("kind") == "kernel") & (pl.col("role") == "collective"))
             .then(pl.lit("collective", KIND)).otherwise(pl.col("kind")).alias("kind"),
         )  # fmt: skip
-        self.put(rows)
+        self.portioning.pieces.append(self.portioning.keep(rows))
         self.put_named(rows.filter(pl.col("leaf").is_not_null()).with_columns(pl.lit(0, pl.Int64).alias("device")))
 
     def with_leaves(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows with `leaf` (the op that they run) and `module` as texts, null where they have none."""
-        texts = {
-            name: self.shelf.texts.series(rows[name].fill_null(-1).to_numpy(), pl.String())
-            for name in ("hlo_op", "module")
-        }
+        texts = {name: self.shelf.texts.series(rows[name].fill_null(-1).to_numpy()) for name in ("hlo_op", "module")}
         return rows.with_columns(**texts).with_columns(leaf_op(pl.col("hlo_op")).alias("leaf"))
 
     def put_named(self, rows: pl.DataFrame) -> None:
