@@ -6,7 +6,7 @@ Runs where the segment is decoded; what needs the whole file is `kineto_whole`'s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tracehound.formats.finishing import RAW
 from tracehound.formats.json_columns import INVALID, Answers, Numbers
 from tracehound.formats.kineto_columns import Columns, Id, Piece, Signature
 from tracehound.formats.kineto_kinds import KnownKinds, kinds_and_steps, may_be_collective
@@ -30,9 +31,8 @@ from tracehound.formats.kineto_tally import (
     UNTIMED,
     Tally,
 )  # fmt: skip
-from tracehound.formats.spill import Kept, Spill
+from tracehound.formats.spill import Column, Kept, Spill
 from tracehound.intervals import Ints
-from tracehound.trace import KIND, KINDS
 
 Mask = npt.NDArray[np.bool_]
 FARTHEST: Final = 50 * 24 * 3600 * 10**9
@@ -53,7 +53,7 @@ _NOT_DRAWN: Final = {_COUNTER: COUNTERS, _FLOW: FLOWS, _NO_PHASE: NO_PHASE, _STR
 
 
 class Stretch(NamedTuple):
-    """Events that are near each other in time: columns of `assemble.RAW`, with lanes by the segment's own numbers.
+    """Events that are near each other in time: columns of `RAW`, with lanes by the segment's own numbers.
 
     Times in the frame are ps from `start`; `start`, `last` (the last start) and `end` are ns as in the file. `open`
     says that the rest of the file has a say in what these events are: whether they belong to a collective.
@@ -101,12 +101,15 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
     rows = np.flatnonzero(drawn)
     kept = events.at(rows)
     kind, step = kinds_and_steps(columns, kept, known)
-    frame = _frame(columns, kept, kind, step).with_columns(
-        pl.Series("lane", lane[rows]), pl.Series("record", rows.astype(np.int32))
-    )
+    names = pl.Series(list(columns.names), dtype=pl.Categorical())  # kept: a category that no series has is forgotten
+    held = {
+        **_columns(kept, names.to_physical().to_numpy(), kind, step),
+        "lane": Column(lane[rows]),
+        "record": Column(rows),
+    }
     groups = _groups(kept.start, may_be_collective(columns, kept, kind))
     return Share(
-        stretches=tuple(_stretches(frame, kept.start, np.maximum(kept.length, 0), groups, spill, name)),
+        stretches=tuple(_stretches(held, kept.start, np.maximum(kept.length, 0), groups, spill, name)),
         lanes=dict(zip(keys, np.bincount(lane, minlength=len(keys)).tolist(), strict=True)),
         named=columns.metadata,
         messages=columns.messages,
@@ -137,29 +140,22 @@ def _phase(signature: Signature) -> int:
     return _SILENT if phase <= _INSTANT and category(signature[1]).row == "none" else phase
 
 
-def _frame(columns: Columns, events: Piece, kind: npt.NDArray[np.int8], step: npt.NDArray[np.int32]) -> pl.DataFrame:
+def _columns(
+    events: Piece, categories: npt.NDArray[np.uint32], kind: npt.NDArray[np.int8], step: npt.NDArray[np.int32]
+) -> dict[str, Column]:
     """The events with all they have but lane, times and record; ids that none has are left out."""
-    frame = pl.DataFrame(
-        {
-            "name": pl.Series(list(columns.names), dtype=pl.String).cast(pl.Categorical).gather(events.name),
-            "kind": pl.Series(KINDS, dtype=KIND).gather(kind),
-        }
-    )
+    found = {"name": Column(categories[events.name]), "kind": Column(kind.view(np.uint8))}
     ids: dict[str, Ints | Numbers] = {
         "step": step,
         "correlation": events.correlation,
         "external": events.external,
         "bytes": events.bytes,
     }
-    present = [pl.Series(name, _narrow(values)) for name, values in ids.items() if (values >= 0).any()]
-    return frame.with_columns(present).with_columns(
-        pl.when(pl.col(values.name) >= 0).then(pl.col(values.name)) for values in present
-    )
-
-
-def _narrow(values: Ints | Numbers) -> Ints | Numbers:
-    """The same in half the bytes, where they fit."""
-    return values.astype(np.int32) if values.max() < 2**31 else values
+    for name, values in ids.items():
+        valid = values >= 0
+        if valid.any():
+            found[name] = Column(values, None if valid.all() else valid)
+    return found
 
 
 def _groups(start: Ints, collective: Mask) -> list[tuple[Ints | None, bool]]:
@@ -176,15 +172,22 @@ def _groups(start: Ints, collective: Mask) -> list[tuple[Ints | None, bool]]:
 
 
 def _stretches(
-    frame: pl.DataFrame, start: Ints, length: Ints, groups: list[tuple[Ints | None, bool]], spill: Spill, name: str
+    columns: Mapping[str, Column],
+    start: Ints,
+    length: Ints,
+    groups: list[tuple[Ints | None, bool]],
+    spill: Spill,
+    name: str,
 ) -> Iterator[Stretch]:
     """The groups of events, put aside with their times."""
     end = start + length
     for number, (rows, is_open) in enumerate(groups):
-        part, begin, until = (frame, start, end) if rows is None else (frame[rows], start[rows], end[rows])
+        part, begin, until = columns, start, end
+        if rows is not None:
+            part, begin, until = {each: column.at(rows) for each, column in columns.items()}, start[rows], end[rows]
         origin = int(begin.min())
-        times = pl.Series("start", (begin - origin) * 1000), pl.Series("end", (until - origin) * 1000)
-        kept = spill.keep(part.with_columns(times), f"{name}-{number}")
+        times = {"start": Column((begin - origin) * 1000), "end": Column((until - origin) * 1000)}
+        kept = spill.put({**part, **times}, {each: RAW[each] for each in (*part, *times)}, f"{name}-{number}")
         yield Stretch(kept, origin, int(begin.max()), int(until.max()), is_open)
 
 
