@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
@@ -114,6 +115,8 @@ Id = int | float | str | None
 Signature = tuple[str, str, Id, Id]
 """Phase, category, process and thread of an event."""
 
+_SIGNATURE: Final = attrgetter("ph", "cat", "pid", "tid")
+
 GLOO: Final = "gloo:"
 """How the annotations of Gloo's collectives begin, which run on the host."""
 
@@ -165,8 +168,7 @@ class Columns:
         events, count = piece.events, len(piece.events)
         args = [event.args for event in events]
         start, length = _times(piece)
-        said_by = [(event.ph, event.cat, event.pid, event.tid) for event in events]
-        signature = self.signatures.column(said_by, count)
+        signature = self.signatures.column(map(_SIGNATURE, events), count)
         columns = Piece(
             signature=signature,
             name=self.names.column([event.name for event in events], count),
