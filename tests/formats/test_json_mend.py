@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tracehound.formats.json_mend import Mends, Walked, is_event, parsed, walk
+from tracehound.formats.json_text import _STRING, mended
 
 EVENTS = [
     {"ph": "X", "cat": "cpu_op", "name": f"op {n}", "ts": 1000 + n, "args": {"l": [{"name": "a"}, {"name": n}], "x": n}}
@@ -220,3 +221,11 @@ def test_an_event_looks_like_one():
     assert not is_event('{"name": "a"}, {"ph": "X"}', 0)
     assert not is_event('{"args": {"ph": "X"}}', 0)
     assert not is_event('{"name": N/A}, {"ph": "X"}', 0)
+
+
+def test_quotes_that_never_close_are_looked_at_once() -> None:
+    """Looking for the end from each of them anew takes minutes."""
+    text = '{"a": NaN, "b": "' + 'x "y' * 100_000
+    found = mended(text, _STRING)
+    assert found.text.startswith('{"a": null, "b": "x')
+    assert found.text.endswith(text[-1000:])

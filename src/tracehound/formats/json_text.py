@@ -144,7 +144,7 @@ def mended(text: str, string: re.Pattern[str]) -> Mended:
         if sound := _SOUND.match(text, at):
             part, at = sound[0], sound.end()
         elif text[at] == '"':
-            part, at = _string(text, at, string, kinds)
+            part, at = _string(text, at, string, kinds) or (text[at:], len(text))
         else:
             quote = text.find('"', at)
             quote = len(text) if quote < 0 else quote
@@ -169,8 +169,8 @@ def _outside(text: str, kinds: set[str]) -> str:
     return plain
 
 
-def _string(text: str, quote: int, string: re.Pattern[str], kinds: set[str]) -> tuple[str, int]:
-    """The string that starts at `quote`, written properly, and where it ends.
+def _string(text: str, quote: int, string: re.Pattern[str], kinds: set[str]) -> tuple[str, int] | None:
+    """The string that starts at `quote`, written properly, and where it ends; None where neither it nor any later ends.
 
     A quote closes where a comma, colon or bracket follows, and else belongs to the string. Where one backslash escapes
     nothing, none does: they divide the parts of a path.
@@ -184,7 +184,7 @@ def _string(text: str, quote: int, string: re.Pattern[str], kinds: set[str]) -> 
         kinds.add(QUOTE)
         body.append('\\"')
     else:
-        return '"', quote + 1
+        return None
     inside = "".join(body)
     if "\\" in inside and not _GOOD_ESCAPES.fullmatch(inside):
         kinds.add(BACKSLASH)
