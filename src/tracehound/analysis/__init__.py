@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from tracehound.analysis import breakdown, collectives, gaps, health, host, ops, overview, steps
+from tracehound.analysis import breakdown, collectives, gaps, health, host, idle, ops, overview, steps
 from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
 from tracehound.analysis.result import Analysis, Column, Options, Result
 from tracehound.analysis.share import run, run_all
@@ -16,6 +16,7 @@ ANALYSES: tuple[Analysis, ...] = (
     steps.ANALYSIS,
     ops.ANALYSIS,
     gaps.ANALYSIS,
+    idle.ANALYSIS,
     host.ANALYSIS,
     ANNOTATIONS,
     collectives.ANALYSIS,

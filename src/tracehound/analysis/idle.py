@@ -1,0 +1,237 @@
+"""Why streams idle: what the work after each pause waited for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tracehound.analysis.busy import work
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.intervals import Intervals, Ints, covered, union
+from tracehound.trace import collected
+from tracehound.units import duration
+
+KERNEL_DELAY: Final = 30_000_000
+"""Pauses shorter than this (ps) are what one kernel after another costs: HolisticTraceAnalysis' 30 us."""
+
+DEFINITION = """\
+A pause is a stretch in which no work runs on a stream (in the rows of "device": on no stream of the rank), between its
+first and its last work (with a window: that lies in it). It is put down to what the work at its end waited for:
+host = that work was launched only after the stream had run dry. Of these, where on the launching thread at least half
+of the time from the start of the pause to the launch is spent in one of them: synchronisation = waiting for the device
+(cudaStreamSynchronize and the like, blocking copies); allocation = cudaMalloc, cudaFree and the like; data loading =
+below a DataLoader or an input iterator. kernel = launched in time, and the pause is shorter than 30 us: what starting
+one kernel after another costs. other stream = launched in time, a longer pause, and work on another stream of the rank
+ended during the last 30 us of it: most likely an event was waited for. other = launched in time, and none of these.
+unknown = no launch is recorded. share is of all pauses of the stream. mean to p75 are of single pauses.
+
+HolisticTraceAnalysis' idle time breakdown has host wait (our host, synchronisation, allocation and data loading
+together), kernel wait (our kernel) and other (the rest). It measures from the end of the row before, so that
+overlapping kernels give negative pauses; here it is the latest end of all before. It leaves out the last step, and has
+no rows for the device."""
+
+CAUSES = (
+    "host", "synchronisation", "allocation", "data loading", "kernel", "other stream", "other", "unknown",
+)  # fmt: skip
+_HOST, _SYNCHRONISATION, _ALLOCATION, _LOADING, _KERNEL, _STREAM, _OTHER, _UNKNOWN = range(len(CAUSES))
+
+_BY_NAME: Final[Mapping[int, re.Pattern[str]]] = {
+    _SYNCHRONISATION: re.compile(
+        r"Synchronize|^(?:cuda|hip|cu)(?:Memcpy|EventQuery|StreamQuery)$|^hipMemcpyWithStream$|BlockHostUntil|BlockUntil"
+    ),
+    _ALLOCATION: re.compile(
+        r"^(?:cuda|hip|cu)(?:Malloc|Free|HostAlloc|HostMalloc|HostFree|HostRegister|HostUnregister|Mem(?:Alloc|Free"
+        r"|Create|Map|Unmap|Release|Address))"
+    ),
+    _LOADING: re.compile(r"DataLoader|data_?loading|Iterator::(?:GetNext|Prefetch)|InfeedEnqueue", re.IGNORECASE),
+}
+
+COLUMNS = (
+    Column("rank", "count", "rank"),
+    Column("stream", "text", "stream or line of the device; device: all of them together"),
+    Column("cause", "text", "what the work after the pause waited for"),
+    Column("count", "count", "pauses"),
+    Column("idle", "time", "sum of the pauses"),
+    Column("share", "share", "these pauses", "all pauses of the stream"),
+    Column("mean", "time", "average pause"),
+    Column("std", "time", "standard deviation of a sample", brief=False),
+    Column("min", "time", "shortest", brief=False),
+    Column("p25", "time", "a quarter is not longer", brief=False),
+    Column("p50", "time", "median", brief=False),
+    Column("p75", "time", "three quarters are not longer", brief=False),
+    Column("duration", "time", "longest"),
+    Column("start", "instant", "start of the longest", brief=False),
+    Column("event", "id", "the work after the longest"),
+)
+
+DEVICE = "device"
+"""The stream that stands for all of a rank's together."""
+
+
+class Pauses(NamedTuple):
+    """Pauses of one stream: their bounds, and the row of the work at the end of each."""
+
+    start: Ints
+    end: Ints
+    after: npt.NDArray[np.intp]
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each stream and cause, in ps."""
+    del options
+    events = work(share, "lane", "launch")
+    if events.is_empty():
+        return pl.DataFrame()
+    names = dict(share.lanes.select("lane", "name").iter_rows())
+    lane = events["lane"].to_numpy()
+    launches = _launches(share, events)
+    found = []
+    streams = [(names[number], np.flatnonzero(lane == number)) for number in np.unique(lane).tolist()]
+    everything = np.argsort(events["start"].to_numpy(), kind="stable")
+    for name, rows in ((DEVICE, everything), *streams):
+        pauses = pauses_of(events, rows)
+        cause = _causes(pauses, events, rows, launches)
+        found.append(
+            pl.DataFrame(
+                {
+                    "start": pauses.start,
+                    "length": pauses.end - pauses.start,
+                    "event": events["id"].gather(pauses.after),
+                    "cause": cause,
+                }
+            ).with_columns(pl.lit(name).alias("stream"), pl.lit(name == DEVICE).alias("whole"))
+        )
+    return _summed(pl.concat(found)).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+
+
+def pauses_of(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> Pauses:
+    """The pauses between these rows of events, which are in the order of their starts."""
+    start, end = (events[name].to_numpy()[rows] for name in ("start", "end"))
+    reach = np.maximum.accumulate(end)
+    at = np.flatnonzero(start[1:] > reach[:-1]) + 1
+    return Pauses(reach[at - 1], start[at], rows[at])
+
+
+class _Launches(NamedTuple):
+    """When the launch of each event of the device began (-1: none is known), and on which host lane.
+
+    `busy` says by cause and host lane when the host was busy with that.
+    """
+
+    start: Ints
+    lane: Ints
+    busy: Mapping[tuple[int, int], Intervals]
+
+
+def _launches(share: Share, events: pl.DataFrame) -> _Launches:
+    calls = collected(share.threads.select("id", "lane", "start"))
+    ids, launch = calls["id"].to_numpy(), events["launch"].fill_null(-1).to_numpy()
+    at = np.minimum(np.searchsorted(ids, launch), max(len(ids) - 1, 0))
+    known = np.append(ids, -2)[at] == launch
+    start, lane = (
+        np.where(known, np.append(calls[name].to_numpy(), 0)[at], missing)
+        for name, missing in (("start", np.iinfo(np.int64).min), ("lane", -1))
+    )
+    return _Launches(start, lane, _occupied(share))
+
+
+def _occupied(share: Share) -> dict[tuple[int, int], Intervals]:
+    """When each host lane is in an event whose name tells what the host waits for."""
+    names = collected(share.threads.select(pl.col("name").unique())).to_series().cast(pl.String).drop_nulls().to_list()
+    told = {name: cause for name in names for cause, pattern in _BY_NAME.items() if pattern.search(name)}
+    if not told:
+        return {}
+    rows = collected(share.threads.filter(pl.col("name").is_in(list(told))).select("lane", "name", "start", "end"))
+    causes = rows["name"].cast(pl.String).replace_strict(told, return_dtype=pl.Int64)
+    parts = rows.with_columns(causes.alias("cause")).partition_by("cause", "lane", as_dict=True)
+    return {
+        (int(cause), int(lane)): union(part["start"].to_numpy(), part["end"].to_numpy())
+        for (cause, lane), part in parts.items()
+    }
+
+
+def _causes(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], launches: _Launches) -> Ints:
+    """Why each pause is one: a position in `CAUSES`."""
+    launched, lane = launches.start[pauses.after], launches.lane[pauses.after]
+    cause = np.full(len(pauses.start), _OTHER)
+    cause[_another_ended(pauses, events, rows)] = _STREAM
+    cause[pauses.end - pauses.start < KERNEL_DELAY] = _KERNEL
+    late = launched > pauses.start
+    cause[late] = _HOST
+    wait = np.minimum(launched, pauses.end) - pauses.start
+    for (number, thread), busy in sorted(launches.busy.items(), reverse=True):
+        mine = np.flatnonzero(late & (lane == thread))
+        inside = covered(busy, pauses.start[mine], pauses.start[mine] + wait[mine])
+        cause[mine[2 * inside >= wait[mine]]] = number
+    cause[lane < 0] = _UNKNOWN
+    return cause
+
+
+def _another_ended(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    """In the last moments of which pauses work on another stream ended."""
+    others = np.ones(events.height, np.bool_)
+    others[rows] = False
+    ends = np.sort(events["end"].to_numpy()[others])
+    last = np.searchsorted(ends, pauses.end, side="right")
+    return last > np.searchsorted(ends, np.maximum(pauses.start + 1, pauses.end - KERNEL_DELAY))
+
+
+def _summed(pauses: pl.DataFrame) -> pl.DataFrame:
+    """A row for each stream and cause, in the order of the streams."""
+    length = pl.col("length")
+    rounded = {
+        "mean": length.mean(),
+        "std": length.std().fill_null(0),
+        **{f"p{part}": length.quantile(part / 100, "linear") for part in (25, 50, 75)},
+    }
+    return (
+        pauses.group_by("stream", "whole", "cause", maintain_order=True)
+        .agg(
+            pl.len().cast(pl.Int64).alias("count"),
+            length.sum().alias("idle"),
+            length.min().alias("min"),
+            length.max().alias("duration"),
+            *(value.round().cast(pl.Int64).alias(name) for name, value in rounded.items()),
+            pl.col("start", "event").get(length.arg_max()),
+        )
+        .with_columns(
+            (pl.col("idle") / pl.col("idle").sum().over("stream", "whole")).alias("share"),
+            pl.col("cause").replace_strict(dict(enumerate(CAUSES)), return_dtype=pl.String),
+        )
+    )
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The rows of all ranks in their order, of each stream the largest cause first."""
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no pause: no device work here, or none in it"])
+    rows = pl.concat(filled, how="vertical_relaxed")
+    alike = pl.struct("rank", "stream", "whole")
+    table = rows.with_columns(alike.rle_id().alias("place")).sort("place", "idle", descending=[False, True])
+    return answer(ANALYSIS, table, scene, options, _notes(rows))
+
+
+def _notes(rows: pl.DataFrame) -> list[str]:
+    """What devices waited for most, over all ranks."""
+    whole = rows.filter("whole").group_by("cause").agg(pl.col("idle").sum()).sort("idle", "cause", descending=True)
+    if whole.is_empty():
+        return []
+    told = ", ".join(f"{cause} {duration(idle)}" for cause, idle in whole.iter_rows())
+    return [f"devices idle as a whole: {told}"]
+
+
+ANALYSIS = Analysis(
+    name="idle",
+    title="Idle",
+    question="Why do the streams idle: host, synchronisation, data loading, other streams?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+)

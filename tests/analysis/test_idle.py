@@ -1,0 +1,163 @@
+"""Why streams idle: one story for each cause, and all of it against a loop."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream, thread
+from tracehound.analysis import named, run
+from tracehound.analysis.idle import CAUSES, DEVICE
+from tracehound.trace import Trace, Window
+
+MAIN = thread("python (1)")
+
+
+def after_a_pause(launched: float, host: tuple[str, float, float] | None = None, pause: float = 100) -> Building:
+    """A kernel that ends at 100 us, and one at the end of a pause that was launched at an instant."""
+    b = Building()
+    b.event(stream(), "first", 0, 100, correlation=1)
+    b.event(stream(), "second", 100 + pause, 300 + pause, correlation=2)
+    b.event(MAIN, "cudaLaunchKernel", launched, launched + 1, "runtime", correlation=2)
+    if host:
+        b.event(MAIN, host[0], *host[1:], "runtime")
+    return b
+
+
+def causes(trace: Trace, window: Window | None = None) -> dict[tuple[int, str, str], tuple[int, int]]:
+    table = run(named("idle"), trace, window).table
+    return {
+        (row["rank"], row["stream"], row["cause"]): (row["count"], row["idle"]) for row in table.iter_rows(named=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("built", "cause"),
+    [
+        (after_a_pause(150), "host"),
+        (after_a_pause(150, ("cudaDeviceSynchronize", 120, 149)), "synchronisation"),
+        (after_a_pause(150, ("cudaDeviceSynchronize", 126, 149)), "host"),
+        (after_a_pause(150, ("hipMalloc", 90, 140)), "allocation"),
+        (after_a_pause(150, ("enumerate(DataLoader)#_Iter.__next__", 10, 149)), "data loading"),
+        (after_a_pause(99), "other"),
+        (after_a_pause(100), "other"),
+        (after_a_pause(99, pause=29), "kernel"),
+        (after_a_pause(99, pause=30), "other"),
+        (after_a_pause(110, pause=20), "host"),
+    ],
+)
+def test_what_the_work_after_a_pause_waited_for(built: Building, cause: str) -> None:
+    found = causes(built.trace())
+    assert {key[2] for key in found} == {cause}
+    assert set(found) == {(0, DEVICE, cause), (0, "stream 7", cause)}
+
+
+def test_a_pause_without_a_launch_is_unknown() -> None:
+    b = Building()
+    b.event(stream(), "first", 0, 100)
+    b.event(stream(), "second", 200, 300)
+    assert causes(b.trace()) == {
+        (0, DEVICE, "unknown"): (1, 100 * US),
+        (0, "stream 7", "unknown"): (1, 100 * US),
+    }
+
+
+@pytest.mark.parametrize(("ended", "cause"), [(175, "other stream"), (169, "other"), (170, "other stream")])
+def test_another_stream_that_just_ended_was_waited_for(ended: float, cause: str) -> None:
+    b = after_a_pause(90)
+    b.event(stream(0, 20), "nccl", 50, ended, "collective")
+    assert causes(b.trace())[0, "stream 7", cause] == (1, 100 * US)
+
+
+def test_of_a_window_the_pauses_between_work_in_it_count() -> None:
+    trace = after_a_pause(150).trace()
+    assert causes(trace, Window(90 * US, 210 * US))[0, "stream 7", "host"] == (1, 100 * US)
+    assert causes(trace, Window(90 * US, 190 * US)) == {}
+    assert causes(trace, Window(120 * US, 160 * US)) == {}
+
+
+def test_the_longest_pause_leads_to_the_work_after_it() -> None:
+    b = after_a_pause(150)
+    b.event(stream(), "third", 350 + 150, 600, correlation=3)
+    b.event(MAIN, "cudaLaunchKernel", 450, 455, "runtime", correlation=3)
+    trace = b.trace()
+    row = next(row for row in run(named("idle"), trace).table.iter_rows(named=True) if row["stream"] == DEVICE)
+    assert trace.event(row["event"])["name"] == "third" if row["duration"] > 100 * US else "second"
+    assert (row["count"], row["mean"], row["duration"]) == (2, 100 * US, 100 * US)
+
+
+WORK = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 120), st.integers(1, 25)), min_size=1, max_size=12)
+CALLS = st.lists(st.one_of(st.none(), st.integers(-5, 125)), min_size=12, max_size=12)
+HOST = st.lists(
+    st.tuples(st.sampled_from(["cudaStreamSynchronize", "cudaFree", "DataLoader", "relu"]), st.integers(0, 120),
+              st.integers(1, 40)),
+    max_size=6,
+)  # fmt: skip
+
+
+def slow(work: list[tuple[int, int, int]], calls: list[int | None], host: list[tuple[str, int, int]]) -> dict:
+    """Instant by instant."""
+    kinds = {"cudaStreamSynchronize": "synchronisation", "cudaFree": "allocation", "DataLoader": "data loading"}
+    busy = {
+        cause: {t for name, start, length in host if kinds.get(name) == cause for t in range(start, start + length)}
+        for cause in kinds.values()
+    }
+    found = defaultdict(list)
+    for name in (DEVICE, *sorted({f"stream {number}" for number, *_ in work})):
+        rows = [i for i, one in enumerate(work) if name in (DEVICE, f"stream {one[0]}")]
+        rows.sort(key=lambda i: (work[i][1], work[i][0] if name == DEVICE else 0, -work[i][2], i))
+        reach = work[rows[0]][1] + work[rows[0]][2]
+        for i in rows[1:]:
+            start, end = work[i][1], work[i][1] + work[i][2]
+            if start > reach:
+                ended = [
+                    s + n
+                    for k, (_, s, n) in enumerate(work)
+                    if k not in rows and max(reach + 1, start - 30) <= s + n <= start
+                ]
+                call = calls[i]
+                if call is None:
+                    cause = "unknown"
+                elif call > reach:
+                    waited = set(range(reach, min(call, start)))
+                    cause = next(
+                        (each for each in kinds.values() if 2 * len(waited & busy[each]) >= len(waited)), "host"
+                    )
+                elif start - reach < 30:
+                    cause = "kernel"
+                else:
+                    cause = "other stream" if ended else "other"
+                found[0, name, cause].append(start - reach)
+            reach = max(reach, end)
+    return dict(found)
+
+
+@given(WORK, CALLS, HOST)
+def test_against_a_loop(
+    work: list[tuple[int, int, int]], calls: list[int | None], host: list[tuple[str, int, int]]
+) -> None:
+    b = Building()
+    for i, (number, start, length) in enumerate(work):
+        b.event(stream(0, number), f"k{i}", start, start + length, correlation=i)
+        if calls[i] is not None:
+            b.event(MAIN, "cudaLaunchKernel", calls[i], calls[i], "runtime", correlation=i)
+    for name, start, length in host:
+        b.event(Lane("python (1)"), name, start, start + length, "annotation")
+    expected = slow(work, calls, host)
+    table = run(named("idle"), b.trace()).table
+    found = {(row["rank"], row["stream"], row["cause"]): row for row in table.iter_rows(named=True)}
+    assert set(found) == set(expected)
+    for key, pauses in expected.items():
+        row = found[key]
+        every = sum(sum(other) for (_, name, _), other in expected.items() if name == key[1])
+        assert (row["count"], row["idle"] // US, row["min"] // US) == (len(pauses), sum(pauses), min(pauses))
+        assert row["duration"] // US == max(pauses)
+        assert row["mean"] == round(statistics.mean(pauses) * US)
+        assert row["p50"] == round(statistics.median(pauses) * US)
+        assert row["std"] == (round(statistics.stdev(pauses) * US) if len(pauses) > 1 else 0)
+        assert row["share"] == pytest.approx(sum(pauses) / every)
+    assert {row["cause"] for row in found.values()} <= set(CAUSES)
