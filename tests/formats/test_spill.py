@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -63,6 +64,15 @@ def test_columns_are_kept_as_their_frame_is(spill: Spill) -> None:
     assert kept.rows(2, 5, ["name", "run"]).equals(EVENTS[ORDER][2:5].select("name", "run"))
     assert kept.runs is not None
     assert kept.runs.bounds.tolist() == [0, 4, 6]
+
+
+def test_a_column_is_replaced(spill: Spill) -> None:
+    kept = spill.keep(EVENTS, "some")
+    amended = kept.replaced("kind", np.array([1, 0, 1, 2, 0, 1], np.uint8))
+    kinds = pl.Series("kind", ["collective", "kernel", "collective", "copy", "kernel", "collective"], KIND)
+    assert amended.rows().equals(EVENTS[ORDER].with_columns(kinds))
+    assert amended.rows(2, 5, ["kind"])["kind"].to_list() == ["collective", "copy", "kernel"]
+    assert kept.rows().equals(EVENTS[ORDER])
 
 
 numbers = st.integers(-(1 << 63), (1 << 63) - 1)

@@ -8,7 +8,7 @@ wanted. Knows no event's meaning.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -96,6 +96,19 @@ class Kept:
         if isinstance(self.held, pl.DataFrame):
             return {name: _column(self.held[name][low:high]) for name in columns}
         return self.held.read(low, high, columns)
+
+    def replaced(self, name: str, values: npt.NDArray[Any]) -> Kept:
+        """The same rows with other values in a column of numbers or categories, all of them there.
+
+        Of rows in a file they are put at its end. Raises OSError as writing does.
+        """
+        dtype = self.dtypes[name]
+        if isinstance(self.held, pl.DataFrame):
+            column = frame_of({name: Column(values)}, {name: dtype})
+            return replace(self, held=self.held.with_columns(column.to_series()))
+        with self.held.path.open("ab", buffering=0) as file:
+            place = _write(file, name, Column(values), dtype)
+        return replace(self, held=Filed(self.held.path, {**self.held.places, name: place}))
 
 
 class _Place(NamedTuple):

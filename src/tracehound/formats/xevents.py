@@ -7,7 +7,7 @@ for the readers of device and host planes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -132,12 +132,8 @@ class Slice:
         )  # fmt: skip
 
 
-Choice = Callable[[Rows], Flags]
-"""Which events are decoded, by the ids of their metadata."""
-
-
-def slices(file: File, stretches: Sequence[Stretched], what: Wanted, choose: Choice | None = None) -> Iterator[Slice]:
-    """The events of the stretches, in their order: all, or those chosen and some others.
+def slices(file: File, stretches: Sequence[Stretched], what: Wanted) -> Iterator[Slice]:
+    """The events of the stretches, in their order.
 
     A slice's texts are good until the next. Raises TornError where a stretch is no sequence of events.
     """
@@ -165,8 +161,6 @@ def slices(file: File, stretches: Sequence[Stretched], what: Wanted, choose: Cho
                 raise TornError
             queue[-1] = queue[-1]._replace(start=taken[-1].end - short)
         room = AT_ONCE if len(found.head) else 2 * room
-        if choose is not None:
-            found = found.take(choose(found.metadata))
         if len(found.head):
             yield _placed(_decoded(piece, found, what), found, taken)
 

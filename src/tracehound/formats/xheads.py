@@ -37,15 +37,6 @@ class Heads(NamedTuple):
     after: int
     stopped: bool
 
-    def take(self, which: Flags) -> Heads:
-        """Some of the usual ones, and all others."""
-        wanted = which.copy()
-        wanted[self.odd] = True
-        odd = np.zeros(len(wanted), bool)
-        odd[self.odd] = True
-        columns = (self.head[wanted], self.end[wanted], self.metadata[wanted], self.at[wanted])
-        return Heads(*columns, np.flatnonzero(odd[wanted]), self.after, self.stopped)
-
 
 class Marks:
     """Memory for a mark on every byte of a piece of at most `size` bytes, used again for the next piece."""

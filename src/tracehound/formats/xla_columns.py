@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 from tracehound.formats.wire import Rows
-from tracehound.formats.xevents import Slice, Stretched, wanted
+from tracehound.formats.xevents import Slice, Stretched
 from tracehound.formats.xframes import CODE, Columns, Known
-from tracehound.formats.xla_lanes import END_MARK, OVERRULED, SCOPE
+from tracehound.formats.xla_lanes import END_MARK, SCOPE
 from tracehound.formats.xla_names import (
     kind_of_device_event,
     kind_of_gpu_event,
@@ -28,8 +28,6 @@ from tracehound.formats.xla_planes import DEVICE, HOST, RUN_BITS, Share
 from tracehound.formats.xla_rows import NAMING, STATS, ColumnsOf, PlaneRows, Portioning, nullable_columns
 from tracehound.formats.xshelf import Table
 from tracehound.formats.xspace import Plane, Space
-from tracehound.formats.xstats import Flags
-from tracehound.intervals import Intervals, union
 
 
 def _other_columns(rows: PlaneRows) -> ColumnsOf:
@@ -122,9 +120,6 @@ def _either(first: Rows | Known | None, second: Known | None) -> Known | None:
     return Known(np.where(first.known, first.value, second.value), first.known | second.known)
 
 
-_OVERRULED = np.isin(np.arange(len(CODE)), [CODE[kind] for kind in OVERRULED])
-
-
 class HostColumns:
     """What the events of a host plane are.
 
@@ -144,62 +139,16 @@ class HostColumns:
         self._kind = rows.by_name(len(self._classes), self._kind_of)
         self._dispatch = rows.by_name(1, lambda _, at: int(at >= 0 and rows.shown[at] in told)) if told else None
         self._mark = rows.by_name(1, lambda _, at: int(at >= 0 and rows.shown[at].startswith(END_MARK)))
-        self._compiling: dict[int, Intervals] = {}
 
     def _kind_of(self, each: int, at: int) -> int:
         return CODE[kind_of_host_event(self._rows.shown[at], self._classes[each])] if at >= 0 else CODE["other"]
-
-    def find_compilations(self, stretches: Sequence[Stretched]) -> None:
-        """When compilations are under way on the lines of these stretches and on those drawn with them.
-
-        Events lie in any order, so this is known only when all of a line was gone through.
-        """
-        rows = self._rows
-        compile_kind = CODE["compile"]
-        count = len(rows.shown)
-        told = np.array([any(self._kind_of(each, at) == compile_kind for each in range(len(self._classes)))
-                         for at in range(count)] + [False], bool)  # fmt: skip
-        if not told.any():
-            return
-
-        def choose(metadata: Rows) -> Flags:
-            return told[rows.plane.metadata.positions(metadata)]
-
-        first = rows.first
-        drawn = {rows.plane.lines[one.line - first].row for one in stretches}
-        together: dict[tuple[str, int], list[int]] = {}
-        for at, line in enumerate(rows.plane.lines):
-            if line.row in drawn:
-                together.setdefault(line.row, []).append(at)
-        for lines in together.values():
-            whole = [Stretched(first + at, *one) for at in lines for one in rows.plane.lines[at].stretches]
-            starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-            for part, local, sound in rows.parts(whole, wanted({}, ()), choose):
-                kind = self._kind(self._class[local], rows.plane.metadata.positions(part.metadata))
-                here = np.flatnonzero((kind == compile_kind) & sound & part.timed)
-                starts.append(part.start[here])
-                ends.append(part.start[here] + part.length[here])
-            spans = union(np.concatenate(starts), np.concatenate(ends))
-            if len(spans.start):
-                self._compiling.update(dict.fromkeys(lines, spans))
-
-    def _with_compilations(self, kind: Rows, part: Slice, local: Rows) -> None:
-        """Passes of the compiler have names that say nothing (``dce``, ``fusion``); they lie inside the compilation."""
-        for line in np.flatnonzero(np.bincount(local)).tolist() if self._compiling else ():
-            spans = self._compiling.get(line)
-            if spans is None:
-                continue
-            mine = np.flatnonzero((local == line) & _OVERRULED[kind])
-            start = part.start[mine]
-            at = np.searchsorted(spans.start, start, side="right") - 1
-            kind[mine[(at >= 0) & (start < spans.end[np.maximum(at, 0)])]] = CODE["compile"]
 
     def columns(self, part: Slice, local: Rows, position: Rows) -> Columns:
         """The columns of a slice."""
         rows = self._rows
         columns = dict(rows.common(part, position, self._run_bits)) | dict(rows.naming(part, position))
         kind = self._kind(self._class[local], position)
-        self._with_compilations(kind, part, local)
+        rows.portioning.compiling.add(part.line, kind, part.start, part.start + part.length)
         step, correlation, op = (columns[name] for name in ("step", "correlation", "hlo_op"))
         launched = correlation.known if isinstance(correlation, Known) else np.zeros(len(kind), bool)
         if isinstance(op, np.ndarray):
@@ -253,7 +202,6 @@ def read(portioning: Portioning, stretches: Sequence[tuple[int, Stretched]]) -> 
             rows.fill(mine, DeviceColumns(rows, -1).columns, rows.put_kernels)
         elif HOST.match(name):
             host = HostColumns(rows, _devices(space))
-            host.find_compilations(mine)
             rows.fill(mine, host.columns, host.put)
         else:
             rows.fill(mine, _other_columns(rows), rows.put)

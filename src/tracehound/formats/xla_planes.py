@@ -7,8 +7,8 @@ bytes and decodes no event (see `xla_rows`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +17,12 @@ import polars as pl
 from tracehound.formats.assemble import RAW, RAW_LANES, Piece
 from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import Rows
+from tracehound.formats.xla_compiles import on_rows, with_compilations
 from tracehound.formats.xla_lanes import executions, with_true_ends
 from tracehound.formats.xla_names import Role, leads, role_of_line
 from tracehound.formats.xla_ops import Met, Ops, merged
 from tracehound.formats.xspace import Line, Plane
+from tracehound.intervals import Intervals
 from tracehound.trace import KIND, RANKS
 
 DEVICE = re.compile(r"/device:(TPU|GPU):(\d{1,9})( \S.*)?$")
@@ -111,13 +113,14 @@ class Share:
     The lanes of its rows are lines, numbered through all planes; their ops are positions in `ops`. `drawn` counts the
     events of each line. `named` are, by plane, the executions of ops that have no line of their own, with `module`,
     `program` and `device`; `marks` are the events at which such ops end. `dispatches` are host events with what may be
-    the name of a GPU's op: only all portions tell.
+    the name of a GPU's op: only all portions tell. `compiling` says by line when compilations are under way.
     """
 
     pieces: tuple[Kept, ...]
     named: tuple[tuple[int, Kept], ...]
     marks: tuple[tuple[int, Kept], ...]
     dispatches: tuple[Kept, ...]
+    compiling: Mapping[int, Intervals]
     drawn: Rows
     ops: tuple[Met, ...]
     untimed: int
@@ -138,6 +141,7 @@ def together(planes: Sequence[Shown], shares: Sequence[Share], spill: Spill) -> 
     drawn: Rows = np.sum([share.drawn for share in shares], axis=0, dtype=np.int64)
     firsts: list[int] = np.cumsum([0, *(len(plane.lines) for plane in planes)]).tolist()
     lanes = np.zeros(firsts[-1], np.int64)
+    shares = _compiled(planes, firsts, shares)
     held = _Held(shares, op_rows)
     counted = [(number, plane, slice(firsts[number], firsts[number + 1])) for number, plane in enumerate(planes)]
     active = [(number, plane, lines) for number, plane, lines in counted if drawn[lines].any()]
@@ -160,6 +164,24 @@ def together(planes: Sequence[Shown], shares: Sequence[Share], spill: Spill) -> 
     ]  # fmt: skip
     derived = [Piece(spill.keep(rows, f"derived-{at}")) for at, rows in enumerate(gathered.events)]
     return Together((*pieces, *derived), gathered)
+
+
+def _compiled(planes: Sequence[Shown], firsts: Sequence[int], shares: Sequence[Share]) -> list[Share]:
+    """The shares, in which what belongs to compilations is of their kind."""
+    first = {
+        begin + at: begin + one
+        for plane, begin in zip(planes, firsts, strict=False)
+        for at, one in enumerate(merged_lines(plane))
+    }
+    spans = on_rows((share.compiling for share in shares), first)
+    return [
+        replace(
+            share,
+            pieces=tuple(with_compilations(kept, spans) for kept in share.pieces),
+            dispatches=tuple(with_compilations(kept, spans) for kept in share.dispatches),
+        )
+        for share in shares
+    ]
 
 
 class _Held:

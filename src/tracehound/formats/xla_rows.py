@@ -16,8 +16,9 @@ import polars as pl
 from tracehound.formats.assemble import RAW
 from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import File, Rows
-from tracehound.formats.xevents import Choice, Slice, Stretched, Wanted, slices, wanted
+from tracehound.formats.xevents import Slice, Stretched, slices, wanted
 from tracehound.formats.xframes import ByName, Columns, Known, Stated, link, nobody
+from tracehound.formats.xla_compiles import Compiling
 from tracehound.formats.xla_lanes import leaf_op
 from tracehound.formats.xla_ops import Meeting
 from tracehound.formats.xla_planes import Share
@@ -59,6 +60,7 @@ class Portioning:
     named: list[tuple[int, Kept]] = field(default_factory=list)
     marks: list[tuple[int, Kept]] = field(default_factory=list)
     dispatches: list[Kept] = field(default_factory=list)
+    compiling: Compiling = field(default_factory=Compiling)
     untimed: int = 0
     broken: int = 0
     _kept: int = 0
@@ -80,8 +82,8 @@ class Portioning:
     def share(self) -> Share:
         """All of it."""
         return Share(
-            tuple(self.pieces), tuple(self.named), tuple(self.marks), tuple(self.dispatches), self.drawn,
-            tuple(self.ops.met), self.untimed, self.broken,
+            tuple(self.pieces), tuple(self.named), tuple(self.marks), tuple(self.dispatches),
+            self.compiling.spans(), self.drawn, tuple(self.ops.met), self.untimed, self.broken,
         )  # fmt: skip
 
 
@@ -113,11 +115,9 @@ class PlaneRows:
         """What is known of events by a class of lines and the position of their metadata."""
         return ByName(classes, len(self.shown), of)
 
-    def parts(
-        self, stretches: Sequence[Stretched], what: Wanted, choose: Choice | None = None
-    ) -> Iterator[tuple[Slice, Rows, Flags]]:
+    def _parts(self, stretches: Sequence[Stretched]) -> Iterator[tuple[Slice, Rows, Flags]]:
         """The slices, the line of each event in the plane, and which events are sound; starts from `base_ns`."""
-        for part in slices(self.portioning.file, stretches, what, choose):
+        for part in slices(self.portioning.file, stretches, self._wanted):
             local = part.line - self.first
             in_range = (
                 (part.start > -LIMIT_PS) & (part.start < LIMIT_PS) & (part.length >= 0) & (part.length < LIMIT_PS)
@@ -128,7 +128,7 @@ class PlaneRows:
     def fill(self, stretches: Sequence[Stretched], columns: ColumnsOf, put: Callable[[Table], None]) -> None:
         """Decode the stretches and put their rows aside, some hundred thousand at a time."""
         here = self.portioning
-        for found, line, sound in self.parts(stretches, self._wanted):
+        for found, line, sound in self._parts(stretches):
             keep = sound & found.timed
             here.tick(found.piece.size, len(keep))
             part, local = found, line
