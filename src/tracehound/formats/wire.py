@@ -206,29 +206,40 @@ def _u(value: int) -> np.uint64:
     return np.uint64(value)
 
 
-_STOPS = _u(0x8080808080808080)
 _SEVENS = _u(0x7F7F7F7F7F7F7F7F)
-_ONE, _SEVEN_BITS, _BYTE, _HIGH_STOP = _u(1), _u(7), _u(8), _u(0x80 << 56)
+_LAST_BUT_ONE = _u(_MASK64 - 1)
+_SEVEN_BITS, _BYTE, _HIGH_STOP = _u(7), _u(8), _u(0x80 << 56)
 _FOLDS = (
-    (_u(0x007F007F007F007F), _u(0x7F007F007F007F00), _u(1)),
-    (_u(0x00003FFF00003FFF), _u(0x3FFF00003FFF0000), _u(2)),
-    (_u(0x000000000FFFFFFF), _u(0x0FFFFFFF00000000), _u(4)),
+    (1, _u(0x7F007F007F007F00), _u(1)),
+    (2, _u(0x3FFF00003FFF0000), _u(2)),
+    (4, _u(0x0FFFFFFF00000000), _u(4)),
 )
 
 
 def first_varint(word: Words) -> tuple[Words, Rows]:
     """The varint at the front of each word, and its length in bytes; length 9 where it does not end in the word.
 
-    The lowest clear continuation bit marks its last byte; the seven payload bits of the bytes up to there are pushed
-    together in three steps, pairs first.
+    The lowest clear continuation bit marks its last byte: taking 1 from all such bits of a word leaves the payload of
+    the bytes up to there set, and of no others. The seven payload bits of those bytes are pushed together in as many
+    steps as the longest varint needs, pairs first.
     """
-    stop = ~word & _STOPS
-    lowest = stop & (~stop + _ONE)
-    below = lowest - _ONE
-    size = (np.bitwise_count(below) >> 3).astype(np.int64) + 1
-    bits = word & below & _SEVENS
-    for low, high, shift in _FOLDS:
-        bits = (bits & low) | ((bits & high) >> shift)
+    payload = word | _SEVENS  # all but the clear continuation bits
+    np.subtract(_LAST_BUT_ONE, payload, out=payload)
+    payload &= _SEVENS
+    count = np.bitwise_count(payload)
+    most = int(count.max(initial=0))
+    size = (count // 7).astype(np.int64)
+    if most == 56:
+        whole = np.flatnonzero(size == 8)
+        size[whole] += (word[whole] >> _u(63)).view(np.int64)
+    bits = np.bitwise_and(word, payload, out=payload)
+    for reach, high, shift in _FOLDS:
+        if most <= 7 * reach:
+            break
+        upper = bits & high
+        bits ^= upper
+        upper >>= shift
+        bits |= upper
     return bits, size
 
 
