@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tracehound.formats.wire import (
     BYTES,
@@ -52,12 +53,15 @@ class Stretched(NamedTuple):
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which stats are decoded; `codes` are positions in `names`, for each of the sorted `ids`."""
+    """Which stats are decoded; `codes` are positions in `names`, for each of the sorted `ids`.
+
+    `quick` has the codes of small ids, -1 of those that nobody wants: few bytes, which stay in the processor's cache.
+    """
 
     names: tuple[str, ...]
     ids: Rows
     codes: Rows
-    quick: Rows
+    quick: npt.NDArray[np.int8]
 
     def of(self, ids: Rows) -> Rows:
         """The code of each stat with one of these ids, -1 of those that nobody wants."""
@@ -72,7 +76,7 @@ def wanted(stat_names: Mapping[int, str], names: Sequence[str]) -> Wanted:
     code = {name: at for at, name in enumerate(names)}
     pairs = sorted((id_, code[name]) for id_, name in stat_names.items() if name in code)
     ids, codes = np.array(pairs, np.int64).reshape(-1, 2).T
-    quick = np.full(QUICK, -1, np.int64)
+    quick = np.full(QUICK, -1, np.int8)
     small = (ids >= 0) & (ids < QUICK)
     quick[ids[small]] = codes[small]
     return Wanted(tuple(names), ids, codes, quick)
@@ -85,13 +89,13 @@ class Column:
     Of texts within the file the bits are ``at << 32 | length``, in the bytes of the slice.
     """
 
-    field: Rows
+    field: npt.NDArray[np.uint8]
     bits: Words
 
     @classmethod
     def empty(cls, count: int) -> Column:
         """Of events that have none."""
-        return cls(np.zeros(count, np.int64), np.zeros(count, np.uint64))
+        return cls(np.zeros(count, np.uint8), np.zeros(count, np.uint64))
 
     @property
     def whole(self) -> Flags:
@@ -199,6 +203,7 @@ def _u(value: int) -> np.uint64:
 
 
 _NO_STOP = _u(0x80 << 56)
+_TWO_BYTES = _u(0x80 << 24)
 _STAT_HEAD, _STAT_MASK = _u(EVENT_STAT << 3 | BYTES | STAT_ID << 19), _u(0xFF80FF)
 
 
@@ -210,7 +215,9 @@ def _decoded(piece: Bytes, found: Heads, what: Wanted) -> _Fields:
     at = at + size
     word = words[at]
     lasts = (word & _u(0xFF)) == _u(DURATION_PS << 3)
-    length, size = first_varint((word >> _u(8)) | _NO_STOP)
+    word >>= _u(8)
+    word |= _NO_STOP
+    length, size = first_varint(word)
     if lasts.all():
         at += size + 1
     else:
@@ -260,13 +267,15 @@ def _walk(piece: Bytes, at: Rows, end: Rows, what: Wanted, columns: _Columns) ->
     at, end = at[row], end[row]
     while len(row):
         word = piece.words[at]
-        two = (word >> _u(31)) & _u(1)
-        id_ = (word >> _u(24)) & _u(0x7F)
         value_at = at + 4
         after = at + ((word >> _u(8)) & _u(0x7F)).view(np.int64)
         after += 2
-        sound = ((word & _STAT_MASK) == _STAT_HEAD) & (after <= end)
+        sound = (word & _STAT_MASK) == _STAT_HEAD
+        sound &= after <= end
+        id_ = (word >> _u(24)) & _u(0x7F)
+        two = word & _TWO_BYTES
         if two.any():
+            two >>= _u(31)
             id_ |= two * ((word >> _u(25)) & _u(0x3F80))
             value_at += two.view(np.int64)
             sound &= (two & (word >> _u(39))) == 0
@@ -284,17 +293,21 @@ def _walk(piece: Bytes, at: Rows, end: Rows, what: Wanted, columns: _Columns) ->
     return odd
 
 
-def _values(piece: Bytes, row: Rows, at: Rows, after: Rows, code: Rows, columns: _Columns) -> Flags:
+def _values(piece: Bytes, row: Rows, at: Rows, after: Rows, code: npt.NDArray[np.int8], columns: _Columns) -> Flags:
     """Decode the values of wanted stats; which of them are as expected and end where their stat does."""
     word = piece.words[at]
     tag = word & _u(0xFF)
-    bits, size = first_varint((word >> _u(8)) | _NO_STOP)
+    word >>= _u(8)
+    word |= _NO_STOP
+    bits, size = first_varint(word)
     long = np.flatnonzero(size > 8)
     if len(long):
         bits[long], size[long] = varints(piece.words, at[long] + 1)
     end = at + 1
     end += size
-    sound: Flags = (size > 0) & (end == after)
+    sound: Flags = end == after
+    if len(long):
+        sound &= size > 0
     field: Rows | int = int(tag[0]) >> 3
     if int(tag[0]) not in _WHOLE_TAGS or not (tag == tag[0]).all():
         field, wire = (tag >> _u(3)).view(np.int64), (tag & _u(7)).view(np.int64)

@@ -84,37 +84,41 @@ def _u(value: int) -> np.uint64:
     return np.uint64(value)
 
 
-_BITS, _NAME, _PLACE = _u(0x7F), _u(METADATA_TAG), _u(OFFSET_TAG)
+_BITS, _BYTE, _LONG, _NAME, _PLACE = _u(0x7F), _u(0xFF), _u(0x80 << 8), _u(METADATA_TAG), _u(OFFSET_TAG)
 
 
 def _guess(piece: Bytes, head: Rows) -> tuple[Rows, Rows, Rows, Rows]:
     """Those of the likely places where an event does seem to begin: head, end, id and the place of the offset."""
     word = piece.words[head]
-    length = (word >> _u(8)) & _BITS
+    length = word >> _u(8)
+    length &= _BITS
     body = word >> _u(16)
     at = head + 5
-    long = (word >> _u(15)) & _u(1)
-    sound = None
+    end = head + 2
+    sound = np.ones(len(head), np.bool_)
+    long = word & _LONG
     if long.any():
+        long >>= _u(15)
         length += long * ((word >> _u(9)) & _u(0x3F80))
         body >>= long << _u(3)
         sound = (long & (word >> _u(23))) == 0
         at += long.view(np.int64)
-    two = (body >> _u(15)) & _u(1)
-    metadata = (body >> _u(8)) & _BITS
+        end += long.view(np.int64)
+    end += length.view(np.int64)
+    metadata = body >> _u(8)
+    metadata &= _BITS
     then = body >> _u(16)
+    two = body & _LONG
     if two.any():
+        two >>= _u(15)
         metadata += two * ((body >> _u(9)) & _u(0x3F80))
         then >>= two << _u(3)
         at += two.view(np.int64)
-        short = (two & (body >> _u(23))) == 0
-        sound = short if sound is None else sound & short
-    usual = ((body & _u(0xFF)) == _NAME) & ((then & _u(0xFF)) == _PLACE)
-    sound = usual if sound is None else sound & usual
-    end = length.view(np.int64)
-    end += head
-    end += 2
-    end += long.view(np.int64)
+        sound &= (two & (body >> _u(23))) == 0
+    body &= _BYTE
+    sound &= body == _NAME
+    then &= _BYTE
+    sound &= then == _PLACE
     ids: Rows = metadata.view(np.int64)
     return (head, end, ids, at) if sound.all() else (head[sound], end[sound], ids[sound], at[sound])
 
