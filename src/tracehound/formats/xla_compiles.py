@@ -34,7 +34,7 @@ class Compiling:
     def add(self, line: Rows, kind: Rows, start: Rows, end: Rows) -> None:
         """The events of a slice; those that compile tell."""
         rows = np.flatnonzero(kind == _COMPILE)
-        for each in np.unique(line[rows]).tolist():
+        for each in sorted(set(line[rows].tolist())):
             mine = rows[line[rows] == each]
             self._spans.setdefault(each, []).append(union(start[mine], end[mine]))
 
