@@ -183,12 +183,12 @@ class Spill:
         if self.folder is None:
             own = {at: column.copied() for at, column in columns.items()}
             return self.keep(frame_of(own, dtypes), name)
-        runs = None
+        order, runs = None, None
         if all(column in columns for column in ORDERED):
             order, runs = _in_order(*(columns[column].values for column in ORDERED))
-            columns = columns if order is None else {at: column.at(order) for at, column in columns.items()}
         height = len(next(iter(columns.values())).values) if columns else 0
-        return Kept(height, dtypes, _filed(self.folder, name, columns.items(), dtypes), runs)
+        placed = ((at, column if order is None else column.at(order)) for at, column in columns.items())
+        return Kept(height, dtypes, _filed(self.folder, name, placed, dtypes), runs)
 
 
 def _in_order(lane: Ints, start: Ints, end: Ints) -> tuple[npt.NDArray[np.intp] | None, Runs]:

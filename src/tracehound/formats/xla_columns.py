@@ -26,7 +26,7 @@ from tracehound.formats.xla_names import (
 from tracehound.formats.xla_ops import Met
 from tracehound.formats.xla_planes import DEVICE, HOST, RUN_BITS, Share
 from tracehound.formats.xla_rows import NAMING, STATS, ColumnsOf, PlaneRows, Portioning, nullable_columns
-from tracehound.formats.xshelf import Table
+from tracehound.formats.xshelf import Shelf, Table
 from tracehound.formats.xspace import Plane, Space
 
 
@@ -188,7 +188,7 @@ class HostColumns:
 
 def read(portioning: Portioning, stretches: Sequence[tuple[int, Stretched]]) -> Share:
     """Decode the stretches, each with the number of its plane, in the order of the file. Raises TornError."""
-    space = portioning.space
+    space, shelf = portioning.space, Shelf()
     firsts = np.cumsum([0, *(len(plane.lines) for plane in space.planes)]).tolist()
     for number in dict.fromkeys(number for number, _ in stretches):
         mine = [one for at, one in stretches if at == number]
@@ -197,14 +197,14 @@ def read(portioning: Portioning, stretches: Sequence[tuple[int, Stretched]]) -> 
         stats = STATS if not HOST.match(name) and (device is None or device[1] == "TPU") else STATS + NAMING
         rows = PlaneRows(portioning, number, firsts[number], stats)
         if device is not None and device[1] == "TPU":
-            rows.fill(mine, DeviceColumns(rows, RUN_BITS).columns, rows.put)
+            rows.fill(shelf, mine, DeviceColumns(rows, RUN_BITS).columns, rows.put)
         elif device is not None:
-            rows.fill(mine, DeviceColumns(rows, -1).columns, rows.put_kernels)
+            rows.fill(shelf, mine, DeviceColumns(rows, -1).columns, rows.put_kernels)
         elif HOST.match(name):
             host = HostColumns(rows, _devices(space))
-            rows.fill(mine, host.columns, host.put)
+            rows.fill(shelf, mine, host.columns, host.put)
         else:
-            rows.fill(mine, _other_columns(rows), rows.put)
+            rows.fill(shelf, mine, _other_columns(rows), rows.put)
     return portioning.share()
 
 

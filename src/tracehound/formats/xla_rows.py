@@ -17,7 +17,7 @@ from tracehound.formats.assemble import RAW
 from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import File, Rows
 from tracehound.formats.xevents import Slice, Stretched, slices, wanted
-from tracehound.formats.xframes import ByName, Columns, Known, Stated, link, nobody
+from tracehound.formats.xframes import ByName, Columns, Known, Stated, Texts, link, nobody
 from tracehound.formats.xla_compiles import Compiling
 from tracehound.formats.xla_lanes import leaf_op
 from tracehound.formats.xla_ops import Meeting
@@ -100,12 +100,12 @@ class PlaneRows:
         self.plane = portioning.space.planes[number]
         self.entries = described(portioning.file, self.plane.metadata)
         self.shown = self.entries.shown
-        self.shelf = Shelf()
+        self.texts = Texts()
         self.first = first
         self._wanted = wanted(self.plane.stat_names, stats)
-        self._stated = Stated(portioning.file, self.entries, self.plane.stat_names, stats, self.shelf.texts)
+        self._stated = Stated(portioning.file, self.entries, self.plane.stat_names, stats, self.texts)
         self._rooted = "_r" in self.plane.stat_names.values()
-        self._name = self.by_name(1, lambda _, at: self.shelf.texts.number(self.shown[at]))
+        self._name = self.by_name(1, lambda _, at: self.texts.number(self.shown[at]))
         shift = [(line.timestamp_ns - portioning.base_ns) * 1000 for line in self.plane.lines]
         self._far = np.array([abs(ps) >= LIMIT_PS for ps in shift], bool)
         self._shift = np.array([0 if abs(ps) >= LIMIT_PS else ps for ps in shift], np.int64)
@@ -125,8 +125,10 @@ class PlaneRows:
             sound = part.sound & (in_range & ~self._far[local] | ~part.timed)
             yield part.later(self._shift[local]), local, sound
 
-    def fill(self, stretches: Sequence[Stretched], columns: ColumnsOf, put: Callable[[Table], None]) -> None:
-        """Decode the stretches and put their rows aside, some hundred thousand at a time."""
+    def fill(
+        self, shelf: Shelf, stretches: Sequence[Stretched], columns: ColumnsOf, put: Callable[[Table], None]
+    ) -> None:
+        """Decode the stretches and put their rows aside, as many at a time as the empty shelf takes."""
         here = self.portioning
         for found, line, sound in self._parts(stretches):
             keep = sound & found.timed
@@ -137,11 +139,11 @@ class PlaneRows:
                 here.broken += int((~sound).sum())
                 part, local = found.take(keep), line[keep]
             here.drawn[:] += np.bincount(part.line, minlength=len(here.drawn))
-            self.shelf.add(len(local), columns(part, local, self.plane.metadata.positions(part.metadata)))
-            if self.shelf.full:
-                put(self.shelf.table())
-        if self.shelf.height:
-            put(self.shelf.table())
+            shelf.add(len(local), columns(part, local, self.plane.metadata.positions(part.metadata)))
+            if shelf.full:
+                put(shelf.table(self.texts))
+        if shelf.height:
+            put(shelf.table(self.texts))
 
     def put(self, rows: Table) -> None:
         """Rows as they are."""
@@ -152,7 +154,7 @@ class PlaneRows:
         return self._stated.number(part, position, name)
 
     def text_of(self, part: Slice, position: Rows, name: str) -> Rows | None:
-        """A text among the stats, as its number in `shelf.texts`."""
+        """A text among the stats, as its number in `texts`."""
         return self._stated.text(part, position, name)
 
     def common(self, part: Slice, position: Rows, run_bits: int) -> Columns:
@@ -183,7 +185,7 @@ class PlaneRows:
         names = np.zeros(len(position), np.int64)
         known = np.flatnonzero(position >= 0)
         names[known] = self._name(0, position[known])
-        names[lost] = np.array([self.shelf.texts.number(f"event {id_}") for id_ in ids.tolist()])[inverse]
+        names[lost] = np.array([self.texts.number(f"event {id_}") for id_ in ids.tolist()])[inverse]
         return names
 
     def _steps(self, number: Known | None, root: Known | None) -> Known | None:
@@ -204,7 +206,7 @@ class PlaneRows:
 
     def _bytes_in(self, text: int) -> int:
         if text not in self._detailed:
-            found = _DETAILED.search(self.shelf.texts.words[text]) if text >= 0 else None
+            found = _DETAILED.search(self.texts.words[text]) if text >= 0 else None
             self._detailed[text] = int(found[1]) if found else -1
         return self._detailed[text]
 
@@ -241,7 +243,7 @@ class PlaneRows:
 
     def with_leaves(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows with `leaf` (the op that they run) and `module` as texts, null where they have none."""
-        texts = {name: self.shelf.texts.series(rows[name].fill_null(-1).to_numpy()) for name in ("hlo_op", "module")}
+        texts = {name: self.texts.series(rows[name].fill_null(-1).to_numpy()) for name in ("hlo_op", "module")}
         return rows.with_columns(**texts).with_columns(leaf_op(pl.col("hlo_op")).alias("leaf"))
 
     def put_named(self, rows: pl.DataFrame) -> None:

@@ -83,7 +83,6 @@ class _Growing:
 class Shelf:
     """Rows that wait to become a table, in memory that is used again for the next one."""
 
-    texts: Texts = field(default_factory=Texts)
     height: int = 0
     _room: int = 0
     _columns: dict[str, _Growing] = field(default_factory=dict)
@@ -111,16 +110,17 @@ class Shelf:
         self.height = high
 
     def _growing(self, name: str, like: Rows | Known) -> _Growing:
-        if name not in self._columns:
-            valid = np.empty(self._room, np.bool_) if isinstance(like, Known) else None
-            self._columns[name] = _Growing(np.empty(self._room, _CODED.get(name, np.dtype(np.int64))), valid)
-        return self._columns[name]
+        growing, nullable = self._columns.get(name), isinstance(like, Known)
+        if growing is None or (growing.valid is not None) != nullable:
+            values = np.empty(self._room, _CODED.get(name, np.dtype(np.int64)))
+            growing = self._columns[name] = _Growing(values, np.empty(self._room, np.bool_) if nullable else None)
+        return growing
 
-    def table(self) -> Table:
-        """All rows since the last table, good until more are added. Texts but for `name` are numbers."""
+    def table(self, texts: Texts) -> Table:
+        """All rows since the last table, good until more are added; `name` is one of the texts, others stay numbers."""
         columns = {name: growing.first(self.height) for name, growing in self._here.items()}
         if "name" in columns:
-            columns["name"] = Column(self.texts.codes()[columns["name"].values])
+            columns["name"] = Column(texts.codes()[columns["name"].values])
         self._here.clear()
         self.height = 0
         return Table(columns)
