@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -88,6 +89,24 @@ def test_a_file_that_went_away_is_told(shop: Workshop, samples: Path, tmp_path: 
     path.unlink()
     with pytest.raises(TracehoundError, match="no such file"):
         load(asked)
+
+
+def test_a_worker_that_is_killed_costs_its_file(samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "SMALL", 0)
+    monkeypatch.setattr(ingest, "SHARED", 0)
+    killed: list[int | None] = []
+
+    def kill_one(_: Reading) -> None:
+        for worker in multiprocessing.active_children()[: 1 - len(killed)]:
+            worker.kill()
+            killed.append(worker.pid)
+
+    with workshop(2, partial(opened, tmp_path / "kept")) as shop:
+        with pytest.raises(TracehoundError, match=r"worker process was killed.*--jobs 1"):
+            load(open_paths([samples / "torch_stacks"], None, shop), kill_one)
+        assert len(killed) == 1
+        assert load(open_paths([samples / "torch_stacks"], None, shop)).lanes.height
+    assert not list((tmp_path / "kept" / "work").iterdir())
 
 
 def test_what_is_wanted_comes_first(samples: Path, tmp_path: Path) -> None:

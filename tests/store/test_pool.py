@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
 
@@ -30,6 +33,70 @@ def gone(process: int) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def half_an_answer() -> None:
+    """In a worker: begin to answer, and be killed."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_code.co_name != "_serve":
+        frame = frame.f_back
+    assert frame is not None
+    os.write(frame.f_locals["line"].fileno(), struct.pack("!i", 1 << 20) + bytes(1000))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed() -> None:
+    """In a worker: be killed."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class PanicError(BaseException):
+    """Like those of polars: no Exception, and made of more than another process is told."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(what)
+        self.where = where
+
+
+def panicking() -> None:
+    """In a worker: fail in a way that cannot be pickled."""
+    raise PanicError("out of range", "arrow")
+
+
+@pytest.mark.parametrize("death", [killed, half_an_answer])
+def test_a_killed_worker_is_noticed_and_the_others_go_on(death: Callable[[], None]) -> None:
+    pool = Pool(2)
+    assert pool.executor is not None
+    try:
+        other = pool.executor.submit(time.sleep, 0.5)
+        with pytest.raises(BrokenExecutor):
+            pool.executor.submit(death).result(60)
+        assert other.result(60) is None
+        assert len({pool.executor.submit(os.getpid).result(60) for _ in range(6)}) <= 2
+    finally:
+        pool.close()
+    assert not multiprocessing.active_children()
+
+
+def test_large_things_go_both_ways() -> None:
+    pool = Pool(2)
+    assert pool.executor is not None
+    large = os.urandom(3 << 20)
+    try:
+        assert pool.executor.submit(bytes.upper, large).result(60) == large.upper()
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize(("work", "error"), [(os.getpgid, ProcessLookupError), (panicking, RuntimeError)])
+def test_errors_come_back(work: Callable[..., None], error: type[Exception]) -> None:
+    pool = Pool(2)
+    assert pool.executor is not None
+    try:
+        with pytest.raises(error):
+            pool.executor.submit(work, *([1 << 30] if work is os.getpgid else [])).result(60)
+    finally:
+        pool.close()
 
 
 def test_one_job_is_no_pool() -> None:

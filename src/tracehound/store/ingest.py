@@ -5,9 +5,10 @@ Owns the steps of it and how they are told and stopped. Knows no order of files 
 
 from __future__ import annotations
 
+import pickle
 from concurrent.futures import Executor, Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final
@@ -46,7 +47,7 @@ def on_disk(found: Found, cache: Cache, progress: Progress) -> Part:
     before, folder = stamp(found.path), cache.bench()
     (folder / _PIECES).mkdir()
     portion = found.format.reader.decode(found.path, ALL, Spill(folder / _PIECES), progress)
-    finish(found, [portion], folder)
+    finished(found, [portion], folder)
     return keep(cache, folder, found, before)
 
 
@@ -78,21 +79,24 @@ class Ingest:
     before: Stamp
     board: Board
     executor: Executor
-    pending: list[Future[Any]]
+    pending: list[Future[None]]
+    _decoding: bool
     part: Part | None = None
-    _portions: list[Future[Any]] = field(default_factory=list)
 
     def advance(self) -> None:
-        """Take the next step if all futures of this one are done. Raises what reading raises, and OSError."""
-        if self.part is not None or not all(future.done() for future in self.pending):
+        """Take the next step if all futures of this one are done.
+
+        Raises what reading raises, OSError, and BrokenExecutor when a worker was killed.
+        """
+        done = [future for future in self.pending if future.done()]
+        for future in done:
+            future.result()  # one that failed ends the reading, whatever the others do
+        if self.part is not None or len(done) < len(self.pending):
             return
-        if self._portions:
-            portions = [future.result() for future in self._portions]
-            self._portions = []
-            self.pending = [self.executor.submit(finish, self.found, portions, self.folder)]
+        if self._decoding:
+            self._decoding = False
+            self.pending = [self.executor.submit(finish, self.found, len(done), self.folder)]
             return
-        for future in self.pending:
-            future.result()
         self.pending = []
         self.part = keep(self.cache, self.folder, self.found, self.before)
 
@@ -112,23 +116,38 @@ def begin(found: Found, cache: Cache, executor: Executor, jobs: int) -> Ingest:
     board.clear()
     (folder / _PIECES).mkdir()
     if several == 1:
-        return Ingest(found, cache, folder, before, board, executor, [executor.submit(alone, found, folder, board)])
-    portions = [executor.submit(decode, found, Portion(number, several), folder, board) for number in range(several)]
-    return Ingest(found, cache, folder, before, board, executor, list(portions), None, portions)
+        pending = [executor.submit(alone, found, folder, board)]
+    else:
+        shares = [Portion(number, several) for number in range(several)]
+        pending = [executor.submit(decode, found, share, folder, board) for share in shares]
+    return Ingest(found, cache, folder, before, board, executor, pending, several > 1)
 
 
 def alone(found: Found, folder: Path, board: Board) -> None:
     """Read a file into a folder, in this process."""
-    finish(found, [decode(found, ALL, folder, board)], folder)
+    finished(found, [found.format.reader.decode(found.path, ALL, Spill(folder / _PIECES), board.desk(0))], folder)
 
 
-def decode(found: Found, portion: Portion, folder: Path, board: Board) -> Any:  # noqa: ANN401, the format's own
-    """Decode a portion of a file; what does not fit in memory waits in the folder."""
-    return found.format.reader.decode(found.path, portion, Spill(folder / _PIECES), board.desk(portion.number))
+def decode(found: Found, portion: Portion, folder: Path, board: Board) -> None:
+    """Decode a portion of a file into the folder, for `finish`: only files go from one worker to another."""
+    decoded = found.format.reader.decode(found.path, portion, Spill(folder / _PIECES), board.desk(portion.number))
+    with _portion(folder, portion.number).open("wb") as file:
+        pickle.dump(decoded, file, pickle.HIGHEST_PROTOCOL)
 
 
-def finish(found: Found, portions: list[Any], folder: Path) -> None:
+def finish(found: Found, portions: int, folder: Path) -> None:
+    """Make the part of so many portions that were decoded in the folder."""
+    decoded = [pickle.loads(_portion(folder, number).read_bytes()) for number in range(portions)]  # noqa: S301, ours
+    finished(found, decoded, folder)
+
+
+def finished(found: Found, portions: list[Any], folder: Path) -> None:
     """Make the part of all portions in the folder."""
     part = found.format.reader.finish(found.path, portions, Spill(folder))
     save(part, folder)
     rmtree(folder / _PIECES, ignore_errors=True)
+
+
+def _portion(folder: Path, number: int) -> Path:
+    """Where a decoded portion waits; the folder is readable by its owner alone."""
+    return folder / _PIECES / f"{number}.portion"

@@ -205,8 +205,8 @@ class _Reader:
             self._waiting.insert(0, number)
             return
         if isinstance(error, BrokenExecutor):
-            workshop.pool.close()
-            error = TracehoundError("a worker was killed while it read this; is there enough memory?", found.path)
+            why = "a worker process was killed while it read this; is there enough memory? --jobs 1 takes less"
+            error = TracehoundError(why, found.path)
         elif not isinstance(error, TracehoundError):
             error = TracehoundError(f"cannot be read: {type(error).__name__}: {error}", found.path)
         self.failure = error

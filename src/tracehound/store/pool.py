@@ -1,6 +1,6 @@
-"""Worker processes: started when first needed, and once.
+"""The workers of a run: how many, started when first needed, and how they live beside who started them.
 
-Owns starting and ending them. Knows nothing of what they do.
+Knows nothing of what they do.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import os
 import signal
 import sys
 import threading
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import resource_tracker
 from typing import Final
+
+from tracehound.store.workers import Workers
 
 MOST: Final = 8
 """So many workers are enough to keep a disk busy; `--jobs` asks for more."""
@@ -40,7 +43,7 @@ class Pool:
     """At most `jobs` worker processes; with one job there are none, and `executor` is None."""
 
     jobs: int
-    _executor: ProcessPoolExecutor | None = None
+    _executor: Workers | None = None
 
     @property
     def started(self) -> bool:
@@ -55,19 +58,14 @@ class Pool:
         if self._executor is None:
             with redirect_stderr(sys.__stderr__):  # the explorer's own has no descriptor to hand on
                 resource_tracker.ensure_running()
-            self._executor = ProcessPoolExecutor(
-                self.jobs, multiprocessing.get_context("spawn"), _begin, (max(1, cores() // self.jobs),)
-            )
+            self._executor = Workers(self.jobs, partial(_begin, max(1, cores() // self.jobs)))
         return self._executor
 
     def close(self) -> None:
         """End the workers at once, whatever they do."""
-        if self._executor is None:
-            return
-        for worker in multiprocessing.active_children():
-            worker.kill()
-        self._executor.shutdown(wait=True, cancel_futures=True)
-        self._executor = None
+        if self._executor is not None:
+            self._executor.kill()
+            self._executor = None
 
 
 def _begin(threads: int) -> None:

@@ -1,0 +1,143 @@
+"""Worker processes that are called like an executor, and whose death is always noticed.
+
+Owns the processes and the talk with them. Each has a pipe of its own, which ends when its worker does, whatever that
+was doing: nobody waits for one that was killed, and the others go on. (`ProcessPoolExecutor` has one pipe and one lock
+for the results of all. When a worker is killed in the middle of a result the pipe stays open, and who reads it waits
+for the rest for ever.) Knows nothing of what they do.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import threading
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """A process, and our end of its pipe."""
+
+    process: BaseProcess
+    line: Connection
+
+    def answer(self, asked: bytes) -> bytes:
+        """Have the worker do something, and wait. Raises BrokenExecutor when it dies."""
+        try:
+            self.line.send_bytes(asked)
+            return self.line.recv_bytes()
+        except (EOFError, OSError) as error:
+            raise BrokenExecutor("a worker process was killed") from error
+
+    def end(self) -> None:
+        """Kill it, unless it is dead, and leave nothing of it."""
+        self.process.kill()
+        self.process.join()
+        self.line.close()
+
+
+class Workers(Executor):
+    """At most so many processes, each started when it is first needed; `settle` is the first that it does.
+
+    A future whose worker was killed raises BrokenExecutor; another worker is started when there is more to do.
+    Functions, arguments and results are pickled.
+    """
+
+    def __init__(self, most: int, settle: Callable[[], None]) -> None:
+        self._settle = settle
+        self._threads = ThreadPoolExecutor(most, "tracehound worker")  # each waits for one worker
+        self._mine = threading.local()
+        self._lock = threading.Lock()
+        self._workers: list[_Worker] = []
+        self._ended = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Have a worker call the function."""
+        return self._threads.submit(self._call, fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002, Executor's
+        """Take no more work. The workers end when they have done theirs, or with this process."""
+        self._threads.shutdown(wait=wait, cancel_futures=cancel_futures)
+        if wait:
+            for worker in self._workers:
+                worker.end()
+
+    def kill(self) -> None:
+        """End the workers at once, whatever they do."""
+        with self._lock:
+            self._ended = True
+            for worker in self._workers:
+                worker.process.kill()
+        self.shutdown(cancel_futures=True)
+
+    def _call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Have this thread's worker call the function."""
+        asked = pickle.dumps((fn, args, kwargs))
+        worker = self._worker()
+        try:
+            answer = worker.answer(asked)
+        except BrokenExecutor:
+            self._mine.worker = None
+            raise
+        done, result = pickle.loads(answer)  # noqa: S301, from our own process
+        if not done:
+            raise result
+        return result  # type: ignore[no-any-return]
+
+    def _worker(self) -> _Worker:
+        """This thread's worker, started if there is none. Raises BrokenExecutor when there can be none."""
+        found: _Worker | None = getattr(self._mine, "worker", None)
+        with self._lock:
+            if self._ended:
+                raise BrokenExecutor("the workers were ended")
+            if found is None:
+                found = self._mine.worker = _started(self._settle)
+                self._workers.append(found)
+        return found
+
+
+def _started(settle: Callable[[], None]) -> _Worker:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    with theirs:  # which only the worker holds from now on
+        process = context.Process(target=_serve, args=(theirs, settle), daemon=True)
+        try:
+            process.start()
+        except OSError as error:
+            raise BrokenExecutor(f"no worker process can be started: {error}") from error
+    return _Worker(process, ours)
+
+
+def _serve(line: Connection, settle: Callable[[], None]) -> None:
+    """Do what is asked, one after the other, until nobody is there to ask."""
+    settle()
+    with suppress(EOFError, OSError):
+        while True:
+            line.send_bytes(_answer(line.recv_bytes()))
+
+
+def _answer(asked: bytes) -> bytes:
+    """Whether it was done, and the result or the error."""
+    try:
+        fn, args, kwargs = pickle.loads(asked)  # noqa: S301, from the process that started this one
+        return pickle.dumps((True, fn(*args, **kwargs)))
+    except BaseException as error:  # noqa: BLE001, polars' panics are no Exception
+        return pickle.dumps((False, _portable(error)))
+
+
+def _portable(error: BaseException) -> BaseException:
+    """The error, or its words where another process could not make it again."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301, our own
+    except Exception:  # noqa: BLE001, whatever the error's class does
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
