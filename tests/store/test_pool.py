@@ -118,6 +118,20 @@ def test_workers_are_started_once_and_give_way() -> None:
         pool.close()
 
 
+def test_ctrl_c_does_not_reach_a_worker_that_begins() -> None:
+    code = (
+        "import os, signal, time\nfrom tracehound.store.pool import Pool\n"
+        "if __name__ == '__main__':\n    pool = Pool(2)\n    future = pool.executor.submit(os.getpid)\n"
+        "    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "    while not future.done():\n        os.killpg(0, signal.SIGINT)\n        time.sleep(0.01)\n"
+        "    print(future.exception())\n    pool.close()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60, start_new_session=True
+    )
+    assert (done.stdout, done.stderr) == ("None\n", "")
+
+
 def test_closing_waits_for_nobody() -> None:
     pool = Pool(2)
     assert pool.executor is not None

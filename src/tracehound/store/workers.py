@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
@@ -110,10 +111,13 @@ def _started(settle: Callable[[], None]) -> _Worker:
     ours, theirs = context.Pipe()
     with theirs:  # which only the worker holds from now on
         process = context.Process(target=_serve, args=(theirs, settle), daemon=True)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # or Ctrl-C hits it before it can settle
         try:
             process.start()
         except OSError as error:
             raise BrokenExecutor(f"no worker process can be started: {error}") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return _Worker(process, ours)
 
 
