@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ def cached(paths: list[Path], root: Path) -> Trace:
 
 
 def kept(root: Path) -> list[Path]:
-    return sorted(root.rglob("table-*.arrow"))
+    return sorted(root.rglob("table-*"))
 
 
 @pytest.mark.parametrize("sample", ["torch_ddp_gloo", "jax_cpu8_b128", "torch_stacks"])
@@ -59,11 +60,12 @@ def test_a_window_is_not_kept(samples: Path, tmp_path: Path) -> None:
     assert kept(tmp_path) == []
 
 
-def test_a_damaged_table_is_made_again(samples: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [lambda table: table[:100], lambda table: table[:-1] + b"?", lambda _: b""])
+def test_a_damaged_table_is_made_again(damage: Callable[[bytes], bytes], samples: Path, tmp_path: Path) -> None:
     trace = cached([samples / "torch_stacks"], tmp_path)
     before = run_all(ASKED, trace)
     for path in kept(tmp_path):
-        path.write_bytes(path.read_bytes()[:100])
+        path.write_bytes(damage(path.read_bytes()))
     for one, other in zip(before, run_all(ASKED, trace), strict=True):
         assert_frame_equal(one.table, other.table)
 

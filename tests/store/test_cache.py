@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from shutil import copy
 
@@ -127,18 +128,26 @@ def emptied(file: Path) -> None:
     file.write_bytes(b"")
 
 
-def flipped(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    file.write_bytes(content)
+def zero_tail(file: Path) -> None:
+    """What a disk may hold after a power cut."""
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) * 3 // 4].ljust(len(content), b"\0"))
 
 
+def flipped(at: float) -> Callable[[Path], None]:
+    """One bit, at a place between the start of the file (0) and its end (1)."""
+
+    def damage(file: Path) -> None:
+        content = bytearray(file.read_bytes())
+        content[round(at * (len(content) - 1))] ^= 1
+        file.write_bytes(content)
+
+    return damage
+
+
+@pytest.mark.parametrize("name", ["head.msgpack", "events-000000.arrow"])
 @pytest.mark.parametrize(
-    ("name", "damage"),
-    [
-        *((name, damage) for name in ("head.msgpack", "events-000000.arrow") for damage in (Path.unlink, cut, emptied)),
-        ("head.msgpack", flipped),
-    ],
+    "damage", [Path.unlink, cut, emptied, zero_tail, *(flipped(at) for at in (0, 0.02, 0.5, 0.98, 1))]
 )
 def test_a_damaged_entry_is_read_again(
     root: Path, samples: Path, name: str, damage: Callable[[Path], object], capsys: pytest.CaptureFixture[str]
@@ -147,12 +156,42 @@ def test_a_damaged_entry_is_read_again(
     assert main(asked) == 0
     before = capsys.readouterr()
     (entry,) = folders(root)
+    for table in (root / "entries" / entry).glob("table-*"):
+        table.unlink()
     damage(root / "entries" / entry / name)
     assert main(asked) == 0
     assert capsys.readouterr() == before
     cache = opened(root)
     assert cache.part(stamp(trace_file(samples))) is not None
     cache.close()
+
+
+@pytest.mark.parametrize("damage", [zero_tail, emptied])
+def test_an_entry_damaged_in_use_is_removed(damage: Callable[[Path], object], root: Path, samples: Path) -> None:
+    path = trace_file(samples)
+    with workshop(1, partial(opened, root)) as shop:
+        load(open_paths([path], None, shop))
+
+    def looked_at() -> pl.DataFrame:
+        with workshop(1, partial(opened, root)) as shop:
+            trace = load(open_paths([path], None, shop))
+            damage(root / "entries" / stamp(path).key / "events-000000.arrow")
+            return trace.events().collect()
+
+    with pytest.raises(TracehoundError, match=f"{path.name}.*damaged, and is removed; run again"):
+        looked_at()
+    assert folders(root) == []
+
+
+def test_an_error_of_another_kind_is_not_the_caches(root: Path, samples: Path) -> None:
+    def fail() -> None:
+        with workshop(1, partial(opened, root)) as shop:
+            load(open_paths([trace_file(samples)], None, shop))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert folders(root)
 
 
 def test_the_last_used_stay(root: Path, samples: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +18,13 @@ import polars as pl
 
 from tracehound.analysis.result import Analysis, Options, Share
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised whenever an analysis changes what its map gives: older tables are not found any more."""
 
 MOST_ROWS: Final = 20_000
 """A table of more rows is not kept: it is no small one."""
+
+_DIGEST: Final = 16
 
 
 def remembered(analysis: Analysis, options: Options, share: Share, make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
@@ -31,27 +34,41 @@ def remembered(analysis: Analysis, options: Options, share: Share, make: Callabl
     """
     if share.home is None or share.windowed:
         return make()
-    path = share.home / f"table-{_key(analysis, options, share)}.arrow"
-    with suppress(OSError, pl.exceptions.PolarsError):
-        return pl.read_ipc(path)
+    path = share.home / f"table-{_key(analysis, options, share)}"
+    with suppress(OSError, ValueError, pl.exceptions.PolarsError):
+        return _kept(path)
     table = make()
     if table.height <= MOST_ROWS:
         _keep(table, path)
     return table
 
 
+def _kept(path: Path) -> pl.DataFrame:
+    """The table in a file. Raises ValueError where that is damaged: Arrow would panic or tell other numbers."""
+    said = path.read_bytes()
+    digest, content = said[:_DIGEST], said[_DIGEST:]
+    if digest != _digest(content):
+        raise ValueError("damaged")
+    return pl.read_ipc(content)
+
+
 def _keep(table: pl.DataFrame, path: Path) -> None:
-    beside = path.with_suffix(f".{os.getpid()}")
+    beside, content = path.with_suffix(f".{os.getpid()}"), BytesIO()
     try:
-        table.write_ipc(beside, compression="zstd")
+        table.write_ipc(content, compression="zstd")
+        beside.write_bytes(_digest(content.getvalue()) + content.getvalue())
         beside.replace(path)
     except (OSError, pl.exceptions.PolarsError):
         with suppress(OSError):
             beside.unlink()
 
 
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_DIGEST).digest()
+
+
 def _key(analysis: Analysis, options: Options, share: Share) -> str:
     """Differs where the question does, or the part's place in the trace: ids, times and ranks are of the trace."""
     lanes = share.lanes.hash_rows(seed=VERSION).to_list()
     said = (VERSION, analysis.name, options, share.rank, share.label, share.start, share.end, lanes, share.steps.rows())
-    return blake2b(repr(said).encode(), digest_size=16).hexdigest()
+    return _digest(repr(said).encode()).hex()

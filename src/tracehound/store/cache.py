@@ -107,6 +107,11 @@ class Cache:
             os.utime(folder)
         return part
 
+    def distrust(self) -> list[Path]:
+        """Look at the entries in use once more and remove those that were damaged since; the files they were of."""
+        keys = dict.fromkeys(Path(os.fsdecode(self._lock.name)).read_text("ascii", "replace").split())
+        return [Path(entry.source) for key in keys if (entry := self._damaged(self.root / "entries" / key)) is not None]
+
     def bench(self) -> Path:
         """A new empty folder to make an entry in. Raises OSError."""
         self._made += 1
@@ -161,6 +166,17 @@ class Cache:
         self._lock.close()
         if self.fleeting:
             shutil.rmtree(self.root, ignore_errors=True)
+
+    def _damaged(self, folder: Path) -> Entry | None:
+        """The entry, if it was damaged; it is gone then."""
+        entry = _entry(folder)
+        if entry is not None:
+            try:
+                load(folder, Path(entry.source))
+            except DamagedError:
+                shutil.rmtree(folder, ignore_errors=True)
+                return entry
+        return None
 
     def _use(self, key: str) -> None:
         with suppress(OSError):

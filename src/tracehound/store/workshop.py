@@ -7,13 +7,19 @@ tried again. Knows no format and no order of reading.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
+from tracehound.errors import TracehoundError
 from tracehound.store.cache import Cache, temporary
 from tracehound.store.pool import Pool
+
+_EXPECTED: Final = (TracehoundError, BrokenPipeError, BrokenExecutor, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What ends a run and is no sign of damaged events. What polars raises for those is of any kind, panics among them."""
 
 
 @dataclass
@@ -34,8 +40,15 @@ class Workshop:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """End the workers and give up the places."""
+        """End the workers and give up the places.
+
+        Raises TracehoundError instead of an error that comes of an entry damaged while it was in use.
+        """
+        damaged = self._damaged(error)
         self.close()
+        if damaged:
+            why = "what the cache held of it was damaged, and is removed"
+            raise TracehoundError(why, damaged[0], remedy="run again to read the file anew") from error
 
     @property
     def cache(self) -> Cache | None:
@@ -55,6 +68,14 @@ class Workshop:
         self.troubles.append(f"{(error.strerror or str(error)).lower()}{where}")
         self._cache = None
         del self.places[:1]
+
+    def _damaged(self, error: BaseException | None) -> list[Path]:
+        """The files whose entries may be what a computation failed on."""
+        if error is None or isinstance(error, _EXPECTED):
+            return []
+        with suppress(OSError):
+            return [path for cache in self._opened for path in cache.distrust()]
+        return []
 
     def close(self) -> None:
         """End the workers at once; what they were making is removed."""
