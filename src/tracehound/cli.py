@@ -124,16 +124,18 @@ def _helpers(trace: Trace, shop: Workshop) -> Executor | None:
 
 def _cache(asked: Namespace) -> int:
     """List what the cache holds, or clear it."""
+    root = asked.cache or cache.default_root()
     try:
-        kept = cache.opened(asked.cache or cache.default_root())
+        kept = cache.existing(root)
     except OSError as error:
-        raise TracehoundError(f"no cache here: {(error.strerror or str(error)).lower()}", asked.cache) from error
+        raise TracehoundError(f"no cache here: {(error.strerror or str(error)).lower()}", root) from error
     if asked.action == "clear":
-        gone, stay = kept.clear()
+        gone, stay = kept.clear() if kept else (0, 0)
         _say(f"{many(gone)} removed" + (f", {many(stay)} in use kept" if stay else ""))
     else:
-        _print(listing(kept.entries(), kept.root), asked)
-    kept.close()
+        _print(listing(kept.entries() if kept else [], root), asked)
+    if kept:
+        kept.close()
     return 0
 
 

@@ -323,6 +323,17 @@ def test_the_command_lists_and_clears(root: Path, samples: Path, capsys: pytest.
     assert capsys.readouterr().out.startswith("0 entries")
 
 
+@pytest.mark.parametrize("action", ["list", "clear"])
+def test_the_command_makes_no_cache(action: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", action, "--cache", str(tmp_path / "nope")]) == 0
+    assert main(["cache", action, "--cache", str(tmp_path)]) == 0
+    assert "0 entries" in "".join(capsys.readouterr())
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    assert main(["cache", action, "--cache", str(tmp_path / "file")]) == 2
+    assert "no cache here: not a directory" in capsys.readouterr().err
+
+
 def test_the_place_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TRACEHOUND_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))

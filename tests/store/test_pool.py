@@ -132,6 +132,22 @@ def test_ctrl_c_does_not_reach_a_worker_that_begins() -> None:
     assert (done.stdout, done.stderr) == ("None\n", "")
 
 
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP])
+def test_who_is_ended_says_nothing(end: signal.Signals) -> None:
+    code = (
+        "import os, time\nfrom tracehound.store.pool import Pool\n"
+        "if __name__ == '__main__':\n    pool = Pool(2)\n"
+        "    print(pool.executor.submit(os.getpid).result(), flush=True)\n    time.sleep(60)"
+    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True, **pipes) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        os.killpg(parent.pid, end)
+        said = parent.communicate(timeout=60)[1]  # which ends when nobody is left to say anything
+    assert (said, gone(worker)) == (b"", True)
+
+
 def test_closing_waits_for_nobody() -> None:
     pool = Pool(2)
     assert pool.executor is not None

@@ -229,6 +229,13 @@ def opened(root: Path, limit: int = LIMIT) -> Cache:
     return cache
 
 
+def existing(root: Path) -> Cache | None:
+    """The cache at `root`; None, and nothing is made, where there is none yet. Raises OSError where none can be."""
+    if root.exists() and not root.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(root))
+    return opened(root) if (root / "entries").is_dir() else None
+
+
 def _session(folder: Path) -> FileIO:
     """A new file in the folder, locked as long as this process lives."""
     while True:
