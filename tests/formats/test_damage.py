@@ -21,7 +21,11 @@ from hypothesis import strategies as st
 from tracehound.cli import main
 from tracehound.errors import TracehoundError
 from tracehound.formats import KINETO, recognise
+from tracehound.formats.format import Portion, silent
 from tracehound.formats.inflate import whole
+from tracehound.formats.json_window import Sizes
+from tracehound.formats.kineto import decode, finish
+from tracehound.formats.spill import Spill
 from tracehound.trace import Part
 
 BROKEN = [
@@ -29,7 +33,8 @@ BROKEN = [
     ("nan_infinity_args.pt.trace.json", 450, ["value that is no JSON"]),
     ("windows_unescaped_backslash.pt.trace.json", 450, ["backslash that escapes nothing"]),
     ("bare_list.json", 300, []),
-    ("odd_field_types.pt.trace.json", 300, ["negative duration"]),
+    ("odd_field_types.pt.trace.json", 300,
+     ["time that is text", "args that are no object", "name that is no text", "negative duration", "without a dur"]),
     ("legacy_autograd_two_string_pids.json", 2, ["flow arrows"]),
     ("plain_json_named_gz.pt.trace.json.gz", 450, []),
     ("truncated.xplane.pb", 14_137, ["the file ends early", "events but not their names"]),
@@ -283,7 +288,11 @@ def spelled(event: dict, **fields: object) -> str:
 @pytest.mark.parametrize(
     ("fields", "name", "said"),
     [
-        ({"ts": '"1712195495501000.2"'}, "aten::op1", []),
+        ({"ts": '"1712195495501000.2"'}, "aten::op1", ["time that is text read as a number"]),
+        ({"args": "null"}, "aten::op1", ["args that are no object read as none"]),
+        ({"args": "[1, 2]"}, "aten::op1", ["args that are no object read as none"]),
+        ({"name": "null"}, "", ["name that is no text"]),
+        ({"name": "7"}, "7", ["name that is no text"]),
         ({"pid": '"CUDA functions"'}, "aten::op1", []),
         ({"pid": str(2**63 + 5), "tid": str(2**70)}, "aten::op1", []),
         ({"args": '{"External id": 18446744073709551616, "correlation": -1}'}, "aten::op1", []),
@@ -310,6 +319,77 @@ def test_each_repair_keeps_the_event_and_is_counted_with_its_place(tmp_path, fie
     assert list(notes) == said
     start = text.rindex('{"ph": "X", "cat"') if "cat" in text else 0
     assert [(note.count, note.where) for note in notes.values()] == [(1, f"byte {start:,}")] * len(said)
+
+
+@pytest.mark.parametrize(
+    ("element", "said"),
+    [
+        ('{"ph": "X", "name": "a", "ts": 1, "dur": 2, "args" 3}', "event that is no JSON"),
+        ("[1, 2, 3]", "array element that is no event"),
+        ("{}", "array element without a phase"),
+        ('{"name": null, "args": null}', "array element without a phase"),
+        ('{"ph": null, "name": null, "dur": null}', "array element without a phase"),
+        ('{"ph": "X", "name": null, "ts": null, "dur": 1}', "event without a time, or with one that is no number"),
+        ('{"ph": "X", "name": null, "ts": "soon", "dur": 1}', "event without a time, or with one that is no number"),
+    ],
+)
+def test_what_is_left_out_is_counted_once(element: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({**HEAD, "traceEvents": EVENTS})[:-2] + f", {element}, {json.dumps(EVENTS[1])}]}}")
+    part = KINETO.read(path)
+    assert found(part) == drawn([*EVENTS, EVENTS[1]])
+    assert [(note.text, note.count) for note in part.notes if note.level in ("dropped", "repaired")] == [(said, 1)]
+
+
+@pytest.mark.parametrize("spelling", ["", ', "dur": null'])
+def test_a_duration_that_is_missing_is_counted_in_every_portion(spelling: str, tmp_path: Path) -> None:
+    event = {key: value for key, value in EVENTS[1].items() if key != "dur"}
+    text = json.dumps(event)[:-1] + spelling + "}"
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({**HEAD, "traceEvents": EVENTS})[:-2] + f", {text}" * 500 + "]}")
+    sizes = Sizes(2000, 10_000)
+    part = finish(path, [decode(path, Portion(n, 2), Spill(), silent, sizes) for n in range(2)], Spill())
+    notes = [(note.text, note.count, note.where) for note in part.notes if note.level == "repaired"]
+    assert notes == [("complete event without a duration, read as 0", 500, f"event {len(EVENTS)}")]
+
+
+def test_repairs_of_the_facts_around_the_events_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    events = json.dumps(EVENTS)
+    path.write_text(f'{{"schemaVersion": 1, "x": NaN, "traceEvents": {events}, "distributedInfo": {{"rank": 3,}}}}')
+    at = path.read_text().index(', "distributedInfo')
+    part = KINETO.read(path)
+    assert part.ranks["rank"].to_list() == [3]
+    assert [(note.level, note.text, note.where) for note in part.notes if note.level != "info"] == [
+        ("repaired", "facts around the events: value that is no JSON (NaN, Infinity, N/A) read as null", "byte 0"),
+        ("repaired", "facts around the events: trailing comma", f"byte {at:,}"),
+    ]
+
+
+def test_what_is_behind_the_events_and_no_json_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({**HEAD, "traceEvents": EVENTS}) + "\0\0\0\0 and more")
+    notes = [(note.level, note.text) for note in KINETO.read(path).notes if note.level != "info"]
+    assert notes == [("dropped", "bytes behind the array of events that are no JSON")]
+
+
+@pytest.mark.parametrize("first", ["\0", "x", " ", "\udcff", "}", '"'])
+@pytest.mark.parametrize("name", ["plain_json_named_gz.pt.trace.json.gz", "bare_list.json"])
+def test_a_file_whose_first_byte_is_damaged(first: str, name: str, shared: Path, tmp_path: Path) -> None:
+    real = shared / "traces" / "broken" / name
+    path = tmp_path / "a.json"
+    path.write_bytes(first.encode("utf-8", "surrogateescape") + real.read_bytes()[1:])
+    part, sound = recognise(path).read(path), recognise(real).read(real)
+    assert found(part) == found(sound)
+    assert part.facts == sound.facts
+    assert [note for note in part.notes if note.level == "repaired" and note.where == "byte 0"]
+
+
+def test_a_page_that_holds_a_trace_is_none(shared: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b"<script>" + (shared / "traces" / "broken" / "bare_list.json").read_bytes())
+    with pytest.raises(TracehoundError, match="not a trace"):
+        recognise(path)
 
 
 def test_a_name_that_is_no_utf8_is_replaced_and_counted(tmp_path):

@@ -61,8 +61,8 @@ class Event(msgspec.Struct, gc=False):
     name: str = ""
     pid: int | float | str | None = None
     tid: int | float | str | None = None
-    ts: int | float | str = 0
-    dur: int | float | str = 0
+    ts: int | float = 0
+    dur: int | float = False  # which is 0, and tells that the file says nothing
     args: Args = _NO_ARGS
 
 
@@ -82,7 +82,7 @@ def _lenient(event: Mapping[str, Any]) -> Event:
         pid=as_id(event.get("pid")),
         tid=as_id(event.get("tid")),
         ts=event.get("ts", 0),
-        dur=event.get("dur") or 0,
+        dur=False if event.get("dur") is None else event["dur"],
         args=Args(**{key: as_id(said[key]) for key in Args.__struct_fields__ if key in said}),
     )
 
@@ -143,12 +143,15 @@ class Piece(NamedTuple):
 class Columns:
     """The events so far. `signatures` numbers (phase, pid, tid), `names` and `ops` what they are called.
 
-    `metadata` has the names that metadata events give to processes and threads.
+    `metadata` has the names that metadata events give to processes and threads, `endless` the ordinals of complete
+    events without a duration.
     """
 
     def __init__(self) -> None:
         self.signatures, self.names, self.ops = Codes(), Codes(), Codes()
         self.metadata: dict[tuple[str, Text, Text], str] = {}
+        self.endless: list[int] = []
+        self._count = 0
         self._pieces: list[Piece] = []
         self._known_ops: dict[tuple[Text, ...], int] = {}
 
@@ -175,6 +178,9 @@ class Columns:
             device_end=np.where(timed, offset + lasted, INVALID),
         )
         self._pieces.append(columns)
+        still = np.flatnonzero(length == 0).tolist()
+        self.endless += [self._count + row for row in still if events[row].dur is False and events[row].ph == "X"]
+        self._count += len(events)
         for row, said in enumerate(args):
             if said is _NO_ARGS:
                 continue

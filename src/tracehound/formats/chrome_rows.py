@@ -47,7 +47,8 @@ def gather(columns: Columns, gathered: Gathered) -> list[Note]:
     """Add all events to `gathered`, and lanes of ops and modules for the devices that have none; what was left out."""
     events = columns.all()
     complete = np.array([phase == "X" for phase, *_ in columns.signatures], np.bool_)[events.signature]
-    strange = np.array([_strange(*signature) for signature in columns.signatures], np.bool_)[events.signature]
+    strange = np.array([phase not in ("X", "M") for phase, *_ in columns.signatures], np.bool_)[events.signature]
+    strange[-1:] &= not _is_end(columns, events)
     timed = (events.start != INVALID) & (events.length != INVALID)
     timed &= (np.abs(events.start) < _FAR_PS) & (events.length < _FAR_PS)
     rows = np.flatnonzero(complete & timed)
@@ -60,7 +61,7 @@ def gather(columns: Columns, gathered: Gathered) -> list[Note]:
     gathered.add(_device_rows(device, columns, gathered))
     gathered.add(_host_rows(host, gathered))
     _derive(host, device, columns, gathered)
-    return _left_out(complete, timed, strange, kept)
+    return _left_out(complete, timed, strange, kept, columns.endless)
 
 
 def _frame(columns: Columns, kept: Piece, rows: npt.NDArray[np.int64], lane: npt.NDArray[np.int64]) -> pl.DataFrame:
@@ -236,13 +237,17 @@ def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered
             gathered.add(mine.with_columns(pl.lit(lane).alias("lane"), pl.col("name").cast(pl.Categorical)))
 
 
-def _strange(phase: str, pid: object, tid: object) -> bool:
-    """Whether XLA writes no such event. It ends its list with an empty one."""
-    return phase not in ("X", "M", "") or (not phase and (pid, tid) != (None, None))
+def _is_end(columns: Columns, events: Piece) -> bool:
+    """Whether the last event is the empty one with which XLA ends its list."""
+    return len(events.signature) > 0 and list(columns.signatures)[events.signature[-1]] == ("", None, None)
 
 
 def _left_out(
-    complete: npt.NDArray[np.bool_], timed: npt.NDArray[np.bool_], strange: npt.NDArray[np.bool_], kept: Piece
+    complete: npt.NDArray[np.bool_],
+    timed: npt.NDArray[np.bool_],
+    strange: npt.NDArray[np.bool_],
+    kept: Piece,
+    endless: list[int],
 ) -> list[Note]:
     notes = []
     if strange.any():
@@ -253,6 +258,9 @@ def _left_out(
         notes.append(Note("dropped", "event without a time that can be true", len(untimed), f"event {untimed[0]:,}"))
     if (negative := int(np.count_nonzero(kept.length < 0))) > 0:
         notes.append(Note("repaired", "negative duration read as 0", negative))
+    if endless:
+        where = f"event {endless[0]:,}"
+        notes.append(Note("repaired", "complete event without a duration, read as 0", len(endless), where))
     if (count := int(np.count_nonzero(complete))) in CAPS:
         text = f"exactly {count:,} events, the most that the writer keeps: those after the last one are missing"
         notes.append(Note("missing", text))

@@ -80,7 +80,7 @@ def event_at(path: Path, places: Ints, record: int, read: Section = section) -> 
     try:
         if elements > 1:  # an element that was read leniently has a place of its own
             data = bytes(_RAW(b"[" + data + b"]")[record - first])
-        value = parsed(data)
+        value = parsed(data).value
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -12,10 +12,12 @@ looks at such an event sees them replaced.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import islice
 from json import JSONDecodeError
+from math import isfinite
 from typing import Any, Final
 
 from tracehound.formats.json_text import REFUSALS, STRICT, Lenient, Value, number, repaired
@@ -27,6 +29,9 @@ TOO_DEEP: Final = "event with too many brackets in brackets"
 NO_EVENT: Final = "array element that is no event"
 RUBBISH: Final = "stretch of bytes that are no JSON"
 STRAY: Final = "stray characters between events"
+NO_NAME: Final = "name that is no text"
+NO_ARGS: Final = "args that are no object read as none"
+TEXT_TIME: Final = "time that is text read as a number"
 
 _KEYS: Final = "ph|name|cat|pid|tid|ts|dur|args|id|bp|s"
 _NEXT: Final = re.compile(rb'\}\s*,?\s*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
@@ -65,8 +70,8 @@ _FEW: Final = 20
 
 _TRIES: Final = 64
 
-Element = tuple[dict[str, Any], int]
-"""An event, or nothing where there is none to be read, and the byte behind it."""
+Element = tuple[dict[str, Any] | None, int]
+"""An event, or None where there is none to be read, and the byte behind it."""
 
 Tally = Callable[[Level, str, int], None]
 """Told of a repair or a drop: level, what, and the byte of the inflated file."""
@@ -92,14 +97,14 @@ class Mends:
 
 @dataclass(frozen=True)
 class Walked:
-    """Elements of an array, in order; what was no object, or could not be read, is an empty one.
+    """Elements of an array, in order; None is what was no object, or could not be read: that was told.
 
     `spans` has the bytes of each, counted from the start of the walked bytes. `end` is where the next element starts or
     the bytes end, so counted. `ended` says that the array's `]` lies there (`end` is then behind it); `partial` that
     the bytes ended inside an element.
     """
 
-    events: list[dict[str, Any]]
+    events: list[dict[str, Any] | None]
     spans: list[tuple[int, int]]
     end: int
     ended: bool
@@ -113,7 +118,7 @@ def walk(data: bytes, until: int, base: int, tally: Tally, *, final: bool) -> Wa
     end is dropped and not left for a longer `data`.
     """
     walker = _Walker(data, base, tally, final=final)
-    events: list[dict[str, Any]] = []
+    events: list[dict[str, Any] | None] = []
     spans: list[tuple[int, int]] = []
     at = _past_blanks(data, 0)
     while at < len(data):
@@ -152,19 +157,44 @@ def is_event(text: str, at: int) -> bool:
     return '"ph"' in text[at : at + _GLANCE]
 
 
-def parsed(data: bytes) -> object:
-    """One value of JSON, mended where needed as `walk` mends.
+def parsed(data: bytes) -> Value:
+    """One value of JSON, mended where needed as `walk` mends, and what had to be put right.
 
     Raises ValueError where it cannot be, and RecursionError where it is nested too deeply.
     """
     text, lenient = _text(data).strip(), Lenient(float)
     try:
-        value, stop, _ = lenient.read(text)
+        found = lenient.read(text)
     except ValueError:
-        value, stop, _ = repaired(text, lenient)
-    if stop < len(text):
+        found = repaired(text, lenient)
+    if found.stop < len(text):
         raise ValueError("more than one value")
-    return value
+    return found
+
+
+def oddities(event: Mapping[str, Any]) -> Iterator[str]:
+    """What of an event's fields is not of the type that it should be, and is read all the same.
+
+    Of an event that will be left out, for want of a phase or a time, nothing else is told.
+    """
+    phase, times = event.get("ph"), [event[key] for key in ("ts", "dur") if isinstance(event.get(key), str)]
+    if not isinstance(phase, str) or not phase or not all(map(_is_number, times)):
+        return
+    if "ts" in event and not isinstance(event["ts"], int | float | str | Decimal):
+        return
+    if times:
+        yield TEXT_TIME
+    if not isinstance(event.get("name", ""), str):
+        yield NO_NAME
+    if not isinstance(event.get("args", event), Mapping):
+        yield NO_ARGS
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
 
 
 class _Walker:
@@ -243,7 +273,7 @@ class _Walker:
             self._tally("dropped", RUBBISH, self._base + at)
         else:
             self._tally("repaired", STRAY, self._base + at)
-        return {}, end
+        return None, end
 
     def _too_deep(self, at: int) -> Element | None:
         """An element that no decoder can hold; nothing in its depths is an event, so the next follows a bracket."""
@@ -251,7 +281,7 @@ class _Walker:
         if match is None and not self._final:
             return None
         self._tally("dropped", TOO_DEEP, self._base + at)
-        return {}, match.end() if match else self._array_end(at)
+        return None, match.end() if match else self._array_end(at)
 
     def _taken(self, at: int, text: str, found: Value) -> Element | None:
         """The value found at `at`, counted; None for one that has the looks of something torn."""
@@ -263,7 +293,7 @@ class _Walker:
         if not _GOES_ON.match(self._data, end):
             return None
         self._tally("dropped", NO_EVENT, self._base + at)
-        return {}, end
+        return None, end
 
     def _event_behind(self, at: int) -> int | None:
         """Where the next event behind `at` starts; not so near to the end that more bytes might tell otherwise."""

@@ -24,7 +24,7 @@ import msgspec
 from tracehound.errors import TracehoundError
 from tracehound.formats.format import Portion, Progress
 from tracehound.formats.inflate import Stream, opened
-from tracehound.formats.json_mend import Mends, Walked, parsed, walk
+from tracehound.formats.json_mend import Mends, Walked, oddities, parsed, walk
 from tracehound.formats.json_window import Cut, Sizes, Window
 from tracehound.trace import Note
 
@@ -216,18 +216,22 @@ class _Reader(Generic[E]):
         return last if between.strip() == b"," else walked.end - 1
 
     def _lenient(self, walked: Walked, extent: Extent) -> Slice[E]:
-        events = [self._shape.lenient(event) for event in walked.events]
-        for ordinal, (start, stop) in enumerate(walked.spans, extent.elements):
-            extent.places.append((self._window.base + 1 + start, stop - start, ordinal, 1))
+        found = [(event, span) for event, span in zip(walked.events, walked.spans, strict=True) if event is not None]
+        events = [self._shape.lenient(event) for event, _ in found]
+        for ordinal, (event, (start, stop)) in enumerate(found, extent.elements):
+            at = self._window.base + 1 + start
+            extent.places.append((at, stop - start, ordinal, 1))
+            for oddity in oddities(event):
+                extent.mends.tell("repaired", oddity, at)
         extent.elements += len(events)
-        return Slice(events, lambda: events, lambda: [_encoded(event) for event in walked.events])
+        return Slice(events, lambda: events, lambda: [_encoded(event) for event, _ in found])
 
     def _exactly(self, end: int) -> list[E]:
         events = self._window.decoded(end, self._shape.exact)
         if events is not None:
             return events
         data = bytes(memoryview(self._window.buffer)[1:end])
-        return [self._shape.lenient(event) for event in walk(data, end, 0, Mends().tell, final=True).events]
+        return [self._shape.lenient(event or {}) for event in walk(data, end, 0, Mends().tell, final=True).events]
 
     def _raws(self, end: int) -> list[msgspec.Raw]:
         return self._window.decoded(end, lambda data: _RAWS.decode(bytes(data))) or []
@@ -240,10 +244,13 @@ class _Reader(Generic[E]):
             if window.last:
                 raise TracehoundError("holds no trace events", self._stream.path)
             window.grow()
-        before = bytes(window.buffer[: array.before])
-        _add_metadata(before.strip(b"\xef\xbb\xbf \t\r\n,") + b"}", extent, 0)
+        before = bytes(window.buffer[: array.before]).strip(b"\xef\xbb\xbf \t\r\n,")
         if not array.told:
             extent.mends.tell("repaired", "the array of events is not named", array.at)
+        elif before and not before.startswith(b"{"):
+            extent.mends.tell("repaired", "the first byte of the file is damaged", 0)
+            before = b"{" + before[not before.startswith(b'"') :]
+        _add_metadata(before + b"}", extent, 0)
         window.drop(array.at)
 
     def _finish(self, walked: Walked, extent: Extent) -> None:
@@ -261,6 +268,8 @@ class _Reader(Generic[E]):
         rest = bytes(memoryview(window.buffer)[: window.seen]).strip(b", \t\r\n")
         if rest.startswith(b'"'):
             _add_metadata(b"{" + rest, extent, window.base)
+        elif rest not in (b"", b"}"):
+            extent.mends.tell("dropped", "bytes behind the array of events that are no JSON", window.base)
 
 
 def _add_metadata(data: bytes, extent: Extent, at: int) -> None:
@@ -271,8 +280,9 @@ def _add_metadata(data: bytes, extent: Extent, at: int) -> None:
     except (ValueError, RecursionError):
         extent.mends.tell("dropped", "facts around the events that are no JSON", at)
         return
-    if isinstance(found, dict):
-        extent.metadata.update(found)
+    for kind in found.kinds:
+        extent.mends.tell("repaired", f"facts around the events: {kind}", at)
+    extent.metadata.update(found.value)  # an object, since the bytes begin with its bracket
 
 
 def _encoded(event: Mapping[str, Any]) -> msgspec.Raw:

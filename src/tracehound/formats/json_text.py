@@ -23,6 +23,7 @@ BACKSLASH: Final = "backslash that escapes nothing"
 QUOTE: Final = "unescaped quote in a string"
 COMMA: Final = "trailing comma"
 
+
 _DIGITS: Final = 400
 _ESCAPED_BYTE: Final = re.compile("[\udc80-\udcff]")
 _MAY_NOT_ENCODE: Final = re.compile("[\ud800-\udfff]|\\\\u[dD]")

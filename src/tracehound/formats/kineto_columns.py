@@ -31,6 +31,7 @@ from tracehound.formats.json_columns import (
 )
 from tracehound.formats.json_slices import Shape, Slice
 from tracehound.formats.kineto_names import category, message_bytes, tensor_bytes
+from tracehound.formats.kineto_tally import ENDLESS, Tally
 from tracehound.intervals import Ints
 
 
@@ -62,8 +63,8 @@ class Event(msgspec.Struct, gc=False):
     name: str = ""
     pid: int | float | str | None = None
     tid: int | float | str | None = None
-    ts: int | float | str = 0
-    dur: int | float | str = 0
+    ts: int | float = 0
+    dur: int | float = False  # which is 0, and tells that the file says nothing
     args: Args = _NO_ARGS
 
 
@@ -86,7 +87,7 @@ def _lenient(event: Mapping[str, Any]) -> Event:
         pid=as_id(event.get("pid")),
         tid=as_id(event.get("tid")),
         ts=event.get("ts", 0),
-        dur=event.get("dur") or 0,
+        dur=False if event.get("dur") is None else event["dur"],
         args=Args(**read),
     )
 
@@ -152,14 +153,17 @@ class Columns:
     `signatures` (phase, category, pid, tid), `names` and `devices` (number of the signature; device and stream as the
     args have them) number the values that the columns stand for. `metadata` has the names that metadata events give to
     a (pid, tid), and `messages` the bytes of the message (-1: unknown) for the External id of every operator that
-    started a collective.
+    started a collective. `endless` counts the complete events without a duration.
     """
 
     def __init__(self) -> None:
         self.signatures, self.names, self.devices = Codes(), Codes(), Codes()
         self.metadata: dict[tuple[str, Id, Id], str] = {}
         self.messages: dict[int, int] = {}
+        self.endless = Tally()
+        self._count = 0
         self._pieces: list[Piece] = []
+        self._complete = Answers(self.signatures, lambda signature: signature[0] == "X")
         self._manner = Answers(self.signatures, _manner)
         self._manner_by_name = Answers(self.names, _manner_by_name)
 
@@ -181,6 +185,7 @@ class Columns:
             collective=np.zeros(count, np.bool_),
         )
         self._pieces.append(columns)
+        self._count_endless(events, columns)
         manner, by_name = self._manner.of(signature), self._manner_by_name.of(columns.name)
         manner = np.where(manner == _PLAIN, by_name, manner)
         special = np.flatnonzero(manner)
@@ -197,6 +202,12 @@ class Columns:
             numbers, ids = np.empty(0, np.int32), np.empty(0, np.int64)
             return Piece(numbers, numbers, ids, ids, ids, ids, numbers, ids, np.empty(0, np.bool_))
         return Piece(*(np.concatenate(parts) for parts in zip(*self._pieces, strict=True)))
+
+    def _count_endless(self, events: list[Event], columns: Piece) -> None:
+        rows = np.flatnonzero((columns.length == 0) & (self._complete.of(columns.signature) > 0)).tolist()
+        found = [row for row in rows if events[row].dur is False]
+        self.endless.add(ENDLESS, len(found), self._count + min(found, default=0))
+        self._count += len(events)
 
     def _add_metadata(self, rows: Ints, events: list[Event]) -> None:
         for row in rows.tolist():

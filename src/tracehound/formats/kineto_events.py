@@ -88,6 +88,7 @@ class Share:
 def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share:
     """Put the events of a segment that are drawn aside, in files whose names start with `name`."""
     events, tally = columns.all(), Tally()
+    tally.merge(columns.endless, 0)
     keys, lane = lane_keys(columns, events)
     drawn = _drawn(columns, events, tally)
     timed = (events.start != INVALID) & (events.length != INVALID)

@@ -25,8 +25,9 @@ UNTIMED: Final[What] = ("dropped", "event without a time, or with one that is no
 AT_ZERO: Final[What] = ("dropped", "event at time 0, far from all others")
 FAR: Final[What] = ("dropped", "event more than 50 days from the others")
 NEGATIVE: Final[What] = ("repaired", "negative duration read as 0")
+ENDLESS: Final[What] = ("repaired", "complete event without a duration, read as 0")
 
-_ORDER: Final = (COUNTERS, MEMORY, FLOWS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NEGATIVE)
+_ORDER: Final = (COUNTERS, MEMORY, FLOWS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NEGATIVE, ENDLESS)
 
 
 @dataclass

@@ -12,6 +12,7 @@ from tracehound.formats.wire import BYTES, VARINT, WireError, field_at, varint
 CONVERTED = b"\xef\xbf\xbd"
 """What a converter of text puts where bytes are no UTF-8."""
 
+_BOM: Final = b"\xef\xbb\xbf"
 _CATEGORIES: Final = (
     "cpu_op", "operator", "kernel", "cuda_runtime", "runtime", "python_function", "user_annotation", "ac2g", "trace",
     "cpu_instant_event", "gpu_memcpy", "gpu_memset", "memcpy", "cuda_driver", "gpu_user_annotation", "xpu_runtime",
@@ -23,9 +24,9 @@ _MARKS: Final = (b'"name":"/device:', b'"name":"/host:', b'"highres-ticks":')
 
 def kineto(start: bytes) -> bool:
     """Whether this is the start of a Kineto file: its own keys before the events, or its categories in them."""
-    if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+    dense = _dense(start).lower()
+    if not _begins(dense):
         return False
-    dense = b"".join(start.split()).lower()
     if b'"schemaversion"' in dense and any(key in dense for key in _KEYS):
         return True
     return b'"ph":"' in dense and any(f'"cat":"{category}"'.encode() in dense for category in _CATEGORIES)
@@ -33,10 +34,20 @@ def kineto(start: bytes) -> bool:
 
 def chrome(start: bytes) -> bool:
     """Whether this is the start of XLA's trace.json: processes named after planes, and no category on any event."""
-    if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+    dense = _dense(start)
+    if not _begins(dense):
         return False
-    dense = b"".join(start.split())
     return b'"ph":"' in dense and b'"cat":' not in dense and any(mark in dense for mark in _MARKS)
+
+
+def _dense(start: bytes) -> bytes:
+    return b"".join(start.removeprefix(_BOM).split())
+
+
+def _begins(dense: bytes) -> bool:
+    """Whether what starts so, blanks left out, may be a document; its first byte may be damaged."""
+    first, second = dense[:1], dense[1:2]
+    return first in (b"{", b"[", b'"') or second in (b'"', b"{")
 
 
 def xplane(head: bytes) -> bool:
