@@ -167,7 +167,7 @@ def drawn(part: Part) -> int:
     return part.events.filter(pl.col("lane").is_in(lanes.to_list())).height
 
 
-def look(part: Part, reader: Format, random: Random) -> None:
+def look(part: Part, known: Format, random: Random) -> None:
     """Raise Finding for what no part may hold, and for args that cannot be shown."""
     late = part.events.filter(pl.col("end") < pl.col("start"))
     if late.height:
@@ -175,25 +175,25 @@ def look(part: Part, reader: Format, random: Random) -> None:
     records = part.events["record"].drop_nulls()
     for record in records.sample(min(3, len(records)), seed=random.randrange(1 << 30)):
         try:
-            reader.args(part, record)
+            known.reader.args(part, record)
         except TracehoundError:
             continue
 
 
-def tried(found: Damaged, sound: Part, reader: Format, path: Path, random: Random) -> None:
+def tried(found: Damaged, sound: Part, known: Format, path: Path, random: Random) -> None:
     """Read a damaged file. Raises Finding, or whatever the reader raises that it should not."""
     path.write_bytes(found.data)
     try:
         recognise(path)
-        part = reader.read(path)
+        part = known.read(path)
     except TracehoundError as error:
         if "\n" in str(error):
             raise Finding("an error of more than one line") from error
         return
-    look(part, reader, random)
+    look(part, known, random)
     lost = drawn(sound) - drawn(part)
     silent = said(part) <= said(sound)
-    if lost > len(found.how) and silent and (reader.name != "xplane" or set(found.how) == {"cut"}):
+    if lost > len(found.how) and silent and (known.name != "xplane" or set(found.how) == {"cut"}):
         raise Finding(f"{lost} events are lost without a note")  # what a wire does not know it may hold: no loss
     if -lost > len(found.how) and not {"splice", "nest"} & set(found.how):
         raise Finding(f"{-lost} events are invented")

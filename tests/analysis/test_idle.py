@@ -107,9 +107,10 @@ def slow(work: list[tuple[int, int, int]], calls: list[int | None], host: list[t
         for cause in kinds.values()
     }
     found = defaultdict(list)
+    lanes = list(dict.fromkeys(number for number, *_ in work))
     for name in (DEVICE, *sorted({f"stream {number}" for number, *_ in work})):
         rows = [i for i, one in enumerate(work) if name in (DEVICE, f"stream {one[0]}")]
-        rows.sort(key=lambda i: (work[i][1], work[i][0] if name == DEVICE else 0, -work[i][2], i))
+        rows.sort(key=lambda i: (work[i][1], lanes.index(work[i][0]), -work[i][2], i))  # of work that starts at once
         reach = work[rows[0]][1] + work[rows[0]][2]
         for i in rows[1:]:
             start, end = work[i][1], work[i][1] + work[i][2]

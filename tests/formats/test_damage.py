@@ -412,6 +412,9 @@ def test_bytes_that_are_no_utf8_in_what_is_not_read_are_replaced_when_looked_at(
     part = KINETO.read(path)
     assert found(part) == drawn(EVENTS)
     assert KINETO.reader.args(part, 1)["args"]["path"] == '\ufffd:\\x"}, {'
+    assert [(note.level, note.text, note.where) for note in part.notes] == [
+        ("repaired", "bytes that are no UTF-8", f"byte {data.index(b'C:'):,}")
+    ]
 
 
 @pytest.mark.parametrize("kind", ["insert", "flip", "delete"])

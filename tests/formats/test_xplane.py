@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tracehound.errors import TracehoundError
-from tracehound.formats import xevents, xshelf, xspace
+from tracehound.formats import XPLANE, xevents, xshelf, xspace
 from tracehound.formats.format import Portion, silent
 from tracehound.formats.spill import Spill
 from tracehound.formats.wire import File
@@ -24,7 +24,7 @@ from tracehound.formats.xframes import Stated, Texts
 from tracehound.formats.xla_rows import NAMING, STATS
 from tracehound.formats.xmetadata import described
 from tracehound.formats.xplaces import Places
-from tracehound.formats.xplane import FORMAT, glance
+from tracehound.formats.xplane import glance
 from tracehound.formats.xspace import followed, probed, space_of
 from tracehound.trace import Part
 from xspaces import Event, Line, Plane, Stat, block, integers, space, texts, whole
@@ -40,13 +40,13 @@ def part(tmp_path: Path) -> Callable[..., Part]:
     def read(*planes: Plane, hostname: str = "") -> Part:
         path = tmp_path / "host0.xplane.pb"
         path.write_bytes(space(*planes, hostname=hostname))
-        return FORMAT.read(path, silent)
+        return XPLANE.read(path, silent)
 
     return read
 
 
 def profile(folder: Path) -> Part:
-    return FORMAT.read(next(folder.rglob("*.xplane.pb")), silent)
+    return XPLANE.read(next(folder.rglob("*.xplane.pb")), silent)
 
 
 def on_role(part: Part, role: str) -> pl.DataFrame:
@@ -131,11 +131,11 @@ def test_no_truncation_and_no_wrong_byte_breaks_the_reader(
     path = tmp_path / "damaged.xplane.pb"
     path.write_bytes(raw)
     try:
-        read = FORMAT.read(path, silent)
+        read = XPLANE.read(path, silent)
     except TracehoundError:
         return
     for record in read.events["record"].drop_nulls().to_list()[:3]:
-        FORMAT.args(read, record)
+        XPLANE.reader.args(read, record)
 
 
 def test_what_lies_before_the_end_of_a_cut_file_is_kept(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_what_lies_before_the_end_of_a_cut_file_is_kept(tmp_path: Path) -> None:
     )
     path = tmp_path / "cut.xplane.pb"
     path.write_bytes(whole_file[: whole_file.rindex(b"python") + len(b"python") + 14])
-    read = FORMAT.read(path, silent)
+    read = XPLANE.read(path, silent)
     assert on_role(read, "ops")["name"].to_list() == ["%a", "%b"]
     assert on_role(read, "thread")["name"].to_list() == ["event 1"]
     assert f"the file ends early; what lies before was kept byte {path.stat().st_size:,}" in notes(read)
@@ -340,7 +340,7 @@ def test_args_are_all_that_an_event_and_its_metadata_carry(part: Callable[..., P
                   metadata_stats={"full name": shared}, displayed={"full name": "short"})  # fmt: skip
     read = part(Plane("/device:TPU:0", [Line("XLA Ops", [Event("op", 0, 1)])]), plane)
     (record,) = read.events.filter(pl.col("name") == "short")["record"].to_list()
-    assert FORMAT.args(read, record) == {
+    assert XPLANE.reader.args(read, record) == {
         "long_name": "full name", "both": "own", "tf_op": "jit(f)", "run_id": -5, "share": 0.5, "blob": "<2,048 bytes>",
         "offset_ps": 3, "duration_ps": 4,
     }  # fmt: skip
@@ -349,7 +349,7 @@ def test_args_are_all_that_an_event_and_its_metadata_carry(part: Callable[..., P
 def test_errors_and_warnings_of_the_profiler_are_passed_on(tmp_path: Path) -> None:
     path = tmp_path / "x.xplane.pb"
     path.write_bytes(space(Plane("/host:CPU", [Line("l", [Event("a", 0, 1)])])) + block(2, "no GPU") + block(3, "slow"))
-    text = notes(FORMAT.read(path, silent))
+    text = notes(XPLANE.read(path, silent))
     assert "the profiler reports an error: no GPU" in text
     assert "the profiler warns: slow" in text
 
@@ -359,13 +359,13 @@ def test_errors_and_warnings_of_the_profiler_are_passed_on(tmp_path: Path) -> No
 
 def test_an_xspace_is_recognised_whole_or_by_its_beginning() -> None:
     raw = space(Plane("/host:CPU", [Line("python", [Event("event", n, 1) for n in range(20_000)])]))
-    assert FORMAT.matches(raw[:65536])
-    assert FORMAT.matches(space(Plane("Task Environment")))
+    assert XPLANE.matches(raw[:65536])
+    assert XPLANE.matches(space(Plane("Task Environment")))
 
 
 @given(st.binary(max_size=400))
 def test_random_bytes_are_no_xspace(raw: bytes) -> None:
-    assert not FORMAT.matches(raw) or raw.startswith(b"\n")
+    assert not XPLANE.matches(raw) or raw.startswith(b"\n")
 
 
 @pytest.mark.parametrize("raw", [
@@ -373,7 +373,7 @@ def test_random_bytes_are_no_xspace(raw: bytes) -> None:
     block(1, whole(1, 4)), b"SSTABLE\0", block(1, whole(1, 1) + block(2, "\x00\x01")),
 ])  # fmt: skip
 def test_other_things_are_no_xspace(raw: bytes) -> None:
-    assert not FORMAT.matches(raw)
+    assert not XPLANE.matches(raw)
 
 
 def test_a_file_that_went_through_a_converter_of_text_is_named_as_such(tmp_path: Path) -> None:
@@ -381,24 +381,24 @@ def test_a_file_that_went_through_a_converter_of_text_is_named_as_such(tmp_path:
     path = tmp_path / "mangled.xplane.pb"
     path.write_bytes(raw.decode("utf-8", "replace").encode())
     with pytest.raises(TracehoundError, match="looks text-converted"):
-        FORMAT.read(path, silent)
+        XPLANE.read(path, silent)
 
 
 def test_a_converted_profile_is_told_from_other_files(shared: Path, tmp_path: Path) -> None:
     raw = next((shared / "traces" / "xla" / "tpu_v6e_x4_offload").rglob("*.xplane.pb")).read_bytes()
     path = tmp_path / "mangled.xplane.pb"
     path.write_bytes(raw.decode("utf-8", "replace").encode())
-    assert FORMAT.matches(path.read_bytes()[:65536])
+    assert XPLANE.matches(path.read_bytes()[:65536])
     with pytest.raises(TracehoundError, match="looks text-converted"):
-        FORMAT.read(path, silent)
+        XPLANE.read(path, silent)
 
 
 def test_gzip_is_read_too(tmp_path: Path) -> None:
     path = tmp_path / "host0.xplane.pb.gz"
     path.write_bytes(gzip.compress(space(Plane("/host:CPU", [Line("l", [Event("a", 0, 1, [Stat("k", 4, 2)])])]))))
-    read = FORMAT.read(path, silent)
+    read = XPLANE.read(path, silent)
     assert read.hosts == ("host0",)
-    assert FORMAT.args(read, read.events["record"][0])["k"] == 2
+    assert XPLANE.reader.args(read, read.events["record"][0])["k"] == 2
 
 
 # One file in several portions.
@@ -407,7 +407,9 @@ def test_gzip_is_read_too(tmp_path: Path) -> None:
 def parts_of(path: Path, of: int, folder: Path | None) -> Part:
     """The file read in so many portions."""
     spill = Spill(folder)
-    return FORMAT.finish(path, [FORMAT.decode(path, Portion(number, of), spill, silent) for number in range(of)], spill)
+    return XPLANE.reader.finish(
+        path, [XPLANE.reader.decode(path, Portion(number, of), spill, silent) for number in range(of)], spill
+    )
 
 
 def assert_same(one: Part, other: Part) -> None:
@@ -437,7 +439,7 @@ def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
 )  # fmt: skip
 def test_portions_are_the_whole_file_however_many_there_are(shared: Path, tmp_path: Path, folder: str) -> None:
     path = next((shared / folder).rglob("*.xplane.pb"))
-    alone = FORMAT.read(path, silent)
+    alone = XPLANE.read(path, silent)
     assert_same(alone, parts_of(path, 3, None))
     assert_same(alone, parts_of(path, 2, tmp_path))
 
@@ -445,7 +447,7 @@ def test_portions_are_the_whole_file_however_many_there_are(shared: Path, tmp_pa
 @pytest.mark.usefixtures("short_stretches")
 def test_stretches_prove_to_end_where_they_were_cut(shared: Path) -> None:
     path = next((shared / "traces" / "xla" / "tpu_v6e_x4_offload").rglob("*.xplane.pb"))
-    portions = [FORMAT.decode(path, Portion(number, 3), Spill(), silent) for number in range(3)]
+    portions = [XPLANE.reader.decode(path, Portion(number, 3), Spill(), silent) for number in range(3)]
     assert all(portion.share is not None for portion in portions)
     file = File(path.read_bytes(), path.stat().st_size)
     probed_lines, followed_lines = (
@@ -465,9 +467,9 @@ def test_bytes_that_look_like_events_inside_an_event_deceive_nobody(tmp_path: Pa
     events = [Event("a", n * 10, 5, [Stat("blob", 6, disguised)]) for n in range(40)]
     path = tmp_path / "host0.xplane.pb"
     path.write_bytes(space(Plane("/host:CPU", [Line("python", events, display_id=9)])))
-    torn = [FORMAT.decode(path, Portion(number, 2), Spill(), silent).share is None for number in range(2)]
+    torn = [XPLANE.reader.decode(path, Portion(number, 2), Spill(), silent).share is None for number in range(2)]
     assert any(torn)
-    for read in (FORMAT.read(path, silent), parts_of(path, 2, None), parts_of(path, 3, tmp_path)):
+    for read in (XPLANE.read(path, silent), parts_of(path, 2, None), parts_of(path, 3, tmp_path)):
         assert read.events["start"].to_list() == [n * 10 for n in range(40)]
         assert read.notes == ()
 
@@ -479,7 +481,7 @@ def test_any_profile_is_the_same_in_one_portion_and_in_several(planes: list[Plan
         plane.lines[:] = [dataclasses.replace(line, id=at) for at, line in enumerate(plane.lines)]
     path = tmp_path / "any.xplane.pb"
     path.write_bytes(space(*planes))
-    assert_same(FORMAT.read(path, silent), parts_of(path, 3, None))
+    assert_same(XPLANE.read(path, silent), parts_of(path, 3, None))
 
 
 @pytest.mark.parametrize("tables_first", [False, True])
@@ -488,7 +490,7 @@ def test_tables_of_names_may_come_before_the_lines_or_after(part: Callable[..., 
     read = part(Plane("/host:CPU", [Line("python", [Event("f", 1, 2, own)])], tables_first=tables_first))
     assert read.events.filter(pl.col("op").is_null())["name"].to_list() == ["f"]
     assert on_role(read, "ops")["name"].to_list() == ["dot.1"]
-    assert FORMAT.args(read, read.events["record"][0])["hlo_op"] == "dot.1"
+    assert XPLANE.reader.args(read, read.events["record"][0])["hlo_op"] == "dot.1"
 
 
 def test_gzip_is_inflated_beside_the_spilled_events_and_removed(tmp_path: Path) -> None:
@@ -496,7 +498,7 @@ def test_gzip_is_inflated_beside_the_spilled_events_and_removed(tmp_path: Path) 
     path, folder = tmp_path / "host0.xplane.pb.gz", tmp_path / "spilled"
     folder.mkdir()
     path.write_bytes(gzip.compress(space(Plane("/host:CPU", [Line("l", events)]))))
-    assert_same(FORMAT.read(path, silent), parts_of(path, 2, folder))
+    assert_same(XPLANE.read(path, silent), parts_of(path, 2, folder))
     assert not list(folder.glob("inflated*"))
 
 
@@ -504,7 +506,7 @@ def test_places_can_be_written_down(tpu: Part) -> None:
     again = msgspec.msgpack.decode(msgspec.msgpack.encode(tpu.places), type=Places)
     assert again == tpu.places
     record = tpu.events["record"][0]
-    assert FORMAT.args(dataclasses.replace(tpu, places=again), record) == FORMAT.args(tpu, record)
+    assert XPLANE.reader.args(dataclasses.replace(tpu, places=again), record) == XPLANE.reader.args(tpu, record)
 
 
 def test_a_glance_tells_the_devices_and_hosts(shared: Path, tmp_path: Path) -> None:
@@ -521,7 +523,7 @@ def test_progress_tells_of_all_bytes_and_may_stop_the_reading(tmp_path: Path) ->
     path = tmp_path / "x.xplane.pb"
     path.write_bytes(space(Plane("/host:CPU", [Line("l", [Event("a", n, 1) for n in range(500_000)])])))
     told: list[tuple[int, int]] = []
-    FORMAT.read(path, lambda read, events: told.append((read, events)))
+    XPLANE.read(path, lambda read, events: told.append((read, events)))
     assert told == sorted(told)
     assert 0 < told[0][1] < 500_000
     assert told[0][0] < path.stat().st_size
@@ -530,7 +532,7 @@ def test_progress_tells_of_all_bytes_and_may_stop_the_reading(tmp_path: Path) ->
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        FORMAT.read(path, stop)
+        XPLANE.read(path, stop)
 
 
 def test_a_file_that_is_cut_while_it_is_read_is_told_of(tmp_path: Path) -> None:
@@ -543,7 +545,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_told_of(tmp_path: Path) -> None:
             file.truncate(len(raw) // 2)
 
     with pytest.raises(TracehoundError, match="became shorter while it was read"):
-        FORMAT.read(path, cut)
+        XPLANE.read(path, cut)
 
 
 # Real profiles.
@@ -672,7 +674,7 @@ def test_torch_xla(shared: Path, name: str, steps: int) -> None:
 
 
 def test_a_cut_profile_keeps_its_devices(shared: Path) -> None:
-    part = FORMAT.read(shared / "traces" / "broken" / "truncated.xplane.pb", silent)
+    part = XPLANE.read(shared / "traces" / "broken" / "truncated.xplane.pb", silent)
     assert part.ranks.height == 4
     assert on_role(part, "ops").height == 6013
     assert "the file ends early; what lies before was kept byte 517,624" in notes(part)
@@ -682,15 +684,15 @@ def test_every_profile_at_hand_reads_and_gives_its_args(shared: Path) -> None:
     found = [path for folder in ("traces", "captures") for path in sorted((shared / folder).rglob("*.xplane.pb"))]
     assert found
     for path in found:
-        assert FORMAT.matches(path.read_bytes()[:65536]), path
-        part = FORMAT.read(path, silent)
+        assert XPLANE.matches(path.read_bytes()[:65536]), path
+        part = XPLANE.read(path, silent)
         assert part.events.height, path
         for record in part.events.filter(pl.col("record").is_not_null())["record"].gather_every(997).to_list():
-            json.dumps(FORMAT.args(part, record))
+            json.dumps(XPLANE.reader.args(part, record))
 
 
 def test_nothing_else_at_hand_is_taken_for_a_profile(shared: Path) -> None:
     for path in sorted((shared / "traces").rglob("*")):
         if path.is_file() and not path.name.endswith(".xplane.pb"):
             with path.open("rb") as file:
-                assert not FORMAT.matches(file.read(65536)), path
+                assert not XPLANE.matches(file.read(65536)), path

@@ -25,6 +25,7 @@ from tracehound.errors import TracehoundError
 from tracehound.formats.format import Portion, Progress
 from tracehound.formats.inflate import Stream, opened
 from tracehound.formats.json_mend import Mends, Walked, oddities, parsed, walk
+from tracehound.formats.json_text import NO_UTF8
 from tracehound.formats.json_window import Cut, Sizes, Window
 from tracehound.trace import Note
 
@@ -161,6 +162,8 @@ class _Reader(Generic[E]):
             events = window.decoded(cut.end, self._shape.fast) if cut else None
             if cut is not None and events is not None:
                 if events:
+                    if (odd := window.no_text(cut.end)) is not None:
+                        extent.mends.tell("repaired", NO_UTF8, window.base + odd)
                     extent.places.append((window.base + 1, cut.end - 1, extent.elements, len(events)))
                     extent.elements += len(events)
                     yield Slice(events, partial(self._exactly, cut.end), partial(self._raws, cut.end))
