@@ -5,7 +5,6 @@ Knows nothing of what they do.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -14,10 +13,10 @@ from concurrent.futures import Executor
 from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import resource_tracker
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tracehound.store.workers import Workers
+if TYPE_CHECKING:
+    from tracehound.store.workers import Workers
 
 MOST: Final = 8
 """So many workers are enough to keep a disk busy; `--jobs` asks for more."""
@@ -56,6 +55,11 @@ class Pool:
         if self.jobs < 2:
             return None
         if self._executor is None:
+            # Imported by who starts processes: the others start sooner without.
+            from multiprocessing import resource_tracker  # noqa: PLC0415
+
+            from tracehound.store.workers import Workers  # noqa: PLC0415
+
             with redirect_stderr(sys.__stderr__):  # the explorer's own has no descriptor to hand on
                 resource_tracker.ensure_running()
             self._executor = Workers(self.jobs, partial(_begin, max(1, cores() // self.jobs)))
@@ -78,6 +82,8 @@ def _begin(threads: int) -> None:
 
 
 def _die_with_parent() -> None:
+    import multiprocessing  # noqa: PLC0415, a worker has it anyway
+
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
