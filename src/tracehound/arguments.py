@@ -13,7 +13,8 @@ from typing import NoReturn, get_args
 from tracehound import __version__
 from tracehound.analysis import ANALYSES
 from tracehound.errors import BAD_INPUT, printable
-from tracehound.report import WRITERS
+from tracehound.query import TABLES
+from tracehound.report import READABLE, WRITERS
 from tracehound.store.pool import default_jobs
 from tracehound.units import TimeUnit
 
@@ -30,6 +31,7 @@ commands:
   tracehound PATH...                    explore it
   tracehound summary PATH...            one page: devices, steps, breakdown, top ops, longest gaps
   tracehound report PATH... ANALYSIS    one table, whole; tracehound report --list names them all
+  tracehound query PATH... 'SELECT ...' any question, in SQL; tracehound query --tables lists the tables
   tracehound cache list|clear           what is kept of files that were read
 """
 
@@ -82,6 +84,31 @@ examples:
   tracehound report ops --explain                       how its numbers are defined, and where other tools differ
 """
 
+QUERY = f"""\
+Ask a trace anything in SQL (the dialect of polars). The last argument is the statement, - reads it from stdin.
+
+{PATHS}
+tables:
+{{tables}}
+
+Times are written with a unit, 1.5ms; a number without one is picoseconds. Sums, means and differences of times are
+times; duration / 1us is a number. Text stands in single quotes; name LIKE '%all_reduce%' and name ~ 'all.?reduce'
+search it. Without ORDER BY rows come in any order. Analyses are worked out when a query names them.
+
+--rank, --step and --window narrow every table, and nothing else is read: an event that crosses the edge of the window
+counts with the part inside. Text and markdown show {READABLE:,} rows unless --top says otherwise; csv and json all.
+"""
+
+QUERY_EXAMPLES = """\
+examples:
+  tracehound query logs/ 'SELECT name, kind, duration FROM events WHERE duration > 1ms ORDER BY duration DESC LIMIT 20'
+  tracehound query rank*.json.gz "SELECT rank, step, sum(duration) AS waited FROM events
+                                  WHERE kind = 'collective' GROUP BY rank, step ORDER BY waited DESC"
+  tracehound query logs/ --step 12 'SELECT lane, count(*) AS events, max(duration) AS longest FROM events GROUP BY lane'
+  tracehound query logs/ 'SELECT before, after, duration FROM gaps WHERE launched < 10us' --format csv > gaps.csv
+  tracehound query --tables events ops
+"""
+
 
 CACHE = """\
 A file that was read is kept as Arrow, so that opening it again takes no time: in $XDG_CACHE_HOME/tracehound, else in
@@ -103,7 +130,7 @@ MOST = 1_000_000_000
 
 
 def parsed(arguments: Sequence[str]) -> Namespace:
-    """The arguments as a namespace whose `command` is ``explore``, ``summary``, ``report`` or ``cache``.
+    """The arguments as a namespace whose `command` is one of `_PARSERS`.
 
     Prints help or one line of what is wrong, and exits, where argparse would.
     """
@@ -196,6 +223,16 @@ def _report_parser() -> _Parser:
     return _with_report_options(parser)
 
 
+def _query_parser() -> _Parser:
+    width = max(len(table.name) for table in TABLES)
+    listing = "\n".join(f"  {table.name:<{width}}  {table.meaning}" for table in TABLES)
+    usage = "tracehound query [options] PATH... 'SELECT ...'"
+    parser = _parser("tracehound query", usage, QUERY.format(tables=listing), QUERY_EXAMPLES)
+    parser.add_argument("words", nargs="*", metavar="PATH... STATEMENT", help=SUPPRESS)
+    parser.add_argument("--tables", action="store_true", help="list all tables, or those named, and exit")
+    return _with_report_options(parser)
+
+
 def _cache_parser() -> _Parser:
     parser = _Parser(
         prog="tracehound cache",
@@ -250,4 +287,10 @@ def _number(text: str, least: int) -> int:
     return int(text)
 
 
-_PARSERS = {"explore": _explorer_parser, "summary": _summary_parser, "report": _report_parser, "cache": _cache_parser}
+_PARSERS = {
+    "explore": _explorer_parser,
+    "summary": _summary_parser,
+    "report": _report_parser,
+    "query": _query_parser,
+    "cache": _cache_parser,
+}

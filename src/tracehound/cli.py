@@ -17,12 +17,14 @@ from io import TextIOWrapper
 from pathlib import Path
 from shutil import get_terminal_size
 
-from tracehound.analysis import ANALYSES, Analysis, Options, named, run
+from tracehound.analysis import ANALYSES, Analysis, Options, Result, named, run
 from tracehound.arguments import as_summary, parsed
 from tracehound.draw.table import UNLIMITED, Line
 from tracehound.errors import BAD_INPUT, TracehoundError, printable
 from tracehound.progress import Progress
-from tracehound.report import Look, about, explain, paint, summarise, writer
+from tracehound.query import TABLES, answer, prepare
+from tracehound.query import named as table
+from tracehound.report import Look, Writer, about, explain, paint, schema, summarise, writer
 from tracehound.report.kept import listing, many
 from tracehound.report.window import chosen
 from tracehound.store import Opening, Workshop, cache, load, open_paths, workshop
@@ -92,6 +94,42 @@ def _report(asked: Namespace) -> int:
     with _workshop(asked) as shop:
         trace, window = _read(asked, shop)
         result = run(analysis, trace, window, Options(asked.top), _helpers(trace, shop))
+    return _show(result, trace, window, form, asked)
+
+
+def _query(asked: Namespace) -> int:
+    if asked.tables:
+        named_tables = [table(word) for word in asked.words if not _is_path(word)]
+        _print(schema.definitions(named_tables or TABLES, _look(asked).width), asked)
+        return 0
+    form = writer(asked.format)
+    asked.paths, text = _statement(asked.words)
+    query = prepare(text)  # what is wrong with it is told before the trace is read
+    with _workshop(asked) as shop:
+        trace, window = _read(asked, shop)
+        result = answer(query, trace, window, asked.top or form.readable, _helpers(trace, shop))
+    return _show(result, trace, window, form, asked)
+
+
+def _statement(words: Sequence[str]) -> tuple[Sequence[str], str]:
+    """The paths and the statement, which is the last word; ``-`` stands for what stdin has."""
+    if not words or _is_path(words[-1]):
+        what = f"{printable(words[-1])} is a path" if words else "which query, of which trace?"
+        raise TracehoundError(what, remedy="tracehound query PATH... 'SELECT ...'")
+    *paths, text = words
+    if not paths:
+        prepare(text)
+        raise TracehoundError("a query of which trace?", remedy="tracehound query PATH... 'SELECT ...'")
+    return paths, sys.stdin.read() if text == "-" else text
+
+
+def _is_path(word: str) -> bool:
+    """Whether a word is a path rather than a statement or a table, which stand for nothing on the disk."""
+    return not any(map(str.isspace, word)) and os.access(word, os.F_OK)
+
+
+def _show(result: Result, trace: Trace, window: Window, form: Writer, asked: Namespace) -> int:
+    """Print a result in its form; notes that have no place there go to stderr."""
     _print(form.result(about(trace, window), result, _look(asked)), asked)
     if not form.notes:
         for note in [*([result.cut] if result.cut else []), *result.notes]:
@@ -211,5 +249,6 @@ _COMMANDS: dict[str, Callable[[Namespace], int]] = {
     "explore": _explore,
     "summary": _summary,
     "report": _report,
+    "query": _query,
     "cache": _cache,
 }

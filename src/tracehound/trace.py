@@ -297,6 +297,11 @@ def collected(events: pl.LazyFrame) -> pl.DataFrame:
     return events.collect(optimizations=_PLAIN)
 
 
+def streamed(events: pl.LazyFrame) -> pl.DataFrame:
+    """The same for a query that leaves little of many events: read piece by piece, so that memory does not grow."""
+    return events.collect(engine="streaming", optimizations=_PLAIN)
+
+
 def _whole(value: object) -> int:
     if not isinstance(value, int):
         raise TypeError(value)

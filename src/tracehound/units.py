@@ -84,6 +84,13 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def number(value: float) -> str:
+    """A number of which nothing more is known: six significant digits; a whole one, such as an id, as it is."""
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
+
+
 def parse_duration(text: str) -> int:
     """A time that a person wrote (``10ms``, ``1.5 s``, ``250us``) in ps; a bare number is refused, it has no unit.
 

@@ -15,10 +15,10 @@ import polars as pl
 
 from tracehound.trace import Host, Note
 
-Unit = Literal["text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host"]
+Unit = Literal["text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host", "number"]
 """What a column's raw numbers are: `time` and `instant` (since the origin) in ps, `rate` in bytes per second, `share`
 a fraction of the base that the column names, `id` an event of the trace (never shown, only followed), `host` a list of
-`COVER` structs: what host threads did meanwhile."""
+`COVER` structs: what host threads did meanwhile, `number` any other number, which is shown as it is."""
 
 COVER = pl.List(
     pl.Struct(

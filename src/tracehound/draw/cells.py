@@ -124,15 +124,15 @@ def _event(cover: Mapping[str, Any], room: int) -> str:
 
 def _number(kind: Unit, value: float, unit: units.TimeUnit) -> str:
     match kind:
-        case "time":
-            return units.duration(round(value), unit)
-        case "instant":
-            return units.instant(round(value), unit)
+        case "time" | "instant":
+            return (units.duration if kind == "time" else units.instant)(round(value), unit)
         case "bytes":
             return units.bytes_(value)
         case "rate":
             return units.rate(value)
         case "share":
             return units.share(value)
+        case "number":
+            return units.number(value)
         case _:
             return units.count(value) if isinstance(value, int) else f"{value:,.2f}"

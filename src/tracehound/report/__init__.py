@@ -12,25 +12,32 @@ from dataclasses import dataclass
 from tracehound.analysis.result import Result
 from tracehound.draw.table import Line
 from tracehound.errors import TracehoundError
-from tracehound.report import csv, explain, json, markdown, paint, text
+from tracehound.report import csv, explain, json, markdown, paint, schema, text
 from tracehound.report.about import About, Look, about
 from tracehound.report.summary import Summary, summarise
+
+READABLE = 1_000
+"""Rows of a query that people are shown when they do not say how many."""
 
 
 @dataclass(frozen=True)
 class Writer:
-    """One form of a report. `notes` tells whether the form has a place for the notes of a result."""
+    """One form of a report. `notes` tells whether the form has a place for the notes of a result.
+
+    `readable` is how many rows of a query it shows when nobody says: what people read has an end, data has none.
+    """
 
     name: str
     purpose: str
     result: Callable[[About, Result, Look], Iterator[Line]]
     summary: Callable[[Summary, Look], Iterator[Line]]
     notes: bool = True
+    readable: int | None = None
 
 
 WRITERS: tuple[Writer, ...] = (
-    Writer("text", "aligned tables for a terminal", text.result, text.summary),
-    Writer("markdown", "tables for issues and notes", markdown.result, markdown.summary),
+    Writer("text", "aligned tables for a terminal", text.result, text.summary, readable=READABLE),
+    Writer("markdown", "tables for issues and notes", markdown.result, markdown.summary, readable=READABLE),
     Writer("csv", "raw numbers for spreadsheets", csv.result, csv.summary, notes=False),
     Writer("json", "raw numbers for programs", json.result, json.summary),
 )
@@ -47,4 +54,16 @@ def writer(name: str) -> Writer:
     raise TracehoundError(f"no form {name!r}", remedy=hint)
 
 
-__all__ = ["WRITERS", "About", "Look", "Summary", "Writer", "about", "explain", "paint", "summarise", "writer"]
+__all__ = [
+    "WRITERS",
+    "About",
+    "Look",
+    "Summary",
+    "Writer",
+    "about",
+    "explain",
+    "paint",
+    "schema",
+    "summarise",
+    "writer",
+]

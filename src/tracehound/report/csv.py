@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import csv
 import io
-import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+
+import polars as pl
 
 from tracehound.analysis.result import Column, Result
 from tracehound.draw.cells import cell, shown
 from tracehound.draw.table import Line
+from tracehound.errors import printable
 from tracehound.report.about import About, Look
 from tracehound.report.summary import Summary
+
+ROWS = 1 << 14
+"""So many rows are turned into text at once."""
 
 _SUFFIXES = {"time": "_ps", "instant": "_ps", "bytes": "_bytes", "rate": "_bytes_per_s", "share": "_share"}
 
@@ -25,10 +30,9 @@ def result(facts: About, table: Result, look: Look) -> Iterator[Line]:
     """Header and rows; neither `facts` nor `look` has a place here."""
     del facts, look
     columns = shown(table)
-    yield _line([header(column) for column in columns])
-    values = (table.table[column.name].to_list() for column in columns)
-    for row in zip(*values, strict=True):
-        yield _line([_raw(column, value) for column, value in zip(columns, row, strict=True)])
+    yield _lines([[header(column) for column in columns]])
+    for rows in table.table.iter_slices(ROWS):
+        yield _lines(zip(*(_raw(column, rows[column.name]) for column in columns), strict=True))
 
 
 def summary(page: Summary, look: Look) -> Iterator[Line]:
@@ -46,18 +50,22 @@ def header(column: Column) -> str:
     return column.name if f"_{column.name}".endswith(suffix) else f"{column.name}{suffix}"
 
 
-def _raw(column: Column, value: object) -> object:
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return ""
+def _raw(column: Column, values: pl.Series) -> Sequence[object]:
+    """What stands in the cells of a column; the writer of csv leaves those of None empty."""
+    if values.dtype.is_float():
+        return values.set(~values.is_finite(), None).to_list()
     if column.unit == "flag":
-        return "true" if value else "false"
-    if column.unit in ("text", "host"):
-        words = cell(column, value)
-        return "" if column.unit == "text" and value == "" else words
-    return value
+        return [None if value is None else "true" if value else "false" for value in values.to_list()]
+    if column.unit == "text":
+        safe = {value: value and printable(value) for value in values.unique().to_list()}
+        return [safe[value] for value in values.to_list()]
+    if column.unit == "host":
+        return [None if value is None else cell(column, value) for value in values.to_list()]
+    return values.to_list()
 
 
-def _line(values: list[object] | list[str]) -> Line:
+def _lines(rows: Iterable[Iterable[object]]) -> Line:
+    """Some rows, a line for each."""
     out = io.StringIO()
-    csv.writer(out, lineterminator="").writerow(values)
-    return Line(out.getvalue())
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return Line(out.getvalue().removesuffix("\n"))

@@ -9,8 +9,9 @@ within a version. The order of keys and rows is the same for the same input.
 
 ``window`` and ``ranks`` are what the caller narrowed the report to. ``rows_total`` counts the rows before ``--top``.
 ``unit`` is one of text, time (ps), instant (ps since time 0), bytes, count, share (a fraction of ``base``), rate (bytes
-per second), flag (true or false), id (an event of this trace: equal ids are the same event) and host (a list of
-``{"thread", "event", "share", "time"}``). A value that is unknown is null.
+per second), flag (true or false), id (an event of this trace: equal ids are the same event), number (any other) and
+host (a list of ``{"thread", "event", "share", "time"}``). A value that is unknown is null. The ``analysis`` of a query
+is ``query``.
 
 ``TRACE`` is ``{"name", "files": [{"path", "format", "size"}], "hosts": [text], "ranks": [{"rank", "device", "model",
 "host", "inferred"}], "origin_unix_ns": int or null, "recorded": text, "start_ps": int, "end_ps": int, "versions":
@@ -23,7 +24,7 @@ RESULT}}``, where RESULT is the shape above without the keys that the page alrea
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -38,6 +39,12 @@ from tracehound.report.summary import Summary
 RESULT = "tracehound.result/1"
 SUMMARY = "tracehound.summary/1"
 
+ROWS = 1 << 14
+"""So many rows are turned into text at once."""
+
+_NO_ROWS = '\n  "rows": [],\n'
+"""Found once: a line break is never part of a text in JSON, and only keys of the document stand so far to the left."""
+
 _HIDDEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Characters that JSON allows as they are, and that a terminal obeys or hides."""
 
@@ -45,14 +52,24 @@ _HIDDEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\uf
 def result(facts: About, shown: Result, look: Look) -> Iterator[Line]:
     """The document of one result; `look` is for people and changes nothing here."""
     del look
-    yield _document({"schema": RESULT, **_head(facts), **_body(shown)})
+    head = _written({"schema": RESULT, **_head(facts), **_body(shown, [])})
+    if shown.table.is_empty():
+        yield Line(head)
+        return
+    above, _, below = head.partition(_NO_ROWS)
+    yield Line(f'{above}\n  "rows": [')
+    for start in range(0, shown.table.height, ROWS):
+        rows = _written(shown.table.slice(start, ROWS).to_dicts())
+        comma = "," if start + ROWS < shown.table.height else ""
+        yield Line("  " + rows[len("[\n") : -len("\n]")].replace("\n", "\n  ") + comma)
+    yield Line(f"  ],\n{below}")
 
 
 def summary(page: Summary, look: Look) -> Iterator[Line]:
     """The document of the summary."""
     del look
-    results = {shown.analysis: _body(shown) for shown in page.results}
-    yield _document({"schema": SUMMARY, **_head(page.about), "results": results})
+    results = {shown.analysis: _body(shown, shown.table.to_dicts()) for shown in page.results}
+    yield Line(_written({"schema": SUMMARY, **_head(page.about), "results": results}))
 
 
 def _head(facts: About) -> dict[str, Any]:
@@ -78,17 +95,17 @@ def _head(facts: About) -> dict[str, Any]:
     }
 
 
-def _body(shown: Result) -> dict[str, Any]:
+def _body(shown: Result, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "analysis": shown.analysis,
         "title": shown.title,
         "columns": [{"name": c.name, "unit": c.unit, "meaning": c.meaning, "base": c.base} for c in shown.columns],
-        "rows": shown.table.to_dicts(),
+        "rows": rows,
         "rows_total": shown.total,
         "notes": list(shown.notes),
     }
 
 
-def _document(document: Mapping[str, Any]) -> Line:
-    text = orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
-    return Line(_HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+def _written(value: Mapping[str, Any] | Sequence[Any]) -> str:
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -1,0 +1,9 @@
+"""SQL over a trace, for both faces: `TABLES` is what a statement may name, `prepare` checks one, `answer` runs it."""
+
+from __future__ import annotations
+
+from tracehound.query.answer import Query, answer, prepare
+from tracehound.query.refusal import named
+from tracehound.query.tables import TABLES, Table
+
+__all__ = ["TABLES", "Query", "Table", "answer", "named", "prepare"]

@@ -1,0 +1,119 @@
+"""A statement and a trace -> a result, as an analysis gives one.
+
+Owns the running of a query: which tables it needs, that events are read lazily and analyses made only when they are
+named, and what the columns of the answer are. Knows no face.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracehound.analysis import ANALYSES, Options, named, run_all
+from tracehound.analysis.result import COVER, Result
+from tracehound.errors import TracehoundError
+from tracehound.query.refusal import missing, refusals
+from tracehound.query.statement import Statement, read
+from tracehound.query.tables import TABLES, Table, analysed, column, empty, frames
+from tracehound.trace import Trace, Window, streamed
+
+NAME = "query"
+"""What stands in a result for the name of an analysis."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A statement that means something: `tables` are those that it names, in the order of `TABLES`."""
+
+    statement: Statement
+    tables: tuple[Table, ...]
+
+
+def prepare(text: str) -> Query:
+    """The query that a person wrote, checked against the tables; no trace is needed.
+
+    Raises TracehoundError, which says what is wrong and where, for everything but what depends on the rows.
+    """
+    statement = read(text)
+    there = {table.name: table for table in TABLES}
+    needed: dict[str, pl.LazyFrame] = {}
+    while True:
+        with refusals(statement):
+            try:
+                _queried(statement, needed).collect_schema()
+                return Query(statement, tuple(table for table in TABLES if table.name in needed))
+            except pl.exceptions.SQLInterfaceError as error:  # polars itself says which tables it needs
+                name = missing(str(error)).lower()
+                if name not in there or name in needed:
+                    raise
+                needed[name] = empty(there[name])
+
+
+def answer(
+    query: Query, trace: Trace, window: Window | None = None, top: int | None = None, executor: Executor | None = None
+) -> Result:
+    """What the query finds in the window: at most `top` rows, and how many there are in all.
+
+    A result in which no column is hidden: ids are plain numbers. Raises TracehoundError when the rows do not allow it.
+    """
+    window = window or Window()
+    rows = _queried(query.statement, _tables(query, trace, window, executor))
+    with refusals(query.statement):
+        table = streamed(rows if top is None else rows.head(top))
+        cut = top is not None and table.height == top
+        total = streamed(rows.select(pl.len())).item() if cut else table.height
+    columns = [column(name, kind, query.tables) for name, kind in table.schema.items()]
+    timed = window.start is not None or window.end is not None
+    return Result(
+        analysis=NAME,
+        title="Query",
+        columns=tuple(columns),
+        table=_raw(table),
+        total=total,
+        window=window.within(*trace.span) if timed else None,
+    )
+
+
+def _queried(statement: Statement, tables: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
+    """The rows of a statement over these tables, lazily."""
+    found = pl.SQLContext(frames=dict(tables), eager=False).execute(statement.sql)
+    names = found.collect_schema().names()
+    counted = "len" in names and "count" not in names and not statement.place("len")
+    return found.rename({"len": "count"}) if counted else found  # as people call what COUNT(*) gives
+
+
+def _tables(query: Query, trace: Trace, window: Window, executor: Executor | None) -> dict[str, pl.LazyFrame]:
+    """The tables that the query names."""
+    names = {table.name for table in query.tables}
+    asked = [(named(analysis.name), Options()) for analysis in ANALYSES if analysis.name in names]
+    results = run_all(asked, trace, window, executor) if asked else []
+    lazily = {name: frame for name, frame in frames(trace, window).items() if name in names}
+    return {**lazily, **{result.analysis: analysed(result) for result in results}}
+
+
+def _raw(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows with types that every form can write: times in ps, what has no plain type as text."""
+    return table.select(_plain(name, kind) for name, kind in table.schema.items())
+
+
+def _plain(name: str, kind: pl.DataType) -> pl.Expr:
+    value = pl.col(name)
+    match kind:
+        case pl.Duration():
+            return value.cast(pl.Int64)
+        case pl.Decimal():
+            return value.cast(pl.Float64)
+        case pl.List(inner=inner) if kind != COVER:
+            parts = value.cast(pl.List(pl.Int64)) if isinstance(inner, pl.Duration) else value
+            return parts.cast(pl.List(pl.String)).list.join(", ", ignore_nulls=False)
+        case pl.Binary():
+            return value.bin.encode("hex")
+        case pl.Struct():
+            raise TracehoundError(f"column {name!r} is no single value", where="query", remedy="select its fields")
+        case _ if kind.is_temporal() or kind == pl.Null:
+            return value.cast(pl.String)
+        case _:
+            return value

@@ -1,0 +1,239 @@
+"""The tables that a query sees: their names, columns and meanings, and a trace's frames in that form.
+
+Owns the words of the tables. An analysis is a table under its own name; the frames of the model whose names analyses
+have (`steps`, `ops`) go by what they hold: `marks`, `hlo`. Knows no SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis import ANALYSES
+from tracehound.analysis.result import Column, Result, blank
+from tracehound.analysis.share import overlapping
+from tracehound.trace import Trace, Window
+
+TIME: Final = pl.Duration("us")
+"""The type of times in a query: whole picoseconds, which polars takes for microseconds.
+
+So their type says that they are times wherever they go: sums, means and differences of times are times, a time divided
+by a time is a number, and a time compared with text is an error.
+"""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a query can name after FROM."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The types that its columns have in a query."""
+        whole = blank(self.columns).schema
+        timed = {column.name: TIME for column in self.columns if column.unit in ("time", "instant")}
+        return pl.Schema({**whole, **timed})
+
+
+EVENTS = Table(
+    "events",
+    "everything that was recorded, a row for each event of each lane",
+    (
+        Column("name", "text", "what ran: a kernel, an HLO op, an operator, a call, an annotation"),
+        Column("kind", "text", "kernel, collective, copy, memset, op, runtime, annotation, step, module, python, ..."),
+        Column("duration", "time", "from start to end"),
+        Column("start", "instant", "start since the first event"),
+        Column("end", "instant", "end since the first event"),
+        Column("self", "time", "length less that of the events nested inside; unknown where a window cuts the event"),
+        Column("rank", "number", "rank of its device; null on the lanes of hosts"),
+        Column("step", "number", "step that it belongs to: by its launch, else by its start"),
+        Column("lane", "text", "name of its lane: a stream, a line of a device, a thread"),
+        Column("stream", "number", "number of the device stream"),
+        Column("host", "text", "machine or process"),
+        Column("role", "text", "what its lane shows: stream, ops, modules, steps, annotations, thread, counter, ..."),
+        Column("work", "flag", "it keeps its device busy: what busy and idle times count"),
+        Column("bytes", "bytes", "moved, or the message of a collective"),
+        Column("depth", "number", "row inside the lane"),
+        Column("id", "id", "of the event: what launch, parent and the event columns of other tables point to"),
+        Column("parent", "id", "id of the innermost event of the lane around it"),
+        Column("launch", "id", "id of the host event that enqueued it"),
+        Column("correlation", "number", "id that a runtime call shares with its device events (Kineto)"),
+        Column("external", "number", "External id: the operator active at the launch (Kineto)"),
+        Column("run", "number", "one execution of a module, on all its devices (XLA)"),
+        Column("op", "number", "its row in hlo (XLA)"),
+        Column("lane_id", "number", "its row in lanes"),
+        Column("device_duration", "time", "length on the device's own clock, where it has one (TPU)"),
+    ),
+)
+
+LANES = Table(
+    "lanes",
+    "the rows of the timeline: streams, lines of a device, threads",
+    (
+        Column("lane_id", "number", "what events.lane_id points to"),
+        Column("lane", "text", "its name"),
+        Column("rank", "number", "rank of its device; null for the lanes of hosts"),
+        Column("host", "text", "machine or process"),
+        Column("role", "text", "what it shows: stream, ops, modules, steps, annotations, thread, counter, ..."),
+        Column("work", "flag", "its events keep the device busy"),
+        Column("process", "text", "process, as the file names it"),
+        Column("thread", "text", "thread, as the file names it"),
+        Column("stream", "number", "number of the device stream"),
+        Column("events", "count", "events on it, of the whole run"),
+        Column("first", "instant", "start of its first event"),
+        Column("last", "instant", "end of its last event"),
+    ),
+)
+
+RANKS = Table(
+    "ranks",
+    "the accelerators of the job",
+    (
+        Column("rank", "number", "rank"),
+        Column("device", "text", "device as the file names it"),
+        Column("model", "text", "model of the device"),
+        Column("host", "text", "machine or process that drives it"),
+        Column("ordinal", "number", "number of the device on its host"),
+        Column("inferred", "flag", "the file did not say which rank it is"),
+    ),
+)
+
+MARKS = Table(
+    "marks",
+    "where steps begin and end, as they were marked or inferred; `steps` has what the device did in each",
+    (
+        Column("step", "number", "number of the step"),
+        Column("rank", "number", "rank; null when it was marked on a host, for all its ranks"),
+        Column("host", "text", "machine or process"),
+        Column("name", "text", "name of the mark"),
+        Column("duration", "time", "from start to end"),
+        Column("start", "instant", "start since the first event"),
+        Column("end", "instant", "end since the first event"),
+        Column("inferred", "flag", "not marked by the profiler"),
+        Column("event", "id", "id of the mark"),
+    ),
+)
+
+HLO = Table(
+    "hlo",
+    "what is known of each HLO op, whenever it ran (XLA); `ops` has what it took",
+    (
+        Column("op", "number", "what events.op points to"),
+        Column("name", "text", "name of the op"),
+        Column("category", "text", "HLO category or opcode"),
+        Column("module", "text", "XLA module"),
+        Column("program", "number", "id of the module's program"),
+        Column("framework", "text", "op of the framework: jit(step)/layer0/dot_general"),
+        Column("source", "text", "file:line"),
+        Column("text", "text", "the HLO line"),
+        Column("flops", "number", "floating point operations of one execution"),
+        Column("bytes_accessed", "bytes", "memory that one execution reads and writes"),
+    ),
+)
+
+FRAMES = (EVENTS, LANES, RANKS, MARKS, HLO)
+
+TABLES: tuple[Table, ...] = (
+    *FRAMES,
+    *(Table(analysis.name, analysis.question, analysis.columns) for analysis in ANALYSES),
+)
+"""All there are: the frames of the model, then the analyses."""
+
+
+def empty(table: Table) -> pl.LazyFrame:
+    """The table without rows: enough to find out what a statement means."""
+    return pl.LazyFrame(schema=table.schema)
+
+
+def frames(trace: Trace, window: Window) -> Mapping[str, pl.LazyFrame]:
+    """The tables of `FRAMES` by name, lazily; narrowed to the window, which clips events and marks."""
+    hosts = {number: host.name for number, host in enumerate(trace.hosts)}
+    host = pl.col("host").replace_strict(hosts, default=None, return_dtype=pl.String)
+    lanes = trace.lanes_of(window.ranks).with_columns(host)
+    ranks = trace.ranks.lazy().with_columns(host)
+    marks = trace.steps.lazy().with_columns(host)
+    if window.ranks is not None:
+        of_host = pl.col("rank").is_null() & pl.col("host").is_in(lanes["host"].unique().to_list())
+        marks = marks.filter(pl.col("rank").is_in(list(window.ranks)) | of_host)
+        ranks = ranks.filter(pl.col("rank").is_in(list(window.ranks)))
+    timed = window.start is not None or window.end is not None
+    bounds = window.within(*trace.span) if timed else None
+    events = trace.events(None if window.ranks is None else lanes["lane"].to_list())
+    return {
+        EVENTS.name: _shaped(_of_lanes(_clipped(events, bounds), lanes), EVENTS),
+        LANES.name: _shaped(lanes.lazy().rename({"lane": "lane_id", "name": "lane"}), LANES),
+        RANKS.name: _shaped(ranks.rename({"device": "ordinal", "label": "device"}), RANKS),
+        MARKS.name: _shaped(_clipped(marks, bounds).with_columns(_LENGTH), MARKS),
+        HLO.name: _shaped(trace.ops.lazy(), HLO),
+    }
+
+
+def analysed(result: Result) -> pl.LazyFrame:
+    """The whole table of an analysis."""
+    return _shaped(result.table.lazy(), next(table for table in TABLES if table.name == result.analysis))
+
+
+_LENGTH = (pl.col("end") - pl.col("start")).alias("duration")
+
+
+def _shaped(frame: pl.LazyFrame, table: Table) -> pl.LazyFrame:
+    """The columns of the table, in its order and types. Only those that a query names are ever made."""
+    return frame.select(pl.col(name).cast(kind) for name, kind in table.schema.items())
+
+
+def _clipped(frame: pl.LazyFrame, bounds: tuple[int, int] | None) -> pl.LazyFrame:
+    """What overlaps the window, with the part that lies inside; what only holds for all of an event is unknown then."""
+    if bounds is None:
+        return frame
+    low, high = bounds
+    whole = pl.col("start").ge(low) & pl.col("end").le(high)
+    measures = [name for name in ("self", "device_end") if name in frame.collect_schema()]
+    return overlapping(frame, low, high).with_columns(
+        pl.col("start").clip(lower_bound=low),
+        pl.col("end").clip(upper_bound=high),
+        *(pl.when(whole).then(name).alias(name) for name in measures),
+    )
+
+
+def _of_lanes(events: pl.LazyFrame, lanes: pl.DataFrame) -> pl.LazyFrame:
+    """The events with what their lanes say of them: looked up, not joined, so that what nobody needs is left out."""
+
+    def said(column: str) -> pl.Expr:
+        values = lanes[column].cast(pl.String) if column == "role" else lanes[column]
+        found = pl.col("lane").replace_strict(lanes["lane"], values, default=None, return_dtype=values.dtype)
+        return found.alias(column)
+
+    return events.with_columns(
+        *(said(name) for name in ("stream", "host", "role", "work")),
+        _LENGTH,
+        said("name").alias("lane"),
+        pl.col("lane").alias("lane_id"),
+        (pl.col("device_end") - pl.col("device_start")).alias("device_duration"),
+    )
+
+
+def column(name: str, kind: pl.DataType, tables: Sequence[Table]) -> Column:
+    """What a column of an answer is: that of the tables with its name and type, else what its type says."""
+    plain = name.partition(":")[0]  # polars numbers columns of one name: "duration:1"
+    for table in tables:
+        for known in table.columns:
+            if known.name == plain and _fits(known, kind, table.schema[plain]):
+                return Column(name, "number" if known.unit == "id" else known.unit, known.meaning, known.base)
+    if kind.is_integer():
+        return Column(name, "count", "")
+    if kind.is_numeric():
+        return Column(name, "number", "")
+    return Column(name, "time" if kind == TIME else "flag" if kind == pl.Boolean else "text", "")
+
+
+def _fits(known: Column, kind: pl.DataType, declared: pl.DataType) -> bool:
+    """Whether a column of that type can still be the known one: a mean of bytes is bytes, a count of times no time."""
+    if known.unit == "bytes":
+        return kind.is_numeric()
+    return kind == declared or (kind.is_integer() and declared.is_integer())
