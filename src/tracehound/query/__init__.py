@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracehound.query.answer import Query, answer, prepare
+from tracehound.query.answering import Query, answer, prepare
 from tracehound.query.refusal import named
 from tracehound.query.tables import TABLES, Table
 

@@ -1,0 +1,311 @@
+"""Queries over traces: every table is its frame, every answer what plain Python finds, every error one line."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tracehound.query.answering
+from building import Building, stream, thread
+from tracehound.analysis import ANALYSES, Analysis, run
+from tracehound.errors import TracehoundError
+from tracehound.query import TABLES, Table, answer, prepare
+from tracehound.store import load, open_paths, place
+from tracehound.trace import Trace, Window, collected
+from tracehound.units import PS
+
+SAMPLES = Path(__file__).resolve().parents[2] / "traces"
+FOLDERS = ("torch_ddp_gloo", "jax_cpu8_b128")
+
+
+@cache
+def sample(name: str) -> Trace:
+    return load(open_paths([SAMPLES / name]))
+
+
+def rows(statement: str, trace: Trace, window: Window | None = None) -> list[tuple[Any, ...]]:
+    return answer(prepare(statement), trace, window).table.rows()
+
+
+def refused(statement: str) -> str:
+    with pytest.raises(TracehoundError) as raised:
+        prepare(statement)
+    assert str(raised.value).isprintable()
+    return str(raised.value)
+
+
+# --- every table is what it says
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
+def test_an_analysis_is_a_table(analysis: Analysis, folder: str) -> None:
+    found = answer(prepare(f"SELECT * FROM {analysis.name}"), sample(folder))
+    expected = run(analysis, sample(folder))
+    assert found.table.equals(expected.table)
+    shown = [("number" if c.unit == "id" else c.unit, c.meaning, c.base) for c in expected.columns]
+    assert [(c.unit, c.meaning, c.base) for c in found.columns] == shown
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_events_are_the_frame_with_the_words_of_its_lanes(folder: str) -> None:
+    trace = sample(folder)
+    frame = collected(trace.events())
+    lanes = {row["lane"]: row for row in trace.lanes.to_dicts()}
+    same = ("name", "kind", "start", "end", "self", "rank", "step", "bytes", "depth", "id", "parent", "launch",
+            "correlation", "external", "run", "op")  # fmt: skip
+    expected = [
+        {name: event[name] for name in same}
+        | {name: lanes[event["lane"]][name] for name in ("stream", "role", "work")}
+        | {"lane": lanes[event["lane"]]["name"], "lane_id": event["lane"]}
+        | {"host": trace.hosts[lanes[event["lane"]]["host"]].name, "duration": event["end"] - event["start"]}
+        for event in frame.to_dicts()
+    ]
+    names = ", ".join(f'"{name}"' for name in expected[0])
+    assert answer(prepare(f"SELECT {names} FROM events"), trace).table.to_dicts() == expected
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_small_frames_are_tables(folder: str) -> None:
+    trace = sample(folder)
+    names = {number: host.name for number, host in enumerate(trace.hosts)}
+    ranks = [(r["rank"], r["label"], r["model"], names[r["host"]], r["device"]) for r in trace.ranks.to_dicts()]
+    assert rows("SELECT rank, device, model, host, ordinal FROM ranks", trace) == ranks
+    lanes = [(r["lane"], r["name"], r["rank"], r["process"], r["events"], r["first"]) for r in trace.lanes.to_dicts()]
+    assert rows("SELECT lane_id, lane, rank, process, events, first FROM lanes", trace) == lanes
+    marks = [(r["step"], r["name"], r["start"], r["end"], r["end"] - r["start"]) for r in trace.steps.to_dicts()]
+    assert rows("SELECT step, name, start, end, duration FROM marks", trace) == marks
+    assert (
+        rows("SELECT op, name, text, flops FROM hlo", trace) == trace.ops.select("op", "name", "text", "flops").rows()
+    )
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda t: t.name)
+def test_every_column_can_be_written_without_quotes(table: Table) -> None:
+    for column in table.columns:
+        first = table.columns[0].name
+        found = answer(
+            prepare(f"SELECT {first} AS a, {column.name}, {first} AS b FROM {table.name}"), sample(FOLDERS[0])
+        )
+        assert found.table.columns == ["a", column.name, "b"]
+        ordered = f"SELECT {table.name}.{column.name} FROM {table.name} WHERE {column.name} IS NULL"
+        assert answer(prepare(ordered), sample(FOLDERS[0])).table.columns == [column.name]
+
+
+@pytest.mark.parametrize("trace", [place("empty", []), sample(FOLDERS[0])], ids=["empty", "real"])
+def test_every_table_has_its_columns_and_meanings(trace: Trace) -> None:
+    for table in TABLES:
+        found = answer(prepare(f"SELECT * FROM {table.name}"), trace)
+        assert found.table.columns == [column.name for column in table.columns]
+        assert all(column.meaning for column in table.columns)
+
+
+# --- what is asked is what is found
+
+_OPERATORS = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "=": int.__eq__, "<>": int.__ne__}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20), st.sampled_from(["gemm", "all_reduce"])), min_size=1),
+    st.sampled_from(sorted(_OPERATORS)),
+    st.integers(0, 20_000),
+    st.sampled_from(["ps", "ns", "us"]),
+)
+def test_a_where_on_durations_is_what_python_finds(
+    events: list[tuple[int, int, str]], operator: str, amount: int, unit: str
+) -> None:
+    b = Building(unit=1000)
+    for start, length, name in events:
+        b.event(stream(), name, start, start + length)
+    trace = b.trace()
+    limit = amount * PS[unit]
+    frame = [
+        row for row in collected(trace.events()).to_dicts() if _OPERATORS[operator](row["end"] - row["start"], limit)
+    ]
+    where = f"WHERE duration {operator} {amount}{unit}"
+    expected = [(row["name"], row["start"], row["end"] - row["start"]) for row in frame]
+    assert rows(f"SELECT name, start, duration FROM events {where}", trace) == expected
+    sums = {name: sum(length for other, _, length in expected if other == name) for name, _, _ in expected}
+    grouped = f"SELECT name, sum(duration) FROM events {where} GROUP BY name ORDER BY name"
+    assert rows(grouped, trace) == sorted(sums.items())
+
+
+def test_names_are_searched_as_text() -> None:
+    b = Building()
+    for name in ("ncclAllReduce", "gemm", "all_reduce"):
+        b.event(stream(), name, 0, 1)
+    trace = b.trace()
+    assert rows("SELECT name FROM events WHERE name LIKE 'all%'", trace) == [("all_reduce",)]
+    assert rows("SELECT name FROM events WHERE name ~ '(?i)all_?reduce' ORDER BY name", trace) == [
+        ("all_reduce",),
+        ("ncclAllReduce",),
+    ]
+    assert rows("SELECT count(*) FROM events WHERE kind ILIKE 'KERN%' AND lane = 'stream 7'", trace) == [(3,)]
+
+
+def test_units_follow_times_through_the_query() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 1, 4, bytes=6_000)
+    found = answer(
+        prepare(
+            "SELECT start, max(duration) AS longest, avg(end - start) AS mean, count(duration), sum(bytes) AS moved,"
+            " avg(bytes),"
+            " sum(bytes) / (sum(duration) / 1s) AS rate, sum(duration) / 1us AS us, min(name),"
+            " 2us * 3 AS six,"
+            " array_agg(duration) AS every, NULL AS nothing, DATE '2026-01-02' AS day, min(duration) > 1ms AS works"
+            " FROM events GROUP BY start"
+        ),
+        b.trace(),
+    )
+    units = [column.unit for column in found.columns]
+    assert units == [
+        "instant", "time", "time", "count", "count", "bytes", "number", "number", "text", "time", "text", "text",
+        "text", "flag",
+    ]  # fmt: skip
+    assert found.table.row(0) == (
+        0, 3_000_000, 3_000_000, 1, 6_000, 6_000.0, 2e9, 3.0, "gemm", 6_000_000, "3000000", None, "2026-01-02", False,
+    )  # fmt: skip
+
+
+def test_what_is_no_single_value_is_refused() -> None:
+    statement = "SELECT host FROM (SELECT UNNEST(host) AS host FROM gaps) AS g"
+    b = Building()
+    b.event(stream(), "a", 0, 1)
+    b.event(stream(), "b", 9, 10)
+    b.event(thread(), "aten::mm", 0, 10, "op")
+    with pytest.raises(TracehoundError, match="column 'host' is no single value"):
+        answer(prepare(statement), b.trace())
+
+
+def test_a_window_clips_events_and_narrows_ranks() -> None:
+    trace = sample("torch_ddp_gloo")
+    low, high = trace.span[0] + 30 * PS["ms"], trace.span[0] + 60 * PS["ms"]
+    window = Window(low, high, ranks=(1,))
+    lanes = trace.lanes_of([1])["lane"].to_list()
+    expected = sorted(
+        (row["id"], max(row["start"], low), min(row["end"], high))
+        for row in collected(trace.events(lanes)).to_dicts()
+        if row["start"] < high and row["end"] > low
+    )
+    found = answer(prepare("SELECT id, start, end FROM events WHERE duration > 0ps ORDER BY id"), trace, window)
+    assert found.table.rows() == [row for row in expected if row[1] < row[2]]
+    assert found.window == (low, high)
+    cut = "SELECT count(*) FROM events WHERE (start = 0ps OR self IS NULL)"
+    assert rows(cut, trace, window)[0][0] > 0
+    assert rows("SELECT rank FROM ranks", trace, window) == [(1,)]
+    assert {host for (host,) in rows("SELECT host FROM lanes", trace, window)} == {trace.hosts[1].name}
+    assert all(high > start >= low for (start,) in rows("SELECT start FROM marks", trace, window))
+
+
+def test_a_cut_answer_says_how_many_there_are() -> None:
+    trace = sample("torch_ddp_gloo")
+    ((number,),) = rows("SELECT count(*) FROM events", trace)
+    found = answer(prepare("SELECT name FROM events"), trace, top=7)
+    assert (found.table.height, found.total, found.cut) == (7, number, f"7 of {number:,} rows")
+    assert answer(prepare("SELECT name FROM events LIMIT 7"), trace, top=7).cut == ""
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT k.id FROM events k JOIN events l ON k.launch = l.id WHERE k.launch IS NOT NULL ORDER BY k.id",
+        "SELECT id FROM events WHERE parent IN (SELECT id FROM events WHERE parent IS NULL) ORDER BY id",
+        "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY lane_id ORDER BY id) AS n FROM events) AS t"
+        " WHERE n < 3 ORDER BY id",
+        "SELECT id FROM events UNION ALL SELECT launch FROM events ORDER BY id",
+    ],
+)
+def test_a_query_that_reads_events_twice_ends(statement: str, folder: str) -> None:
+    trace = sample(folder)
+    events = trace.events().with_columns(pl.col("lane").alias("lane_id"))
+    expected = collected(pl.SQLContext(events=events).execute(statement))
+    assert answer(prepare(statement), trace).table.rows() == expected.rows()
+
+
+# --- only what is needed
+
+
+def test_analyses_run_only_when_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    true = tracehound.query.answering.run_all
+
+    def counted(questions: Any, *rest: Any) -> Any:
+        asked.extend(analysis.name for analysis, _ in questions)
+        return true(questions, *rest)
+
+    monkeypatch.setattr(tracehound.query.answering, "run_all", counted)
+    trace = sample("torch_ddp_gloo")
+    rows("SELECT host, step FROM events WHERE name = 'steps' LIMIT 1", trace)  # columns that are called like analyses
+    assert asked == []
+    rows("WITH ops AS (SELECT name FROM events) SELECT s.step FROM Steps AS s, ops LIMIT 1", trace)
+    assert asked == ["steps"]
+
+
+def test_only_the_columns_that_are_named_are_read() -> None:
+    trace = sample("torch_ddp_gloo")
+    forbidden = pl.col("bytes").map_batches(lambda _: pytest.fail("bytes were read"), return_dtype=pl.Int64)
+    frames = tuple(frame.with_columns(forbidden) for frame in trace.frames)
+    watched = Trace(
+        trace.name, trace.parts, trace.hosts, frames, trace.lanes, trace.ranks, trace.steps, trace.ops, None
+    )
+    assert rows("SELECT max(duration) FROM events", watched) == rows("SELECT max(duration) FROM events", trace)
+    with pytest.raises(BaseException, match="bytes were read"):
+        rows("SELECT max(bytes) FROM events", watched)
+
+
+# --- what is wrong
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("SELECT dur FROM events", "query, column 8: no column 'dur'; did you mean duration?"),
+        ("SELECT ts FROM events", "no column 'ts'; did you mean start?"),
+        ("SELECT e.nme FROM events e WHERE e.nme = 'x'", "query, column 10: no column 'nme'"),
+        ("SELECT events.nme FROM events", "no column 'nme'; did you mean name?"),
+        ("SELECT zzz FROM events", "no column 'zzz'; tracehound query --tables lists them"),
+        ("SELECT zzz FROM ranks", "no column 'zzz'; there are rank, device, model"),
+        ("SELECT x.name FROM events", "query, column 8: no table 'x' in this query"),
+        ('SELECT name\nFROM events\nWHERE name = "gemm"', "query, line 3, column 14: no column 'gemm'; text stands in"),
+        ("SELECT * FROM evnts", "query, column 15: no table 'evnts'; did you mean events?"),
+        ("SELECT * FROM zzz", "no table 'zzz'; tracehound query --tables lists them"),
+        ("SELECT * FROM 'a.csv'", "no table 'a.csv'"),
+        ("SELECT * FORM events", "query, column 10: expected end of statement, found FORM; see"),
+        ("SELECT 1.5ms,\n  2us FORM events", "query, line 2, column 12: expected end of statement, found events; see"),
+        ("SELECT name FROM events WHERE", "query: expected an expression, but it ends"),
+        ("SELECT foo(name) FROM events", "query: unsupported function 'foo'"),
+        ("SELECT stddev(duration) FROM events", "divide a time by a unit to get a number: duration / 1us"),
+        ("SELECT name, duration FROM events GROUP BY name", "'duration' should participate in the GROUP BY clause"),
+        ("SELECT l.name FROM events k JOIN events l ON k.launch = l.id GROUP BY k.kind", "'l.name' should participate"),
+        ("WITH a AS (SELECT 1) DELETE FROM events", "DELETE"),
+        ("SELECT name x, name x FROM events", "duplicate output name 'x'"),
+        ("SELECT \x1b[31mx\x07 FROM events", "query, column 8: expected an expression"),
+        ('SELECT "\x1b[31m" FROM events', "query: no column"),
+    ],
+)
+def test_what_is_wrong_is_said_before_any_trace_is_read(statement: str, why: str) -> None:
+    assert why in refused(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("SELECT name FROM events WHERE duration > '3us'", "write a time as a number and a unit without quotes: 1.5ms"),
+        ("SELECT sum(CASE WHEN duration > 1ms THEN duration ELSE 0 END) FROM events", "write 0ms"),
+        ("SELECT name FROM events WHERE name ~ '('", "not a regular expression: unclosed group"),
+        ("SELECT CAST(name AS BIGINT) FROM events", "conversion from `str` to `i64` failed"),
+        ("SELECT (SELECT id FROM events) AS one FROM events", ""),
+    ],
+)
+def test_what_is_wrong_with_the_rows_is_said_in_one_line(statement: str, why: str) -> None:
+    with pytest.raises(TracehoundError) as raised:
+        rows(statement, sample("torch_ddp_gloo"))
+    assert why in str(raised.value)
+    assert str(raised.value).isprintable()
