@@ -57,13 +57,16 @@ def test_an_analysis_is_a_table(analysis: Analysis, folder: str) -> None:
 def test_events_are_the_frame_with_the_words_of_its_lanes(folder: str) -> None:
     trace = sample(folder)
     frame = collected(trace.events())
+    driven = trace.ranks.group_by("host").agg("rank")
+    alone = {host: ranks[0] for host, ranks in driven.iter_rows() if len(ranks) == 1}
     lanes = {row["lane"]: row for row in trace.lanes.to_dicts()}
-    same = ("name", "kind", "start", "end", "self", "rank", "step", "bytes", "depth", "id", "parent", "launch",
+    same = ("name", "kind", "start", "end", "self", "step", "bytes", "depth", "id", "parent", "launch",
             "correlation", "external", "run", "op")  # fmt: skip
     expected = [
         {name: event[name] for name in same}
         | {name: lanes[event["lane"]][name] for name in ("stream", "role", "work")}
-        | {"lane": lanes[event["lane"]]["name"], "lane_id": event["lane"]}
+        | {"lane": lanes[event["lane"]]["name"], "lane_id": event["lane"], "on_device": event["rank"] is not None}
+        | {"rank": alone.get(lanes[event["lane"]]["host"]) if event["rank"] is None else event["rank"]}
         | {"host": trace.hosts[lanes[event["lane"]]["host"]].name, "duration": event["end"] - event["start"]}
         for event in frame.to_dicts()
     ]
@@ -77,8 +80,8 @@ def test_the_small_frames_are_tables(folder: str) -> None:
     names = {number: host.name for number, host in enumerate(trace.hosts)}
     ranks = [(r["rank"], r["label"], r["model"], names[r["host"]], r["device"]) for r in trace.ranks.to_dicts()]
     assert rows("SELECT rank, device, model, host, ordinal FROM ranks", trace) == ranks
-    lanes = [(r["lane"], r["name"], r["rank"], r["process"], r["events"], r["first"]) for r in trace.lanes.to_dicts()]
-    assert rows("SELECT lane_id, lane, rank, process, events, first FROM lanes", trace) == lanes
+    lanes = [(r["lane"], r["name"], r["process"], r["events"], r["first"]) for r in trace.lanes.to_dicts()]
+    assert rows("SELECT lane_id, lane, process, events, first FROM lanes", trace) == lanes
     marks = [(r["step"], r["name"], r["start"], r["end"], r["end"] - r["start"]) for r in trace.steps.to_dicts()]
     assert rows("SELECT step, name, start, end, duration FROM marks", trace) == marks
     assert (
@@ -201,6 +204,12 @@ def test_a_window_clips_events_and_narrows_ranks() -> None:
     assert rows("SELECT rank FROM ranks", trace, window) == [(1,)]
     assert {host for (host,) in rows("SELECT host FROM lanes", trace, window)} == {trace.hosts[1].name}
     assert all(high > start >= low for (start,) in rows("SELECT start FROM marks", trace, window))
+
+
+def test_a_column_without_a_value_is_named() -> None:
+    trace = sample("torch_ddp_gloo")
+    assert answer(prepare("SELECT name FROM events"), trace).notes == ()
+    assert answer(prepare("SELECT name, stream, run AS moved FROM events"), trace).notes == ("no value: stream, moved",)
 
 
 def test_a_cut_answer_says_how_many_there_are() -> None:

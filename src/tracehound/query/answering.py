@@ -73,6 +73,7 @@ def answer(
         columns=tuple(columns),
         table=_raw(table),
         total=total,
+        notes=_notes(table),
         window=window.within(*trace.span) if timed else None,
     )
 
@@ -92,6 +93,12 @@ def _tables(query: Query, trace: Trace, window: Window, executor: Executor | Non
     results = run_all(asked, trace, window, executor) if asked else []
     lazily = {name: frame for name, frame in frames(trace, window).items() if name in names}
     return {**lazily, **{result.analysis: analysed(result) for result in results}}
+
+
+def _notes(table: pl.DataFrame) -> tuple[str, ...]:
+    """Columns without any value are named: text leaves them out."""
+    blank = [name for name in table.columns if table.height and table[name].null_count() == table.height]
+    return (f"no value: {', '.join(blank)}",) if blank else ()
 
 
 def _raw(table: pl.DataFrame) -> pl.DataFrame:

@@ -51,12 +51,13 @@ EVENTS = Table(
         Column("start", "instant", "start since the first event"),
         Column("end", "instant", "end since the first event"),
         Column("self", "time", "length less that of the events nested inside; unknown where a window cuts the event"),
-        Column("rank", "number", "rank of its device; null on the lanes of hosts"),
+        Column("rank", "number", "rank of its device; on a host, the rank it drives, null where it drives several"),
         Column("step", "number", "step that it belongs to: by its launch, else by its start"),
         Column("lane", "text", "name of its lane: a stream, a line of a device, a thread"),
         Column("stream", "number", "number of the device stream"),
         Column("host", "text", "machine or process"),
         Column("role", "text", "what its lane shows: stream, ops, modules, steps, annotations, thread, counter, ..."),
+        Column("on_device", "flag", "it ran on a device and not on a thread of a host"),
         Column("work", "flag", "it keeps its device busy: what busy and idle times count"),
         Column("bytes", "bytes", "moved, or the message of a collective"),
         Column("depth", "number", "row inside the lane"),
@@ -78,9 +79,10 @@ LANES = Table(
     (
         Column("lane_id", "number", "what events.lane_id points to"),
         Column("lane", "text", "its name"),
-        Column("rank", "number", "rank of its device; null for the lanes of hosts"),
+        Column("rank", "number", "rank of its device; for a host, the rank it drives, null where it drives several"),
         Column("host", "text", "machine or process"),
         Column("role", "text", "what it shows: stream, ops, modules, steps, annotations, thread, counter, ..."),
+        Column("on_device", "flag", "it is a device's and no thread of a host"),
         Column("work", "flag", "its events keep the device busy"),
         Column("process", "text", "process, as the file names it"),
         Column("thread", "text", "thread, as the file names it"),
@@ -155,7 +157,7 @@ def frames(trace: Trace, window: Window) -> Mapping[str, pl.LazyFrame]:
     """The tables of `FRAMES` by name, lazily; narrowed to the window, which clips events and marks."""
     hosts = {number: host.name for number, host in enumerate(trace.hosts)}
     host = pl.col("host").replace_strict(hosts, default=None, return_dtype=pl.String)
-    lanes = trace.lanes_of(window.ranks).with_columns(host)
+    lanes = _with_ranks(trace.lanes_of(window.ranks), trace.ranks).with_columns(host)
     ranks = trace.ranks.lazy().with_columns(host)
     marks = trace.steps.lazy().with_columns(host)
     if window.ranks is not None:
@@ -201,6 +203,14 @@ def _clipped(frame: pl.LazyFrame, bounds: tuple[int, int] | None) -> pl.LazyFram
     )
 
 
+def _with_ranks(lanes: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
+    """The lanes with a rank for those of hosts too, where there is only one that it can be."""
+    alone = ranks.group_by("host").agg(pl.col("rank").first().alias("driven"), pl.len()).filter(pl.col("len") == 1)
+    return lanes.join(alone.drop("len"), on="host", how="left", maintain_order="left").with_columns(
+        pl.coalesce("rank", "driven"), pl.col("rank").is_not_null().alias("on_device")
+    )
+
+
 def _of_lanes(events: pl.LazyFrame, lanes: pl.DataFrame) -> pl.LazyFrame:
     """The events with what their lanes say of them: looked up, not joined, so that what nobody needs is left out."""
 
@@ -210,7 +220,7 @@ def _of_lanes(events: pl.LazyFrame, lanes: pl.DataFrame) -> pl.LazyFrame:
         return found.alias(column)
 
     return events.with_columns(
-        *(said(name) for name in ("stream", "host", "role", "work")),
+        *(said(name) for name in ("rank", "stream", "host", "role", "on_device", "work")),
         _LENGTH,
         said("name").alias("lane"),
         pl.col("lane").alias("lane_id"),
