@@ -21,6 +21,7 @@ from tracehound.analysis import ANALYSES, Analysis
 from tracehound.arguments import as_summary, parsed
 from tracehound.cli import main
 from tracehound.progress import Progress, sentence
+from tracehound.query import TABLES
 from tracehound.report import WRITERS
 from tracehound.store import Reading
 
@@ -429,3 +430,77 @@ def test_nothing_read_leaves_no_line() -> None:
     with Progress(stream):
         pass
     assert stream.getvalue() == ""
+
+
+# --- queries
+
+
+@pytest.mark.parametrize("form", [form.name for form in WRITERS])
+def test_a_query_is_answered_in_every_form(job: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    statement = "SELECT name, sum(duration) AS total FROM events WHERE kind = 'kernel' GROUP BY name"
+    assert main(["query", str(job), statement, "--format", form, "--unit", "us", "--rank", "1"]) == 0
+    out = capsys.readouterr().out
+    assert ("425000000" if form in ("csv", "json") else "425.000 us") in out
+
+
+def test_a_cut_answer_says_so(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["query", str(job), "SELECT name FROM events", "--top", "3"])
+    assert "Query · 3 of 16 rows" in capsys.readouterr().out
+    main(["query", str(job), "SELECT name FROM events", "--top", "3", "--format", "csv"])
+    assert capsys.readouterr().err == "tracehound: 3 of 16 rows\n"
+
+
+def test_people_see_a_thousand_rows_and_programs_all(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    statement = "SELECT a.name FROM events a CROSS JOIN events b CROSS JOIN (SELECT * FROM events LIMIT 5) c"
+    main(["query", str(job), statement])
+    assert capsys.readouterr().out.startswith("Query · 1,000 of 1,280 rows\n")
+    main(["query", str(job), statement, "--format", "json"])
+    assert len(json.loads(capsys.readouterr().out)["rows"]) == 1280
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ([], "which query, of which trace?"),
+        (["{job}"], "is a path; tracehound query PATH... 'SELECT ...'"),
+        (["SELECT name FROM events"], "a query of which trace?"),
+        (["{job}", "SELECT", "name", "FROM", "events"], "put the whole statement in quotes"),
+        (["{job}/nothing", "SELECT dur FROM events"], "did you mean duration?"),
+        (["{job}/nothing", "SELECT name FROM events"], "no such file"),
+        (["{job}", "SELECT \x1b[2J FROM events"], "query, column 8: expected an expression"),
+        (["{job}", "SELECT name FROM events", "--format", "xml"], "no form 'xml'"),
+        (["--tables", "evnts"], "no table 'evnts'; did you mean events?"),
+    ],
+)
+def test_a_query_that_cannot_be_is_one_line(
+    job: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], why: str
+) -> None:
+    assert main(["query", *(argument.format(job=job) for argument in arguments)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert why in err
+    assert "\x1b" not in err
+
+
+def test_tables_are_listed_with_their_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", "--tables"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    for table in TABLES:
+        assert f"{table.name}: " in out
+        assert all(f"\n  {column.name} " in out for column in table.columns)
+    main(["query", "--tables", "hlo"])
+    assert capsys.readouterr().out.startswith("hlo: ")
+
+
+def test_a_query_comes_from_stdin(job: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "query", str(job), "-", "--format", "csv"],
+        input="SELECT count(*)\nFROM events -- all\n", capture_output=True, encoding="utf-8", check=True,
+    )  # fmt: skip
+    assert done.stdout == "count\n16\n"
+
+
+def test_control_characters_of_a_query_are_made_visible(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["query", str(job), "SELECT '\x1b[31mred' AS colour FROM ranks LIMIT 1"])
+    assert "␛[31mred" in capsys.readouterr().out

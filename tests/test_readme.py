@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from tracehound.analysis import ANALYSES
+from tracehound.cli import main
 from tracehound.ui.keys import KEYS, TITLES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,3 +38,19 @@ def test_the_sample_of_the_first_command_exists() -> None:
     sample = re.search(r"tracehound (traces/\S+)", README)
     assert sample is not None
     assert (ROOT / sample[1]).is_dir()
+
+
+@pytest.mark.parametrize("block", re.findall(r"```console\n\$ (.*?)```", README, re.DOTALL))
+def test_commands_print_what_is_shown(
+    block: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "80")
+    command = re.match(r'[^"]*"[^"]*"\n', block)
+    assert command is not None
+    assert main(shlex.split(command[0])[1:]) == 0
+    assert capsys.readouterr().out == block.removeprefix(command[0])
+
+
+def test_there_are_commands_that_show_what_they_print() -> None:
+    assert len(re.findall(r"```console\n\$ tracehound query ", README)) >= 2
