@@ -95,8 +95,8 @@ Times are written with a unit, 1.5ms; a number without one is picoseconds. Sums,
 times; duration / 1us is a number. Text stands in single quotes; name LIKE '%all_reduce%' and name ~ 'all.?reduce'
 search it. Without ORDER BY rows come in any order. Analyses are worked out when a query names them.
 
---rank, --step and --window narrow every table, and nothing else is read: an event that crosses the edge of the window
-counts with the part inside. Text and markdown show {READABLE:,} rows unless --top says otherwise; csv and json all.
+--rank, --step and --window narrow the tables: an event that crosses the edge of the window counts with the part inside.
+Text and markdown show {READABLE:,} rows unless --top says otherwise; csv and json all.
 """
 
 QUERY_EXAMPLES = """\

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 
 import orjson
+import polars as pl
 import pytest
 
 from results import EVIL, LONG, empty, every_unit, plain
@@ -19,6 +20,7 @@ from tracehound.errors import TracehoundError
 from tracehound.report import WRITERS, About, Look, Summary, writer
 from tracehound.report.about import File, Rank
 from tracehound.report.csv import header
+from tracehound.report.json import ROWS
 from tracehound.report.markdown import escaped
 from tracehound.trace import Window
 
@@ -186,3 +188,21 @@ def test_an_unknown_form_is_answered_with_the_nearest() -> None:
         writer("markdwon")
     with pytest.raises(TracehoundError, match="there are text, markdown, csv, json"):
         writer("xlsx")
+
+
+def test_many_rows_are_written_piece_by_piece_into_one_document() -> None:
+    number = 2 * ROWS + 1
+    columns = (Column("name", "text", "a name"), Column("size", "bytes", "a size"), Column("part", "share", "a part"))
+    names = ["a,\x1b[1m", "b\n]", None, ""]
+    cells = {"name": [names[n % 4] for n in range(number)], "size": range(number), "part": [float("nan")] * number}
+    many = Result("query", "Query", columns, pl.DataFrame(cells), number)
+    pieces = [line.text for line in writer("json").result(FACTS, many, ALL)]
+    document = orjson.loads("\n".join(pieces))
+    assert len(pieces) > 3
+    assert document["rows"] == [{"name": names[n % 4], "size": n, "part": None} for n in range(number)]
+    assert "\n".join(pieces) == orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
+    lines = [line.text for line in writer("csv").result(FACTS, many, ALL)]
+    header, *rows = csv.reader(io.StringIO("\n".join(lines)))
+    assert len(lines) > 3
+    assert header == ["name", "size_bytes", "part_share"]
+    assert rows == [[("a,␛[1m", "b ]", "", "")[n % 4], str(n), ""] for n in range(number)]
