@@ -2,8 +2,8 @@
 
     python tests/benchmarks/heartbeat.py --size 1000 [--files 1] [--jobs 2]
 
-Makes files of so many MB each by repeating one of the project's own traces, opens them in a pseudo-terminal, presses
-keys meanwhile, and prints how late a timer of 10 ms in the program's event loop was: while it read, and afterwards.
+Makes files of so many MB each of one of the project's own traces (see `grow_kineto`), opens them in a pseudo-terminal,
+presses keys meanwhile, and prints how late a timer of 10 ms in the program's event loop was: while it read, and after.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 
 import orjson
 import pexpect
+from grow_kineto import grow
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = next((ROOT / "traces" / "torch_stacks").glob("*.json.gz"))
@@ -60,21 +61,15 @@ EVERY = 0.15
 """Seconds between two keys."""
 
 
-def repeated(target: Path, size: int, rank: int) -> None:
-    """Write a trace of `size` bytes: the source again and again, one after the other in time."""
+def job(folder: Path, files: int, size: int) -> None:
+    """Write the files of so many ranks, each of about `size` bytes, made of the source."""
+    folder.mkdir()
     document = orjson.loads(gzip.decompress(SOURCE.read_bytes()))
-    events = [event for event in document["traceEvents"] if event.get("ph") == "X"]
-    low = min(event["ts"] for event in events)
-    length = max(event["ts"] + event["dur"] for event in events) - low + 10
-    document["distributedInfo"] = {"rank": rank, "world_size": rank + 1}
-    others = [event for event in document.pop("traceEvents") if event.get("ph") == "M"]
-    with target.open("wb") as out:
-        out.write(orjson.dumps(document)[:-1] + b',"traceEvents":[' + b",".join(map(orjson.dumps, others)))
-        turn = 0
-        while out.tell() < size:
-            out.write(b"," + b",".join(orjson.dumps({**event, "ts": event["ts"] + turn * length}) for event in events))
-            turn += 1
-        out.write(b"]}")
+    for rank in range(files):
+        one = folder.with_name("one.json")
+        one.write_bytes(orjson.dumps({"distributedInfo": {"rank": rank, "world_size": files}, **document}))
+        grow(one, folder / f"rank{rank}.json", size)
+        one.unlink()
 
 
 def beating(out: Path, arguments: list[str]) -> int:
@@ -167,9 +162,7 @@ def main() -> int:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "job"
-        folder.mkdir()
-        for rank in range(asked.files):
-            repeated(folder / f"rank{rank}.json", asked.size * 1_000_000, rank)
+        job(folder, asked.files, asked.size * 1_000_000)
         out = Path(name) / "beats.json"
         cache = ["--cache", str(Path(name) / "cache")]
         ended = driven([str(folder), "--jobs", str(asked.jobs), *cache], out, asked.rest)
