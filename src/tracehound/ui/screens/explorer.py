@@ -57,11 +57,11 @@ class Explorer(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("everywhere")]
     BINDING_GROUP_TITLE = "Everywhere"
 
-    trace: reactive[Trace | None] = reactive(None, init=False)
+    trace: reactive[Trace | None] = reactive(None, repaint=False, init=False)
     """What is open, as far as it is read."""
-    view: reactive[View] = reactive(View(), init=False)
+    view: reactive[View] = reactive(View(), repaint=False, init=False)
     """Where the user is in it."""
-    walk: reactive[Walk | None] = reactive(None, init=False)
+    walk: reactive[Walk | None] = reactive(None, repaint=False, init=False)
     """What n and N go through."""
 
     def __init__(self, opening: Opening, glyphs: Glyphs = UNICODE) -> None:
