@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from tracehound.analysis.result import Column
-from tracehound.ui.widgets.columns import GAP, place
+from tracehound.ui.widgets.columns import GAP, needed, place
 
 COLUMNS = (
     Column("name", "text", ""),
@@ -31,7 +31,7 @@ ROWS = pl.DataFrame(
 
 
 def names(width: int) -> list[str]:
-    return [placed.column.name for placed in place(COLUMNS, ROWS, width)]
+    return [placed.column.name for placed in place(needed(COLUMNS, ROWS), width)]
 
 
 def test_ids_are_never_shown_and_all_else_is_where_there_is_room() -> None:
@@ -47,12 +47,12 @@ def test_columns_that_are_not_brief_make_way_from_the_right() -> None:
 
 @pytest.mark.parametrize("width", range(30, 130, 7))
 def test_what_is_shown_fits(width: int) -> None:
-    last = place(COLUMNS, ROWS, width)[-1]
+    last = place(needed(COLUMNS, ROWS), width)[-1]
     assert last.left + last.width <= width
 
 
 def test_columns_stand_beside_each_other_and_fill_their_width() -> None:
-    placed = place(COLUMNS, ROWS, 60)
+    placed = place(needed(COLUMNS, ROWS), 60)
     for one, other in pairwise(placed):
         assert other.left == one.left + one.width + GAP
     for column in placed:
@@ -63,7 +63,7 @@ def test_columns_stand_beside_each_other_and_fill_their_width() -> None:
 
 
 def test_no_rows_are_no_reason_to_fail() -> None:
-    assert [placed.column.name for placed in place(COLUMNS, ROWS.clear(), 80)] == [
+    assert [placed.column.name for placed in place(needed(COLUMNS, ROWS.clear()), 80)] == [
         "name",
         "kind",
         "count",

@@ -6,7 +6,6 @@ Owns which panes there are, in which tab each stands, and which one is in sight.
 from __future__ import annotations
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.reactive import reactive
 
 from tracehound.analysis import ANALYSES
@@ -14,6 +13,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui.panes.gaps import GapsPane
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.widgets.bars import Tab
+from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.result_table import ResultTable
 
 TABS = (
@@ -26,12 +26,12 @@ STACKED = {"breakdown": ("breakdown", "overview"), "details": ()}
 """Which results a tab shows under each other, where that is not the one of its name. Details are no result."""
 
 
-class Deck(Vertical):
+class Deck(Column):
     """A pane for every analysis, one for what a search found, and the one beside the gaps."""
 
     DEFAULT_CSS = """
     Deck { width: 1fr; height: 1fr; }
-    Deck > Vertical { height: 1fr; }
+    Deck > Column { height: 1fr; }
     """
 
     active: reactive[str] = reactive("ops")
@@ -45,10 +45,10 @@ class Deck(Vertical):
         self.tables |= {"gaps": self.gaps.gaps, "gap-host": self.gaps.host}
         self._tabs = {tab.pane: self._in_tab(tab.pane) for tab in TABS if tab.pane != "details"}
 
-    def _in_tab(self, tab: str) -> GapsPane | TablePane | Vertical:
+    def _in_tab(self, tab: str) -> GapsPane | TablePane | Column:
         if tab == "gaps":
             return self.gaps
-        return Vertical(*(self.tables[name] for name in STACKED[tab])) if tab in STACKED else self.tables[tab]
+        return Column(*(self.tables[name] for name in STACKED[tab])) if tab in STACKED else self.tables[tab]
 
     def compose(self) -> ComposeResult:
         """The active tab; another joins when it is first shown, since every widget delays the first picture."""

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from rich.segment import Segment
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
@@ -20,6 +19,7 @@ from textual.widget import Widget
 from tracehound import units
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui.panes.pane import TablePane
+from tracehound.ui.widgets.plain_box import Column, Line
 from tracehound.ui.widgets.result_table import ResultTable
 
 BESIDE = ("before", "after", "launch", "thread", "launched")
@@ -69,7 +69,7 @@ class GapLines(Widget):
         ]
 
 
-class GapsPane(Horizontal):
+class GapsPane(Line):
     """Gaps by length on the left; on the right the gap under the cursor."""
 
     DEFAULT_CSS = """
@@ -93,7 +93,7 @@ class GapsPane(Horizontal):
     def compose(self) -> ComposeResult:
         """The gaps, and the chosen one."""
         yield self.gaps
-        with Vertical(id="gap"):
+        with Column(id="gap"):
             yield self.lines
             yield self.host
 

@@ -12,7 +12,6 @@ from rich.segment import Segment
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
@@ -21,6 +20,7 @@ from textual.widgets import Input
 from tracehound.analysis.result import Result
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import words
+from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.result_table import ResultTable
 
 
@@ -89,7 +89,7 @@ class FilterBox(Input):
         self._left()
 
 
-class TablePane(Vertical):
+class TablePane(Column):
     """One result: a caption, the table, and its filter."""
 
     DEFAULT_CSS = """

@@ -7,12 +7,11 @@ means for the others.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal
 from textual.reactive import reactive
 from textual.screen import Screen
 
@@ -35,6 +34,7 @@ from tracehound.ui.supply import Supply
 from tracehound.ui.view import View
 from tracehound.ui.walk import Walk
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
+from tracehound.ui.widgets.plain_box import Line
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.search_bar import SearchBar
 from tracehound.ui.widgets.stage import Stage
@@ -45,7 +45,6 @@ WIDE = 120
 
 WALKED = ("ops", "annotations", "collectives", "search")
 """Tables whose rows stand for many events: after going to one, n and N lead to the others."""
-
 
 PREPARED = 4
 """Of so many files the args are made quick to find before anybody asks; of the others when somebody does."""
@@ -79,20 +78,20 @@ class Explorer(Screen[None]):
         self.results = Results(self.deck, Answers(self, self.background))
         self.details = DetailsPane(glyphs)
         self.prompt = SearchBar()
+        self.bottom = Line(self.deck, self.details, id="bottom")
         self.key_bar = KeyBar(glyphs)
         self._opening = opening
         self._unread = frozenset[int]()
         self._needle_due: str | None = None
         self._steps_due = 0
+        self._alone: Literal["", "timeline", "panes"] = ""
 
     def compose(self) -> ComposeResult:
         """Header, timeline, tabs, panes, keys."""
         yield self.header
         yield self.stage
         yield self.tabs
-        with Horizontal(id="bottom"):
-            yield self.deck
-            yield self.details
+        yield self.bottom
         yield self.prompt
         yield self.key_bar
 
@@ -330,8 +329,8 @@ class Explorer(Screen[None]):
 
     def action_show(self, pane: str) -> None:
         """Show a pane and give it the keys."""
-        if self.has_class("-full"):
-            self.set_class(pane == "timeline", "-timeline")
+        if self._alone:
+            self._alone = "timeline" if pane == "timeline" else "panes"
             self._lay()
         if pane == "timeline":
             self.timeline.focus()
@@ -360,8 +359,7 @@ class Explorer(Screen[None]):
 
     def action_zoom_pane(self) -> None:
         """Give the screen to the pane with the keys, or share it again."""
-        self.toggle_class("-full")
-        self.set_class(self.focused is self.timeline, "-timeline")
+        self._alone = "" if self._alone else "timeline" if self.focused is self.timeline else "panes"
         self._lay()
 
     def action_resize_timeline(self, lines: int) -> None:
@@ -369,7 +367,10 @@ class Explorer(Screen[None]):
         self.stage.grow(lines)
 
     def _lay(self) -> None:
-        if self.has_class("-full"):
+        """Share the screen, or give it to what has it alone; no classes, which would restyle every widget."""
+        self.stage.display = self._alone != "panes"
+        self.tabs.display = self.bottom.display = self._alone != "timeline"
+        if self._alone:
             self.stage.fill()
         else:
             self.stage.share()
@@ -385,7 +386,7 @@ class Explorer(Screen[None]):
             self.view = replace(self.view, selection=None)
         elif self.walk is not None:
             self.walk = None
-        elif self.has_class("-full"):
+        elif self._alone:
             self.action_zoom_pane()
 
     def action_help(self) -> None:

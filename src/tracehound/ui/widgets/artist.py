@@ -46,6 +46,10 @@ class Shown:
         """The bounds of the cells."""
         return edges(self.start, self.end, self.width)
 
+    def time(self, column: int) -> int:
+        """When a cell begins; the first or last bound for a column beside the cells."""
+        return int(self.bounds[min(max(column, 0), self.width)])
+
     @cached_property
     def shaded(self) -> tuple[int, int] | None:
         """The cells of the selected range."""

@@ -42,22 +42,37 @@ class Placed:
         return pad + text if alignment(self.column) == "right" else text + pad
 
 
-def place(columns: Sequence[Column], rows: pl.DataFrame, width: int) -> tuple[Placed, ...]:
+@dataclass(frozen=True)
+class Needed:
+    """A column, the cells that its heading and words need, and how many different values its rows have."""
+
+    column: Column
+    width: int
+    distinct: int
+
+
+def needed(columns: Sequence[Column], rows: pl.DataFrame) -> tuple[Needed, ...]:
+    """What the columns that have values need, whatever the width of a line is."""
+    sample = rows.head(SAMPLE)
+    shown = valued([column for column in columns if column.unit not in ASIDE], rows)
+    return tuple(Needed(column, _width(column, sample), sample[column.name].n_unique()) for column in shown)
+
+
+def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
     """The columns that a line of `width` cells shows; those that are not brief make way, the last ones first.
 
     Text is cut before a column goes, first where few rows differ; what still does not fit reaches beyond the edge.
     """
-    shown = list(valued([column for column in columns if column.unit not in ASIDE], rows))
-    sample = rows.head(SAMPLE)
-    widths = {column.name: _width(column, sample) for column in shown}
+    widths = {needs.column.name: needs.width for needs in columns}
+    shown = [needs.column for needs in columns]
     for column in reversed([column for column in shown if not column.brief]):
         if _line(shown, {c.name: _cut(c, widths[c.name], READABLE) for c in shown}) > width and len(shown) > 1:
             shown = [other for other in shown if other is not column]
-    texts = sorted((c for c in shown if c.unit == "text"), key=lambda column: sample[column.name].n_unique())
+    texts = [needs for needs in columns if needs.column in shown and needs.column.unit == "text"]
     for least in (READABLE, NARROWEST):
-        for column in texts:
-            spare = width - _line(shown, widths)
-            widths[column.name] = max(min(widths[column.name], least), widths[column.name] + min(0, spare))
+        for needs in sorted(texts, key=lambda needs: needs.distinct):
+            name, spare = needs.column.name, width - _line(shown, widths)
+            widths[name] = max(min(widths[name], least), widths[name] + min(0, spare))
     result, left = [], 0
     for column in shown:
         result.append(Placed(column, left, widths[column.name]))

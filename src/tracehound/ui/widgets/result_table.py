@@ -26,7 +26,7 @@ from tracehound.draw.cells import alignment, cell, heading
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import keys
 from tracehound.ui.tones import Tones, tones
-from tracehound.ui.widgets.columns import ASIDE, GAP, Placed, place
+from tracehound.ui.widgets.columns import ASIDE, GAP, Needed, Placed, needed, place
 from tracehound.ui.widgets.plain_bars import suit
 
 HEADER = 1
@@ -109,6 +109,7 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._glyphs = glyphs
         self._tones: Tones | None = None
         self._rows = pl.DataFrame()
+        self._needed: tuple[Needed, ...] = ()
         self._places: tuple[Placed, ...] = ()
         self._sort: tuple[str, bool] | None = None
         self._page: tuple[int, list[dict[str, Any]]] = (0, [])
@@ -141,7 +142,8 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
             return self._header().crop(left, left + width).extend_cell_length(width, self.rich_style)
         number = self.scroll_offset.y + y - HEADER
         if number < self._rows.height:
-            return self._row_strip(number).crop_extend(left, left + width, self._ground(number))
+            ground = self._ground(number)
+            return self._row_strip(number, ground).crop_extend(left, left + width, ground)
         if not self._rows.height and y > HEADER:
             style = self.get_component_rich_style("result-table--empty", partial=False)
             words = wrap(self._look.words(self.empty), max(1, width - 2))[y - HEADER - 1 :]
@@ -181,9 +183,12 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=new - page + 1, animate=False, immediate=True)
         self.post_message(self.Highlighted(self, self.row))
 
-    def on_resize(self) -> None:
-        """Other columns may fit now."""
-        self._measure()
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:  # noqa: FBT001, FBT002, as Textual
+        """Other columns may fit now; placed before they are painted, since `Resize` comes when they have been."""
+        if size != self._size:
+            self._place()
+            self.set_reactive(ResultTable.virtual_size, self._extent)
+        return super()._size_updated(size, virtual_size, container_size, layout)
 
     def on_focus(self) -> None:
         """The cursor's line looks different with the focus."""
@@ -288,19 +293,29 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
             )
         if self._sort is not None and self._sort[0] in rows.columns:
             rows = rows.sort(self._sort[0], descending=self._sort[1], nulls_last=True, maintain_order=True)
-        self._rows = rows
-        self._measure()
+        columns = [column for column in result.columns if column.name not in self._aside] if result is not None else []
+        self._rows, self._needed = rows, needed(columns, rows)
+        self._place()
+        self.virtual_size = self._extent
+        self.refresh()
         self.set_reactive(ResultTable.cursor, self.validate_cursor(self.cursor))
         self.post_message(self.Highlighted(self, self.row))
 
-    def _measure(self) -> None:
-        columns = [c for c in self.result.columns if c.name not in self._aside] if self.result is not None else []
-        room = self.size.width - (1 if self._rows.height > self.size.height - HEADER else 0)
+    def _place(self) -> None:
+        """Choose the columns that fit."""
+        room = self._room
         self._page = (0, [])
-        self._places = place(columns, self._rows, room - 1) if columns and room > 1 else ()
+        self._places = place(self._needed, room - 1) if self._needed and room > 1 else ()
+
+    @property
+    def _room(self) -> int:
+        """Cells beside the scroll bar."""
+        return self.size.width - (1 if self._rows.height > self.size.height - HEADER else 0)
+
+    @property
+    def _extent(self) -> Size:
         width = max((placed.left + placed.width for placed in self._places), default=0) + 1
-        self.virtual_size = Size(width if width > room else self.size.width, self._rows.height + HEADER)
-        self.refresh()
+        return Size(width if width > self._room else self.size.width, self._rows.height + HEADER)
 
     def _header(self) -> Strip:
         plain = self.get_component_rich_style("result-table--header", partial=False)
@@ -319,8 +334,8 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
             segments.append(Segment(gap + placed.fits(name), chosen))
         return Strip(segments)
 
-    def _row_strip(self, number: int) -> Strip:
-        base, cursor = self._ground(number), number == self.cursor
+    def _row_strip(self, number: int, base: Style) -> Strip:
+        cursor = number == self.cursor
         row = self._row(number)
         segments = [Segment(" ", base)]
         for placed in self._places:

@@ -6,11 +6,11 @@ Owns its share of the lines.
 from __future__ import annotations
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.widgets import Static
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui.widgets.plain_bars import suit
+from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.timeline import Timeline
 
 BARS = 3
@@ -20,7 +20,7 @@ LEAST = 4
 """Lines that timeline and panes keep, however one shares the screen."""
 
 
-class Stage(Vertical):
+class Stage(Column):
     """The timeline, about as high as the panes below it."""
 
     DEFAULT_CSS = """

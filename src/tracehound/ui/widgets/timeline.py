@@ -158,8 +158,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if old.ranks != new.ranks:
             self._sheet = self._sheet.of(self._groups(self._rows))
             self._lay()
-        elif self._take(self._sheet) or moved:
-            self.refresh()
+        elif (others := self._take(self._sheet)) or moved:
+            self.refresh(layout=others)
         else:
             slots = {was, self._chosen}
             for region in touched(self._rows.trace, self._sight, (old, new), slots, self.gutter_width, self._width):
@@ -174,7 +174,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _lay(self) -> None:
         """Work out the lines anew."""
         self._take(self._sheet.laid(self.size.height - self._top))
-        self.refresh()
+        self.refresh(layout=True)
 
     def _groups(self, rows: Rows) -> tuple[Group, ...]:
         return groups(rows.trace, self.view.ranks, rows.outer, self.unread)
@@ -183,12 +183,15 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Use this outline, with the selected event among its lines; say whether the lines are others than before."""
         before = self._sheet.lines
         self._sheet = sheet.relaxed() if self._chosen is None else sheet.showing(*self._chosen[:2])
-        self.virtual_size = Size(self._width, self._top + len(self._sheet.lines))
+        self.set_reactive(Timeline.virtual_size, Size(self._width, self._top + len(self._sheet.lines)))
         self._wish()
         return self._sheet.lines is not before
 
-    def _on_resize(self) -> None:
-        self._lay()
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:  # noqa: FBT001, FBT002, as Textual
+        """Lay the lines out for another size now, before they are painted; `Resize` comes when they have been."""
+        if size != self._size:
+            self._take(self._sheet.laid(self.size.height - self._top))
+        return super()._size_updated(size, virtual_size, container_size, layout)
 
     def _keep_in_sight(self) -> None:
         """Scroll as little as shows the cursor's lane, or the row of the selected event."""
@@ -286,9 +289,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_event(self, direction: int) -> None:
         """To the next or previous event of the lane; without one, of the first."""
-        self._move(
-            lambda rows, view: navigate.next_event(rows, navigate.on_lane(rows, view, self._sheet.stops()), direction)
-        )
+        stops = self._sheet.stops()
+        self._move(lambda rows, view: navigate.next_event(rows, navigate.on_lane(rows, view, stops), direction))
 
     def action_gap(self, direction: int) -> None:
         """To the next or previous gap of the rank."""
@@ -340,9 +342,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         offset = event.get_content_offset(self)
         return None if offset is None else (offset.x - self.gutter_width, offset.y)
 
-    def _time(self, column: int) -> int:
-        return int(self.shown.bounds[min(max(column, 0), self.shown.width)])
-
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """The beginning of a click or a drag."""
         spot = self._spot(event)
@@ -354,7 +353,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Stretch the range while the button is down; told when it is released, so that tables follow once."""
         columns = self._pointer.drag(event.get_content_offset_capture(self).x - self.gutter_width)
         if columns is not None:
-            self.view = navigate.select_range(self.view, *map(self._time, columns))
+            self.view = navigate.select_range(self.view, *map(self.shown.time, columns))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         """The end of a drag, or a click."""
@@ -375,7 +374,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if line.track is None or y == self._top:
             self._relay(self._sheet.fold(line.group.key))
             return
-        lane, depth, cell = line.track.lane, line.depth, (self._time(column), self._time(column + 1))
+        lane, depth, cell = line.track.lane, line.depth, (self.shown.time(column), self.shown.time(column + 1))
         if column < 0:
             self._move(lambda rows, view: navigate.to_lane(rows, view, [(lane, 1)], 0))
         else:
@@ -392,7 +391,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if event.shift or isinstance(event, events.MouseScrollLeft | events.MouseScrollRight):
             self.action_pan(direction, 8)
         elif event.ctrl and spot is not None:
-            at, by = self._time(spot[0]), (4, 3) if direction > 0 else (3, 4)
+            at, by = self.shown.time(spot[0]), (4, 3) if direction > 0 else (3, 4)
             self._move(lambda rows, view: navigate.zoom(rows.trace, view, by, at))
         else:
             self.scroll_to(y=self.scroll_offset.y + 3 * direction, animate=False)
