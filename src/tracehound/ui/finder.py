@@ -13,6 +13,7 @@ from textual.message_pump import MessagePump
 from tracehound.trace import Trace
 from tracehound.ui import search
 from tracehound.ui.background import Background
+from tracehound.ui.search import Names
 from tracehound.ui.walk import Walk, instances
 
 
@@ -35,21 +36,24 @@ class Finder:
     def __init__(self, target: MessagePump, background: Background) -> None:
         self._target = target
         self._background = background
-        self._names: search.Names | None = None
+        self._names: Names | None = None
+
+    def prepare(self, trace: Trace) -> None:
+        """Someone is about to type: have what every needle is held against."""
+        self._background.submit("names", lambda: self._known(trace))
 
     def search(self, trace: Trace, needle: str) -> None:
         """Have `Searched` sent to the target, unless another needle follows at once."""
-
-        def work() -> None:
-            if self._names is None or self._names.trace is not trace:
-                self._names = search.names(trace)
-            self._target.post_message(self.Searched(search.find(self._names, needle)))
-
-        self._background.submit("search", work)
+        self._background.submit("search", lambda: self._tell(self.Searched(search.find(self._known(trace), needle))))
 
     def walk(self, trace: Trace, event: int) -> None:
         """Have `Walked` sent to the target."""
         self._background.submit("walk", lambda: self._tell(self.Walked(event, instances(trace, event))))
+
+    def _known(self, trace: Trace) -> Names:
+        if self._names is None or self._names.trace is not trace:
+            self._names = search.names(trace)
+        return self._names
 
     def _tell(self, message: Message) -> None:
         self._target.post_message(message)

@@ -6,13 +6,15 @@ Owns what a needle matches and what is said of the matches. Knows no widget.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.result import Column, Result
 from tracehound.trace import Trace, collected
-from tracehound.ui.walk import Walk, walk
+from tracehound.ui.walk import Walk
 
 COLUMNS = (
     Column("name", "text", "name of the events"),
@@ -26,10 +28,25 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Names:
-    """Every distinct (name, kind) of a trace with count, total and longest event: what a needle is held against."""
+    """Every distinct (name, kind) of a trace with count, total and longest event: what a needle is held against.
+
+    `events` are all events in the order of their `starts`, each with the `code` of its name, and `codes` has the code
+    of every name: from names to events it is one look at each event, and no sorting.
+    """
 
     trace: Trace
     table: pl.DataFrame
+    codes: pl.DataFrame
+    events: npt.NDArray[np.int64] = field(compare=False)
+    starts: npt.NDArray[np.int64] = field(compare=False)
+    code: npt.NDArray[np.uint32] = field(compare=False)
+
+    def walk(self, what: str, words: pl.Series) -> Walk:
+        """All events with these names."""
+        chosen = np.zeros(int(self.code.max(initial=0)) + 1, np.bool_)
+        chosen[self.codes.filter(pl.col("name").is_in(words.to_list()))["code"].to_numpy()] = True
+        found = np.flatnonzero(chosen[self.code])
+        return Walk(what, self.events[found], self.starts[found])
 
 
 @dataclass(frozen=True)
@@ -42,7 +59,7 @@ class Found:
 
 
 def names(trace: Trace) -> Names:
-    """The names of the trace; the one pass over all events that searching needs."""
+    """The names of the trace, and its events in order; all that searching needs to read."""
     length = pl.col("end") - pl.col("start")
     query = (
         trace.events()
@@ -56,16 +73,20 @@ def names(trace: Trace) -> Names:
         .sort("total", "name", "kind", descending=[True, False, False])
         .select(column.name for column in COLUMNS)
     )
-    return Names(trace, collected(query))
+    found = collected(trace.events().select("id", "start", "name"))
+    words, code = found["name"].unique(), found["name"].to_physical().to_numpy()
+    codes = pl.DataFrame({"name": words.cast(pl.String), "code": words.to_physical()})
+    start = found["start"].to_numpy()
+    order = np.argsort(start, kind="stable")  # lane after lane they are in order: runs, which only need merging
+    return Names(trace, collected(query), codes, found["id"].to_numpy()[order], start[order], code[order])
 
 
 def find(known: Names, needle: str) -> Found:
     """What matches: a piece of a name in any case, or ``/regular expression/``."""
     table = known.table.filter(_matches(needle)) if needle else known.table.clear()
-    matched = pl.col("name").cast(pl.String).is_in(table["name"].unique().to_list())
     notes = (f"/{_pattern(needle)}/ is not a regular expression: taken as text",) if _broken(needle) else ()
     result = Result("search", f"Events named {needle}" if needle else "Search", COLUMNS, table, table.height, notes)
-    return Found(needle, result, walk(known.trace, needle, matched))
+    return Found(needle, result, known.walk(needle, table["name"].unique()))
 
 
 def _matches(needle: str) -> pl.Expr:

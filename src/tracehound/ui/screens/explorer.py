@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
+from textual.widget import Widget
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.progress import brief
@@ -56,6 +57,7 @@ class Explorer(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("everywhere")]
     BINDING_GROUP_TITLE = "Everywhere"
 
+    focused: reactive[Widget | None] = reactive(None, repaint=False)  # Textual would paint the whole screen for it
     trace: reactive[Trace | None] = reactive(None, repaint=False, init=False)
     """What is open, as far as it is read."""
     view: reactive[View] = reactive(View(), repaint=False, init=False)
@@ -275,6 +277,8 @@ class Explorer(Screen[None]):
     def action_search(self) -> None:
         """Open the prompt."""
         self.prompt.begin()
+        if self.trace is not None:
+            self.finder.prepare(self.trace)
         self.key_bar.display = False
 
     @on(SearchBar.Changed)
@@ -343,8 +347,7 @@ class Explorer(Screen[None]):
 
     def _show(self, tab: str) -> None:
         """Put a tab in sight: the details have one of their own only where they do not stand beside the tables."""
-        if self._wide and tab == "details":
-            tab = "ops"
+        tab = "ops" if self._wide and tab == "details" else tab
         self.deck.active = tab
         self.tabs.active = tab
         self.deck.display = tab != "details"
@@ -370,10 +373,8 @@ class Explorer(Screen[None]):
         """Share the screen, or give it to what has it alone; no classes, which would restyle every widget."""
         self.stage.display = self._alone != "panes"
         self.tabs.display = self.bottom.display = self._alone != "timeline"
-        if self._alone:
-            self.stage.fill()
-        else:
-            self.stage.share()
+        size = self.stage.fill if self._alone else self.stage.share
+        size()
 
     def on_resize(self) -> None:
         """Share the new height; the details may come or go."""
