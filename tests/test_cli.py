@@ -401,7 +401,8 @@ def test_what_was_read_before_is_shown_without_what_reads(job: Path, tmp_path: P
     words = ["report", str(job), "ops", "--cache", str(tmp_path / "cache")]
     script = (
         f"import sys; from tracehound.cli import main; main({words!r})\n"
-        "print([name for name in sys.modules if name.startswith(('tracehound.formats.kineto', 'multiprocessing'))], file=sys.stderr)"
+        "reading = ('tracehound.formats.kineto', 'multiprocessing')\n"
+        "print([name for name in sys.modules if name.startswith(reading)], file=sys.stderr)"
     )
     first, again = (
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
