@@ -40,7 +40,11 @@ class Finder:
 
     def prepare(self, trace: Trace) -> None:
         """Someone is about to type: have what every needle is held against."""
-        self._background.submit("names", lambda: self._known(trace))
+
+        def work() -> None:
+            self._known(trace)
+
+        self._background.submit("names", work)
 
     def search(self, trace: Trace, needle: str) -> None:
         """Have `Searched` sent to the target, unless another needle follows at once."""
