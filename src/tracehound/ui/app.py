@@ -9,18 +9,21 @@ import os
 from collections.abc import Callable
 from typing import ClassVar
 
+from rich.console import RenderableType
 from textual import on
+from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.screen import Screen
 
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
 from tracehound.errors import TracehoundError
 from tracehound.store import Opening
 from tracehound.ui.commands import Commands
-from tracehound.ui.driver import QuickDriver
+from tracehound.ui.driver import Difference, QuickDriver
 from tracehound.ui.loading import Loading
 from tracehound.ui.screens.explorer import WIDE, Explorer
 from tracehound.ui.themes import THEMES, initial
@@ -66,6 +69,19 @@ class TracehoundApp(App[None]):
         """The terminal's driver, unless the user chose another."""
         found = super().get_driver_class()
         return QuickDriver if found is LinuxDriver else found
+
+    def on_resize(self) -> None:
+        """A terminal of another size may show anything."""
+        if isinstance(self._driver, QuickDriver):
+            self._driver.paper.forget()
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        """Send what differs from what the terminal shows."""
+        if isinstance(self._driver, QuickDriver) and isinstance(renderable, LayoutUpdate | ChopsUpdate):
+            update = Difference(renderable, self._driver.paper, screen.outer_size)
+            super()._display(screen, update)  # type: ignore[arg-type]  # rendered as an update, not as a renderable
+        else:
+            super()._display(screen, renderable)
 
     def get_default_screen(self) -> Explorer:
         """The explorer."""

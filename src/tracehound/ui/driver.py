@@ -1,18 +1,40 @@
-"""The terminal's driver, left without waiting.
+"""The terminal's driver, left without waiting, and what it writes.
 
-Owns that: Textual waits for the thread that reads keys, which looks up every tenth of a second and then once more.
+Owns that: Textual waits for the thread that reads keys, which looks up every tenth of a second and then once more; and
+it sends what the terminal shows already.
 """
 
 from __future__ import annotations
 
 import termios
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
+from rich.color import ColorSystem
+from rich.console import Console
+from rich.segment import Segment
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
+from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+from textual.geometry import Size
+
+from tracehound.ui.paper import SYSTEMS, Paper
 
 
 class QuickDriver(LinuxDriver):
-    """Textual's driver, but for the end of the program."""
+    """Textual's driver, but for the end of the program and for what is drawn."""
+
+    def __init__(
+        self, app: App[object], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self.paper = Paper()
+
+    def start_application_mode(self) -> None:
+        """A screen of its own, with nothing on it."""
+        self.paper.forget()
+        super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual declares no types here
 
     def disable_input(self) -> None:
         """Read no more keys; when the program ends, the thread that reads them ends by itself."""
@@ -23,3 +45,36 @@ class QuickDriver(LinuxDriver):
             self._disable_mouse_support()
             with suppress(termios.error):
                 termios.tcflush(self.fileno, termios.TCIFLUSH)
+
+
+@dataclass(frozen=True)
+class Difference(CompositorUpdate):
+    """An update of the screen, sent as what it changes."""
+
+    update: LayoutUpdate | ChopsUpdate
+    paper: Paper
+    size: Size
+
+    def render_segments(self, console: Console) -> str:
+        """What is written to the terminal."""
+        system = SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR)
+        pieces = _lines(self.update) if isinstance(self.update, LayoutUpdate) else _spans(self.update)
+        return self.paper.write(pieces, self.size.width, system)
+
+
+Piece = tuple[int, int, Iterable[Segment]]
+"""Line, column, and what stands there."""
+
+
+def _lines(update: LayoutUpdate) -> Iterator[Piece]:
+    """Whole lines of a region."""
+    for y, strips in enumerate(update.strips, update.region.y):
+        yield y, update.region.x, [segment for strip in strips for segment in strip]
+
+
+def _spans(update: ChopsUpdate) -> Iterator[Piece]:
+    """Parts of lines, each of which Textual has cut where widgets meet."""
+    for y, low, high in update.spans:
+        for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
+            if strip is not None and x <= high and end > low:
+                yield y, x, strip if x >= low and end <= high else strip.crop(0, min(end, high) - x)

@@ -373,8 +373,7 @@ class Explorer(Screen[None]):
         """Share the screen, or give it to what has it alone; no classes, which would restyle every widget."""
         self.stage.display = self._alone != "panes"
         self.tabs.display = self.bottom.display = self._alone != "timeline"
-        size = self.stage.fill if self._alone else self.stage.share
-        size()
+        (self.stage.fill if self._alone else self.stage.share)()
 
     def on_resize(self) -> None:
         """Share the new height; the details may come or go."""
