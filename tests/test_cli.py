@@ -186,7 +186,25 @@ def test_every_analysis_explains_itself(analysis: Analysis, capsys: pytest.Captu
     out = capsys.readouterr().out
     assert " ".join(out.split()).startswith(f"{analysis.name}: {analysis.question}")
     assert all(f"  {column.name.replace('_', ' ')} " in out for column in analysis.columns if column.unit != "id")
+    assert all(f"  {setting.name} " in out and setting.default in out for setting in analysis.settings)
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_setting_changes_the_report_also_where_tables_are_kept(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outputs = set()
+    for setting in ("delay=30us", "delay=1ps"):
+        for _ in range(2):
+            assert main(["report", str(job), "idle", "--set", setting, "--cache", str(tmp_path)]) == 0
+            outputs.add((setting, capsys.readouterr().out))
+    assert len(outputs) == 2
+    assert all(f"with {setting}" in out for setting, out in outputs)
+
+
+def test_an_analysis_without_settings_says_so(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(job), "health", "--set", "delay=1us"]) == 2
+    assert "this analysis has none" in capsys.readouterr().err
 
 
 # --- what is wrong, in one line

@@ -81,6 +81,7 @@ examples:
   tracehound report rank*.json.gz breakdown             computation, exposed communication and idle time of every rank
   tracehound report rank*.json.gz collectives           collectives: calls, bytes, time
   tracehound report rank*.json.gz steps --format csv > steps.csv
+  tracehound report rank*.json.gz idle --set delay=5us  what an analysis lets you choose, --explain names
   tracehound report ops --explain                       how its numbers are defined, and where other tools differ
 """
 
@@ -121,7 +122,19 @@ commands:
 """
 
 
-VALUED = ("--cache", "--jobs", "--run", "--rank", "--step", "--window", "--top", "--format", "--unit", "--width")
+VALUED = (
+    "--cache",
+    "--jobs",
+    "--run",
+    "--rank",
+    "--step",
+    "--window",
+    "--top",
+    "--set",
+    "--format",
+    "--unit",
+    "--width",
+)
 """Options whose value follows; it is no command even when it is called like one."""
 
 
@@ -220,6 +233,7 @@ def _report_parser() -> _Parser:
     parser.add_argument("paths", nargs="*", metavar="PATH... ANALYSIS", help=SUPPRESS)
     parser.add_argument("--list", action="store_true", help="name the analyses and their questions, and exit")
     parser.add_argument("--explain", action="store_true", help="say how the analysis defines its numbers, and exit")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the analysis")
     return _with_report_options(parser)
 
 

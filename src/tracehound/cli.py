@@ -17,7 +17,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from shutil import get_terminal_size
 
-from tracehound.analysis import ANALYSES, Analysis, Options, Result, named, run
+from tracehound.analysis import ANALYSES, Analysis, Options, Result, named, run, settings
 from tracehound.arguments import as_summary, parsed
 from tracehound.draw.table import UNLIMITED, Line
 from tracehound.errors import BAD_INPUT, TracehoundError, printable
@@ -86,6 +86,7 @@ def _report(asked: Namespace) -> int:
         return 0
     form = writer(asked.format)
     analysis = _analysis(asked)
+    given = settings.chosen(analysis.settings, asked.set)
     if asked.explain:
         _print(explain.definition(analysis, _look(asked).width), asked)
         return 0
@@ -93,7 +94,7 @@ def _report(asked: Namespace) -> int:
         raise TracehoundError(f"{analysis.name} of which trace?", remedy=f"tracehound report PATH... {analysis.name}")
     with _workshop(asked) as shop:
         trace, window = _read(asked, shop)
-        result = run(analysis, trace, window, Options(asked.top), _helpers(trace, shop))
+        result = run(analysis, trace, window, Options(asked.top, given), _helpers(trace, shop))
     return _show(result, trace, window, form, asked)
 
 

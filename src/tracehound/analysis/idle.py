@@ -12,12 +12,17 @@ import polars as pl
 
 from tracehound.analysis.busy import work
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, length
 from tracehound.intervals import Intervals, Ints, covered, union
 from tracehound.trace import collected
 from tracehound.units import duration
 
-KERNEL_DELAY: Final = 30_000_000
-"""Pauses shorter than this (ps) are what one kernel after another costs: HolisticTraceAnalysis' 30 us."""
+DELAY: Final = Setting(
+    "delay",
+    "30us",
+    "shorter pauses are what starting one kernel after another costs (HTA's consecutive kernel delay)",
+    length,
+)
 
 DEFINITION = """\
 A pause is a stretch in which no work runs on a stream (in the rows of "device": on no stream of the rank), between its
@@ -28,7 +33,8 @@ of the time from the start of the pause to the launch is spent in one of them: s
 below a DataLoader or an input iterator. kernel = launched in time, and the pause is shorter than 30 us: what starting
 one kernel after another costs. other stream = launched in time, a longer pause, and work on another stream of the rank
 ended during the last 30 us of it: most likely an event was waited for. other = launched in time, and none of these.
-unknown = no launch is recorded. share is of all pauses of the stream. mean to p75 are of single pauses.
+unknown = no launch is recorded. share is of all pauses of the stream. mean to p75 are of single pauses. The
+setting delay takes the place of the 30 us.
 
 HolisticTraceAnalysis' idle time breakdown has host wait (our host, synchronisation, allocation and data loading
 together), kernel wait (our kernel) and other (the rest). It measures from the end of the row before, so that
@@ -83,7 +89,7 @@ class Pauses(NamedTuple):
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each stream and cause, in ps."""
-    del options
+    delay = DELAY.of(options.given)
     events = work(share, "lane", "launch")
     if events.is_empty():
         return pl.DataFrame()
@@ -95,7 +101,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     everything = np.argsort(events["start"].to_numpy(), kind="stable")
     for name, rows in ((DEVICE, everything), *streams):
         pauses = pauses_of(events, rows)
-        cause = _causes(pauses, events, rows, launches)
+        cause = _causes(pauses, events, rows, launches, delay)
         found.append(
             pl.DataFrame(
                 {
@@ -155,12 +161,12 @@ def _occupied(share: Share) -> dict[tuple[int, int], Intervals]:
     }
 
 
-def _causes(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], launches: _Launches) -> Ints:
+def _causes(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], launches: _Launches, delay: int) -> Ints:
     """Why each pause is one: a position in `CAUSES`."""
     launched, lane = launches.start[pauses.after], launches.lane[pauses.after]
     cause = np.full(len(pauses.start), _OTHER)
-    cause[_another_ended(pauses, events, rows)] = _STREAM
-    cause[pauses.end - pauses.start < KERNEL_DELAY] = _KERNEL
+    cause[_another_ended(pauses, events, rows, delay)] = _STREAM
+    cause[pauses.end - pauses.start < delay] = _KERNEL
     late = launched > pauses.start
     cause[late] = _HOST
     wait = np.minimum(launched, pauses.end) - pauses.start
@@ -172,13 +178,15 @@ def _causes(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], la
     return cause
 
 
-def _another_ended(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+def _another_ended(
+    pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], delay: int
+) -> npt.NDArray[np.bool_]:
     """In the last moments of which pauses work on another stream ended."""
     others = np.ones(events.height, np.bool_)
     others[rows] = False
     ends = np.sort(events["end"].to_numpy()[others])
     last = np.searchsorted(ends, pauses.end, side="right")
-    return last > np.searchsorted(ends, np.maximum(pauses.start + 1, pauses.end - KERNEL_DELAY))
+    return last > np.searchsorted(ends, np.maximum(pauses.start + 1, pauses.end - delay))
 
 
 def _summed(pauses: pl.DataFrame) -> pl.DataFrame:
@@ -234,4 +242,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    settings=(DELAY,),
 )

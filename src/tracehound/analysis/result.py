@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from tracehound.analysis.settings import Given, Setting
 from tracehound.trace import Host, Note
 
 Unit = Literal["text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host", "number"]
@@ -72,9 +73,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may ask of any analysis: at most `top` rows (None: all)."""
+    """What a caller may ask of any analysis: at most `top` rows (None: all), and what is `given` of its settings."""
 
     top: int | None = None
+    given: Given = ()
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,8 @@ def answer(
     names = [column.name for column in analysis.columns]
     whole = table.select(names).cast(blank(analysis.columns).schema)
     shown = whole if options.top is None else whole.head(options.top)
-    return Result(analysis.name, analysis.title, analysis.columns, shown, whole.height, tuple(notes), scene.bounds)
+    told = [*notes, *(f"with {name}={value}" for name, value in options.given)]
+    return Result(analysis.name, analysis.title, analysis.columns, shown, whole.height, tuple(told), scene.bounds)
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ class Analysis:
     """A question about a trace: `per_rank` runs where one rank's events are, `combine` sees only its small tables.
 
     `question` is what it answers, in the user's words; `definition` says how its numbers are defined and where peers
-    differ, for `--explain`.
+    differ, for `--explain`. `settings` are what a caller may choose of it.
     """
 
     name: str
@@ -159,3 +162,4 @@ class Analysis:
     columns: tuple[Column, ...]
     per_rank: Callable[[Share, Options], pl.DataFrame]
     combine: Callable[[Sequence[pl.DataFrame], Scene, Options], Result]
+    settings: tuple[Setting[Any], ...] = ()

@@ -5,9 +5,9 @@ Owns the text of `--list` and `--explain`. Knows no trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from tracehound.analysis.result import Analysis
+from tracehound.analysis.result import Analysis, Column
 from tracehound.draw.cells import heading
 from tracehound.draw.table import Line, wrapped
 
@@ -24,15 +24,26 @@ def definition(analysis: Analysis, width: int) -> Iterator[Line]:
     for paragraph in analysis.definition.split("\n\n"):
         yield Line("")
         yield from (Line(line) for line in _filled(paragraph, width))
-    yield Line("")
-    yield Line("columns", "head")
     columns = [column for column in analysis.columns if column.unit != "id"]
-    room = max((len(heading(column)) for column in columns), default=0)
-    for column in columns:
-        base = f", of {column.base}" if column.base else ""
-        words = f"{column.meaning}{base} ({column.unit})"
+    yield from _listed("columns", {heading(column): _meaning(column) for column in columns}, width)
+    if analysis.settings:
+        told = {setting.name: f"{setting.meaning} (default: {setting.default})" for setting in analysis.settings}
+        yield from _listed("settings: --set NAME=VALUE", told, width)
+
+
+def _meaning(column: Column) -> str:
+    base = f", of {column.base}" if column.base else ""
+    return f"{column.meaning}{base} ({column.unit})"
+
+
+def _listed(title: str, told: Mapping[str, str], width: int) -> Iterator[Line]:
+    """Names and what is said of them, under a title."""
+    yield Line("")
+    yield Line(title, "head")
+    room = max(map(len, told), default=0)
+    for name, words in told.items():
         first, *more = wrapped(words, max(width - room - 4, 20))
-        yield Line(f"  {heading(column):<{room}}  {first}")
+        yield Line(f"  {name:<{room}}  {first}")
         yield from (Line(f"  {'':<{room}}  {line}") for line in more)
 
 

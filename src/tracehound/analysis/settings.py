@@ -1,0 +1,98 @@
+"""What an analysis lets its caller choose: thresholds, patterns, ways to group.
+
+Owns how a choice is written and read. Every analysis names its own settings; a caller's choices travel as text in
+`Options.given`, so that they can be sent to any executor and told apart in any cache.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from tracehound.errors import TracehoundError, printable
+from tracehound.units import parse_duration
+
+T = TypeVar("T")
+
+Given = tuple[tuple[str, str], ...]
+"""Names of settings and what was chosen, as people write it."""
+
+
+@dataclass(frozen=True)
+class Setting(Generic[T]):
+    """One thing that an analysis lets its caller choose.
+
+    `default` is what is taken when nothing is chosen, written as a person would; `read` makes the value of what was
+    written, and raises TracehoundError where that cannot be.
+    """
+
+    name: str
+    default: str
+    meaning: str
+    read: Callable[[str], T]
+
+    def of(self, given: Given) -> T:
+        """What was chosen, or the default."""
+        return self.read(dict(given).get(self.name, self.default))
+
+
+def whole(text: str) -> int:
+    """A whole number, not negative."""
+    bare = text.replace(",", "").replace("_", "").strip()
+    if not (bare.isascii() and bare.isdigit() and len(bare) < 19):
+        raise TracehoundError(f"{printable(text)!r} is no whole number")
+    return int(bare)
+
+
+def length(text: str) -> int:
+    """A length of time, in ps; not negative."""
+    ps = parse_duration(text)
+    if ps < 0:
+        raise TracehoundError(f"{printable(text)!r} is less than no time")
+    return ps
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """A regular expression, found anywhere in a name, whatever its case."""
+    try:
+        return re.compile(text, re.IGNORECASE)
+    except re.error as error:
+        raise TracehoundError(f"{printable(text)!r} is no regular expression: {error}") from error
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """One of these words."""
+
+    def read(text: str) -> str:
+        if text not in choices:
+            raise TracehoundError(f"{printable(text)!r} is none of {', '.join(choices)}")
+        return text
+
+    return read
+
+
+def chosen(settings: Sequence[Setting[Any]], words: Sequence[str]) -> Given:
+    """What ``NAME=VALUE`` words choose. Raises TracehoundError for what is no setting, or no value of it."""
+    given = dict[str, str]()
+    for word in words:
+        name, equals, value = word.partition("=")
+        found = next((setting for setting in settings if setting.name == name), None)
+        if found is None or not equals:
+            raise TracehoundError(f"no setting {printable(word)!r}", remedy=_hint(settings, name))
+        try:
+            found.read(value)
+        except TracehoundError as error:
+            raise TracehoundError(f"{name}: {error.message}", remedy=error.remedy) from error
+        given[name] = value
+    return tuple(sorted(given.items()))
+
+
+def _hint(settings: Sequence[Setting[Any]], name: str) -> str:
+    names = [setting.name for setting in settings]
+    near = difflib.get_close_matches(name, names, 1)
+    if not names:
+        return "this analysis has none"
+    return f"did you mean {near[0]}=...?" if near else f"there are {', '.join(names)}: NAME=VALUE"

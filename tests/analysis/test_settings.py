@@ -1,0 +1,47 @@
+"""What is chosen of an analysis: read as people write it, or refused in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracehound.analysis.settings import Setting, chosen, length, one_of, pattern, whole
+from tracehound.errors import TracehoundError
+
+SETTINGS = (
+    Setting("delay", "30us", "a time", length),
+    Setting("least", "10", "a number", whole),
+    Setting("by", "name", "a word", one_of("name", "shape")),
+    Setting("group", "^nccl", "a pattern", pattern),
+)
+
+
+def test_choices_are_read_as_people_write_them() -> None:
+    given = chosen(SETTINGS, ["delay=1.5ms", "least=1,000", "by=shape", "group=all.?reduce"])
+    delay, least, by, group = SETTINGS
+    assert (delay.of(given), least.of(given), by.of(given)) == (1_500_000_000, 1000, "shape")
+    assert group.of(given).search("ncclDevKernel_AllReduce_Sum")
+    assert not group.of(()).search("AllReduce")
+    assert (delay.of(()), least.of(())) == (30_000_000, 10)
+
+
+def test_the_last_choice_counts_and_their_order_does_not() -> None:
+    assert chosen(SETTINGS, ["least=1", "delay=1us", "least=2"]) == chosen(SETTINGS, ["delay=1us", "least=2"])
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("dealy=1us", "no setting 'dealy=1us'; did you mean delay=...?"),
+        ("delay", "no setting 'delay'; did you mean delay=...?"),
+        ("zzz=1", "no setting 'zzz=1'; there are delay, least, by, group: NAME=VALUE"),
+        ("delay=5", "delay: '5' is not a time; write a number and a unit"),
+        ("delay=-5us", "delay: '-5us' is less than no time"),
+        ("least=-1", "least: '-1' is no whole number"),
+        ("by=colour", "by: 'colour' is none of name, shape"),
+        ("group=(", "group: '(' is no regular expression"),
+    ],
+)
+def test_what_cannot_be_chosen_is_said_in_one_line(word: str, why: str) -> None:
+    with pytest.raises(TracehoundError) as raised:
+        chosen(SETTINGS, [word])
+    assert why in str(raised.value)
