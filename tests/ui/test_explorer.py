@@ -293,8 +293,8 @@ async def test_the_tab_in_sight_is_named_and_the_last_others_make_way(opening: O
     async with explored(opening, (width, 24)) as (explorer, pilot):
         for keys, name in (("t", "t host"), (["slash", "g"], "/ "), ("9", "9 details")):
             await press(pilot, *keys)
-            assert name in lines(explorer.tabs)[0]
-            assert lines(explorer.tabs)[0].startswith(" 2 ops  3 gaps")
+            assert name in lines(explorer.arrangement.tabs)[0]
+            assert lines(explorer.arrangement.tabs)[0].startswith(" 2 ops  3 gaps")
             await press(pilot, "escape")
 
 
@@ -377,7 +377,7 @@ async def test_tables_filter_and_sort(opening: Opening) -> None:
 async def test_the_mouse_does_the_same(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         ops = table(explorer, "ops")
-        await pilot.click(explorer.tabs, offset=(2, 0))
+        await pilot.click(explorer.arrangement.tabs, offset=(2, 0))
         await settled(pilot)
         assert pilot.app.focused is ops
         await pilot.click(ops, offset=(3, 0))

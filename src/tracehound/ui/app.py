@@ -22,10 +22,11 @@ from textual.screen import Screen
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
 from tracehound.errors import TracehoundError
 from tracehound.store import Opening
+from tracehound.ui.arrangement import WIDE
 from tracehound.ui.commands import Commands
 from tracehound.ui.driver import Difference, QuickDriver
 from tracehound.ui.loading import Loading
-from tracehound.ui.screens.explorer import WIDE, Explorer
+from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.themes import THEMES, initial
 
 

@@ -7,7 +7,7 @@ means for the others.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -22,6 +22,7 @@ from tracehound.store import Opening
 from tracehound.trace import Trace
 from tracehound.ui import follow, keys, navigate, words
 from tracehound.ui.answers import Answers
+from tracehound.ui.arrangement import Arrangement
 from tracehound.ui.background import Background
 from tracehound.ui.decoder import Decoder
 from tracehound.ui.finder import Finder
@@ -35,14 +36,10 @@ from tracehound.ui.supply import Supply
 from tracehound.ui.view import View
 from tracehound.ui.walk import Walk
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
-from tracehound.ui.widgets.plain_box import Line
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.search_bar import SearchBar
 from tracehound.ui.widgets.stage import Stage
 from tracehound.ui.widgets.timeline import Timeline
-
-WIDE = 120
-"""Columns from which there is room for the details beside the tables."""
 
 WALKED = ("ops", "annotations", "collectives", "search")
 """Tables whose rows stand for many events: after going to one, n and N lead to the others."""
@@ -75,25 +72,23 @@ class Explorer(Screen[None]):
         self.header = HeaderBar(glyphs)
         self.stage = Stage(words.waiting(opening), glyphs)
         self.timeline = self.stage.timeline
-        self.tabs = TabBar()
         self.deck = Deck(glyphs)
         self.results = Results(self.deck, Answers(self, self.background))
         self.details = DetailsPane(glyphs)
         self.prompt = SearchBar()
-        self.bottom = Line(self.deck, self.details, id="bottom")
+        self.arrangement = Arrangement(self.stage, self.deck, self.details, self._in_sight)
         self.key_bar = KeyBar(glyphs)
         self._opening = opening
         self._unread = frozenset[int]()
         self._needle_due: str | None = None
         self._steps_due = 0
-        self._alone: Literal["", "timeline", "panes"] = ""
 
     def compose(self) -> ComposeResult:
         """Header, timeline, tabs, panes, keys."""
         yield self.header
         yield self.stage
-        yield self.tabs
-        yield self.bottom
+        yield self.arrangement.tabs
+        yield self.arrangement.bottom
         yield self.prompt
         yield self.key_bar
 
@@ -101,10 +96,10 @@ class Explorer(Screen[None]):
         """Show the frame first, then begin to read."""
         self.header.title = self._opening.name
         self.header.news = "reading"
-        self.tabs.tabs = TABS
+        self.arrangement.tabs.tabs = TABS
         self.deck.tables["search"].wait("Search: press / and type a part of a name")
-        self._lay()
-        self._show("ops")
+        self.arrangement.lay()
+        self.arrangement.show("ops")
         self.background.start()
         self.call_after_refresh(self.reading.start)
 
@@ -296,7 +291,7 @@ class Explorer(Screen[None]):
         self.prompt.tell(words.matches(walk.words, found.result.total, self.glyphs.dot) if found.needle else "")
         nothing = words.nothing("search" if found.needle else "prompt", trace, None)
         self.deck.tables["search"].show(found.result, None, nothing)
-        self._show("search")
+        self.arrangement.show("search")
         self.walk = walk if found.needle else None
         if self._needle_due == found.needle:
             self._needle_due = None
@@ -333,52 +328,24 @@ class Explorer(Screen[None]):
 
     def action_show(self, pane: str) -> None:
         """Show a pane and give it the keys."""
-        if self._alone:
-            self._alone = "timeline" if pane == "timeline" else "panes"
-            self._lay()
-        if pane == "timeline":
-            self.timeline.focus()
-        elif pane == "details":
-            self._show(self.deck.active if self._wide else pane)
-            self.call_after_refresh(self.details.focus)
-        else:
-            self._show(pane)
-            self.call_after_refresh(self.deck.focus_active)
+        self.arrangement.go_to(pane)
 
-    def _show(self, tab: str) -> None:
-        """Put a tab in sight: the details have one of their own only where they do not stand beside the tables."""
-        tab = "ops" if self._wide and tab == "details" else tab
-        self.deck.active = tab
-        self.tabs.active = tab
-        self.deck.display = tab != "details"
-        self.details.display = self._wide or tab == "details"
+    def _in_sight(self) -> None:
+        """Fill what has come into sight."""
         self.results.ask(self.view)
         self._tell_details()
 
-    @property
-    def _wide(self) -> bool:
-        """Whether the details stand beside the tables."""
-        return self.app.size.width >= WIDE
-
     def action_zoom_pane(self) -> None:
         """Give the screen to the pane with the keys, or share it again."""
-        self._alone = "" if self._alone else "timeline" if self.focused is self.timeline else "panes"
-        self._lay()
+        self.arrangement.zoom(self.focused)
 
     def action_resize_timeline(self, lines: int) -> None:
         """Give lines to the timeline, or take them."""
         self.stage.grow(lines)
 
-    def _lay(self) -> None:
-        """Share the screen, or give it to what has it alone; no classes, which would restyle every widget."""
-        self.stage.display = self._alone != "panes"
-        self.tabs.display = self.bottom.display = self._alone != "timeline"
-        (self.stage.fill if self._alone else self.stage.share)()
-
     def on_resize(self) -> None:
-        """Share the new height; the details may come or go."""
-        self._lay()
-        self._show(self.deck.active)
+        """Share the new size."""
+        self.arrangement.resized()
 
     def action_clear(self) -> None:
         """Clear the selected window; without one end the walk, then share the screen again."""
@@ -386,8 +353,8 @@ class Explorer(Screen[None]):
             self.view = replace(self.view, selection=None)
         elif self.walk is not None:
             self.walk = None
-        elif self._alone:
-            self.action_zoom_pane()
+        else:
+            self.arrangement.share()
 
     def action_help(self) -> None:
         """Show what the keys do."""

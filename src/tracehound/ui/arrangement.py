@@ -1,0 +1,87 @@
+"""How timeline and panes share the screen.
+
+Owns which pane is in sight, which has the screen alone, and where the details stand. Knows no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from textual.widget import Widget
+
+from tracehound.ui.panes.deck import Deck
+from tracehound.ui.panes.details import DetailsPane
+from tracehound.ui.widgets.bars import TabBar
+from tracehound.ui.widgets.plain_box import Line
+from tracehound.ui.widgets.stage import Stage
+
+WIDE = 120
+"""Columns from which there is room for the details beside the tables."""
+
+
+class Arrangement:
+    """The timeline above, under it the tabs and the panes; `changed` is called when others are in sight."""
+
+    def __init__(self, stage: Stage, deck: Deck, details: DetailsPane, changed: Callable[[], None]) -> None:
+        self.tabs = TabBar()
+        self.bottom = Line(deck, details, id="bottom")
+        self._stage = stage
+        self._deck = deck
+        self._details = details
+        self._changed = changed
+        self._alone: Literal["", "timeline", "panes"] = ""
+
+    @property
+    def wide(self) -> bool:
+        """Whether the details stand beside the tables."""
+        return self._stage.app.size.width >= WIDE
+
+    @property
+    def active(self) -> str:
+        """The tab that is shown."""
+        return self._deck.active
+
+    def go_to(self, pane: str) -> None:
+        """Show a pane and give it the keys."""
+        if self._alone:
+            self._alone = "timeline" if pane == "timeline" else "panes"
+            self.lay()
+        if pane == "timeline":
+            self._stage.timeline.focus()
+        elif pane == "details":
+            self.show(self.active if self.wide else pane)
+            self._details.call_after_refresh(self._details.focus)
+        else:
+            self.show(pane)
+            self._deck.call_after_refresh(self._deck.focus_active)
+
+    def show(self, tab: str) -> None:
+        """Put a tab in sight: the details have one of their own only where they do not stand beside the tables."""
+        tab = "ops" if self.wide and tab == "details" else tab
+        self._deck.active = tab
+        self.tabs.active = tab
+        self._deck.display = tab != "details"
+        self._details.display = self.wide or tab == "details"
+        self._changed()
+
+    def zoom(self, focused: Widget | None) -> None:
+        """Give the screen to the pane with the keys, or share it again."""
+        self._alone = "" if self._alone else "timeline" if focused is self._stage.timeline else "panes"
+        self.lay()
+
+    def share(self) -> None:
+        """Share the screen, if one has it alone."""
+        if self._alone:
+            self.zoom(None)
+
+    def lay(self) -> None:
+        """Share the screen, or give it to what has it alone; no classes, which would restyle every widget."""
+        self._stage.display = self._alone != "panes"
+        self.tabs.display = self.bottom.display = self._alone != "timeline"
+        (self._stage.fill if self._alone else self._stage.share)()
+
+    def resized(self) -> None:
+        """Share another size; the details may come or go."""
+        self.lay()
+        self.show(self.active)
