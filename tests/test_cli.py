@@ -9,6 +9,7 @@ import os
 import pty
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -207,6 +208,48 @@ def test_an_analysis_without_settings_says_so(job: Path, capsys: pytest.CaptureF
     assert "this analysis has none" in capsys.readouterr().err
 
 
+# --- two runs side by side
+
+
+def test_a_run_differs_in_nothing_from_itself(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", str(job), str(job), "--fail-on", "step_time > +1%"]) == 0
+    out = capsys.readouterr().out
+    assert "no difference" in out
+    assert "too few steps to tell a change from chance" in out
+
+
+@pytest.mark.parametrize("form", [writer.name for writer in WRITERS])
+def test_a_gate_fails_in_every_form(form: str, job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["diff", str(job), str(job), "--fail-on", "idle > 1%", "--fail-on", "compute > 99%", "--format", form]
+    assert main(arguments) == 1
+    said = capsys.readouterr()
+    assert said.err.splitlines() == [said.err.strip()]
+    assert said.err.startswith("tracehound: failed: idle > 1%: idle is ")
+    assert "failed" in said.out
+    assert "passed" in said.out
+    if form == "json":
+        document = json.loads(said.out)
+        assert (document["schema"], document["failed"]) == ("tracehound.comparison/1", True)
+        assert list(document["results"]) == ["gate", "diff", "diff-categories", "diff-ops"]
+
+
+def test_a_gate_for_ci(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(job), "--fail-on", "idle > 1%", "--fail-on", "copy > 1%", "--format", "junit"]) == 1
+    suite = ET.fromstring(capsys.readouterr().out)  # noqa: S314, the program's own words
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == ["idle > 1%"]
+
+
+def test_a_baseline_stands_in_for_its_run(job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = tmp_path / "base.json"
+    assert main(["check", str(job), "--save-baseline", str(base)]) == 0
+    capsys.readouterr()
+    assert main(["diff", str(job), str(job)]) == 0
+    expected = capsys.readouterr().out
+    assert main(["diff", str(base), str(job)]) == 0
+    assert capsys.readouterr().out == expected
+
+
 # --- what is wrong, in one line
 
 
@@ -216,6 +259,12 @@ def test_an_analysis_without_settings_says_so(job: Path, capsys: pytest.CaptureF
         (["summary", "{job}/nothing"], "no such file"),
         (["{job}/nothing"], "no such file"),
         (["report", "{job}", "op"], "no analysis 'op'; did you mean ops?"),
+        (["diff", "{job}", "{job}/nothing"], "no such file"),
+        (["diff", "{job}", "{job}", "--fail-on", "idle"], "no condition: 'idle'"),
+        (["diff", "{job}", "{job}", "--format", "junit"], "junit tells what came of conditions"),
+        (["diff", "{job}", "{job}", "--format", "jsn"], "no form 'jsn'; did you mean json?"),
+        (["check", "{job}"], "no condition"),
+        (["check", "{job}", "--fail-on", "idle > +3%"], "compares with a base"),
         (["report", "{job}", "zzz"], "no analysis 'zzz'; there are overview, breakdown"),
         (["report", "{job}"], "is a path; name an analysis after it"),
         (["report", "ops"], "ops of which trace?; tracehound report PATH... ops"),

@@ -178,3 +178,29 @@ def test_a_cut_name_fits_and_keeps_its_start(text: str, width: int) -> None:
 
 def test_a_cut_name_keeps_both_ends() -> None:
     assert units.middle("abcdefghijklmnop", 10) == "abcdef…nop"
+
+
+@pytest.mark.parametrize(
+    ("ps", "words"), [(1_500_000, "+1.500 us"), (-1_500_000, "-1.500 us"), (0, "0 s"), (5, "+5 ps"), (-5, "-5 ps")]
+)
+def test_a_difference_has_its_sign(ps: int, words: str) -> None:
+    assert units.difference(ps) == words
+
+
+def test_a_difference_in_a_unit() -> None:
+    assert units.difference(1_500_000, "ns") == "+1,500 ns"
+
+
+@pytest.mark.parametrize(
+    ("fraction", "words"),
+    [
+        (0.032, "+3.20 %"),
+        (-0.5, "-50.00 %"),
+        (0.0, "0.00 %"),
+        (1e-9, "+<0.01 %"),
+        (-1e-9, "-<0.01 %"),
+        (12.0, "+1200.00 %"),
+    ],
+)
+def test_growth_has_its_sign(fraction: float, words: str) -> None:
+    assert units.growth(fraction) == words

@@ -12,6 +12,7 @@ from typing import NoReturn, get_args
 
 from tracehound import __version__
 from tracehound.analysis import ANALYSES
+from tracehound.diff import DEFINITION, GRAMMAR
 from tracehound.errors import BAD_INPUT, printable
 from tracehound.query import TABLES
 from tracehound.report import READABLE, WRITERS
@@ -32,6 +33,8 @@ commands:
   tracehound summary PATH...            one page: devices, steps, breakdown, top ops, longest gaps
   tracehound report PATH... ANALYSIS    one table, whole; tracehound report --list names them all
   tracehound query PATH... 'SELECT ...' any question, in SQL; tracehound query --tables lists the tables
+  tracehound diff BASE OTHER            what became slower, faster, new or gone, and whether it is more than noise
+  tracehound check PATH... --fail-on    a gate for CI, on one run
   tracehound cache list|clear           what is kept of files that were read
 """
 
@@ -45,8 +48,8 @@ examples:
 Without a terminal on stdin, stdout and stderr (in a pipe, a batch job, TERM=dumb) `tracehound PATH` prints the summary.
 A file that is called like a command is opened as ./summary.
 
-exit codes: 0 done, 2 the input or the arguments cannot be used (one line on stderr says why), 70 a fault of the program
-or of its cache, 130 interrupted.
+exit codes: 0 done, 1 a condition of --fail-on failed, 2 the input or the arguments cannot be used (one line on stderr
+says why), 70 a fault of the program or of its cache, 130 interrupted.
 environment: NO_COLOR turns colours off, COLUMNS sets the width of text where there is no terminal, TRACEHOUND_CACHE
 says where the cache is, TRACEHOUND_MAX_INFLATED (such as 64G) to how much a gzip file may grow.
 """
@@ -111,6 +114,43 @@ examples:
 """
 
 
+DIFF = """\
+Compare two runs step for step, over all ranks: the step and what it goes to, kinds of ops, and every op, matched
+whatever numbers a compiler gave it; the largest effect on the step comes first. A change is called one only where the
+steps of both runs tell it from chance.
+
+BASE and OTHER are files or folders, as for the explorer; BASE may also be a file of --save-baseline.
+
+--fail-on CONDITION (may be given several times):
+  {grammar}
+
+how it is defined:
+  {definition}
+"""
+
+DIFF_EXAMPLES = """\
+examples:
+  tracehound diff before/ after/                        what changed?
+  tracehound diff before/ after/ --top 50 --format markdown > change.md
+  tracehound diff before/ after/ --rank 0 --format json | jq '.results."diff-ops".rows'
+  tracehound diff main.json after/ --fail-on 'step_time > +3%' --fail-on 'op:all.?reduce > +10%'
+"""
+
+CHECK = f"""\
+Judge one run by conditions; exit status 1 when one fails.
+
+{PATHS}
+--fail-on CONDITION (may be given several times), without a sign since there is no base:
+  {{grammar}}
+"""
+
+CHECK_EXAMPLES = """\
+examples:
+  tracehound check profile/ --fail-on 'idle > 20%' --fail-on 'step_time > 180ms'
+  tracehound check profile/ --fail-on 'op:all.?reduce > 15%' --format junit > gate.xml
+  tracehound check profile/ --save-baseline main.json   for tracehound diff main.json OTHER
+"""
+
 CACHE = """\
 A file that was read is kept as Arrow, so that opening it again takes no time: in $XDG_CACHE_HOME/tracehound, else in
 ~/.cache/tracehound, readable by its owner alone, under the file's path, size and time of change. The entries that were
@@ -131,6 +171,8 @@ VALUED = (
     "--window",
     "--top",
     "--set",
+    "--fail-on",
+    "--save-baseline",
     "--format",
     "--unit",
     "--width",
@@ -247,6 +289,33 @@ def _query_parser() -> _Parser:
     return _with_report_options(parser)
 
 
+def _diff_parser() -> _Parser:
+    text = DIFF.format(grammar=_indented(GRAMMAR), definition=_indented(DEFINITION))
+    parser = _parser("tracehound diff", "tracehound diff [options] BASE OTHER", text, DIFF_EXAMPLES)
+    parser.add_argument("paths", nargs=2, metavar="BASE OTHER", help=SUPPRESS)
+    return _with_gate_options(parser, "OTHER")
+
+
+def _check_parser() -> _Parser:
+    text = CHECK.format(grammar=_indented(GRAMMAR))
+    parser = _parser("tracehound check", "tracehound check [options] PATH...", text, CHECK_EXAMPLES)
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=SUPPRESS)
+    return _with_gate_options(parser, "the run")
+
+
+def _with_gate_options(parser: _Parser, run: str) -> _Parser:
+    gate = parser.add_argument_group("gate")
+    gate.add_argument("--fail-on", action="append", default=[], metavar="CONDITION", help="exit with 1 when this holds")
+    gate.add_argument(
+        "--save-baseline", type=_folder, metavar="FILE", help=f"keep what was measured of {run} in a file"
+    )
+    return _with_report_options(parser, ("junit (what came of --fail-on, for CI)",))
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ").replace("\n  \n", "\n\n")
+
+
 def _cache_parser() -> _Parser:
     parser = _Parser(
         prog="tracehound cache",
@@ -263,7 +332,7 @@ def _cache_parser() -> _Parser:
     return parser
 
 
-def _with_report_options(parser: _Parser) -> _Parser:
+def _with_report_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
     narrow = parser.add_argument_group("what to look at")
     narrow.add_argument("--rank", default="", metavar="LIST", help="only these ranks: 0,2-5")
     when = narrow.add_mutually_exclusive_group()
@@ -272,7 +341,7 @@ def _with_report_options(parser: _Parser) -> _Parser:
     narrow.add_argument("--top", type=_positive, metavar="N", help="at most N rows of a table")
     how = parser.add_argument_group("how to write it")
     forms = [form.name for form in WRITERS]
-    purposes = ", ".join(f"{form.name} ({form.purpose})" for form in WRITERS)
+    purposes = ", ".join([*(f"{form.name} ({form.purpose})" for form in WRITERS), *more])
     how.add_argument("--format", default=forms[0], metavar="FORM", help=f"{purposes}; default: {forms[0]}")
     how.add_argument(
         "--unit", choices=get_args(TimeUnit), default="auto", help="unit of times in text and markdown (default: auto)"
@@ -306,5 +375,7 @@ _PARSERS = {
     "summary": _summary_parser,
     "report": _report_parser,
     "query": _query_parser,
+    "diff": _diff_parser,
+    "check": _check_parser,
     "cache": _cache_parser,
 }

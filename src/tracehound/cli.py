@@ -17,18 +17,23 @@ from io import TextIOWrapper
 from pathlib import Path
 from shutil import get_terminal_size
 
+from tracehound import report
 from tracehound.analysis import ANALYSES, Analysis, Options, Result, named, run, settings
 from tracehound.arguments import as_summary, parsed
+from tracehound.diff import Profile, Verdict, compare, condition, judged, judged_alone, loaded, profile, saved
 from tracehound.draw.table import UNLIMITED, Line
 from tracehound.errors import BAD_INPUT, TracehoundError, printable
 from tracehound.progress import Progress
 from tracehound.query import TABLES, answer, prepare
 from tracehound.query import named as table
-from tracehound.report import Look, Writer, about, explain, paint, schema, summarise, writer
+from tracehound.report import Look, Page, Writer, about, explain, paint, schema, summarise, writer
 from tracehound.report.kept import listing, many
 from tracehound.report.window import chosen
 from tracehound.store import Opening, Workshop, cache, load, open_paths, workshop
 from tracehound.trace import Trace, Window
+
+FAILED = 1
+"""Exit status of a run that fails a condition."""
 
 INTERRUPTED = 130
 
@@ -112,6 +117,56 @@ def _query(asked: Namespace) -> int:
     return _show(result, trace, window, form, asked)
 
 
+def _diff(asked: Namespace) -> int:
+    conditions = [condition(text) for text in asked.fail_on]  # what is wrong with one is told before a trace is read
+    form = _page_form(asked)
+    with _workshop(asked) as shop:
+        base, other = (_profile([path], asked, shop) for path in asked.paths)
+    verdicts = judged(base, other, conditions)
+    page = report.comparison(compare(base, other, asked.top), verdicts)
+    return _judge(page, other, verdicts, form, asked)
+
+
+def _check(asked: Namespace) -> int:
+    conditions = [condition(text) for text in asked.fail_on]
+    if not conditions and not asked.save_baseline:
+        raise TracehoundError("no condition", remedy="tracehound check PATH... --fail-on 'idle > 20%'")
+    form = _page_form(asked)
+    with _workshop(asked) as shop:
+        found = _profile(asked.paths, asked, shop)
+    verdicts = judged_alone(found, conditions)
+    return _judge(report.check(found, verdicts), found, verdicts, form, asked)
+
+
+def _profile(paths: Sequence[str], asked: Namespace, shop: Workshop) -> Profile:
+    """What is known of a run: measured, or kept in a file."""
+    kept = loaded(Path(paths[0])) if len(paths) == 1 else None
+    if kept is not None:
+        return kept
+    trace, window = _read(asked, shop, paths)
+    return profile(trace, window, _helpers(trace, shop))
+
+
+def _page_form(asked: Namespace) -> Writer | None:
+    """The form of a page; None is JUnit's, which has a place for conditions alone."""
+    if asked.format != "junit":
+        return writer(asked.format)
+    if not asked.fail_on:
+        raise TracehoundError("junit tells what came of conditions", remedy="add --fail-on 'step_time > +3%'")
+    return None
+
+
+def _judge(page: Page, run: Profile, verdicts: Sequence[Verdict], form: Writer | None, asked: Namespace) -> int:
+    """Print a page, keep what it is about where that was asked for; 1 when a condition fails."""
+    _print(form.page(page, _look(asked)) if form else report.junit(page.title, verdicts), asked)
+    if asked.save_baseline:
+        saved(run, asked.save_baseline)
+    for verdict in verdicts:
+        if verdict.failed:
+            _say(printable(f"failed: {verdict.condition.text}: {verdict.why}"))
+    return FAILED if page.failed else 0
+
+
 def _statement(words: Sequence[str]) -> tuple[Sequence[str], str]:
     """The paths and the statement, which is the last word; ``-`` stands for what stdin has."""
     if not words or _is_path(words[-1]):
@@ -178,9 +233,9 @@ def _cache(asked: Namespace) -> int:
     return 0
 
 
-def _read(asked: Namespace, shop: Workshop) -> tuple[Trace, Window]:
-    """The trace, and the window that was asked for. What could not be read of it is said."""
-    opening = open_paths([Path(path) for path in asked.paths], asked.run, shop)
+def _read(asked: Namespace, shop: Workshop, paths: Sequence[str] | None = None) -> tuple[Trace, Window]:
+    """The trace (of `paths` alone, if given) and the window that was asked for. What could not be read is said."""
+    opening = open_paths([Path(path) for path in paths or asked.paths], asked.run, shop)
     trace = _loaded(opening)
     for note in opening.notes:
         if note.level == "dropped":
@@ -251,5 +306,7 @@ _COMMANDS: dict[str, Callable[[Namespace], int]] = {
     "summary": _summary,
     "report": _report,
     "query": _query,
+    "diff": _diff,
+    "check": _check,
     "cache": _cache,
 }

@@ -79,6 +79,18 @@ def share(fraction: float) -> str:
     return f"{fraction * 100:.2f} %"
 
 
+def difference(ps: int, unit: TimeUnit = "auto") -> str:
+    """A length of time less another, with its sign: ``+12.34 us``."""
+    return f"{'+' * (ps > 0)}{duration(ps, unit)}"
+
+
+def growth(fraction: float) -> str:
+    """A difference as a percentage of what it is compared with, with its sign: ``+3.20 %``."""
+    if 0 < abs(fraction) < 0.00005:
+        return f"{'+' if fraction > 0 else '-'}<0.01 %"
+    return f"{'+' * (fraction > 0)}{share(fraction)}"
+
+
 def count(number: int) -> str:
     """A whole number with its thousands separated."""
     return f"{number:,}"

@@ -16,10 +16,13 @@ import polars as pl
 from tracehound.analysis.settings import Given, Setting
 from tracehound.trace import Host, Note
 
-Unit = Literal["text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host", "number"]
+Unit = Literal[
+    "text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host", "number", "difference", "growth"
+]
 """What a column's raw numbers are: `time` and `instant` (since the origin) in ps, `rate` in bytes per second, `share`
 a fraction of the base that the column names, `id` an event of the trace (never shown, only followed), `host` a list of
-`COVER` structs: what host threads did meanwhile, `number` any other number, which is shown as it is."""
+`COVER` structs: what host threads did meanwhile, `number` any other number, which is shown as it is, `difference`
+a time with its sign, `growth` a difference as a fraction of what it is compared with."""
 
 COVER = pl.List(
     pl.Struct(
@@ -126,6 +129,7 @@ _TYPES: Mapping[Unit, pl.DataType] = {
     "text": pl.String(),
     "share": pl.Float64(),
     "rate": pl.Float64(),
+    "growth": pl.Float64(),
     "flag": pl.Boolean(),
     "host": COVER,
 }

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
 
 import polars as pl
 
@@ -123,16 +123,23 @@ def _event(cover: Mapping[str, Any], room: int) -> str:
 
 
 def _number(kind: Unit, value: float, unit: units.TimeUnit) -> str:
-    match kind:
-        case "time" | "instant":
-            return (units.duration if kind == "time" else units.instant)(round(value), unit)
-        case "bytes":
-            return units.bytes_(value)
-        case "rate":
-            return units.rate(value)
-        case "share":
-            return units.share(value)
-        case "number":
-            return units.number(value)
-        case _:
-            return units.count(value) if isinstance(value, int) else f"{value:,.2f}"
+    if kind in _OF_TIME:
+        return _OF_TIME[kind](round(value), unit)
+    if kind in _OTHERS:
+        return _OTHERS[kind](value)
+    return units.count(value) if isinstance(value, int) else f"{value:,.2f}"
+
+
+_OF_TIME: Final[Mapping[Unit, Callable[[int, units.TimeUnit], str]]] = {
+    "time": units.duration,
+    "instant": units.instant,
+    "difference": units.difference,
+}
+
+_OTHERS: Final[Mapping[Unit, Callable[[float], str]]] = {
+    "bytes": units.bytes_,
+    "rate": units.rate,
+    "share": units.share,
+    "growth": units.growth,
+    "number": units.number,
+}

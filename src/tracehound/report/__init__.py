@@ -14,6 +14,8 @@ from tracehound.draw.table import Line
 from tracehound.errors import TracehoundError
 from tracehound.report import csv, explain, json, markdown, paint, schema, text
 from tracehound.report.about import About, Look, about
+from tracehound.report.junit import junit
+from tracehound.report.page import Page, check, comparison
 from tracehound.report.summary import Summary, summarise
 
 READABLE = 1_000
@@ -31,15 +33,18 @@ class Writer:
     purpose: str
     result: Callable[[About, Result, Look], Iterator[Line]]
     summary: Callable[[Summary, Look], Iterator[Line]]
+    page: Callable[[Page, Look], Iterator[Line]]
     notes: bool = True
     readable: int | None = None
 
 
 WRITERS: tuple[Writer, ...] = (
-    Writer("text", "aligned tables for a terminal", text.result, text.summary, readable=READABLE),
-    Writer("markdown", "tables for issues and notes", markdown.result, markdown.summary, readable=READABLE),
-    Writer("csv", "raw numbers for spreadsheets", csv.result, csv.summary, notes=False),
-    Writer("json", "raw numbers for programs", json.result, json.summary),
+    Writer("text", "aligned tables for a terminal", text.result, text.summary, text.page, readable=READABLE),
+    Writer(
+        "markdown", "tables for issues and notes", markdown.result, markdown.summary, markdown.page, readable=READABLE
+    ),
+    Writer("csv", "raw numbers for spreadsheets", csv.result, csv.summary, csv.page, notes=False),
+    Writer("json", "raw numbers for programs", json.result, json.summary, json.page),
 )
 
 
@@ -58,10 +63,14 @@ __all__ = [
     "WRITERS",
     "About",
     "Look",
+    "Page",
     "Summary",
     "Writer",
     "about",
+    "check",
+    "comparison",
     "explain",
+    "junit",
     "paint",
     "schema",
     "summarise",

@@ -18,17 +18,27 @@ from tracehound.draw.cells import cell, shown
 from tracehound.draw.table import Line
 from tracehound.errors import printable
 from tracehound.report.about import About, Look
+from tracehound.report.page import Page
 from tracehound.report.summary import Summary
 
 ROWS = 1 << 14
 """So many rows are turned into text at once."""
 
-_SUFFIXES = {"time": "_ps", "instant": "_ps", "bytes": "_bytes", "rate": "_bytes_per_s", "share": "_share"}
+_SUFFIXES = {
+    **dict.fromkeys(("time", "instant", "difference"), "_ps"),
+    "bytes": "_bytes",
+    "rate": "_bytes_per_s",
+    "share": "_share",
+}
 
 
 def result(facts: About, table: Result, look: Look) -> Iterator[Line]:
     """Header and rows; neither `facts` nor `look` has a place here."""
     del facts, look
+    return _table(table)
+
+
+def _table(table: Result) -> Iterator[Line]:
     columns = shown(table)
     yield _lines([[header(column) for column in columns]])
     for rows in table.table.iter_slices(ROWS):
@@ -37,11 +47,22 @@ def result(facts: About, table: Result, look: Look) -> Iterator[Line]:
 
 def summary(page: Summary, look: Look) -> Iterator[Line]:
     """Every result of the page, one below the other."""
-    for number, table in enumerate(page.results):
+    del look
+    return _tables(page.results)
+
+
+def page(shown: Page, look: Look) -> Iterator[Line]:
+    """Every result of the page, one below the other."""
+    del look
+    return _tables(shown.results)
+
+
+def _tables(results: Sequence[Result]) -> Iterator[Line]:
+    for number, table in enumerate(results):
         if number:
             yield Line("")
         yield Line(f"# {table.analysis}")
-        yield from result(page.about, table, look)
+        yield from _table(table)
 
 
 def header(column: Column) -> str:

@@ -9,16 +9,19 @@ within a version. The order of keys and rows is the same for the same input.
 
 ``window`` and ``ranks`` are what the caller narrowed the report to. ``rows_total`` counts the rows before ``--top``.
 ``unit`` is one of text, time (ps), instant (ps since time 0), bytes, count, share (a fraction of ``base``), rate (bytes
-per second), flag (true or false), id (an event of this trace: equal ids are the same event), number (any other) and
-host (a list of ``{"thread", "event", "share", "time"}``). A value that is unknown is null. The ``analysis`` of a query
-is ``query``.
+per second), difference (ps, with a sign), growth (a difference as a fraction), flag (true or false), id (an event of
+this trace: equal ids are the same event), number (any other) and host (a list of ``{"thread", "event", "share",
+"time"}``). A value that is unknown is null. The ``analysis`` of a query is ``query``.
 
 ``TRACE`` is ``{"name", "files": [{"path", "format", "size"}], "hosts": [text], "ranks": [{"rank", "device", "model",
 "host", "inferred"}], "origin_unix_ns": int or null, "recorded": text, "start_ps": int, "end_ps": int, "versions":
 {name: text}}``.
 
 The summary is ``{"schema": "tracehound.summary/1", "tracehound", "trace", "window", "ranks", "results": {analysis:
-RESULT}}``, where RESULT is the shape above without the keys that the page already has.
+RESULT}}``, where RESULT is the shape above without the keys that the page already has. A comparison is ``{"schema":
+"tracehound.comparison/1", "tracehound", "title", "runs": {"base": text, "other": text}, "failed": bool or null,
+"results": {name: RESULT}}`` with the results ``gate`` (where conditions were given), ``diff``, ``diff-categories`` and
+``diff-ops``; a check of one run is the same with ``tracehound.check/1`` and its ``gate`` alone.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from tracehound import __version__
 from tracehound.analysis.result import Result
 from tracehound.draw.table import Line
 from tracehound.report.about import About, Look
+from tracehound.report.page import Page
 from tracehound.report.summary import Summary
 
 RESULT = "tracehound.result/1"
@@ -70,6 +74,15 @@ def summary(page: Summary, look: Look) -> Iterator[Line]:
     del look
     results = {shown.analysis: _body(shown, shown.table.to_dicts()) for shown in page.results}
     yield Line(_written({"schema": SUMMARY, **_head(page.about), "results": results}))
+
+
+def page(shown: Page, look: Look) -> Iterator[Line]:
+    """The document of several results."""
+    del look
+    runs = dict(shown.runs)
+    results = {each.analysis: _body(each, each.table.to_dicts()) for each in shown.results}
+    head = {"schema": shown.schema, "tracehound": __version__, "title": shown.title, "runs": runs}
+    yield Line(_written({**head, "failed": shown.failed, "results": results}))
 
 
 def _head(facts: About) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tracehound.draw.cells import alignment, heading, meanings, shown, words
 from tracehound.draw.table import UNLIMITED, Line, caption
 from tracehound.errors import printable
 from tracehound.report.about import About, Look, narrowed, sentences
+from tracehound.report.page import Page
 from tracehound.report.summary import Summary
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|&~#$])")
@@ -31,6 +32,16 @@ def summary(page: Summary, look: Look) -> Iterator[Line]:
     yield Line("")
     yield from _listed(sentences(page.about, look.unit))
     for table in page.results:
+        yield Line("")
+        yield from _section(table, look, [])
+
+
+def page(shown: Page, look: Look) -> Iterator[Line]:
+    """The runs, then a section for each result."""
+    yield Line(f"# {escaped(shown.title)}")
+    yield Line("")
+    yield from _listed([f"{part}: {run}" for part, run in shown.runs])
+    for table in shown.results:
         yield Line("")
         yield from _section(table, look, [])
 

@@ -14,6 +14,7 @@ from tracehound.draw.chart import bar, line, stacked
 from tracehound.draw.table import Line, body, caption, notes, table, wrapped
 from tracehound.errors import printable
 from tracehound.report.about import About, Look, narrowed, sentences
+from tracehound.report.page import Page
 from tracehound.report.summary import Summary
 from tracehound.units import count, duration, middle
 
@@ -52,6 +53,17 @@ def summary(page: Summary, look: Look) -> Iterator[Line]:
         yield Line("")
         yield from (_ruled(title.text, look.width) for title in caption(shown, look.width, look.unit))
         yield from _section(page, shown, look)
+
+
+def page(shown: Page, look: Look) -> Iterator[Line]:
+    """The runs, then a section for each result."""
+    yield Line(middle(shown.title, look.width), "title")
+    for part, run in shown.runs:
+        yield from (Line(words) for words in wrapped(f"{part}: {run}", look.width))
+    for section in shown.results:
+        yield Line("")
+        yield from (_ruled(title.text, look.width) for title in caption(section, look.width, look.unit))
+        yield from _plain(section, look)
 
 
 def _section(page: Summary, shown: Result, look: Look) -> Iterator[Line]:

@@ -1,0 +1,27 @@
+"""Two runs side by side: what became slower, faster, new or gone, step for step, and whether that is more than noise.
+
+A `Profile` is what is known of one run, a `Comparison` what two of them differ in. Knows no form and no widget.
+"""
+
+from __future__ import annotations
+
+from tracehound.diff.baseline import loaded, saved
+from tracehound.diff.compare import DEFINITION, Comparison, compare
+from tracehound.diff.gate import GRAMMAR, Condition, Verdict, condition, judged, judged_alone
+from tracehound.diff.profile import Profile, profile
+
+__all__ = [
+    "DEFINITION",
+    "GRAMMAR",
+    "Comparison",
+    "Condition",
+    "Profile",
+    "Verdict",
+    "compare",
+    "condition",
+    "judged",
+    "judged_alone",
+    "loaded",
+    "profile",
+    "saved",
+]

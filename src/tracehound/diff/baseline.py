@@ -1,0 +1,74 @@
+"""A profile in a file, to stand in for its run: small, and without events.
+
+Owns the form: JSON with a ``schema``, its frames as columns.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import polars as pl
+
+from tracehound.diff.profile import IDENTITY, PARTS, Profile
+from tracehound.errors import TracehoundError
+
+SCHEMA: Final = "tracehound.profile/1"
+
+_STEPS: Final = {"step": pl.Int64, "ranks": pl.Int64, **dict.fromkeys(("duration", *PARTS), pl.Float64)}
+_OPS: Final = {
+    "step": pl.Int64,
+    **dict.fromkeys(IDENTITY, pl.String),
+    **dict.fromkeys(("count", "time", "exposed"), pl.Float64),
+}
+
+
+def saved(profile: Profile, path: Path) -> None:
+    """Write the profile beside `path` and put it there. Raises TracehoundError where that cannot be done."""
+    document = {
+        "schema": SCHEMA,
+        "name": profile.name,
+        "ranks": profile.ranks,
+        "what": profile.what,
+        "of": profile.of,
+        "steps": profile.steps.select(list(_STEPS)).to_dict(as_series=False),
+        "ops": profile.ops.select(list(_OPS)).to_dict(as_series=False),
+    }
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        beside.write_bytes(orjson.dumps(document) + b"\n")
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise TracehoundError((error.strerror or "cannot be written").lower(), path) from error
+
+
+def loaded(path: Path) -> Profile | None:
+    """The profile in a file; None where the file is none of these. Raises TracehoundError for one that is damaged."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(_MARK))
+            if head != _MARK:
+                return None
+            content = head + file.read()
+    except OSError:
+        return None
+    try:
+        return _profile(orjson.loads(content))
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise TracehoundError("the baseline is damaged", path, remedy="save it again: --save-baseline") from error
+
+
+_MARK: Final = f'{{"schema":"{SCHEMA}"'.encode()
+
+
+def _profile(document: dict[str, Any]) -> Profile:
+    frames = [
+        pl.DataFrame({name: document[key][name] for name in schema}, schema=schema)
+        for key, schema in (("steps", _STEPS), ("ops", _OPS))
+    ]
+    if any(sum(frame.null_count().row(0)) for frame in frames):
+        raise ValueError("a value is missing")
+    name, what, of = (str(document[key]) for key in ("name", "what", "of"))
+    return Profile(name, int(document["ranks"]), what, of, *frames)

@@ -1,0 +1,138 @@
+"""Conditions under which a comparison fails, or one run: ``step_time > +3%``, ``idle > 20%``, ``op:all-reduce > +1ms``.
+
+Owns their grammar and what they mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+
+from tracehound.diff.noise import Floats, chances, level
+from tracehound.diff.profile import PARTS, Profile
+from tracehound.errors import TracehoundError, printable
+from tracehound.units import duration, parse_duration, share
+
+GRAMMAR: Final = """\
+WHAT > LIMIT or WHAT < LIMIT. WHAT is step_time, compute, communication, copy, idle or op:PATTERN (the own time of all
+ops whose name has that regular expression in it). LIMIT is +3% (more than the base, in parts of it), +2ms (more than
+the base), 20% (of the step) or 5ms (in a step). A limit with a sign needs a base, and fails only where the steps tell
+the change from chance (one time in a hundred by chance itself); with fewer than 4 steps on a side averages decide."""
+
+_CONDITION: Final = re.compile(r"\s*(op:.+?|[a-z_]+)\s*([<>])\s*([+-]?)\s*([0-9.]+)\s*(%|[a-zµ]+)\s*")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition: `what` is compared with `limit`, a fraction where `is_share`, else ps; `sign` marks a change."""
+
+    text: str
+    what: str
+    sense: Literal["<", ">"]
+    sign: Literal["", "+", "-"]
+    limit: float
+    is_share: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a condition, and why in one line."""
+
+    condition: Condition
+    failed: bool
+    why: str
+
+
+def condition(text: str) -> Condition:
+    """A condition as people write it. Raises TracehoundError for what is none."""
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise TracehoundError(f"no condition: {printable(text)!r}", remedy="such as 'step_time > +3%'; see --help")
+    what, sense, sign, number, unit = match.groups()
+    if what not in ("step_time", *PARTS) and not what.startswith("op:"):
+        names = ", ".join(("step_time", *PARTS, "op:PATTERN"))
+        raise TracehoundError(f"{printable(what)!r} cannot be judged", remedy=f"there are {names}")
+    if what.startswith("op:"):
+        _pattern(what)
+    try:
+        limit = float(number) / 100 if unit == "%" else float(parse_duration(number + unit))
+    except ValueError as error:
+        raise TracehoundError(f"no number: {printable(number)!r}") from error
+    signed = -limit if sign == "-" else limit
+    return Condition(text.strip(), what, "<" if sense == "<" else ">", _sign(sign), signed, unit == "%")
+
+
+def _sign(text: str) -> Literal["", "+", "-"]:
+    return "+" if text == "+" else "-" if text == "-" else ""
+
+
+def _pattern(what: str) -> re.Pattern[str]:
+    try:
+        return re.compile(what.removeprefix("op:"), re.IGNORECASE)
+    except re.error as error:
+        raise TracehoundError(f"no regular expression: {printable(what)!r}: {error}") from error
+
+
+def judged_alone(profile: Profile, conditions: Sequence[Condition]) -> list[Verdict]:
+    """What comes of conditions on one run. Raises TracehoundError for one that needs a base."""
+    for each in conditions:
+        if each.sign:
+            remedy = "tracehound diff BASE OTHER --fail-on ..."
+            raise TracehoundError(f"{each.text!r} compares with a base", remedy=remedy)
+    return [_level(profile, each) for each in conditions]
+
+
+def judged(base: Profile, other: Profile, conditions: Sequence[Condition]) -> list[Verdict]:
+    """What comes of conditions on a comparison: those without a sign are about the other run alone."""
+    return [_change(base, other, each) if each.sign else _level(other, each) for each in conditions]
+
+
+def _level(profile: Profile, asked: Condition) -> Verdict:
+    value = _mean(_values(profile, asked))
+    whole = _mean(profile.steps["duration"].to_numpy())
+    found = value / whole if asked.is_share and whole else value
+    words = f"{share(found)} of the step" if asked.is_share else duration(round(found))
+    return Verdict(asked, _beyond(found, asked), f"{asked.what} is {words}")
+
+
+def _change(base: Profile, other: Profile, asked: Condition) -> Verdict:
+    ours, theirs = _values(base, asked), _values(other, asked)
+    before, after = _mean(ours), _mean(theirs)
+    if asked.is_share and before == 0:
+        found = 0.0 if after == 0 else float("inf")
+    else:
+        found = (after - before) / before if asked.is_share else after - before
+    chance = chances(ours[:, None], theirs[:, None])
+    told = f"{asked.what} went from {duration(round(before))} to {duration(round(after))}"
+    if before:
+        told += f" ({(after - before) / before:+.2%})"
+    if chance is None:
+        return Verdict(asked, _beyond(found, asked), f"{told}; too few steps to tell it from chance")
+    sure = bool(chance[0] <= level(len(ours), len(theirs)))
+    return Verdict(asked, sure and _beyond(found, asked), told if sure else f"{told}, within the noise of the steps")
+
+
+def _beyond(value: float, asked: Condition) -> bool:
+    return value > asked.limit if asked.sense == ">" else value < asked.limit
+
+
+def _values(profile: Profile, asked: Condition) -> Floats:
+    """What is judged, step by step."""
+    if not asked.what.startswith("op:"):
+        name = "duration" if asked.what == "step_time" else asked.what
+        return profile.steps[name].to_numpy()
+    pattern = _pattern(asked.what)
+    names = [name for name in profile.ops["name"].unique().to_list() if pattern.search(name)]
+    if not names:
+        return np.zeros(profile.steps.height)
+    sums = profile.ops.filter(pl.col("name").is_in(names)).group_by("step").agg(pl.col("time").sum())
+    return profile.steps.join(sums, on="step", how="left")["time"].fill_null(0.0).to_numpy()
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else 0.0

@@ -1,0 +1,86 @@
+"""Which ops of two runs are the same.
+
+Owns the ways of telling that, from the surest to the last resort. An op here is what `IDENTITY` tells from others; a
+match may be of one with many or of many with many (one fusion against three kernels). What finds no match stays alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from tracehound.diff.profile import IDENTITY
+
+WAYS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
+    (IDENTITY[:6], "the same in all"),
+    (("module", "scope", "signature"), "module, scope and shapes"),
+    (("module", "name", "scope"), "module, name and scope"),
+    (("module", "name", "signature"), "module, name and shapes"),
+    (("module", "scope"), "module and scope"),
+    (("scope", "signature"), "scope and shapes"),
+    (("name", "scope"), "name and scope"),
+    (("name", "signature"), "name and shapes"),
+    (("scope",), "scope"),
+    (("signature",), "shapes"),
+    (("operator", "name"), "operator and name"),
+    (("operator", "family"), "operator and family"),
+    (("name", "category"), "name"),
+    (("family", "category"), "family"),
+    (("operator",), "operator"),
+)
+"""What two ops have in common that are taken for one, the surest first, and how that is said.
+
+A way is open only to ops that have all its words: a trace without scopes is not matched by them.
+"""
+
+ALONE: Final = "no match"
+
+
+@dataclass(frozen=True)
+class Match:
+    """Ops of the base and of the other run that are one; `base` or `other` is empty where there is no match.
+
+    They are positions in the frames of ops that were matched.
+    """
+
+    base: tuple[int, ...]
+    other: tuple[int, ...]
+    how: str
+
+
+def matched(base: pl.DataFrame, other: pl.DataFrame) -> list[Match]:
+    """Every op of two frames (`IDENTITY`, distinct rows) in just one match."""
+    rest = tuple(dict(enumerate(frame.select(IDENTITY).iter_rows(named=True))) for frame in (base, other))
+    found: list[Match] = []
+    for columns, how in WAYS:
+        for ours, theirs in _agreeing(rest, columns):
+            found.append(Match(ours, theirs, how))
+            for row in ours:
+                del rest[0][row]
+            for row in theirs:
+                del rest[1][row]
+    found += [Match((row,), (), ALONE) for row in rest[0]]
+    return found + [Match((), (row,), ALONE) for row in rest[1]]
+
+
+def _agreeing(
+    sides: Sequence[Mapping[int, Mapping[str, str]]], columns: tuple[str, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The rows of both sides with the same words in these columns."""
+    whole = columns == WAYS[0][0]
+    ours, theirs = (_by_words(side, columns, whole) for side in sides)
+    return ((tuple(rows), tuple(theirs[words])) for words, rows in ours.items() if words in theirs)
+
+
+def _by_words(
+    side: Mapping[int, Mapping[str, str]], columns: tuple[str, ...], whole: object
+) -> dict[tuple[str, ...], list[int]]:
+    found: dict[tuple[str, ...], list[int]] = {}
+    for row, op in side.items():
+        words = tuple(op[column] for column in columns)
+        if whole or all(words):
+            found.setdefault(words, []).append(row)
+    return found

@@ -1,0 +1,59 @@
+"""A profile in a file is the profile; a damaged one is refused, another file is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from runs import measured, run
+
+from tracehound.diff import compare, loaded, saved
+from tracehound.errors import TracehoundError
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    found, path = measured(run()), tmp_path / "base.json"
+    saved(found, path)
+    again = loaded(path)
+    assert again is not None
+    assert again.steps.equals(found.steps)
+    assert again.ops.equals(found.ops)
+    assert (again.name, again.ranks, again.what, again.of) == (found.name, found.ranks, found.what, found.of)
+    assert "no difference" in compare(found, again).ops.notes
+    assert [entry.name for entry in tmp_path.iterdir()] == ["base.json"]
+
+
+def test_another_file_is_no_baseline(tmp_path: Path, samples: Path) -> None:
+    assert loaded(tmp_path) is None
+    assert loaded(tmp_path / "nothing") is None
+    trace = next(path for path in sorted((samples / "torch_ddp_gloo").rglob("*.json*")))
+    assert loaded(trace) is None
+
+
+@pytest.mark.parametrize("cut", [60, 200, 1000, -3])
+def test_a_damaged_one_is_refused_in_one_line(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "base.json"
+    saved(measured(run()), path)
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(TracehoundError, match="the baseline is damaged"):
+        loaded(path)
+
+
+def test_a_value_that_is_none_of_its_column_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    saved(measured(run(steps=2)), path)
+    whole = path.read_bytes()
+    for good, bad in (
+        (b'"ranks":[1,', b'"ranks":[null,'),
+        (b'"ranks":[1,', b'"ranks":["x",'),
+        (b'"steps":{', b'"stops":{'),
+    ):
+        assert good in whole
+        path.write_bytes(whole.replace(good, bad))
+        with pytest.raises(TracehoundError, match="the baseline is damaged"):
+            loaded(path)
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    with pytest.raises(TracehoundError):
+        saved(measured(run(steps=2)), tmp_path / "no" / "base.json")

@@ -1,0 +1,201 @@
+"""What differs between two runs: just what was planted, and it adds up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from runs import MODEL, Kernel, changed, measured, run
+
+from building import Building, Lane, stream
+from tracehound.diff import Comparison, compare, profile
+from tracehound.diff.profile import PARTS
+from tracehound.store import load, open_paths, workshop
+from tracehound.trace import OPS, Trace, Window
+
+SEEDS = range(12)
+
+
+def compared(base: Trace, other: Trace) -> Comparison:
+    return compare(measured(base), measured(other))
+
+
+def verdicts(found: Comparison) -> dict[str, str]:
+    """The ops that changed, and how."""
+    rows = found.ops.table.select("name", "verdict").rows()
+    return {name: verdict for name, verdict in rows if verdict in ("slower", "faster", "added", "removed")}
+
+
+def steps(found: Comparison) -> dict[str, dict[str, object]]:
+    return {row["part"]: row for row in found.step.table.to_dicts()}
+
+
+def opened(*paths: Path) -> Trace:
+    with workshop(1, None) as shop:
+        return load(open_paths(list(paths), None, shop))
+
+
+@pytest.fixture(scope="module", params=["torch_ddp_gloo", "jax_cpu8_b128", "torch_xla_spmd4", "torch_stacks"])
+def sample(request: pytest.FixtureRequest, samples: Path) -> Trace:
+    return opened(samples / request.param)
+
+
+def test_a_run_against_itself_differs_in_nothing(sample: Trace) -> None:
+    found = compared(sample, sample)
+    for result in (found.step, found.categories, found.ops):
+        assert result.table.height
+        assert set(result.table["verdict"]) == {"the same"}
+        assert not result.table["change"].to_numpy().any()
+    assert "no difference" in found.ops.notes
+    assert set(found.ops.table["matched_by"]) == {"the same in all"}
+
+
+def test_the_parts_add_up_to_the_step(sample: Trace) -> None:
+    lengths = measured(sample).steps
+    parts = lengths.select(pl.sum_horizontal(PARTS)).to_series()
+    assert np.allclose(parts, lengths["duration"], rtol=1e-12, atol=1)
+    assert lengths.select(pl.min_horizontal(PARTS)).to_series().min() >= 0  # type: ignore[operator]
+
+
+def test_the_differences_of_ops_and_of_idle_time_add_up_to_that_of_the_step(samples: Path) -> None:
+    found = compared(*(opened(samples / name) for name in ("jax_cpu8_b128", "jax_cpu8_b4096")))
+    step = steps(found)
+    whole = int(found.ops.table["exposed_change"].sum()) + step["idle"]["change"]  # type: ignore[operator]
+    assert abs(whole - step["step"]["change"]) <= found.ops.table.height  # type: ignore[operator]  # each is rounded
+    assert abs(sum(step[part]["change"] for part in PARTS) - step["step"]["change"]) <= len(PARTS)  # type: ignore[misc, operator]
+    kinds = int(found.categories.table["exposed_change"].sum())
+    assert abs(kinds - int(found.ops.table["exposed_change"].sum())) <= found.ops.table.height
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_noise_is_no_change(seed: int) -> None:
+    found = compared(run(seed=seed), run(seed=seed + 100))
+    assert verdicts(found) == {}
+    assert steps(found)["step"]["verdict"] in ("within noise", "perhaps faster", "perhaps slower")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (changed(2, length=144.0), {"gemm_nn": "slower"}),
+        (changed(0, length=150.0), {"gemm_nt": "faster"}),
+        (changed(3, length=120.0), {"ncclDevKernel_AllReduce": "slower"}),
+        (MODEL[:4] + MODEL[5:], {"elementwise_add": "removed"}),
+        ((*MODEL, Kernel("ncclDevKernel_Broadcast", "c10d::broadcast_", 60, kind="collective", number=9)),
+         {"ncclDevKernel_Broadcast": "added"}),
+        (changed(4, kind="kernel", name="elementwise_add_42"), {}),
+    ],
+    ids=["slower", "faster", "collective", "removed", "added", "renamed"],
+)  # fmt: skip
+def test_a_planted_change_is_the_only_one(seed: int, model: tuple[Kernel, ...], expected: dict[str, str]) -> None:
+    found = compared(run(seed=seed), run(model, seed=seed + 100))
+    assert verdicts(found) == expected
+    if expected:
+        assert found.ops.table["name"][0] in expected, "the largest effect comes first"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_step_that_idles_changes_no_op(seed: int) -> None:
+    found = compared(run(seed=seed), run(seed=seed + 100, stretch=(3, 900)))
+    assert verdicts(found) == {}
+    idle = steps(found)["idle"]
+    assert 100 < idle["change"] / 1e6 < 125  # type: ignore[operator]
+    assert idle["verdict"] == "within noise", "one step of eight may well be chance"
+
+
+def test_one_kernel_split_in_three_is_one_match() -> None:
+    parts = tuple(Kernel(f"fused_part_{name}", "aten::linear", 80) for name in "abc")
+    found = compared(run(), run((*parts, *MODEL[1:])))
+    row = found.ops.table.filter(pl.col("operator") == "aten::linear").row(0, named=True)
+    assert (row["base_ops"], row["other_ops"], row["matched_by"]) == (1, 3, "operator")
+    assert row["verdict"] == "slower"
+    assert row["name"] == "gemm_nt"
+
+
+def test_with_few_steps_nobody_can_tell() -> None:
+    found = compared(run(steps=3), run(changed(0, length=400.0), steps=9))
+    assert set(found.ops.table["verdict"]) == {"too few steps"}
+    assert any("too few steps" in note for note in found.step.notes)
+
+
+def hlo(numbers: tuple[int, ...], suffix: str = "", rank: int = 0, module: str = "jit_step(12)") -> Trace:
+    """A rank of a TPU with ops whose names carry these numbers."""
+    built = Building("hlo", claim=rank, format="xplane")
+    lane, modules = Lane("XLA Ops", 0, "ops", work=True), Lane("XLA Modules", 0, "modules")
+    shapes = (
+        "f32[8,128]{{1,0}} fusion(f32[8] %param.{0}), kind=kLoop, calls=%fused.{0}",
+        "f32[8]{{0}} copy(f32[8] %fusion.{0})",
+    )
+    for at, number in enumerate(numbers):
+        name, scope = ("fusion", "jit(step)/mul") if at % 2 == 0 else ("copy", "")
+        text = f"%{name}.{number}{suffix} = {shapes[at % 2].format(number)}"
+        known = {"op": at, "name": f"{name}.{number}{suffix}", "category": name, "module": module, "program": number,
+                 "framework": scope, "source": None, "text": text, "flops": None, "bytes_accessed": None}  # fmt: skip
+        built.ops.append({key: known[key] for key in OPS})
+    for step in range(5):
+        begin = step * 1000
+        for at in range(len(numbers)):
+            row = built.ops[at]
+            built.event(lane, str(row["name"]), begin + at * 100, begin + at * 100 + 80 + at, "op", op=at)
+        built.event(modules, module, begin, begin + 900, "module")
+    return built.trace()
+
+
+def test_numbers_suffixes_and_names_of_ranks_do_not_matter() -> None:
+    found = compared(hlo((1, 2, 3)), hlo((701, 9, 55), ".clone.remat3", 5, "jit_step(99)"))
+    assert set(found.ops.table["verdict"]) == {"the same"}
+    assert found.ops.table["base_ops"].to_list() == found.ops.table["other_ops"].to_list()
+    assert not found.ops.table["change"].to_numpy().any()
+
+
+def test_hidden_communication_costs_the_step_nothing() -> None:
+    def overlapping(length: float) -> Trace:
+        built = Building()
+        for step in range(5):
+            begin = step * 1000
+            built.event(stream(0, 7), "gemm", begin, begin + 500)
+            built.event(stream(0, 9), "nccl", begin + 100, begin + 100 + length, "collective")
+            built.event(Lane("marks"), "s", begin, begin + 900, "step", step=step)
+        return built.trace()
+
+    found = compared(overlapping(200), overlapping(300))
+    row = found.ops.table.filter(name="nccl").row(0, named=True)
+    assert (row["change"], row["exposed_change"], row["verdict"]) == (100_000_000, 0, "slower")
+    assert steps(found)["step"]["verdict"] == "the same"
+
+
+def test_a_run_without_steps_is_one_stretch() -> None:
+    built = Building()
+    built.event(stream(), "gemm", 0, 100)
+    built.event(stream(), "gemm", 150, 250)
+    found = measured(built.trace())
+    assert found.what == "the whole run"
+    assert found.steps.select("duration", "compute", "idle").row(0) == (250e6, 200e6, 50e6)
+    assert found.ops.select("count", "time").row(0) == (2, 200e6)
+
+
+def test_a_window_keeps_the_steps_inside() -> None:
+    trace = run(steps=6)
+    _, start, end = trace.steps.sort("start").select("step", "start", "end").row(2)
+    assert profile(trace, Window(start, end)).steps["step"].to_list() == [2]
+
+
+def test_nothing_at_all_compares_with_nothing() -> None:
+    found = compared(Building().trace(), Building().trace())
+    assert found.ops.table.is_empty()
+    assert set(found.step.table["verdict"]) == {"the same"}
+
+
+def test_real_pairs_read_true(shared: Path) -> None:
+    workers = compared(*(opened(shared / "traces/kineto" / f"resnet50_v100_workers{n}") for n in (0, 4)))
+    step = steps(workers)
+    assert step["step"]["verdict"] == "perhaps faster", "two of six steps are as slow as before"
+    assert step["idle"]["change"] < -38e9 < -30e9 < step["compute"]["change"] - 30e9  # type: ignore[operator]
+    tpu = compared(*(opened(shared / "traces/xla" / f"tpu_vllm_qwen3_{run}") for run in "ab"))
+    assert tpu.base.what == "executions of jit_step_fun"
+    kinds = {row["category"]: row for row in tpu.categories.table.to_dicts()}
+    assert kinds["convolution fusion"]["other"] == 0
+    assert kinds["custom-call"]["other"] > kinds["custom-call"]["base"] > 0

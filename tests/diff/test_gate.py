@@ -1,0 +1,92 @@
+"""Conditions: what they say, and when they fail."""
+
+from __future__ import annotations
+
+import pytest
+from runs import changed, measured, run
+
+from tracehound.diff import condition, judged, judged_alone
+from tracehound.errors import TracehoundError
+
+BASE = measured(run())
+SAME = measured(run(seed=5))
+SLOWER = measured(run(changed(0, length=300.0), seed=6))
+
+
+@pytest.mark.parametrize(
+    ("text", "failed"),
+    [
+        ("step_time > +3%", True),
+        ("step_time > +30%", False),
+        ("step_time > +50us", True),
+        ("step_time>+5ms", False),
+        ("step_time < +3%", False),
+        ("step_time > 500us", True),
+        ("step_time < 500 us", False),
+        ("compute > 10%", True),
+        ("idle > 20 %", False),
+        ("op:gemm_nt > +10%", True),
+        ("op:GEMM > +10%", True),
+        ("op:softmax > +10%", False),
+        ("op:nothing > +10%", False),
+        ("op:gemm.n > 100us", True),
+        ("communication > +1%", False),
+    ],
+)
+def test_a_slower_run(text: str, failed: bool) -> None:  # noqa: FBT001
+    (verdict,) = judged(BASE, SLOWER, [condition(text)])
+    assert verdict.failed is failed, verdict.why
+
+
+@pytest.mark.parametrize("text", ["step_time > +0%", "op:gemm > +0.01%", "idle > +0.1us", "compute < -0.01%"])
+def test_noise_fails_nothing(text: str) -> None:
+    (verdict,) = judged(BASE, SAME, [condition(text)])
+    assert not verdict.failed
+    assert "within the noise" in verdict.why
+
+
+def test_faster_fails_where_that_is_asked_for() -> None:
+    (verdict,) = judged(SLOWER, BASE, [condition("step_time < -3%")])
+    assert verdict.failed
+
+
+def test_noise_fails_at_most_as_often_as_stated() -> None:
+    runs = [measured(run(noise=0.05, seed=seed)) for seed in range(30)]
+    pairs = [(runs[at], runs[at + 1]) for at in range(len(runs) - 1)]
+    asked = [condition("step_time > +0%")]
+    assert sum(judged(*pair, asked)[0].failed for pair in pairs) <= 3
+
+
+def test_few_steps_are_judged_by_their_averages_and_that_is_said() -> None:
+    few = measured(run(changed(0, length=300.0), steps=2))
+    (verdict,) = judged(BASE, few, [condition("step_time > +3%")])
+    assert verdict.failed
+    assert "too few steps" in verdict.why
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "no condition"),
+        ("idle", "no condition"),
+        ("idle >", "no condition"),
+        ("idle > 3", "no condition"),
+        ("idle > 3 parsecs", "is not a time"),
+        ("idle > 1.2.3%", "no number"),
+        ("idleness > 3%", "cannot be judged"),
+        ("op:( > 3%", "no regular expression"),
+        ("idle = 3%", "no condition"),
+        ("idle > +\x1b[31m3%", "no condition"),
+    ],
+)
+def test_what_is_no_condition_is_said_in_one_line(text: str, why: str) -> None:
+    with pytest.raises(TracehoundError) as raised:
+        condition(text)
+    assert why in str(raised.value)
+    assert "\x1b" not in str(raised.value)
+
+
+def test_one_run_has_no_base() -> None:
+    assert judged_alone(SLOWER, [condition("idle > 1%")])[0].failed
+    with pytest.raises(TracehoundError, match="compares with a base"):
+        judged_alone(SLOWER, [condition("idle > +1%")])
