@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from tracehound.analysis import breakdown, collectives, gaps, health, host, idle, ops, overview, steps
+from tracehound.analysis import bandwidth, breakdown, collectives, gaps, health, host, idle, ops, overview, queue, steps
 from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
 from tracehound.analysis.result import Analysis, Column, Options, Result
 from tracehound.analysis.share import run, run_all
@@ -17,6 +17,8 @@ ANALYSES: tuple[Analysis, ...] = (
     ops.ANALYSIS,
     gaps.ANALYSIS,
     idle.ANALYSIS,
+    queue.ANALYSIS,
+    bandwidth.ANALYSIS,
     host.ANALYSIS,
     ANNOTATIONS,
     collectives.ANALYSIS,

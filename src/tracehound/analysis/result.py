@@ -17,12 +17,14 @@ from tracehound.analysis.settings import Given, Setting
 from tracehound.trace import Host, Note
 
 Unit = Literal[
-    "text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host", "number", "difference", "growth"
-]
+    "text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host", "number", "decimal", "difference",
+    "growth",
+]  # fmt: skip
 """What a column's raw numbers are: `time` and `instant` (since the origin) in ps, `rate` in bytes per second, `share`
 a fraction of the base that the column names, `id` an event of the trace (never shown, only followed), `host` a list of
-`COVER` structs: what host threads did meanwhile, `number` any other number, which is shown as it is, `difference`
-a time with its sign, `growth` a difference as a fraction of what it is compared with."""
+`COVER` structs: what host threads did meanwhile, `number` any other number, which is shown as it is, `decimal` one with
+a fraction, such as an average of counts, `difference` a time with its sign, `growth` a difference as a fraction of what
+it is compared with."""
 
 COVER = pl.List(
     pl.Struct(
@@ -86,15 +88,17 @@ class Options:
 class Share:
     """One rank's share of a trace, in one window: what a map sees.
 
-    `device` holds the events on the rank's own lanes that overlap `[start, end)`, and `threads` all events of its
-    host, whenever they ran (a launch may lie before the window); lazily, in the schema `EVENTS`, with unclipped
-    times. `lanes` and `steps` are the rows of the trace's frames that belong to the rank, `ops` those of its file.
+    `device` holds the events on the rank's own lanes that overlap `[start, end)`, `anytime` all on these lanes, and
+    `threads` all events of its host, whenever they ran (a launch may lie before the window, and what it launched after
+    it); lazily, in the schema `EVENTS`, with unclipped times. `lanes` and `steps` are the rows of the trace's frames
+    that belong to the rank, `ops` those of its file.
     Without a window (not `windowed`) the bounds are those of the trace. `home` is where the part lies in a cache.
     """
 
     rank: int
     label: str
     device: pl.LazyFrame
+    anytime: pl.LazyFrame
     threads: pl.LazyFrame
     lanes: pl.DataFrame
     steps: pl.DataFrame
@@ -129,6 +133,7 @@ _TYPES: Mapping[Unit, pl.DataType] = {
     "text": pl.String(),
     "share": pl.Float64(),
     "rate": pl.Float64(),
+    "decimal": pl.Float64(),
     "growth": pl.Float64(),
     "flag": pl.Boolean(),
     "host": COVER,

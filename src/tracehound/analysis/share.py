@@ -63,7 +63,9 @@ def maps(asked: Sequence[tuple[Analysis, Options]], share: Share) -> list[pl.Dat
 def _held(share: Share) -> Share:
     if int(share.lanes["events"].sum()) > HELD:
         return share
-    return replace(share, device=collected(share.device).lazy(), threads=collected(share.threads).lazy())
+    device = collected(share.device).lazy()
+    anytime = share.anytime if share.windowed else device
+    return replace(share, device=device, anytime=anytime, threads=collected(share.threads).lazy())
 
 
 HELD: Final = 1 << 19
@@ -107,6 +109,7 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
             rank=rank,
             label=label,
             device=overlapping(device, start, end) if timed else device,
+            anytime=device,
             threads=trace.events(lanes.filter(pl.col("rank").is_null())["lane"].to_list()),
             lanes=lanes,
             steps=trace.steps.filter(here),

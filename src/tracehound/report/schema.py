@@ -11,7 +11,9 @@ from types import MappingProxyType
 from tracehound.draw.table import Line, wrapped
 from tracehound.query import Table
 
-TYPES = MappingProxyType({"instant": "time", "count": "number", "id": "number", "rate": "bytes/s", "host": "list"})
+TYPES = MappingProxyType(
+    {"instant": "time", "count": "number", "id": "number", "decimal": "number", "rate": "bytes/s", "host": "list"}
+)
 """What a column is to the reader; of other units, the name of the unit. Text, flags and times differ in a query."""
 
 

@@ -1,0 +1,202 @@
+"""How fast copies move bytes over time, by the kind of copy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.busy import COPY, bounds, work
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.series import Series, Steps, added, spread
+from tracehound.analysis.settings import Given, Setting, whole
+from tracehound.intervals import Ints, union
+from tracehound.trace import collected
+
+PEAK: Final = Setting(
+    "peak", "20000", "no copy moves more GB/s than this: one that seems to is too short to be measured", whole
+)
+
+DEFINITION = """\
+Copies are the rows of copies, memsets and transfers on the device's streams, and on TPU those on its asynchronous
+lines; HLO ops that copy are among the ops. Their kinds are HtoD, DtoH, DtoD, PtoP (from one device to another) and
+memset, whatever the file calls them, whether memory is pinned or not. The bandwidth of a copy is its bytes / its
+duration; at every instant the bandwidth of a kind is the sum of its copies that run then.
+
+mean, p50, p99 and max are weighted with time, over that in which a copy of the kind runs (busy): mean = bytes moved /
+busy. The share is that of busy in the rank's time, idle included. A copy of no length or of unknown size, and one
+above 20,000 GB/s (the setting peak), has no bandwidth that could be true: it counts as unmeasured, and is in no other
+figure but the number of copies.
+
+HolisticTraceAnalysis' summary is that of the changes after which something runs, however long each bandwidth lasts:
+points, point mean and the like are its count, mean and quartiles, for comparison. It takes the bandwidth that the file
+states, rounds times to microseconds where they have fractions and lets no copy be shorter than one, leaves out the last
+step, and counts rests such as 1e-16 GB/s where fractions do not cancel; here bandwidths are whole bytes per second."""
+
+COLUMNS = (
+    Column("rank", "count", "rank"),
+    Column("kind", "text", "HtoD, DtoH, DtoD, PtoP, memset"),
+    Column("copies", "count", "copies of the kind"),
+    Column("unmeasured", "count", "copies without a true bandwidth: no length, no size, or beyond all measure"),
+    Column("bytes", "bytes", "moved by the others"),
+    Column("busy", "time", "in which at least one of them runs"),
+    Column("share", "share", "in which at least one of them runs", "the rank's time, idle included", brief=False),
+    Column("mean", "rate", "bytes / busy"),
+    Column("p50", "rate", "not faster for half of busy"),
+    Column("p99", "rate", "not faster for 99 % of busy", brief=False),
+    Column("max", "rate", "highest, copies that overlap together"),
+    Column("at", "instant", "when it was the highest first", brief=False),
+    Column("points", "count", "changes at which something runs: HTA's count", brief=False),
+    Column("point_mean", "rate", "average over these: HTA's mean", brief=False),
+    Column("point_std", "rate", "standard deviation over these", brief=False),
+    Column("point_min", "rate", "lowest of these", brief=False),
+    Column("point_p25", "rate", "a quarter of these is not above", brief=False),
+    Column("point_p50", "rate", "half of these is not above", brief=False),
+    Column("point_p75", "rate", "three quarters of these are not above", brief=False),
+    Column("event", "id", "the copy that took longest"),
+)
+
+_DIRECTION: Final = re.compile(r"(?i:co?py).*?([HDPA])(?:(?i:ost|evice|eer|rray)_?)?(?:[tT][oO]|2)_?([HDPA])")
+_NUMBER: Final = re.compile(r"(?:\.\d+)+$")
+
+
+class _Copies(NamedTuple):
+    """The copies of one kind: how many in all, the id of the longest, and those that have a bandwidth.
+
+    `rate` is in bytes per second, and above 0.
+    """
+
+    kind: str
+    number: int
+    longest: int
+    start: Ints
+    end: Ints
+    bytes: Ints
+    rate: Ints
+
+    @property
+    def steps(self) -> Steps:
+        """The sum of their bandwidths, change by change."""
+        return added(self.start, self.end, self.rate)
+
+
+def kind_of(name: str, kind: str) -> str:
+    """What people call a copy or memset of this name: its direction, else its name without the number at its end."""
+    if kind == "memset":
+        return "memset"
+    match = _DIRECTION.search(name)
+    return f"{match[1]}to{match[2]}" if match else _NUMBER.sub("", name)
+
+
+def series(share: Share, given: Given = ()) -> Sequence[Series]:
+    """The bandwidth of every kind of copy on the rank, bytes per second; within the share's window, if it has one."""
+    found = [copies for copies in _kinds(share, given) if len(copies.rate)]
+    return [_inside(copies.steps, share).series(copies.kind, None) for copies in found]
+
+
+def _inside(steps: Steps, share: Share) -> Steps:
+    return steps.within(share.start, share.end) if share.windowed else steps
+
+
+def _kinds(share: Share, given: Given) -> Iterator[_Copies]:
+    """The copies that overlap the share's window, kind by kind."""
+    device = share.lanes.filter(pl.col("rank").is_not_null())
+    lanes = device.filter((pl.col("work") & (pl.col("role") != "ops")) | (pl.col("role") == "async"))["lane"]
+    mine = pl.col("lane").is_in(lanes.to_list()) & pl.col("kind").is_in(COPY)
+    rows = collected(share.device.filter(mine).select("id", "start", "end", "name", "kind", "bytes"))
+    named = (
+        rows.select("name", "kind").unique().with_columns(pl.col("name", "kind").cast(pl.String).name.suffix(" said"))
+    )
+    kinds = [kind_of(name, kind) for name, kind in named.select("name said", "kind said").iter_rows()]
+    told = named.select("name", "kind", pl.Series("told", kinds, pl.String))
+    parts = rows.join(told, on=["name", "kind"], how="left").partition_by("told", as_dict=True)
+    for (kind,), part in sorted(parts.items()):
+        yield _measured(str(kind), part, PEAK.of(given))
+
+
+def _measured(kind: str, rows: pl.DataFrame, peak: int) -> _Copies:
+    """The copies of one kind; `peak` in GB/s."""
+    start, end = (rows[name].to_numpy() for name in ("start", "end"))
+    size = rows["bytes"].fill_null(0).to_numpy()
+    rate = np.rint(size * 1e12 / np.maximum(end - start, 1))
+    true = (end > start) & (rate > 0) & (rate <= peak * 1e9)
+    longest = int(rows["id"][int(np.argmax(end - start))])
+    return _Copies(kind, len(start), longest, start[true], end[true], size[true], rate[true].astype(np.int64))
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each kind of copy."""
+    kinds = list(_kinds(share, options.given))
+    if not kinds:
+        return pl.DataFrame()
+    low, high = bounds(work(share), share)
+    rows = [_row(copies, share) for copies in kinds]
+    return pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"bytes": pl.Int64}).with_columns(
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        (pl.col("busy") / (high - low)).alias("share") if high > low else pl.lit(None, pl.Float64).alias("share"),
+    )
+
+
+def _row(copies: _Copies, share: Share) -> dict[str, object]:
+    """The figures of one kind. Without a copy of a known bandwidth nothing moves: 0 bytes in no time, at no speed."""
+    start, end = np.maximum(copies.start, share.start), np.minimum(copies.end, share.end)
+    moved = float((copies.bytes * ((end - start) / (copies.end - copies.start))).sum())
+    busy = union(start, end).length
+    changes = copies.steps.between(share.start, share.end) if share.windowed else copies.steps
+    steps = _inside(copies.steps, share).merged()
+    lasting = steps.lasting(share.end)
+    running = (steps.value > 0) & (lasting > 0)
+    over_time = spread(steps.value[running], lasting[running])
+    seen = spread(changes.value[changes.value > 0])
+    highest = int(np.argmax(steps.value)) if over_time.total else None
+    return {
+        "kind": copies.kind,
+        "copies": copies.number,
+        "unmeasured": copies.number - len(copies.rate),
+        "bytes": round(moved),
+        "busy": busy,
+        "mean": moved / busy * 1e12 if busy else None,
+        "p50": over_time.reached(0.5),
+        "p99": over_time.reached(0.99),
+        "max": None if highest is None else int(steps.value[highest]),
+        "at": None if highest is None else int(steps.time[highest]),
+        "points": seen.total,
+        "point_mean": seen.mean,
+        "point_std": seen.deviation,
+        "point_min": int(seen.value[0]) if seen.total else None,
+        **{f"point_p{part}": seen.quantile(part / 100) for part in (25, 50, 75)},
+        "event": copies.longest,
+    }
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The rows of all ranks in their order, of each the kind that runs longest first."""
+    filled = [table for table in tables if table.height]
+    if not filled:
+        note = "no copy: none ran on a stream here; HLO ops that copy are among the ops"
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
+    rows = pl.concat(filled, how="vertical_relaxed").with_columns(pl.col("rank").rle_id().alias("place"))
+    table = rows.sort("place", "busy", "kind", descending=[False, True, False])
+    unmeasured = int(rows["unmeasured"].sum())
+    notes = []
+    if unmeasured:
+        peak = f"{PEAK.of(options.given):,} GB/s"
+        first = table.filter(pl.col("unmeasured") > 0).row(0, named=True)
+        where = f"first {first['kind']} on rank {first['rank']}"
+        notes.append(f"not measured, of no length or unknown size, or above {peak}: {unmeasured:,} ({where})")
+    return answer(ANALYSIS, table, scene, options, notes)
+
+
+ANALYSIS = Analysis(
+    name="bandwidth",
+    title="Bandwidth",
+    question="How fast do copies move bytes, by their direction?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(PEAK,),
+)

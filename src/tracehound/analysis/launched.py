@@ -1,0 +1,68 @@
+"""Which call of the host put which work on a device.
+
+Owns what counts as enqueued work and as a call, and the joining of the two. Knows no metric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.result import Share
+from tracehound.trace import collected
+
+CALLS = ("runtime", "transfer", "sync", "other")
+"""Kinds of the host's events that put work on a device: not its own ops."""
+
+WORK = """\
+Work is what a call puts on a device: kernels, copies and memsets on its streams; where a device has lines of XLA ops
+in place of streams (TPU, CPU), the executions of programs. Its call is the event of the runtime, of the driver or of
+the framework's executor to which the trace links it (Kineto, CUPTI, roctracer: the same correlation id; XLA: the same
+context or run id), whatever its name: cudaLaunchKernel, cudaLaunchKernelExC, cuLaunchKernel of Triton, all of HIP,
+copies and memsets, and cudaGraphLaunch or hipGraphLaunch, which is one call for all nodes of a graph."""
+
+
+@dataclass(frozen=True, eq=False)
+class Launched:
+    """The enqueued work of one rank's device.
+
+    `work` has those events whose call is known, sorted by (lane, start): id, lane, start, end, name, and of the call
+    launch (its id), call (its name), called and returned (its start and end). Times in ps. `unknown` counts the others.
+    """
+
+    work: pl.DataFrame
+    unknown: int
+
+
+def launched(share: Share, device: pl.LazyFrame) -> Launched:
+    """The work among events of the share's `device` (those of its window, or those of `anytime`), and its calls."""
+    lanes = enqueued(share.lanes)["lane"].to_list()
+    columns = ("id", "lane", "start", "end", "name", "launch")
+    work = collected(device.filter(pl.col("lane").is_in(lanes)).select(columns))
+    calls = collected(share.threads.filter(pl.col("kind").is_in(CALLS)).select("id", "start", "end", "name"))
+    at, known = _places(calls["id"], work["launch"])
+    found = calls[at].select(
+        pl.col("name").alias("call"), pl.col("start").alias("called"), pl.col("end").alias("returned")
+    )
+    joined = pl.concat([work.filter(known), found], how="horizontal")
+    return Launched(joined, work.height - joined.height)
+
+
+def enqueued(lanes: pl.DataFrame) -> pl.DataFrame:
+    """Of a rank's lanes those on which enqueued work is drawn: streams, else executions of programs."""
+    device = lanes.filter(pl.col("rank").is_not_null())
+    streams = device.filter(pl.col("work") & (pl.col("role") != "ops"))
+    return streams if streams.height else device.filter(pl.col("role") == "modules")
+
+
+def _places(ids: pl.Series, launch: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """The rows of those launches that are among the sorted ids, and which ones they are."""
+    wanted = launch.fill_null(-1).to_numpy()
+    if not len(ids):
+        return pl.Series([], dtype=pl.Int64), pl.Series(np.zeros(len(wanted), np.bool_))
+    there = ids.to_numpy()
+    at = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
+    known = there[at] == wanted
+    return pl.Series(at[known]), pl.Series(known)

@@ -1,0 +1,169 @@
+"""How fast copies move bytes: stories, the time series, and all of it against a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream
+from tracehound.analysis import Options, named, run
+from tracehound.analysis.bandwidth import kind_of, series
+from tracehound.analysis.share import shares
+from tracehound.trace import Trace, Window
+
+HTOD = "Memcpy HtoD (Pinned -> Device)"
+DTOH = "Memcpy DtoH (Device -> Pageable)"
+MB = 1_000_000
+"""Bytes that take a microsecond at 1 TB/s, or a second at 1 MB/s."""
+
+
+def copies(*rows: tuple[float, float, int | None], name: str = HTOD) -> Building:
+    """Copies by start, end and bytes, each on a stream of its own."""
+    b = Building()
+    for number, (start, end, size) in enumerate(rows):
+        b.event(stream(0, number), name, start, end, "copy", bytes=size)
+    return b
+
+
+def rows(trace: Trace, window: Window | None = None, **settings: str) -> dict[str, dict[str, Any]]:
+    result = run(named("bandwidth"), trace, window, Options(given=tuple(settings.items())))
+    return {row["kind"]: row for row in result.table.iter_rows(named=True)}
+
+
+def rates(trace: Trace, window: Window | None = None) -> dict[str, list[tuple[int, int]]]:
+    """The series of all kinds: instants in us, and MB/s."""
+    return {
+        found.name: list(zip((found.time // US).tolist(), (found.value // MB).tolist(), strict=True))
+        for share in shares(trace, window or Window())
+        for found in series(share)
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "told"),
+    [
+        (HTOD, "copy", "HtoD"),
+        (DTOH, "copy", "DtoH"),
+        ("Memcpy DtoD (Device -> Device)", "copy", "DtoD"),
+        ("Memcpy PtoP (Device -> Device)", "copy", "PtoP"),
+        ("CopyHostToDevice", "copy", "HtoD"),
+        ("CopyDeviceToDevice", "copy", "DtoD"),
+        ("MEMORY_COPY_DEVICE_TO_HOST", "copy", "DtoH"),
+        ("MemcpyD2D", "copy", "DtoD"),
+        ("hipMemcpyDtoHAsync", "copy", "DtoH"),
+        ("__amd_rocclr_copyBuffer", "copy", "__amd_rocclr_copyBuffer"),
+        ("async-copy.12", "transfer", "async-copy"),
+        ("copy_to_here", "copy", "copy_to_here"),
+        ("Memset (Device)", "memset", "memset"),
+        ("FillBuffer", "memset", "memset"),
+    ],
+)
+def test_kinds_of_copies(name: str, kind: str, told: str) -> None:
+    assert kind_of(name, kind) == told
+
+
+def test_copies_that_overlap_add_up() -> None:
+    trace = copies((0, 10, 100), (5, 15, 200)).trace()
+    assert rates(trace) == {"HtoD": [(0, 10), (5, 30), (10, 20), (15, 0)]}
+    found = rows(trace)["HtoD"]
+    assert (found["copies"], found["bytes"], found["busy"]) == (2, 300, 15 * US)
+    assert (found["mean"], found["p50"], found["max"], found["at"]) == (20 * MB, 20 * MB, 30 * MB, 5 * US)
+    assert (found["points"], found["point_mean"], found["share"]) == (3, 20 * MB, 1)
+
+
+def test_copies_that_touch_do_not_add_up() -> None:
+    trace = copies((0, 10, 100), (10, 20, 300)).trace()
+    assert rates(trace) == {"HtoD": [(0, 10), (10, 30), (20, 0)]}
+    assert rows(trace)["HtoD"]["max"] == 30 * MB
+
+
+def test_each_kind_has_its_own_and_pinned_memory_is_no_kind() -> None:
+    b = copies((0, 10, 100))
+    b.event(stream(0, 8), "Memcpy HtoD (Pageable -> Device)", 20, 30, "copy", bytes=100)
+    b.event(stream(0, 8), DTOH, 40, 45, "copy", bytes=100)
+    b.event(stream(0, 9), "Memset (Device)", 0, 40, "memset", bytes=400)
+    found = rows(b.trace())
+    assert {kind: (row["copies"], row["busy"] // US) for kind, row in found.items()} == {
+        "memset": (1, 40), "HtoD": (2, 20), "DtoH": (1, 5),
+    }  # fmt: skip
+    assert list(found) == ["memset", "HtoD", "DtoH"]
+
+
+@pytest.mark.parametrize("row", [(20, 20, 100), (20, 30, None), (20, 30, 0), (20, 21, 30 * MB)])
+def test_what_cannot_be_true_is_told_and_left_out(row: tuple[int, int, int | None]) -> None:
+    trace = copies((0, 10, 100), row).trace()
+    assert rates(trace) == {"HtoD": [(0, 10), (10, 0)]}
+    found = rows(trace)["HtoD"]
+    assert (found["copies"], found["unmeasured"], found["bytes"], found["max"]) == (2, 1, 100, 10 * MB)
+    (note,) = run(named("bandwidth"), trace).notes
+    assert note.startswith("not measured")
+    assert "20,000 GB/s: 1 (first HtoD on rank 0)" in note
+
+
+def test_what_can_be_true_is_a_setting() -> None:
+    trace = copies((0, 1, 30 * MB)).trace()
+    assert rows(trace)["HtoD"]["max"] is None
+    assert rows(trace, peak="30000")["HtoD"]["max"] == 30 * MB * MB
+
+
+def test_a_window_cuts_copies_and_what_they_move() -> None:
+    trace = copies((0, 10, 100), (5, 15, 200), (50, 60, 100)).trace()
+    window = Window(8 * US, 20 * US)
+    assert rates(trace, window) == {"HtoD": [(8, 30), (10, 20), (15, 0)]}
+    found = rows(trace, window)["HtoD"]
+    assert (found["copies"], found["bytes"], found["busy"] // US) == (2, 160, 7)
+    assert found["mean"] == pytest.approx(160 / 7 * MB)
+    assert found["share"] == pytest.approx(7 / 12)
+    assert (found["points"], found["at"]) == (1, 8 * US)
+
+
+def test_of_a_device_without_streams_the_asynchronous_lines_count() -> None:
+    b = Building()
+    ops, later = Lane("XLA Ops", 0, "ops", work=True), Lane("Async XLA Ops", 0, "async")
+    b.event(ops, "copy-start.1", 0, 1, "transfer", bytes=100)
+    b.event(ops, "copy-done.1", 9, 10, "transfer", bytes=100)
+    b.event(later, "async-copy.1", 0, 10, "transfer", bytes=100)
+    b.event(later, "all-reduce.1", 0, 10, "collective", bytes=100)
+    assert rates(b.trace()) == {"async-copy": [(0, 10), (10, 0)]}
+
+
+def test_the_longest_copy_is_led_to() -> None:
+    trace = copies((0, 10, 100), (5, 25, 200)).trace()
+    assert trace.event(rows(trace)["HtoD"]["event"])["start"] == 5 * US
+
+
+COPIES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 5)), min_size=1, max_size=10)
+BOUNDS = st.one_of(st.none(), st.tuples(st.integers(0, 25), st.integers(1, 20)))
+
+
+@given(COPIES, BOUNDS)
+def test_against_a_loop(made: list[tuple[int, int, int]], bounds: tuple[int, int] | None) -> None:
+    """Microsecond by microsecond; bandwidths are multiples of 1 MB/s."""
+    b = copies(*((start, start + length, speed * length) for start, length, speed in made))
+    b.event(stream(0, 99), "k", 0, 50)
+    trace = b.trace()
+    low, high = (0, 50) if bounds is None else (bounds[0], min(sum(bounds), 50))
+    window = Window() if bounds is None else Window(low * US, high * US)
+    now = [sum(v for s, n, v in made if s <= t < s + n) for t in range(low, high)]
+    found, told = rows(trace, window), rates(trace, window)
+    running = sorted(value for value in now if value)
+    if not running:
+        assert all(row["mean"] is None and row["busy"] == 0 for row in found.values())
+        return
+    row = found["HtoD"]
+    assert (row["busy"] // US, row["bytes"]) == (len(running), sum(now))
+    assert row["mean"] == pytest.approx(sum(now) / len(running) * MB)
+    assert (row["p50"] // MB, row["max"] // MB) == (running[-(-len(running) // 2) - 1], running[-1])
+    assert row["at"] // US == low + now.index(running[-1])
+    assert row["share"] == pytest.approx(len(running) / (high - low))
+    assert [([0] + [value for at, value in told["HtoD"] if at <= t])[-1] for t in range(low, high)] == now
+    if bounds is None:
+        moves = [(s, 0, v) for s, n, v in made if n and v] + [(s + n, 1, -v) for s, n, v in made if n and v]
+        moves.sort(key=lambda move: move[:2])
+        points = [value for value in np.cumsum([v for *_, v in moves]).tolist() if value > 0]
+        assert row["points"] == len(points)
+        assert row["point_mean"] == pytest.approx(np.mean(points) * MB)
