@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
+from tracehound.analysis import ANALYSES, Analysis
 from tracehound.analysis.settings import Setting, chosen, length, one_of, pattern, whole
 from tracehound.errors import TracehoundError
 
@@ -45,3 +48,8 @@ def test_what_cannot_be_chosen_is_said_in_one_line(word: str, why: str) -> None:
     with pytest.raises(TracehoundError) as raised:
         chosen(SETTINGS, [word])
     assert why in str(raised.value)
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
+def test_an_analysis_can_be_sent_to_another_process(analysis: Analysis) -> None:
+    assert analysis.name.encode() in pickle.dumps(analysis)

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import difflib
 
-from tracehound.analysis import bandwidth, breakdown, collectives, gaps, health, host, idle, ops, overview, queue, steps
+from tracehound.analysis import (
+    bandwidth,
+    breakdown,
+    collectives,
+    gaps,
+    health,
+    host,
+    idle,
+    launches,
+    ops,
+    overview,
+    queue,
+    steps,
+)
 from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
 from tracehound.analysis.result import Analysis, Column, Options, Result
 from tracehound.analysis.share import run, run_all
@@ -17,6 +30,7 @@ ANALYSES: tuple[Analysis, ...] = (
     ops.ANALYSIS,
     gaps.ANALYSIS,
     idle.ANALYSIS,
+    launches.ANALYSIS,
     queue.ANALYSIS,
     bandwidth.ANALYSIS,
     host.ANALYSIS,

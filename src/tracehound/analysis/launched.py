@@ -35,11 +35,19 @@ class Launched:
     work: pl.DataFrame
     unknown: int
 
+    @property
+    def early(self) -> int:
+        """How much work seems to begin before its call: the clocks of device and host disagree."""
+        return int((self.work["start"] < self.work["called"]).sum())
 
-def launched(share: Share, device: pl.LazyFrame) -> Launched:
-    """The work among events of the share's `device` (those of its window, or those of `anytime`), and its calls."""
+
+def launched(share: Share, device: pl.LazyFrame, *more: str) -> Launched:
+    """The work among events of the share's `device` (those of its window, or those of `anytime`), and its calls.
+
+    With `more` columns of the work.
+    """
     lanes = enqueued(share.lanes)["lane"].to_list()
-    columns = ("id", "lane", "start", "end", "name", "launch")
+    columns = ("id", "lane", "start", "end", "name", "launch", *more)
     work = collected(device.filter(pl.col("lane").is_in(lanes)).select(columns))
     calls = collected(share.threads.filter(pl.col("kind").is_in(CALLS)).select("id", "start", "end", "name"))
     at, known = _places(calls["id"], work["launch"])
@@ -66,3 +74,11 @@ def _places(ids: pl.Series, launch: pl.Series) -> tuple[pl.Series, pl.Series]:
     at = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
     known = there[at] == wanted
     return pl.Series(at[known]), pl.Series(known)
+
+
+def doubts(unknown: int, early: int) -> list[str]:
+    """What is to be known of work that is not counted, or whose times cannot be true."""
+    told = [f"not counted: {unknown:,} device events without a known launch"] if unknown else []
+    if early:
+        told.append(f"{early:,} device events begin before their launch: the clocks of host and device disagree")
+    return told

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.launched import WORK, Launched, enqueued, launched
+from tracehound.analysis.launched import WORK, Launched, doubts, enqueued, launched
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.series import Series, Steps, added, spread
 from tracehound.analysis.settings import Setting, whole
@@ -94,11 +94,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     rows = [row for queue in _queues(share, known) if (row := _row(queue, share, limit))]
     if not rows:
         return pl.DataFrame()
-    early = int((known.work["start"] < known.work["called"]).sum())
     return pl.DataFrame(rows, infer_schema_length=None).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(known.unknown, pl.Int64).alias("unknown"),
-        pl.lit(early, pl.Int64).alias("early"),
+        pl.lit(known.early, pl.Int64).alias("early"),
     )
 
 
@@ -157,17 +156,12 @@ _NEARLY: Final = 0.95
 
 def _notes(rows: pl.DataFrame, limit: int) -> list[str]:
     ranks = rows.group_by("rank").agg(pl.col("unknown", "early").first())
-    unknown, early = int(ranks["unknown"].sum()), int(ranks["early"].sum())
     nearly = rows.filter((pl.col("max") < limit) & (pl.col("max") >= _NEARLY * limit))
     told = []
     if nearly.height:
         most = int(nearly["max"].to_numpy().max())
         told.append(f"nearly full: up to {most:,} of {limit:,}; --set limit={most - most % 10} tells how long")
-    if unknown:
-        told.append(f"not counted: {unknown:,} device events without a known launch")
-    if early:
-        told.append(f"{early:,} device events begin before their launch: the clocks of host and device disagree")
-    return told
+    return [*told, *doubts(int(ranks["unknown"].sum()), int(ranks["early"].sum()))]
 
 
 ANALYSIS = Analysis(

@@ -63,15 +63,21 @@ def pattern(text: str) -> re.Pattern[str]:
         raise TracehoundError(f"{printable(text)!r} is no regular expression: {error}") from error
 
 
-def one_of(*choices: str) -> Callable[[str], str]:
-    """One of these words."""
+@dataclass(frozen=True)
+class _Words:
+    """Reads one of some words; no function inside another, as it is sent to other processes."""
 
-    def read(text: str) -> str:
-        if text not in choices:
-            raise TracehoundError(f"{printable(text)!r} is none of {', '.join(choices)}")
+    choices: tuple[str, ...]
+
+    def __call__(self, text: str) -> str:
+        if text not in self.choices:
+            raise TracehoundError(f"{printable(text)!r} is none of {', '.join(self.choices)}")
         return text
 
-    return read
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """One of these words."""
+    return _Words(choices)
 
 
 def chosen(settings: Sequence[Setting[Any]], words: Sequence[str]) -> Given:

@@ -1,0 +1,217 @@
+"""What launching costs: the calls that put work on a device, how long they take, and how soon the work begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis.launched import WORK, doubts, launched
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, length, one_of
+
+BY: Final = Setting(
+    "by", "call", "a row for each call, for each call and kernel, or for every launch: call, kernel, launch",
+    one_of("call", "kernel", "launch"),
+)  # fmt: skip
+LONG: Final = Setting("long", "50us", "calls above are long (HTA's runtime cutoff)", length)
+DELAY: Final = Setting(
+    "delay", "100us", "work that begins later after its call is late (HTA's launch delay cutoff)", length
+)
+
+DEFINITION = f"""\
+{WORK}
+
+call time = length of the call on the host; device time = sum of the lengths of its work; delay = from the end of the
+call to the start of the first of its work, 0 where that begins during the call. p50 and p99 are interpolated. short =
+launches that take longer than their work (device time below call time, and the call is not long); long = calls above
+50 us; late = launches with a delay above 100 us (the settings long and delay). blocking = calls that end no sooner than
+their work: they waited for it. With a window, launches count whole whose work overlaps it.
+
+by=kernel has a row for each call and name of its work: of a graph each name counts once a launch, with the time of the
+whole call, the device time of its own nodes and the delay of the first of these. by=launch has every launch, the latest
+first, with the name and the correlation id of the first of its work.
+
+HolisticTraceAnalysis' CUDA kernel launch statistics are by=launch: its cpu_duration is our call time, its gpu_duration
+our device time, its short kernels, runtime outliers and launch delay outliers our short, long and late. It knows
+cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and cudaMemsetAsync alone, no driver, HIP or graph, rounds times
+to microseconds where they have fractions, and leaves out the last step."""
+
+COLUMNS = (
+    Column("rank", "count", "rank"),
+    Column("call", "text", "call of the runtime, the driver or the executor"),
+    Column("kernel", "text", "what it launched"),
+    Column("stream", "text", "stream of the first of it"),
+    Column("at", "instant", "start of the call"),
+    Column("launches", "count", "calls"),
+    Column("events", "count", "device events of these calls", brief=False),
+    Column("call_time", "time", "sum of the calls' lengths"),
+    Column("call_mean", "time", "average call", brief=False),
+    Column("call_p50", "time", "half of the calls are not longer", brief=False),
+    Column("call_p99", "time", "99 % of the calls are not longer", brief=False),
+    Column("call_max", "time", "longest call"),
+    Column("device_time", "time", "sum of the lengths of what was launched"),
+    Column("device_mean", "time", "average of a launch", brief=False),
+    Column("device_p50", "time", "half of the launches take no longer", brief=False),
+    Column("device_p99", "time", "99 % of the launches take no longer", brief=False),
+    Column("device_max", "time", "of the launch that takes longest", brief=False),
+    Column("delay", "time", "from the end of the call to the start of the work; of several launches the average"),
+    Column("delay_p50", "time", "half of the delays are not longer", brief=False),
+    Column("delay_p99", "time", "99 % of the delays are not longer", brief=False),
+    Column("delay_max", "time", "longest delay", brief=False),
+    Column("short", "count", "launches that take longer than their work"),
+    Column("long", "count", "long calls"),
+    Column("late", "count", "launches whose work begins late"),
+    Column("blocking", "count", "calls that waited for their work", brief=False),
+    Column("correlation", "number", "id that the call shares with its device events", brief=False),
+    Column("call_event", "id", "the longest call"),
+    Column("event", "id", "the work after the longest delay"),
+)
+
+_TOTALS = ("launches", "short", "long", "late")
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """The rows of the rank, as many of the latest as are asked for; on each, what is true of all of its launches."""
+    by = BY.of(options.given)
+    known = launched(share, share.device, "correlation")
+    if known.work.is_empty():
+        return pl.DataFrame()
+    every = _judged(_units(known.work, ("launch",)), options)
+    match by:
+        case "launch":
+            rows = _single(every, share.lanes, options.top)
+        case "kernel":
+            rows = _grouped(_judged(_units(known.work, ("launch", "name")), options), ("call", "name"))
+        case _:
+            rows = _grouped(every, ("call",))
+    totals = every.select(pl.len(), pl.col("short", "long", "late").sum()).row(0)
+    return rows.with_columns(
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(known.unknown, pl.Int64).alias("unknown"),
+        pl.lit(known.early, pl.Int64).alias("early"),
+        *(pl.lit(total, pl.Int64).alias(f"all_{name}") for name, total in zip(_TOTALS, totals, strict=True)),
+    )
+
+
+def _units(work: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """A row for each launch (and name of its work), with the first of its work, its device time and its last end."""
+    plain = {"device": pl.col("end") - pl.col("start"), "last": pl.col("end"), "events": pl.lit(1, pl.UInt32)}
+    repeated = work["launch"].is_duplicated()
+    once = work.filter(~repeated).with_columns(**plain)
+    if not repeated.any():
+        return once
+    rows = work.filter(repeated).with_columns(**plain).sort("start", "id")
+    rest = [column for column in once.columns if column not in (*keys, "device", "last", "events")]
+    several = rows.group_by(keys, maintain_order=True).agg(
+        pl.col(*rest).first(), pl.col("device").sum(), pl.col("last").max(), pl.len().alias("events")
+    )
+    return pl.concat([once, several.select(once.columns)])
+
+
+def _judged(units: pl.DataFrame, options: Options) -> pl.DataFrame:
+    """With the length of each call and its delay, and whether the launch is short, long, late or blocking."""
+    timed = units.with_columns(
+        (pl.col("returned") - pl.col("called")).alias("length"),
+        (pl.col("start") - pl.col("returned")).clip(0).alias("delay"),
+    )
+    long = pl.col("length") > LONG.of(options.given)
+    return timed.with_columns(
+        (~long & (pl.col("device") < pl.col("length"))).alias("short"),
+        long.alias("long"),
+        (pl.col("delay") > DELAY.of(options.given)).alias("late"),
+        (pl.col("returned") >= pl.col("last")).alias("blocking"),
+    )
+
+
+_MEASURED: Final = {"call": "length", "device": "device", "delay": "delay"}
+"""What is measured of launches, by how the columns begin."""
+
+
+def _grouped(units: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """A row for each call, or for each call and kernel."""
+    spread = [
+        value.round().cast(pl.Int64).alias(f"{name}_{figure}")
+        for name, column in _MEASURED.items()
+        for figure, value in {
+            "mean": pl.col(column).mean(),
+            "p50": pl.col(column).quantile(0.5, "linear"),
+            "p99": pl.col(column).quantile(0.99, "linear"),
+            "max": pl.col(column).max(),
+        }.items()
+    ]
+    flags = ("short", "long", "late", "blocking")
+    rows = units.group_by(keys, maintain_order=True).agg(
+        pl.len().alias("launches"),
+        pl.col("events", *flags).sum(),
+        pl.col("length").sum().alias("call_time"),
+        pl.col("device").sum().alias("device_time"),
+        *spread,
+        pl.col("launch").get(pl.col("length").arg_max()).alias("call_event"),
+        pl.col("id").get(pl.col("delay").arg_max()).alias("event"),
+    )
+    kernel = pl.col("name").cast(pl.String) if "name" in keys else pl.lit(None, pl.String)
+    return _complete(rows.with_columns(kernel.alias("kernel"), pl.col("delay_mean").alias("delay")))
+
+
+def _single(units: pl.DataFrame, lanes: pl.DataFrame, top: int | None) -> pl.DataFrame:
+    """A row for every launch: the latest, as many as are asked for."""
+    latest = units.sort("delay", "launch", descending=[True, False])
+    shown = latest if top is None else latest.head(top)
+    streams = dict(lanes.select("lane", "name").iter_rows())
+    return _complete(
+        shown.select(
+            "call", "events", "delay", "correlation", "short", "long", "late", "blocking",
+            pl.col("name").cast(pl.String).alias("kernel"),
+            pl.col("lane").replace_strict(streams, return_dtype=pl.String).alias("stream"),
+            pl.col("called").alias("at"),
+            pl.lit(1).alias("launches"),
+            pl.col("length").alias("call_time"),
+            pl.col("device").alias("device_time"),
+            pl.col("launch").alias("call_event"),
+            pl.col("id").alias("event"),
+        )
+    )  # fmt: skip
+
+
+def _complete(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with all the result's columns but the rank, in their types; without a value where there is none."""
+    types = blank(COLUMNS[1:]).schema
+    given = [name if name in rows.columns else pl.lit(None).alias(name) for name in types]
+    return rows.select(given).cast(types)
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The calls, or kernels, with the most time first, alike ones of all ranks together; launches the latest first."""
+    filled = [table for table in tables if table.height]
+    if not filled:
+        note = "no launch: no device work here, or the calls that launched it were not recorded"
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
+    rows = pl.concat(filled, how="vertical_relaxed")
+    totals = rows.group_by("rank").agg(pl.col("unknown", "early", "^all_.*$").first()).sum()
+    launches, short, long, late = (int(totals[f"all_{name}"][0]) for name in _TOTALS)
+    note = f"of {launches:,} launches {short:,} are short, {long:,} long and {late:,} late"
+    notes = [note, *doubts(int(totals["unknown"][0]), int(totals["early"][0]))]
+    by = BY.of(options.given)
+    if by == "launch":
+        latest = rows.sort("delay", "rank", "call_event", descending=[True, False, False])
+        return replace(answer(ANALYSIS, latest, scene, options, notes), total=launches)
+    alike = pl.col("device_time" if by == "kernel" else "call_time").sum().over("call", "kernel")
+    table = rows.with_columns(alike.alias("alike")).sort(
+        "alike", "call", "kernel", "rank", descending=[True, False, False, False]
+    )
+    return answer(ANALYSIS, table, scene, options, notes)
+
+
+ANALYSIS = Analysis(
+    name="launches",
+    title="Launches",
+    question="What does launching cost: which calls are long, which kernels shorter than their launch, which late?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BY, LONG, DELAY),
+)

@@ -1,0 +1,216 @@
+"""What launching costs: one story for each figure, and all of it against a loop."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream, thread
+from tracehound.analysis import Options, Result, named, run
+from tracehound.trace import Trace, Window
+
+MAIN = thread("python (1)")
+
+
+def launch(
+    b: Building, called: float, returned: float, start: float, end: float,
+    call: str = "cudaLaunchKernel", kernel: str = "gemm",
+) -> None:  # fmt: skip
+    """A call and its kernel."""
+    number = len(b.rows)
+    b.event(stream(), kernel, start, end, correlation=number)
+    b.event(MAIN, call, called, returned, "runtime", correlation=number)
+
+
+def result(trace: Trace, window: Window | None = None, top: int | None = None, **settings: str) -> Result:
+    return run(named("launches"), trace, window, Options(top, tuple(sorted(settings.items()))))
+
+
+def one(*times: float, **settings: str) -> dict[str, Any]:
+    """The row of a single launch: start and end of the call, start and end of its kernel."""
+    b = Building()
+    launch(b, *times)
+    (row,) = result(b.trace(), **settings).table.rows(named=True)
+    return row
+
+
+@pytest.mark.parametrize(
+    ("times", "found"),
+    [
+        ((0, 10, 15, 40), {"call_time": 10, "device_time": 25, "delay": 5}),
+        ((0, 10, 5, 40), {"call_time": 10, "device_time": 35, "delay": 0}),
+        ((0, 10, 15, 24), {"short": 1, "long": 0}),
+        ((0, 10, 15, 25), {"short": 0}),
+        ((0, 50, 60, 70), {"short": 1, "long": 0}),
+        ((0, 51, 60, 70), {"short": 0, "long": 1}),
+        ((0, 10, 110, 200), {"late": 0}),
+        ((0, 10, 111, 200), {"late": 1}),
+        ((0, 40, 5, 40), {"blocking": 1}),
+        ((0, 39, 5, 40), {"blocking": 0}),
+    ],
+)
+def test_a_launch(times: tuple[float, ...], found: dict[str, int]) -> None:
+    row = one(*times)
+    timed = ("call_time", "device_time", "delay")
+    assert {name: row[name] // US if name in timed else row[name] for name in found} == found
+
+
+def test_thresholds_are_settings() -> None:
+    assert one(0, 10, 30, 60, long="9us", delay="19us")["long"] == 1
+    assert one(0, 10, 30, 60, long="9us", delay="19us")["late"] == 1
+    assert one(0, 10, 30, 60)["late"] == 0
+
+
+def several() -> Building:
+    """Three launches of two kernels by two calls; the last by a call that neither CUDA nor HIP has."""
+    b = Building()
+    launch(b, 0, 10, 20, 25)
+    launch(b, 12, 16, 30, 90)
+    launch(b, 100, 130, 250, 260, "cuLaunchKernel", "triton_mm")
+    launch(b, 140, 142, 300, 310, "cudaLaunchKernel", "relu")
+    return b
+
+
+def test_calls_are_summed_and_spread() -> None:
+    trace = several().trace()
+    found = {row["call"]: row for row in result(trace).table.iter_rows(named=True)}
+    assert list(found) == ["cuLaunchKernel", "cudaLaunchKernel"]
+    row = found["cudaLaunchKernel"]
+    assert (row["launches"], row["events"], row["short"], row["late"]) == (3, 3, 1, 1)
+    assert (row["call_time"], row["call_p50"], row["call_max"]) == (16 * US, 4 * US, 10 * US)
+    assert row["call_mean"] == round(16 * US / 3)
+    assert row["call_p99"] == round(np.quantile([10, 4, 2], 0.99) * US)
+    assert (row["device_time"], row["device_max"]) == (75 * US, 60 * US)
+    assert (row["delay"], row["delay_p50"], row["delay_max"]) == (round(182 * US / 3), 14 * US, 158 * US)
+    assert trace.event(row["call_event"])["start"] == 0
+    assert trace.event(row["event"])["name"] == "relu"
+    assert row["kernel"] is None
+
+
+def test_the_note_counts_all() -> None:
+    assert result(several().trace()).notes == ("of 4 launches 2 are short, 0 long and 2 late",)
+
+
+def test_by_kernel_every_kernel_of_a_call_has_a_row() -> None:
+    table = result(several().trace(), by="kernel").table
+    rows = table.select("call", "kernel", "launches").rows()
+    assert rows == [
+        ("cudaLaunchKernel", "gemm", 2), ("cuLaunchKernel", "triton_mm", 1), ("cudaLaunchKernel", "relu", 1),
+    ]  # fmt: skip
+
+
+def test_by_launch_every_launch_has_a_row_the_latest_first() -> None:
+    trace = several().trace()
+    whole = result(trace, by="launch")
+    assert whole.table["delay"].to_list() == [158 * US, 120 * US, 14 * US, 10 * US]
+    assert whole.table["stream"].to_list() == ["stream 7"] * 4
+    assert whole.table["at"].to_list() == [140 * US, 100 * US, 12 * US, 0]
+    assert [trace.event(event)["start"] for event in whole.table["call_event"]] == whole.table["at"].to_list()
+    assert whole.table["correlation"].to_list() == [6, 4, 2, 0]
+    cut = result(trace, top=2, by="launch")
+    assert cut.table.equals(whole.table.head(2))
+    assert (cut.total, cut.notes) == (4, whole.notes)
+
+
+def graph() -> Building:
+    """A graph of four nodes of two names on two streams, and a kernel."""
+    b = Building()
+    b.event(MAIN, "cudaGraphLaunch", 0, 20, "runtime", correlation=1)
+    for start, name in ((30, "a"), (40, "b"), (60, "a")):
+        b.event(stream(), name, start, start + 5, correlation=1)
+    b.event(stream(0, 8), "b", 25, 45, correlation=1)
+    b.event(MAIN, "cudaLaunchKernel", 30, 35, "runtime", correlation=2)
+    b.event(stream(), "c", 70, 80, correlation=2)
+    return b
+
+
+def test_a_graph_is_one_launch_of_all_its_nodes() -> None:
+    row = next(row for row in result(graph().trace()).table.iter_rows(named=True) if row["call"] == "cudaGraphLaunch")
+    assert (row["launches"], row["events"]) == (1, 4)
+    assert (row["call_time"], row["device_time"], row["delay"]) == (20 * US, 35 * US, 5 * US)
+    trace = graph().trace()
+    (first, *_) = [row for row in result(trace, by="launch").table.iter_rows(named=True) if row["events"] == 4]
+    assert (first["kernel"], first["stream"], first["launches"]) == ("b", "stream 8", 1)
+
+
+def test_by_kernel_each_name_of_a_graph_counts_once_a_launch() -> None:
+    table = result(graph().trace(), by="kernel").table
+    found = {row["kernel"]: row for row in table.iter_rows(named=True) if row["call"] == "cudaGraphLaunch"}
+    assert {name: (row["launches"], row["events"]) for name, row in found.items()} == {"a": (1, 2), "b": (1, 2)}
+    assert {name: row["device_time"] // US for name, row in found.items()} == {"a": 10, "b": 25}
+    assert {name: row["delay"] // US for name, row in found.items()} == {"a": 10, "b": 5}
+    assert result(graph().trace(), by="kernel").notes[:1] == result(graph().trace()).notes
+
+
+def test_work_without_a_call_is_told() -> None:
+    b = several()
+    b.event(stream(), "k", 400, 410)
+    assert any("1 device events without a known launch" in note for note in result(b.trace()).notes)
+
+
+def test_with_a_window_launches_count_whose_work_overlaps_it() -> None:
+    trace = several().trace()
+    table = result(trace, Window(80 * US, 255 * US), by="launch").table
+    assert table.select("at", "device_time").rows() == [(100 * US, 10 * US), (12 * US, 60 * US)]
+    assert result(trace, Window(91 * US, 249 * US)).table.is_empty()
+
+
+def test_where_a_device_has_no_streams_programs_are_launched() -> None:
+    b = Building()
+    b.event(MAIN, "Execute", 0, 1, "runtime", run=1)
+    b.event(Lane("XLA Modules", 0, "modules"), "jit_step", 10, 50, "module", run=1)
+    b.event(Lane("XLA Ops", 0, "ops", work=True), "fusion", 10, 20)
+    (row,) = result(b.trace(), by="kernel").table.rows(named=True)
+    assert (row["call"], row["kernel"], row["launches"], row["delay"]) == ("Execute", "jit_step", 1, 9 * US)
+
+
+CALLS = st.lists(
+    st.tuples(st.sampled_from(["cudaLaunchKernel", "hipGraphLaunch"]), st.integers(0, 300), st.integers(0, 80)),
+    min_size=1, max_size=5,
+)  # fmt: skip
+WORK = st.lists(
+    st.tuples(
+        st.integers(0, 6), st.sampled_from("ab"), st.integers(0, 1), st.integers(0, 300), st.integers(0, 80)
+    ),
+    min_size=1, max_size=10,
+)  # fmt: skip
+
+
+@given(CALLS, WORK, st.sampled_from(["call", "kernel", "launch"]))
+def test_against_a_loop(calls: list[tuple[str, int, int]], work: list[tuple[int, str, int, int, int]], by: str) -> None:
+    b = Building()
+    for number, (name, called, length) in enumerate(calls):
+        b.event(MAIN, name, called, called + length, "runtime", correlation=number)
+    for number, kernel, lane, start, length in work:
+        b.event(stream(0, lane), kernel, start, start + length, correlation=number)
+    expected = defaultdict(list)
+    for number, (name, called, length) in enumerate(calls):
+        mine = [(start, start + n, kernel) for of, kernel, _, start, n in work if of == number]
+        for kernel in sorted({kernel for *_, kernel in mine}) if by == "kernel" else [None] if mine else []:
+            rows = [row for row in mine if kernel in (None, row[2])]
+            device, delay = sum(end - start for start, end, _ in rows), max(0, min(rows)[0] - called - length)
+            key = {"call": (name,), "kernel": (name, kernel), "launch": (number,)}[by]
+            expected[key].append((length, device, delay, len(rows), called + length >= max(row[1] for row in rows)))
+    table = result(b.trace(), by=by).table
+    found = {
+        {"call": (row["call"],), "kernel": (row["call"], row["kernel"]), "launch": (row["correlation"],)}[by]: row
+        for row in table.iter_rows(named=True)
+    }
+    assert set(found) == set(expected)
+    for key, units in expected.items():
+        row, (length, device, delay, events, blocking) = found[key], zip(*units, strict=True)
+        assert (row["launches"], row["events"]) == (len(units), sum(events))
+        assert (row["call_time"] // US, row["device_time"] // US) == (sum(length), sum(device))
+        assert row["delay"] == round(float(np.mean(delay)) * US)
+        assert row["short"] == sum(d < c <= 50 for c, d in zip(length, device, strict=True))
+        assert (row["long"], row["late"]) == (sum(c > 50 for c in length), sum(d > 100 for d in delay))
+        assert row["blocking"] == sum(blocking)
+        if by != "launch":
+            assert row["call_p50"] == pytest.approx(np.median(length) * US, abs=1)
+            assert row["device_p99"] == pytest.approx(np.quantile(device, 0.99) * US, abs=1)
+            assert row["delay_max"] == max(delay) * US
