@@ -6,6 +6,7 @@ Owns what counts as enqueued work and as a call, and the joining of the two. Kno
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -34,6 +35,12 @@ class Launched:
 
     work: pl.DataFrame
     unknown: int
+
+    @cached_property
+    def several(self) -> bool:
+        """Whether any call put more than one event on the device: a graph's launch."""
+        calls = np.sort(self.work["launch"].to_numpy())
+        return bool((calls[1:] == calls[:-1]).any())
 
     @property
     def early(self) -> int:

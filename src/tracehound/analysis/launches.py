@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.launched import WORK, doubts, launched
+from tracehound.analysis.launched import WORK, Launched, doubts, launched
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length, one_of
 
@@ -79,12 +79,12 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     known = launched(share, share.device, "correlation")
     if known.work.is_empty():
         return pl.DataFrame()
-    every = _judged(_units(known.work, ("launch",)), options)
+    every = _judged(_units(known, ("launch",)), options)
     match by:
         case "launch":
             rows = _single(every, share.lanes, options.top)
         case "kernel":
-            rows = _grouped(_judged(_units(known.work, ("launch", "name")), options), ("call", "name"))
+            rows = _grouped(_judged(_units(known, ("launch", "name")), options), ("call", "name"))
         case _:
             rows = _grouped(every, ("call",))
     totals = every.select(pl.len(), pl.col("short", "long", "late").sum()).row(0)
@@ -96,17 +96,18 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     )
 
 
-def _units(work: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+def _units(known: Launched, keys: Sequence[str]) -> pl.DataFrame:
     """A row for each launch (and name of its work), with the first of its work, its device time and its last end."""
     plain = {"device": pl.col("end") - pl.col("start"), "last": pl.col("end"), "events": pl.lit(1, pl.UInt32)}
-    repeated = work["launch"].is_duplicated()
-    once = work.filter(~repeated).with_columns(**plain)
-    if not repeated.any():
-        return once
-    rows = work.filter(repeated).with_columns(**plain).sort("start", "id")
-    rest = [column for column in once.columns if column not in (*keys, "device", "last", "events")]
-    several = rows.group_by(keys, maintain_order=True).agg(
-        pl.col(*rest).first(), pl.col("device").sum(), pl.col("last").max(), pl.len().alias("events")
+    if not known.several:
+        return known.work.with_columns(**plain)
+    repeated = known.work["launch"].is_duplicated()
+    once, rows = (known.work.filter(which).with_columns(**plain) for which in (~repeated, repeated))
+    rest = [column for column in known.work.columns if column not in keys]
+    several = (
+        rows.sort("start", "id")
+        .group_by(keys, maintain_order=True)
+        .agg(pl.col(*rest).first(), pl.col("device").sum(), pl.col("last").max(), pl.len().alias("events"))
     )
     return pl.concat([once, several.select(once.columns)])
 

@@ -80,7 +80,9 @@ def _queues(share: Share, known: Launched) -> Iterator[_Queue]:
     lane = work["lane"].to_numpy()
     for number, name, stream in enqueued(share.lanes).sort("order").select("lane", "name", "stream").iter_rows():
         low, high = np.searchsorted(lane, [number, number + 1]).tolist()
-        entries = work[low:high].filter(pl.col("launch").is_first_distinct())
+        entries = work[low:high]
+        if known.several:
+            entries = entries.filter(pl.col("launch").is_first_distinct())
         called, start = entries["called"].to_numpy(), entries["start"].to_numpy()
         steps = added(called, np.maximum(called, start), np.ones(len(called), np.int64))
         if len(called):
