@@ -93,7 +93,7 @@ def test_each_kind_has_its_own_and_pinned_memory_is_no_kind() -> None:
     assert list(found) == ["memset", "HtoD", "DtoH"]
 
 
-@pytest.mark.parametrize("row", [(20, 20, 100), (20, 30, None), (20, 30, 0), (20, 21, 30 * MB)])
+@pytest.mark.parametrize("row", [(20, 20, 100), (20, 30, None), (20, 30, 0), (20, 21, 9 * MB)])
 def test_what_cannot_be_true_is_told_and_left_out(row: tuple[int, int, int | None]) -> None:
     trace = copies((0, 10, 100), row).trace()
     assert rates(trace) == {"HtoD": [(0, 10), (10, 0)]}
@@ -101,13 +101,19 @@ def test_what_cannot_be_true_is_told_and_left_out(row: tuple[int, int, int | Non
     assert (found["copies"], found["unmeasured"], found["bytes"], found["max"]) == (2, 1, 100, 10 * MB)
     (note,) = run(named("bandwidth"), trace).notes
     assert note.startswith("not measured")
-    assert "20,000 GB/s: 1 (first HtoD on rank 0)" in note
+    assert "8,000 GB/s: 1 (first HtoD on rank 0)" in note
 
 
 def test_what_can_be_true_is_a_setting() -> None:
-    trace = copies((0, 1, 30 * MB)).trace()
+    trace = copies((0, 1, 9 * MB)).trace()
     assert rows(trace)["HtoD"]["max"] is None
-    assert rows(trace, peak="30000")["HtoD"]["max"] == 30 * MB * MB
+    assert rows(trace, peak="9000")["HtoD"]["max"] == 9 * MB * MB
+
+
+def test_short_copies_are_rough_where_durations_are_whole() -> None:
+    told = run(named("bandwidth"), copies((0, 4, 100), (10, 15, 100)).trace()).notes
+    assert told == ("rough: 1 copies of at most 4.000 us; durations are whole microseconds here",)
+    assert not run(named("bandwidth"), copies((0, 4, 100), (10, 15.5, 100)).trace()).notes
 
 
 def test_a_window_cuts_copies_and_what_they_move() -> None:

@@ -93,7 +93,7 @@ def test_calls_are_summed_and_spread() -> None:
 
 
 def test_the_note_counts_all() -> None:
-    assert result(several().trace()).notes == ("of 4 launches 2 are short, 0 long and 2 late",)
+    assert result(several().trace()).notes == ("4 launches: 2 short, 0 long, 2 late",)
 
 
 def test_by_kernel_every_kernel_of_a_call_has_a_row() -> None:

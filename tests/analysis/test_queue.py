@@ -77,6 +77,13 @@ def test_a_queue_that_is_nearly_full_is_told() -> None:
     assert not any("nearly" in note for note in run(named("queue"), trace).notes)
 
 
+def test_a_queue_beyond_the_limit_of_cuda_has_none() -> None:
+    trace = pairs(*((number, 3000 + number) for number in range(1100))).trace()
+    assert run(named("queue"), trace).notes == (
+        "a queue of 1,100 launches: 1,024 is no limit here, as it is none to HIP",
+    )
+
+
 def test_a_graph_is_one_entry_on_each_stream_until_its_first_node_begins() -> None:
     b = Building()
     b.event(MAIN, "cudaGraphLaunch", 0, 5, "runtime", correlation=1)

@@ -15,9 +15,10 @@ from tracehound.analysis.series import Series, Steps, added, spread
 from tracehound.analysis.settings import Given, Setting, whole
 from tracehound.intervals import Ints, union
 from tracehound.trace import collected
+from tracehound.units import PS, duration
 
 PEAK: Final = Setting(
-    "peak", "20000", "no copy moves more GB/s than this: one that seems to is too short to be measured", whole
+    "peak", "8000", "copies above so many GB/s are too short to be measured: no device's memory is faster", whole
 )
 
 DEFINITION = """\
@@ -28,8 +29,9 @@ duration; at every instant the bandwidth of a kind is the sum of its copies that
 
 mean, p50, p99 and max are weighted with time, over that in which a copy of the kind runs (busy): mean = bytes moved /
 busy. The share is that of busy in the rank's time, idle included. A copy of no length or of unknown size, and one
-above 20,000 GB/s (the setting peak), has no bandwidth that could be true: it counts as unmeasured, and is in no other
-figure but the number of copies.
+above 8,000 GB/s (the setting peak), has no bandwidth that could be true: it counts as unmeasured, and is in no other
+figure but the number of copies. Where durations are whole microseconds, as in older files, the bandwidth of a short
+copy is a rough one: a note says of how many.
 
 HolisticTraceAnalysis' summary is that of the changes after which something runs, however long each bandwidth lasts:
 points, point mean and the like are its count, mean and quartiles, for comparison. It takes the bandwidth that the file
@@ -45,9 +47,9 @@ COLUMNS = (
     Column("busy", "time", "in which at least one of them runs"),
     Column("share", "share", "in which at least one of them runs", "the rank's time, idle included", brief=False),
     Column("mean", "rate", "bytes / busy"),
-    Column("p50", "rate", "not faster for half of busy"),
-    Column("p99", "rate", "not faster for 99 % of busy", brief=False),
     Column("max", "rate", "highest, copies that overlap together"),
+    Column("p50", "rate", "not faster for half of busy", brief=False),
+    Column("p99", "rate", "not faster for 99 % of busy", brief=False),
     Column("at", "instant", "when it was the highest first", brief=False),
     Column("points", "count", "changes at which something runs: HTA's count", brief=False),
     Column("point_mean", "rate", "average over these: HTA's mean", brief=False),
@@ -60,18 +62,22 @@ COLUMNS = (
 )
 
 _DIRECTION: Final = re.compile(r"(?i:co?py).*?([HDPA])(?:(?i:ost|evice|eer|rray)_?)?(?:[tT][oO]|2)_?([HDPA])")
+_ROUGH: Final = 4 * PS["us"]
+"""A copy of at most this length, known to whole microseconds, may have taken a quarter more or less."""
+
 _NUMBER: Final = re.compile(r"(?:\.\d+)+$")
 
 
 class _Copies(NamedTuple):
     """The copies of one kind: how many in all, the id of the longest, and those that have a bandwidth.
 
-    `rate` is in bytes per second, and above 0.
+    `rate` is in bytes per second, and above 0; of `rough` copies it is known to a quarter or worse.
     """
 
     kind: str
     number: int
     longest: int
+    rough: int
     start: Ints
     end: Ints
     bytes: Ints
@@ -124,7 +130,9 @@ def _measured(kind: str, rows: pl.DataFrame, peak: int) -> _Copies:
     rate = np.rint(size * 1e12 / np.maximum(end - start, 1))
     true = (end > start) & (rate > 0) & (rate <= peak * 1e9)
     longest = int(rows["id"][int(np.argmax(end - start))])
-    return _Copies(kind, len(start), longest, start[true], end[true], size[true], rate[true].astype(np.int64))
+    lengths = (end - start)[true]
+    rough = 0 if (lengths % PS["us"]).any() else int((lengths <= _ROUGH).sum())
+    return _Copies(kind, len(start), longest, rough, start[true], end[true], size[true], rate[true].astype(np.int64))
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
@@ -156,6 +164,7 @@ def _row(copies: _Copies, share: Share) -> dict[str, object]:
         "kind": copies.kind,
         "copies": copies.number,
         "unmeasured": copies.number - len(copies.rate),
+        "rough": copies.rough,
         "bytes": round(moved),
         "busy": busy,
         "mean": moved / busy * 1e12 if busy else None,
@@ -180,14 +189,20 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
     rows = pl.concat(filled, how="vertical_relaxed").with_columns(pl.col("rank").rle_id().alias("place"))
     table = rows.sort("place", "busy", "kind", descending=[False, True, False])
-    unmeasured = int(rows["unmeasured"].sum())
+    return answer(ANALYSIS, table, scene, options, _notes(table, PEAK.of(options.given)))
+
+
+def _notes(table: pl.DataFrame, peak: int) -> list[str]:
+    """Which bandwidths are not, or hardly, to be believed."""
+    unmeasured, rough = int(table["unmeasured"].sum()), int(table["rough"].sum())
     notes = []
     if unmeasured:
-        peak = f"{PEAK.of(options.given):,} GB/s"
         first = table.filter(pl.col("unmeasured") > 0).row(0, named=True)
         where = f"first {first['kind']} on rank {first['rank']}"
-        notes.append(f"not measured, of no length or unknown size, or above {peak}: {unmeasured:,} ({where})")
-    return answer(ANALYSIS, table, scene, options, notes)
+        notes.append(f"not measured, of no length or unknown size, or above {peak:,} GB/s: {unmeasured:,} ({where})")
+    if rough:
+        notes.append(f"rough: {rough:,} copies of at most {duration(_ROUGH)}; durations are whole microseconds here")
+    return notes
 
 
 ANALYSIS = Analysis(

@@ -193,7 +193,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = pl.concat(filled, how="vertical_relaxed")
     totals = rows.group_by("rank").agg(pl.col("unknown", "early", "^all_.*$").first()).sum()
     launches, short, long, late = (int(totals[f"all_{name}"][0]) for name in _TOTALS)
-    note = f"of {launches:,} launches {short:,} are short, {long:,} long and {late:,} late"
+    note = f"{launches:,} launches: {short:,} short, {long:,} long, {late:,} late"
     notes = [note, *doubts(int(totals["unknown"][0]), int(totals["early"][0]))]
     by = BY.of(options.given)
     if by == "launch":

@@ -14,7 +14,12 @@ from tracehound.analysis.series import Series, Steps, added, spread
 from tracehound.analysis.settings import Setting, whole
 from tracehound.intervals import Ints
 
-LIMIT: Final = Setting("limit", "1024", "so many waiting launches make a queue full: then the next call waits", whole)
+CUDA_LIMIT: Final = 1024
+"""So many launches of a stream may wait in CUDA."""
+
+LIMIT: Final = Setting(
+    "limit", str(CUDA_LIMIT), "so many waiting launches make a queue full: then the next call waits", whole
+)
 
 DEFINITION = f"""\
 {WORK}
@@ -27,7 +32,7 @@ on which nodes of it run. Work whose call is not known is never in the queue. Wh
 mean, p50 and p99 are weighted with time: mean = the queue's length, integrated over the span, / the span; for half of
 the time the queue is not longer than p50. The span is from the first call to the start of the last work of the stream,
 or the window. blocked = time in which the queue is at least 1,024 long (the setting limit), where CUDA makes the next
-call wait.
+call wait; HIP does not, and its queues grow longer.
 
 HolisticTraceAnalysis' summary is that of the changes, two for each launch, however long each length lasts: points,
 point mean and the like are its count, mean and quartiles, for comparison. They tell of busy moments, in which there
@@ -153,16 +158,18 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 
 _NEARLY: Final = 0.95
-"""A queue that reaches this part of the limit may be a full one: some entries are not of the kinds that are traced."""
+"""A queue that reaches this part of the limit may be a full one: not all that takes a place in it is recorded."""
 
 
 def _notes(rows: pl.DataFrame, limit: int) -> list[str]:
     ranks = rows.group_by("rank").agg(pl.col("unknown", "early").first())
-    nearly = rows.filter((pl.col("max") < limit) & (pl.col("max") >= _NEARLY * limit))
+    longest = int(rows["max"].to_numpy().max())
     told = []
-    if nearly.height:
-        most = int(nearly["max"].to_numpy().max())
-        told.append(f"nearly full: up to {most:,} of {limit:,}; --set limit={most - most % 10} tells how long")
+    if longest > CUDA_LIMIT * (2 - _NEARLY):
+        told.append(f"a queue of {longest:,} launches: {CUDA_LIMIT:,} is no limit here, as it is none to HIP")
+    elif _NEARLY * limit <= longest < limit:
+        near = longest - longest % 10
+        told.append(f"nearly full: up to {longest:,} of {limit:,} launches; --set limit={near} tells how long")
     return [*told, *doubts(int(ranks["unknown"].sum()), int(ranks["early"].sum()))]
 
 
