@@ -450,6 +450,16 @@ async def test_every_tab_says_something_when_there_is_nothing(tmp_path: Path, ta
         assert screen.strip()
 
 
+@pytest.mark.parametrize("name", ["idle", "launches", "queue"])
+async def test_an_analysis_without_a_key_has_a_pane_too_that_leads_to_its_event(opening: Opening, name: str) -> None:
+    async with explored(opening, (120, 30)) as (explorer, pilot):
+        explorer.action_show(name)
+        await settled(pilot)
+        assert lines(table(explorer, name))[0].split()[0] == "rank"
+        await press(pilot, "enter")
+        assert selected(explorer) in ("gemm", "cudaLaunchKernel")
+
+
 async def test_why_a_table_is_empty_is_said_in_full(tmp_path: Path) -> None:
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": {}}
     async with explored(open_paths([written(tmp_path, [event])])) as (explorer, pilot):

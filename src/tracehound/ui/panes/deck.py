@@ -44,6 +44,8 @@ class Deck(Column):
         self.tables = {name: TablePane(name, glyphs) for name in (*names, "search")}
         self.tables |= {"gaps": self.gaps.gaps, "gap-host": self.gaps.host}
         self._tabs = {tab.pane: self._in_tab(tab.pane) for tab in TABS if tab.pane != "details"}
+        beside = {pane for panes in STACKED.values() for pane in panes}
+        self._tabs |= {name: self.tables[name] for name in names if name not in {*self._tabs, *beside}}
 
     def _in_tab(self, tab: str) -> GapsPane | TablePane | Column:
         if tab == "gaps":
