@@ -17,8 +17,8 @@ from tracehound.analysis.settings import Given, Setting
 from tracehound.trace import Host, Note
 
 Unit = Literal[
-    "text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host", "number", "decimal", "difference",
-    "growth",
+    "text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host", "number", "decimal",
+    "difference", "growth",
 ]  # fmt: skip
 """What a column's raw numbers are: `time` and `instant` (since the origin) in ps, `rate` in bytes per second, `share`
 a fraction of the base that the column names, `id` an event of the trace (never shown, only followed), `host` a list of

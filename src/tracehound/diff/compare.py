@@ -61,8 +61,8 @@ OPS: Final = (
     Column("verdict", "text", "what the steps tell from chance"),
     Column("exposed_change", "difference", "of the time that the step goes to"),
     Column("of_step", "growth", "exposed change / base step"),
-    Column("base_count", "number", "executions in a step of the base", brief=False),
-    Column("other_count", "number", "executions in a step of the other run", brief=False),
+    Column("base_count", "decimal", "executions in a step of the base", brief=False),
+    Column("other_count", "decimal", "executions in a step of the other run", brief=False),
     Column("base_ops", "count", "distinct ops of the base in it", brief=False),
     Column("other_ops", "count", "distinct ops of the other run in it", brief=False),
     Column("module", "text", "XLA module", brief=False),
@@ -121,7 +121,7 @@ def _ops(base: Profile, other: Profile, top: int | None) -> Result:
     sides = [_Side(profile, IDENTITY) for profile in (base, other)]
     found = matched(*(side.ops for side in sides))
     numbers = _Numbers.of(sides, found)
-    count = [values.mean(axis=0).round(2) for values in _grouped(sides, found, "count")]
+    count = [values.mean(axis=0) for values in _grouped(sides, found, "count")]
     named = [_described(match, sides) for match in found]
     rows = {
         **{name: [row[name] for row in named] for name in ("name", "category", "module", "operator")},
