@@ -5,7 +5,7 @@ Owns the commands, their options and the text of their help. Knows nothing of tr
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter, _ArgumentGroup
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, get_args
@@ -14,6 +14,7 @@ from tracehound import __version__
 from tracehound.analysis import ANALYSES
 from tracehound.diff import DEFINITION, GRAMMAR
 from tracehound.errors import BAD_INPUT, printable
+from tracehound.export import FORMS
 from tracehound.query import TABLES
 from tracehound.report import READABLE, WRITERS
 from tracehound.store.pool import default_jobs
@@ -35,6 +36,7 @@ commands:
   tracehound query PATH... 'SELECT ...' any question, in SQL; tracehound query --tables lists the tables
   tracehound diff BASE OTHER            what became slower, faster, new or gone, and whether it is more than noise
   tracehound check PATH... --fail-on    a gate for CI, on one run
+  tracehound export PATH... OUT         a file for Perfetto with counter tracks, or a table for pandas, polars, DuckDB
   tracehound cache list|clear           what is kept of files that were read
 """
 
@@ -113,6 +115,29 @@ examples:
   tracehound query --tables events ops
 """
 
+EXPORT = f"""\
+Write a trace to a file for other programs. The last argument is the file; - is stdout.
+
+{PATHS}
+OUT's name says what is written, or --format does:
+{{forms}}
+
+The JSON keeps every event of a JSON file as it is, byte for byte, and adds counter tracks: the length of each stream's
+queue, and the bandwidth of copies. Of an xplane.pb it has what Tracehound shows. Several ranks become one file on one
+clock, in which their processes and ids are told apart. --rank, --step and --window leave out what lies outside; what
+crosses an edge stays whole. The tables have the columns of the table events: tracehound query --tables events.
+"""
+
+EXPORT_EXAMPLES = """\
+examples:
+  tracehound export rank0.pt.trace.json.gz out.json.gz       open out.json.gz in ui.perfetto.dev
+  tracehound export logs/ step12.json.gz --step 12           one step, of all ranks
+  tracehound export rank*.json.gz slow.json --rank 3 --window 4.2s..4.3s
+  tracehound export logs/ events.parquet                     a row for each event; times in ps
+  tracehound export profile/ - --format json | gzip > profile.json.gz
+
+OUT appears when all of it is written. A file that exists is replaced only with --force, the trace itself never.
+"""
 
 DIFF = """\
 Compare two runs step for step, over all ranks: the step and what it goes to, kinds of ops, and every op, matched
@@ -332,12 +357,30 @@ def _cache_parser() -> _Parser:
     return parser
 
 
-def _with_report_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
+def _export_parser() -> _Parser:
+    width = max(len(form.name) for form in FORMS)
+    listing = "\n".join(f"  {form.suffix:<{width + 1}}  {form.purpose}" for form in FORMS)
+    usage = "tracehound export [options] PATH... OUT"
+    parser = _parser("tracehound export", usage, EXPORT.format(forms=listing), EXPORT_EXAMPLES)
+    parser.add_argument("paths", nargs="*", metavar="PATH... OUT", help=SUPPRESS)
+    _with_window_options(parser)
+    how = parser.add_argument_group("how to write it")
+    how.add_argument("--format", default="", metavar="FORM", help=f"{', '.join(form.name for form in FORMS)}")
+    how.add_argument("--force", action="store_true", help="replace OUT where it exists")
+    return parser
+
+
+def _with_window_options(parser: _Parser) -> _ArgumentGroup:
     narrow = parser.add_argument_group("what to look at")
     narrow.add_argument("--rank", default="", metavar="LIST", help="only these ranks: 0,2-5")
     when = narrow.add_mutually_exclusive_group()
     when.add_argument("--step", default="", metavar="LIST", help="only the time of these steps: 12 or 12-14")
     when.add_argument("--window", default="", metavar="A..B", help="only this time: 10ms..20ms, 1.5s.., ..300us")
+    return narrow
+
+
+def _with_report_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
+    narrow = _with_window_options(parser)
     narrow.add_argument("--top", type=_positive, metavar="N", help="at most N rows of a table")
     how = parser.add_argument_group("how to write it")
     forms = [form.name for form in WRITERS]
@@ -377,5 +420,6 @@ _PARSERS = {
     "query": _query_parser,
     "diff": _diff_parser,
     "check": _check_parser,
+    "export": _export_parser,
     "cache": _cache_parser,
 }

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -23,6 +23,9 @@ from tracehound.arguments import as_summary, parsed
 from tracehound.diff import Profile, Verdict, compare, condition, judged, judged_alone, loaded, profile, saved
 from tracehound.draw.table import UNLIMITED, Line
 from tracehound.errors import BAD_INPUT, TracehoundError, printable
+from tracehound.export import Tell
+from tracehound.export import named as form_of
+from tracehound.export.destination import anyhow, new
 from tracehound.progress import Progress
 from tracehound.query import TABLES, answer, prepare
 from tracehound.query import named as table
@@ -70,7 +73,7 @@ def _explore(asked: Namespace) -> int:
     if not _interactive():
         return _summary(as_summary(asked))
     with _workshop(asked) as shop:
-        opening = open_paths([Path(path) for path in asked.paths], asked.run, shop)
+        opening = _opening(asked.paths, asked, shop)
         from tracehound.ui.run import explore  # noqa: PLC0415, a headless run must not import it
 
         return explore(opening, ascii=asked.ascii or not _unicode(), mouse=not asked.no_mouse)
@@ -143,7 +146,7 @@ def _profile(paths: Sequence[str], asked: Namespace, shop: Workshop) -> Profile:
     kept = loaded(Path(paths[0])) if len(paths) == 1 else None
     if kept is not None:
         return kept
-    trace, window = _read(asked, shop, paths)
+    trace, window = _ready(_opening(paths, asked, shop), asked)
     return profile(trace, window, _helpers(trace, shop))
 
 
@@ -165,6 +168,35 @@ def _judge(page: Page, run: Profile, verdicts: Sequence[Verdict], form: Writer |
         if verdict.failed:
             _say(printable(f"failed: {verdict.condition.text}: {verdict.why}"))
     return FAILED if page.failed else 0
+
+
+def _export(asked: Namespace) -> int:
+    if len(asked.paths) < 2:
+        what = "to which file?" if asked.paths else "which trace, to which file?"
+        raise TracehoundError(f"export {what}", remedy="tracehound export PATH... OUT")
+    *asked.paths, out = asked.paths
+    form = form_of(asked.format, out)
+    with _workshop(asked) as shop:
+        opening = _opening(asked.paths, asked, shop)
+        inputs = [file.path for file in opening.files]
+        place = anyhow(out, inputs) if asked.force else new(out, inputs)
+        trace, window = _ready(opening, asked)
+        with place.opened() as file, _writing(place.name) as tell:
+            written = form.write(trace, window, file, tell)
+    for note in written.notes:
+        _say(printable(note))
+    _say(f"{place.name}: {written.said}")
+    return 0
+
+
+@contextmanager
+def _writing(name: str) -> Iterator[Tell]:
+    """What is told how far the writing is, which it shows where somebody looks."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with Progress(sys.stderr) as progress:
+        yield partial(progress.writing, name)
 
 
 def _statement(words: Sequence[str]) -> tuple[Sequence[str], str]:
@@ -233,9 +265,17 @@ def _cache(asked: Namespace) -> int:
     return 0
 
 
-def _read(asked: Namespace, shop: Workshop, paths: Sequence[str] | None = None) -> tuple[Trace, Window]:
-    """The trace (of `paths` alone, if given) and the window that was asked for. What could not be read is said."""
-    opening = open_paths([Path(path) for path in paths or asked.paths], asked.run, shop)
+def _read(asked: Namespace, shop: Workshop) -> tuple[Trace, Window]:
+    """The trace, and the window that was asked for. What could not be read of it is said."""
+    return _ready(_opening(asked.paths, asked, shop), asked)
+
+
+def _opening(paths: Sequence[str], asked: Namespace, shop: Workshop) -> Opening:
+    return open_paths([Path(path) for path in paths], asked.run, shop)
+
+
+def _ready(opening: Opening, asked: Namespace) -> tuple[Trace, Window]:
+    """The trace of an opening, and the window that was asked for. What could not be read of it is said."""
     trace = _loaded(opening)
     for note in opening.notes:
         if note.level == "dropped":
@@ -308,5 +348,6 @@ _COMMANDS: dict[str, Callable[[Namespace], int]] = {
     "query": _query,
     "diff": _diff,
     "check": _check,
+    "export": _export,
     "cache": _cache,
 }

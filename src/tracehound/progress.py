@@ -1,4 +1,4 @@
-"""How far the reading has come, on one line of a terminal that goes away when it is done.
+"""How far the reading, or the writing, has come, on one line of a terminal that goes away when it is done.
 
 Owns that line. For stderr, and only where it is a terminal.
 """
@@ -43,11 +43,23 @@ class Progress:
 
     def show(self, reading: Reading) -> None:
         """Say how far the reading is, not more often than every `INTERVAL`."""
+        if self._due():
+            self._say(sentence(reading))
+
+    def writing(self, name: str, share: float) -> None:
+        """Say which share of a file is written, not more often than every `INTERVAL`."""
+        if self._due():
+            self._say(f"writing {name}, {100 * share:.0f} %")
+
+    def _due(self) -> bool:
         now = time.monotonic()
         if now < self._next:
-            return
+            return False
         self._next = now + INTERVAL
-        self.stream.write(f"{CLEAR}{middle(sentence(reading), get_terminal_size().columns - 1)}")
+        return True
+
+    def _say(self, text: str) -> None:
+        self.stream.write(f"{CLEAR}{middle(text, get_terminal_size().columns - 1)}")
         self.stream.flush()
 
 

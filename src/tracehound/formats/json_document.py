@@ -72,18 +72,23 @@ def event_at(path: Path, places: Ints, record: int, read: Section = section) -> 
 
     `places` are those of the `Document`.
     """
+    try:
+        value = parsed(element_at(path, places, record, read)).value
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def element_at(path: Path, places: Ints, record: int, read: Section = section) -> bytes:
+    """The text of the element with the ordinal `record`, as it is in the file. Raises ValueError where that is none."""
     row = int(np.searchsorted(places[:, 2], record, side="right")) - 1
     offset, length, first, elements = (int(value) for value in places[row])
     if not 0 <= record - first < elements:
         raise TracehoundError(f"has no event {record:,}", path)
     data = read(path, offset, length)
-    try:
-        if elements > 1:  # an element that was read leniently has a place of its own
-            data = bytes(_RAW(b"[" + data + b"]")[record - first])
-        value = parsed(data).value
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    if elements > 1:  # an element that was read leniently has a place of its own
+        return bytes(_RAW(b"[" + data + b"]")[record - first])
+    return data
 
 
 _RAW = msgspec.json.Decoder(list[msgspec.Raw]).decode

@@ -1,0 +1,62 @@
+"""A trace written to a file for other programs: `FORMS` is the literal list of what can be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import BinaryIO, Final
+
+from tracehound.errors import TracehoundError, printable
+from tracehound.export.written import Tell, Written
+from tracehound.trace import Trace, Window
+
+__all__ = ["FORMS", "Form", "Tell", "Write", "Written", "named"]
+
+Write = Callable[[Trace, Window, BinaryIO, Tell], Written]
+"""Writes a trace, narrowed to a window, to a file. Raises TracehoundError where that cannot be."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """One kind of file: `suffix` is how its name ends, `module` has the function `writer`; imported when it is used."""
+
+    name: str
+    suffix: str
+    purpose: str
+    module: str
+    writer: str
+
+    @property
+    def write(self) -> Write:
+        """What writes it."""
+        write: Write = getattr(import_module(self.module), self.writer)
+        return write
+
+
+_CHROME: Final = "tracehound.export.chrome"
+_FRAMES: Final = "tracehound.export.frames"
+
+FORMS: Final = (
+    Form("json", ".json", "Chrome trace events with counter tracks, for Perfetto", _CHROME, "plain"),
+    Form("json.gz", ".json.gz", "the same, gzipped", _CHROME, "packed"),
+    Form("parquet", ".parquet", "a flat table with a row for each event", _FRAMES, "parquet"),
+    Form("arrow", ".arrow", "the same as an Arrow IPC file", _FRAMES, "arrow"),
+    Form("csv", ".csv", "the same as text", _FRAMES, "csv"),
+)
+
+
+def named(name: str, out: str) -> Form:
+    """The form of that name; without a name, that of a file called `out` (of ``-``, which is stdout, the first).
+
+    Raises TracehoundError where there is none.
+    """
+    names = ", ".join(form.name for form in FORMS)
+    for form in FORMS:
+        if form.name == name or (not name and out.lower().endswith(form.suffix)):
+            return form
+    if name:
+        raise TracehoundError(f"no form {printable(name)!r}", remedy=f"there are {names}")
+    if out == "-":
+        return FORMS[0]
+    raise TracehoundError(f"the name of {printable(out)!r} tells no form", remedy=f"--format says it: {names}")

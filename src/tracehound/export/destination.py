@@ -1,0 +1,114 @@
+"""Where an export goes: a file that appears whole or not at all, or stdout.
+
+Owns what may be written over, and the words for a disk that is full. Knows no format.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import polars as pl
+
+from tracehound.errors import TracehoundError, printable
+
+STDOUT: Final = "-"
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A file, or stdout (`path` is None). Made by `destination`."""
+
+    path: Path | None
+
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """What to write to. A file is written beside its place and takes it when all is written, else it is removed.
+
+        Raises TracehoundError where it cannot be written.
+        """
+        if self.path is None:
+            with _told(None):
+                yield sys.stdout.buffer
+                sys.stdout.buffer.flush()
+            return
+        beside = self.path if _special(self.path) else self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
+        try:
+            with _told(self.path):
+                with beside.open("wb", buffering=1 << 20) as file:
+                    yield file
+                if beside != self.path:
+                    beside.replace(self.path)
+        finally:
+            if beside != self.path:
+                with suppress(OSError):
+                    beside.unlink(missing_ok=True)
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return "stdout" if self.path is None else printable(self.path.name)
+
+
+def new(word: str, inputs: Sequence[Path]) -> Destination:
+    """The destination that a word names, where nothing is; ``-`` is stdout.
+
+    Raises TracehoundError where it is a folder, one of the files that are read, in no folder, or where a file is.
+    """
+    found = anyhow(word, inputs)
+    if found.path is not None and found.path.exists() and not _special(found.path):
+        raise TracehoundError("exists already", Path(word), remedy="--force replaces it")
+    return found
+
+
+def anyhow(word: str, inputs: Sequence[Path]) -> Destination:
+    """The destination that a word names, whatever file is there. Raises as `new` does for the rest."""
+    if word == STDOUT:
+        return Destination(None)
+    path = Path(os.path.realpath(word))
+    try:
+        if path.is_dir():
+            raise TracehoundError("is a folder; a trace is written to a file", Path(word))
+        if not path.parent.is_dir():
+            raise TracehoundError("there is no such folder", Path(word).parent)
+        if path.exists() and any(_same(path, source) for source in inputs):
+            raise TracehoundError("is the trace that is read; write to another file", Path(word))
+    except OSError as error:
+        raise _refused(error, Path(word)) from error
+    return Destination(path)
+
+
+def _same(path: Path, source: Path) -> bool:
+    with suppress(OSError):
+        return path.samefile(source)
+    return False
+
+
+def _special(path: Path) -> bool:
+    """Whether it is a pipe or a device, which nothing can take the place of."""
+    return path.exists() and not path.is_file()
+
+
+@contextmanager
+def _told(path: Path | None) -> Iterator[None]:
+    """What goes wrong with writing is said in one line."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _refused(error, path) from error
+    except pl.exceptions.PolarsError as error:
+        if "os error" not in str(error) and not str(error).startswith("parquet: "):
+            raise
+        raise TracehoundError("cannot be written: is there no space left on device?", path) from error
+
+
+def _refused(error: OSError, path: Path | None) -> TracehoundError:
+    why = (error.strerror or str(error)).lower()
+    return TracehoundError(f"cannot write to stdout: {why}" if path is None else f"cannot be written: {why}", path)

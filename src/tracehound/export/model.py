@@ -1,0 +1,167 @@
+"""The model of an XLA trace -> a document of Chrome trace events, in the form that XLA itself writes.
+
+Owns its processes and threads (a process for each device and host, a thread for each lane), and what of an event goes
+into its args. Times are those of the trace, in microseconds to the picosecond. A batch of rows is in memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import polars as pl
+
+from tracehound.analysis.share import overlapping, shares
+from tracehound.export.counters import Place, drawn
+from tracehound.export.document import NEXT, Document, us
+from tracehound.export.written import Tell, Written
+from tracehound.formats.json_elements import encoded
+from tracehound.trace import Trace, Window, collected
+
+BATCH: Final = 1 << 16
+"""Events that are held at once."""
+
+_OF_OP: Final = {
+    "hlo_op": "name", "hlo_module": "module", "hlo_category": "category", "long_name": "text", "tf_op": "framework",
+    "source": "source", "model_flops": "flops", "bytes_accessed": "bytes_accessed", "program_id": "program",
+}  # fmt: skip
+"""Args as XLA calls them, and the columns of `trace.OPS`."""
+
+_OF_EVENT: Final = {"run_id": "run", "correlation_id": "correlation", "bytes": "bytes"}
+"""Further args, and the columns of `trace.EVENTS`."""
+
+_COLUMNS: Final = ("start", "end", "name", "kind", "step", "op", "device_start", "device_end", *_OF_EVENT.values())
+
+
+class Thread(NamedTuple):
+    """One lane as a viewer sees it."""
+
+    lane: int
+    process: int
+    number: int
+    name: str
+    events: int
+
+
+class Processes(NamedTuple):
+    """The processes (name -> number) and threads of a document, and the process of each rank's device."""
+
+    numbers: Mapping[str, int]
+    threads: tuple[Thread, ...]
+    of_rank: Mapping[int, int]
+
+
+def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Written:
+    """Write the events that overlap the window, and the curves of its ranks, to the document."""
+    processes = placed(trace, window)
+    total, events, done = sum(thread.events for thread in processes.threads), 0, 0
+    document.begin({"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}})
+    document.add(NEXT.join(_named(processes)))
+    ops = _Ops(trace.ops)
+    for thread in processes.threads:
+        for at in range(0, thread.events, BATCH):
+            rows = trace.events([thread.lane]).slice(at, BATCH).select(_COLUMNS)
+            if window.start is not None or window.end is not None:
+                rows = overlapping(rows, *window.within(*trace.span))
+            texts = list(_events(collected(rows), thread, ops))
+            document.add(NEXT.join(texts))
+            events += len(texts)
+            done += min(BATCH, thread.events - at)
+            tell(done / total)
+    curves = 0
+    for share in shares(trace, window):
+        place = Place(b"%d" % processes.of_rank.get(share.rank, 0), 0)
+        for curve in drawn(share, place) if share.rank in processes.of_rank else ():
+            document.add(curve)
+            curves += 1
+    document.end({})
+    return Written(events, curves)
+
+
+def placed(trace: Trace, window: Window) -> Processes:
+    """The processes and threads of the lanes of the window's ranks, in the order in which they are shown."""
+    numbers, threads, of_rank = dict[str, int](), list[Thread](), dict[int, int]()
+    labels = _labels(trace)
+    for row in trace.lanes_of(window.ranks).iter_rows(named=True):
+        if row["rank"] is None:
+            process, name = _host(trace, row["host"], row["process"]), row["thread"] or row["name"]
+        else:
+            part = _part(row["process"])
+            process = f"/device:{labels[row['rank']]} {part}".strip()
+            name = row["name"].removeprefix(part).strip()
+        number = numbers.setdefault(process, len(numbers) + 1)
+        if row["rank"] is not None:
+            of_rank.setdefault(row["rank"], number)
+        threads.append(Thread(row["lane"], number, len(threads) + 1, name, row["events"]))
+    return Processes(numbers, tuple(threads), of_rank)
+
+
+def _labels(trace: Trace) -> dict[int, str]:
+    """A label for each rank that no other has: where hosts number their devices alike, with the number of the rank."""
+    labels = dict(trace.ranks.select("rank", "label").iter_rows())
+    if len(set(labels.values())) == len(labels):
+        return labels
+    return {rank: f"{label.partition(':')[0]}:{rank}" for rank, label in labels.items()}
+
+
+def _part(process: str) -> str:
+    """What a device's plane is called after its number: ``SparseCore 0`` of ``/device:TPU:0 SparseCore 0``."""
+    return process.partition(" ")[2] if process.startswith("/device:") else ""
+
+
+def _host(trace: Trace, host: int, process: str) -> str:
+    return process if len(trace.hosts) == 1 else f"{process} {trace.hosts[host].name}"
+
+
+def _named(processes: Processes) -> Iterator[bytes]:
+    """The names and the order of processes and threads."""
+    for name, number in processes.numbers.items():
+        yield encoded({"ph": "M", "name": "process_name", "pid": number, "args": {"name": name}})
+        yield encoded({"ph": "M", "name": "process_sort_index", "pid": number, "args": {"sort_index": number}})
+    for thread in processes.threads:
+        where = {"ph": "M", "pid": thread.process, "tid": thread.number}
+        yield encoded({**where, "name": "thread_name", "args": {"name": thread.name}})
+        yield encoded({**where, "name": "thread_sort_index", "args": {"sort_index": thread.number}})
+
+
+class _Ops(dict[int, bytes]):
+    """What is said of each op in the args of its events, as JSON without brackets."""
+
+    def __init__(self, ops: pl.DataFrame) -> None:
+        super().__init__()
+        self._ops = ops
+        self._rows = {op: row for row, op in enumerate(ops["op"].to_list())}
+
+    def __missing__(self, op: int) -> bytes:
+        row: dict[str, Any] = self._ops.row(self._rows[op], named=True)
+        said = {arg: row[column] for arg, column in _OF_OP.items() if row[column] is not None}
+        text = self[op] = encoded(said)[1:-1]
+        return text
+
+
+def _events(rows: pl.DataFrame, thread: Thread, ops: _Ops) -> Iterator[bytes]:
+    """The events of a lane, each as JSON."""
+    names = {name: encoded(name) for name in rows["name"].unique().cast(pl.String).to_list()}
+    for row in rows.with_columns(pl.col("name").cast(pl.String)).iter_rows(named=True):
+        yield b'{"ph":"X","pid":%d,"tid":%d,"ts":%b,"dur":%b,"name":%b,"args":{%b}}' % (
+            thread.process,
+            thread.number,
+            us(row["start"]).encode(),
+            us(row["end"] - row["start"]).encode(),
+            names[row["name"]],
+            b",".join(_args(row, ops)),
+        )
+
+
+def _args(row: Mapping[str, Any], ops: _Ops) -> Iterator[bytes]:
+    """The args of an event, each as JSON."""
+    if row["op"] is not None:
+        yield ops[row["op"]]
+    for arg, column in _OF_EVENT.items():
+        if row[column] is not None:
+            yield b'"%b":%d' % (arg.encode(), row[column])
+    if row["kind"] == "step" and row["step"] is not None:
+        yield b'"step_num":%d' % row["step"]
+    if row["device_start"] is not None and row["device_end"] is not None:
+        yield b'"device_offset_ps":%d' % row["device_start"]
+        yield b'"device_duration_ps":%d' % (row["device_end"] - row["device_start"])

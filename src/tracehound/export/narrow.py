@@ -1,0 +1,116 @@
+"""Which elements of a file a window wants.
+
+Owns the choice: events of the trace by their record, everything else by its own time. Edits nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tracehound.analysis.share import overlapping
+from tracehound.errors import TracehoundError
+from tracehound.export.document import PS_PER_US
+from tracehound.formats.json_document import element_at
+from tracehound.formats.json_elements import Texts
+from tracehound.formats.json_mend import parsed
+from tracehound.formats.json_text import REFUSALS, STRICT
+from tracehound.store.head import unsealed
+from tracehound.trace import Part, Trace, Window, collected
+
+_UNSEEN, _SEEN, _CHOSEN = range(3)
+_EVER: Final = 2**63
+
+
+class _Timed(msgspec.Struct, gc=False):
+    ts: Any = None
+    dur: Any = None
+
+
+_TIMED: Final = msgspec.json.Decoder(_Timed, float_hook=Decimal).decode
+
+
+def places(part: Part) -> npt.NDArray[np.int64]:
+    """Where the elements of a part's file lie; see `json_document.Document`."""
+    found: npt.NDArray[np.int64] = unsealed(part, np.ndarray).places
+    return found
+
+
+def shift(trace: Trace, number: int) -> int:
+    """What is added to a time of the trace for that of a part's file, ps: told by the first event in the file.
+
+    0 for a file without events.
+    """
+    first = pl.col("record").arg_min()
+    rows = collected(trace.frames[number].select(pl.col("record", "start").get(first)))
+    if rows.is_empty() or rows["record"][0] is None:
+        return 0
+    part = trace.parts[number]
+    text = element_at(part.path, places(part), int(rows["record"][0]))
+    return time_of(text, part) - int(rows["start"][0])
+
+
+def time_of(text: bytes, part: Part) -> int:
+    """The start of an element of a part's file, ps; exact. Raises TracehoundError where it is not what it was."""
+    try:
+        value = STRICT(text)
+    except REFUSALS:
+        value = parsed(text).value
+    try:
+        return _ps(value["ts"])
+    except (KeyError, TypeError, ArithmeticError, ValueError) as error:
+        raise TracehoundError("the file has changed since it was read", part.path, remedy="export again") from error
+
+
+def _ps(us: object) -> int:
+    return int(Decimal(str(us)) * PS_PER_US)
+
+
+class Choice:
+    """The elements of one part's file that a window wants; asked in the order of the file.
+
+    An event of the trace is wanted when it lies on a lane of the window's ranks and overlaps the window; what is none
+    (flow events, counters, the profiler's own rows) when its own time does; metadata always. A byte for each element.
+    """
+
+    def __init__(self, trace: Trace, number: int, window: Window, moved: int) -> None:
+        part = trace.parts[number]
+        self._states = np.zeros(int(places(part)[-1:, [2, 3]].sum()), np.uint8)
+        self._low = -_EVER if window.start is None else window.start + moved
+        self._high = _EVER if window.end is None else window.end + moved
+        wanted = set(trace.lanes_of(window.ranks)["lane"].to_list())
+        for lane in trace.lanes.filter(pl.col("lane") // (1 << 32) == number)["lane"].to_list():
+            events = trace.lane(lane, "start", "end", "record").drop_nulls("record")
+            self._mark(events, _SEEN)
+            if lane in wanted:
+                self._mark(overlapping(events.lazy(), *window.within(*trace.span)).collect(), _CHOSEN)
+
+    def of(self, texts: Texts, first: int) -> Sequence[int]:
+        """The positions of those that are wanted among successive elements, of which the first has that ordinal."""
+        states = self._states[first : first + len(texts)]
+        states = np.append(states, np.zeros(len(texts) - len(states), np.uint8))
+        keep = states == _CHOSEN
+        for position in np.flatnonzero(states == _UNSEEN).tolist():
+            keep[position] = self._overlaps(texts[position])
+        return np.flatnonzero(keep).tolist()
+
+    def _mark(self, events: pl.DataFrame, state: int) -> None:
+        records = events["record"].to_numpy()
+        self._states[records] = np.maximum(self._states[records], state)
+
+    def _overlaps(self, text: msgspec.Raw) -> bool:
+        try:
+            found = _TIMED(text)
+            if found.ts is None:
+                return True
+            start = _ps(found.ts)
+            end = start + max(0, _ps(found.dur or 0))
+        except (msgspec.MsgspecError, ArithmeticError, ValueError):
+            return False
+        return start <= self._high and end >= self._low
