@@ -1,54 +1,98 @@
 """The events of a trace as one flat table in a file: Parquet, Arrow or csv.
 
 Owns how the table is written: the columns are those of the table `events` that queries see, times are whole
-picoseconds. Rows stream from the cache to the file.
+picoseconds. A batch of rows is in memory at a time.
 """
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import BinaryIO, Final
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from tracehound.export.written import Tell, Written
 from tracehound.query.tables import EVENTS, TIME, frames
-from tracehound.trace import Trace, Window
+from tracehound.trace import Trace, Window, collected
+
+BATCH: Final = 1 << 17
+"""Events that are held at once; also the rows of a group in Parquet."""
+
+_UNITS: Final = {"time": ", ps", "instant": ", ps", "bytes": ", bytes"}
 
 
 def parquet(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
-    """Write Parquet, compressed with zstd; the file's metadata say what the columns mean, and in which unit."""
-    tell(0.0)
-    meanings = {f"tracehound.{column.name}": f"{column.meaning}{_unit(column.unit)}" for column in EVENTS.columns}
-    table = flat(trace, window)
-    table.sink_parquet(file, metadata=meanings)
-    return _count(table)
+    """Write Parquet, compressed with zstd; the file's metadata say of every column what it means, and in which unit."""
+    meanings = {f"tracehound.{column.name}": column.meaning + _UNITS.get(column.unit, "") for column in EVENTS.columns}
+    rows = _Rows(trace, window, tell)
+    rows.source.sink_parquet(file, metadata=meanings, row_group_size=BATCH)
+    return Written(rows.given)
 
 
 def arrow(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
     """Write an Arrow IPC file (Feather), compressed with zstd."""
-    tell(0.0)
-    table = flat(trace, window)
-    table.sink_ipc(file, compression="zstd")
-    return _count(table)
+    rows = _Rows(trace, window, tell)
+    rows.source.sink_ipc(file, compression="zstd", record_batch_size=BATCH)
+    return Written(rows.given)
 
 
 def csv(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
     """Write csv with the names of the columns in its first line."""
-    tell(0.0)
-    table = flat(trace, window)
-    table.sink_csv(file)
-    return _count(table)
+    rows = _Rows(trace, window, tell)
+    rows.source.sink_csv(file)
+    return Written(rows.given)
 
 
 def flat(trace: Trace, window: Window) -> pl.LazyFrame:
-    """A row for each event: the columns of `EVENTS`, times in ps, in the order of the trace's lanes and of time."""
+    """A row for each event that overlaps the window: the columns of `EVENTS`, times in ps.
+
+    In the order of the trace's lanes, and of time on each.
+    """
     plain = [pl.col(name).cast(pl.Int64) if kind == TIME else pl.col(name) for name, kind in EVENTS.schema.items()]
     return frames(trace, window)[EVENTS.name].select(plain)
 
 
-def _unit(unit: str) -> str:
-    return {"time": ", ps", "instant": ", ps", "bytes": ", bytes"}.get(unit, "")
+class _Rows:
+    """The table as a source that hands it over lane by lane, in batches: left alone, polars reads far ahead.
+
+    `given` is how many rows it has handed over.
+    """
+
+    def __init__(self, trace: Trace, window: Window, tell: Tell) -> None:
+        self.given = 0
+        self._trace, self._window, self._tell = trace, window, tell
+        self._schema = flat(trace, window).collect_schema()
+
+    @property
+    def source(self) -> pl.LazyFrame:
+        """The rows, for a sink."""
+        return register_io_source(self._batches, schema=self._schema)
+
+    def _batches(self, *_: object) -> Iterator[pl.DataFrame]:
+        times = replace(self._window, ranks=None)  # the lanes that are read are those of the ranks
+        lanes = self._trace.lanes_of(self._window.ranks)
+        done, total = 0, int(lanes["events"].sum())
+        for rows, count in _stretches(self._trace, lanes):
+            batch = collected(flat(replace(self._trace, frames=(rows,)), times))
+            self.given += batch.height
+            done += count
+            self._tell(done / total)
+            yield batch
 
 
-def _count(table: pl.LazyFrame) -> Written:
-    return Written(int(table.select(pl.len()).collect(engine="streaming").item()))
+def _stretches(trace: Trace, lanes: pl.DataFrame) -> Iterator[tuple[pl.LazyFrame, int]]:
+    """The events of the lanes in stretches of at most `BATCH`, and how many there are in each."""
+    together, held = list[int](), 0
+    for lane, count in lanes.select("lane", "events").sort("lane").iter_rows():
+        if together and held + count > BATCH:
+            yield trace.events(together), held
+            together, held = [], 0
+        if count > BATCH:
+            for at in range(0, count, BATCH):
+                yield trace.events([lane]).slice(at, BATCH), min(BATCH, count - at)
+        else:
+            together, held = [*together, lane], held + count
+    if together:
+        yield trace.events(together), held

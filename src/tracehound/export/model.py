@@ -157,6 +157,8 @@ def _args(row: Mapping[str, Any], ops: _Ops) -> Iterator[bytes]:
     """The args of an event, each as JSON."""
     if row["op"] is not None:
         yield ops[row["op"]]
+    elif row["kind"] == "op":  # on a thread of the host
+        yield b'"hlo_op":' + encoded(row["name"])
     for arg, column in _OF_EVENT.items():
         if row[column] is not None:
             yield b'"%b":%d' % (arg.encode(), row[column])

@@ -26,11 +26,17 @@ from tracehound.formats.xla_names import (
     opcode_of_name,
     role_of_line,
 )
-from tracehound.formats.xla_planes import DEVICE, RUN_BITS, Gathered
+from tracehound.formats.xla_planes import RUN_BITS, Gathered
 from tracehound.trace import KIND, Note
 
 CAPS: Final = (1_000_000, 5_000_000)
 """How many events XLA's writers stop at; they keep the earliest."""
+
+_KNOWN: Final = ("X", "M", "C")
+"""Phases that XLA writes, and that of counters, which others add to what it wrote and which are not drawn."""
+
+_PLANE: Final = re.compile(r"/device:(TPU|GPU|CPU):(\d{1,9})( \S.*)?$")
+"""A device's process; as planes, CPUs are none, but their derived lanes may have been written as one."""
 
 _FAR_PS: Final = 2**61
 _POOL: Final = 1 << 20
@@ -47,8 +53,7 @@ def gather(columns: Columns, gathered: Gathered) -> list[Note]:
     """Add all events to `gathered`, and lanes of ops and modules for the devices that have none; what was left out."""
     events = columns.all()
     complete = np.array([phase == "X" for phase, *_ in columns.signatures], np.bool_)[events.signature]
-    strange = np.array([phase not in ("X", "M") for phase, *_ in columns.signatures], np.bool_)[events.signature]
-    strange[-1:] &= not _is_end(columns, events)
+    strange = np.array([_strange(*signature) for signature in columns.signatures], np.bool_)[events.signature]
     timed = (events.start != INVALID) & (events.length != INVALID)
     timed &= (np.abs(events.start) < _FAR_PS) & (events.length < _FAR_PS)
     rows = np.flatnonzero(complete & timed)
@@ -107,7 +112,7 @@ def _lanes(columns: Columns, kept: Piece, gathered: Gathered) -> npt.NDArray[np.
 
 
 def _lane(process: str, thread: str, order: int, gathered: Gathered) -> int:
-    device = DEVICE.match(process)
+    device = _PLANE.match(process)
     if device is None:
         place = order if leads(thread) else _POOL + order
         return gathered.lane(thread, "thread", place, process=process, thread=thread)
@@ -208,12 +213,18 @@ def _host_rows(host: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
 
 
 def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered: Gathered) -> None:
-    """Lanes of ops and modules, from the host's events where the devices are a CPU's, else from the streams'."""
+    """Lanes of ops and modules, from the host's events where the devices are a CPU's, else from the streams'.
+
+    Devices that have a lane of ops in the file need none.
+    """
     if not gathered.ranks:
         named = host.filter(pl.col("said_op").is_not_null()).with_columns(pl.col("device").fill_null(0))
         ranks = {number: gathered.rank("CPU", number, "") for number in named["device"].unique().sort().to_list()}
     else:
-        named = device.filter((pl.col("role") == "stream") & pl.col("said_op").is_not_null())
+        told = device.filter(pl.col("role") == "ops")["rank"].unique().to_list()
+        named = device.filter(
+            (pl.col("role") == "stream") & pl.col("said_op").is_not_null() & ~pl.col("rank").is_in(told)
+        )
         named = named.with_columns(pl.col("rank").alias("device"))
         ranks = {number: number for number in named["device"].unique().sort().to_list()}
     if named.is_empty():
@@ -237,9 +248,9 @@ def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered
             gathered.add(mine.with_columns(pl.lit(lane).alias("lane"), pl.col("name").cast(pl.Categorical)))
 
 
-def _is_end(columns: Columns, events: Piece) -> bool:
-    """Whether the last event is the empty one with which XLA ends its list."""
-    return len(events.signature) > 0 and list(columns.signatures)[events.signature[-1]] == ("", None, None)
+def _strange(phase: str, pid: object, tid: object) -> bool:
+    """Whether XLA writes no such events; it ends its list with an empty one."""
+    return phase not in _KNOWN and (phase, pid, tid) != ("", None, None)
 
 
 def _left_out(
