@@ -16,7 +16,8 @@ from tracehound.formats.json_document import Document, chained, document, event_
 from tracehound.formats.json_slices import Extent, Shape, Slice, segments
 from tracehound.formats.json_window import Sizes
 
-PLAIN = Shape(msgspec.json.Decoder(list[dict]).decode, msgspec.json.Decoder(list[dict]).decode, dict)
+DECODE = msgspec.json.Decoder(list[dict]).decode
+PLAIN = Shape(DECODE, DECODE, lambda event, _: dict(event))
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=12)
 TRICKY = st.sampled_from(['},{"ph":"X"', "]", '"', "\\", '}]},{"name":', "\x00", "é", "\u2028"])

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from tracehound.errors import TracehoundError
 from tracehound.export.document import us
-from tracehound.export.narrow import shift, time_of
+from tracehound.export.narrow import ps, shift
 from tracehound.formats.json_elements import encoded
-from tracehound.trace import Part, Trace, Window
+from tracehound.formats.json_text import STRICT
+from tracehound.trace import Trace, Window
 
 Fields = dict[str, msgspec.Raw]
 
@@ -87,7 +87,6 @@ def edits(trace: Trace, ranks: Mapping[int, Sequence[int]]) -> dict[int, Edit]:
     ordinals = dict(trace.ranks.select("rank", "device").iter_rows())
     return {
         number: Edit(
-            trace.parts[number],
             number,
             of_file,
             -shift(trace, number),
@@ -107,14 +106,12 @@ class Edit:
 
     def __init__(
         self,
-        part: Part,
         number: int,
         ranks: Sequence[int],
         moved: int,
         devices: Mapping[int, int],
         processes: Processes,
     ) -> None:
-        self._part = part
         self._ranks = ranks
         self._moved = moved
         self._devices = {str(old).encode(): msgspec.Raw(encoded(new)) for old, new in devices.items()}
@@ -131,8 +128,6 @@ class Edit:
             self._metadata.append({name: msgspec.Raw(bytes(value)) for name, value in fields.items()})
             return None
         self._common(fields)
-        if "ts" in fields:
-            fields["ts"] = self._time(text, fields["ts"])
         if "id" in fields:
             fields["id"] = msgspec.Raw(encoded(f"{self._number}:{_ANY(fields['id'])}"))
         return msgspec.json.encode(fields)
@@ -151,7 +146,9 @@ class Edit:
             yield msgspec.json.encode(fields)
 
     def _common(self, fields: Fields) -> None:
-        """Process and args."""
+        """Process, time and args."""
+        if "ts" in fields:
+            fields["ts"] = self._time(fields["ts"])
         if "pid" in fields:
             pid = bytes(fields["pid"])
             if pid not in self._own:
@@ -171,10 +168,8 @@ class Edit:
             args["device"], edited = new, True
         return msgspec.Raw(msgspec.json.encode(args)) if edited else text
 
-    def _time(self, text: msgspec.Raw, ts: msgspec.Raw) -> msgspec.Raw:
-        if not self._moved:
-            return ts
+    def _time(self, ts: msgspec.Raw) -> msgspec.Raw:
         try:
-            return msgspec.Raw(us(time_of(bytes(text), self._part) + self._moved).encode())
-        except TracehoundError:  # no time: it is as useless as it was
+            return msgspec.Raw(us(ps(STRICT(ts)) + self._moved).encode())
+        except ArithmeticError:  # no time: it is as useless as it was
             return ts

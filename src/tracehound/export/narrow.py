@@ -25,10 +25,12 @@ from tracehound.store.head import unsealed
 from tracehound.trace import Part, Trace, Window, collected
 
 _UNSEEN, _SEEN, _CHOSEN = range(3)
+_METADATA: Final = "M"
 _EVER: Final = 2**63
 
 
 class _Timed(msgspec.Struct, gc=False):
+    ph: Any = None
     ts: Any = None
     dur: Any = None
 
@@ -63,13 +65,17 @@ def time_of(text: bytes, part: Part) -> int:
     except REFUSALS:
         value = parsed(text).value
     try:
-        return _ps(value["ts"])
-    except (KeyError, TypeError, ArithmeticError, ValueError) as error:
+        return ps(value["ts"])
+    except (KeyError, TypeError, ArithmeticError) as error:
         raise TracehoundError("the file has changed since it was read", part.path, remedy="export again") from error
 
 
-def _ps(us: object) -> int:
-    return int(Decimal(str(us)) * PS_PER_US)
+def ps(us: object) -> int:
+    """Microseconds, as a file spells them, in ps; exact. Raises ArithmeticError for what is no number."""
+    time = Decimal(str(us))
+    if abs(time) >= _EVER:  # a whole number of what a few characters say (1e999999999) would fill the memory
+        raise OverflowError(str(us))
+    return int(time * PS_PER_US)
 
 
 class Choice:
@@ -107,10 +113,10 @@ class Choice:
     def _overlaps(self, text: msgspec.Raw) -> bool:
         try:
             found = _TIMED(text)
-            if found.ts is None:
+            if found.ts is None or found.ph == _METADATA:
                 return True
-            start = _ps(found.ts)
-            end = start + max(0, _ps(found.dur or 0))
-        except (msgspec.MsgspecError, ArithmeticError, ValueError):
+            start = ps(found.ts)
+            end = start + max(0, ps(found.dur or 0))
+        except (msgspec.MsgspecError, ArithmeticError):
             return False
         return start <= self._high and end >= self._low

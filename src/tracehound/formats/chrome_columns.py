@@ -73,7 +73,7 @@ class ExactEvent(Event, gc=False):
     dur: Decimal = Decimal(0)  # type: ignore[assignment]  # as above
 
 
-def _lenient(event: Mapping[str, Any]) -> Event:
+def _lenient(event: Mapping[str, Any], _: bytes) -> Event:
     args = event.get("args")
     said = args if isinstance(args, Mapping) else {}
     return Event(

@@ -72,8 +72,12 @@ def _sound(data: memoryview) -> Texts:
     return found
 
 
-def _anew(event: Mapping[str, Any]) -> msgspec.Raw:
-    return msgspec.Raw(encoded(event))
+def _anew(event: Mapping[str, Any], text: bytes) -> msgspec.Raw:
+    """The element as it is where it can stay so: its neighbours may be what is damaged."""
+    try:
+        return _sound(memoryview(b"[" + text + b"]"))[0]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return msgspec.Raw(encoded(event))
 
 
 SHAPE: Final = Shape(_sound, _sound, _anew)

@@ -44,12 +44,12 @@ class Shape(Generic[E]):
     """How the events of a format are decoded: a whole list of them at once, or one that had to be read leniently.
 
     `exact` decodes like `fast` and keeps times as `Decimal`. Both raise `msgspec.MsgspecError` for what they do not
-    expect, and keep nothing of the bytes; `lenient` takes any object.
+    expect, and keep nothing of the bytes; `lenient` takes any object, and its text as it is in the file.
     """
 
     fast: Callable[[memoryview], list[E]]
     exact: Callable[[memoryview], list[E]]
-    lenient: Callable[[Mapping[str, Any]], E]
+    lenient: Callable[[Mapping[str, Any], bytes], E]
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,8 @@ class _Reader(Generic[E]):
 
     def _lenient(self, walked: Walked, extent: Extent) -> Slice[E]:
         found = [(event, span) for event, span in zip(walked.events, walked.spans, strict=True) if event is not None]
-        events = [self._shape.lenient(event) for event, _ in found]
+        with memoryview(self._window.buffer) as view:
+            events = [self._shape.lenient(event, bytes(view[1 + low : 1 + high])) for event, (low, high) in found]
         for ordinal, (event, (start, stop)) in enumerate(found, extent.elements):
             at = self._window.base + 1 + start
             extent.places.append((at, stop - start, ordinal, 1))
@@ -234,7 +235,9 @@ class _Reader(Generic[E]):
         if events is not None:
             return events
         data = bytes(memoryview(self._window.buffer)[1:end])
-        return [self._shape.lenient(event or {}) for event in walk(data, end, 0, Mends().tell, final=True).events]
+        walked = walk(data, end, 0, Mends().tell, final=True)
+        spans = zip(walked.events, walked.spans, strict=True)
+        return [self._shape.lenient(event or {}, data[low:high]) for event, (low, high) in spans]
 
     def _raws(self, end: int) -> list[msgspec.Raw]:
         return self._window.decoded(end, lambda data: _RAWS.decode(bytes(data))) or []

@@ -75,7 +75,7 @@ class ExactEvent(Event, gc=False):
     dur: Decimal = Decimal(0)  # type: ignore[assignment]  # as above
 
 
-def _lenient(event: Mapping[str, Any]) -> Event:
+def _lenient(event: Mapping[str, Any], _: bytes) -> Event:
     args = event.get("args")
     said = args if isinstance(args, Mapping) else {}
     read = {name: said[key] for key, name in _NAMES.items() if key in said}

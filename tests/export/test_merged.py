@@ -1,0 +1,100 @@
+"""Several ranks in one document: one clock, and nothing of one taken for another's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from exporting import BASE, document, job, opened, own, points, rank, rows, written, x
+from tracehound.trace import Window
+
+
+def of_name(found: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return [event for event in own(found) if event["name"] == name]
+
+
+def test_ranks_are_on_the_clock_of_the_trace(tmp_path: Path) -> None:
+    late = BASE + 20_000  # each file counts from its own base
+    found = document(opened(*job(tmp_path, rank(0), rank(1, device=1, base=late, pid=11))))
+    assert found["baseTimeNanoseconds"] == BASE + 101_000
+    assert [event["ts"] for event in of_name(found, "k0")] == [9, 29]
+    assert [event["ts"] for event in of_name(found, "PyTorch Profiler (0)")] == [-1, 19]
+
+
+def test_processes_are_told_apart_and_named_after_their_rank(tmp_path: Path) -> None:
+    found = document(opened(*job(tmp_path, rank(0), rank(1), rank(2, device=2, pid=12))))
+    kernels = [(event["pid"], event["args"]["device"]) for event in of_name(found, "k0")]
+    assert kernels == [(0, 0), (1, 1), (2, 2)]
+    launches = {event["pid"] for event in of_name(found, "cudaLaunchKernel")}
+    assert len(launches) == 3
+    assert {10, 12} < launches
+    labels = {event["pid"]: event["args"]["name"] for event in of_name(found, "process_name")}
+    assert set(labels) == {0, 1, 2} | launches
+    assert labels[1] == "rank 1: python"
+    assert {event["pid"] for event in of_name(found, "PyTorch Profiler (0)")} == {
+        "rank 0: Spans", "rank 1: Spans", "rank 2: Spans",
+    }  # fmt: skip
+
+
+def test_arrows_and_launches_stay_with_their_rank(tmp_path: Path) -> None:
+    trace = opened(*job(tmp_path, rank(0), rank(1)))
+    found = document(trace)
+    ends = {event["id"]: event["pid"] for event in own(found) if event["ph"] == "f"}
+    assert ends == {"0:1": 0, "0:2": 0, "1:1": 1, "1:2": 1}
+    ties = [event["args"]["correlation"] for event in of_name(found, "cudaLaunchKernel")]
+    assert ties == [1, 2, (1 << 32) + 1, (1 << 32) + 2]
+    out = tmp_path / "out.json"
+    written(trace, out)
+    again = opened(out)
+    launched = again.events().collect().drop_nulls("launch")
+    assert launched.height == 4
+    calls = [again.event(launch) for launch in launched["launch"]]
+    assert [call["correlation"] for call in calls] == launched["correlation"].to_list()
+
+
+def test_everything_else_of_an_element_stays(tmp_path: Path) -> None:
+    odd = x("cpu_op", "aten::mm", 105.5, 2.25, **{"Input Dims": [[1, 2], []], "note": "1.50"})
+    found = document(opened(*job(tmp_path, rank(0, files=[odd]), rank(1, files=[odd]))))
+    first, second = of_name(found, "aten::mm")
+    assert first["args"] == second["args"] == odd["args"]
+    assert {**second, "pid": 10, "ts": odd["ts"]} == odd
+
+
+def test_it_reads_back_as_one_trace_of_all_ranks(tmp_path: Path) -> None:
+    trace = opened(*job(tmp_path, rank(0), rank(1, at=150), rank(2, at=90)))
+    told = written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    columns = ("name", "start", "end", "kind", "self", "bytes", "rank", "depth")
+    assert rows(again, *columns) == rows(trace, *columns)
+    assert again.ranks["rank"].to_list() == [0, 1, 2]
+    assert again.origin_ns == trace.origin_ns
+    assert told.curves == 6
+
+
+def test_every_rank_has_its_own_curves(tmp_path: Path) -> None:
+    found = points(document(opened(*job(tmp_path, rank(0), rank(1, at=150)))))
+    assert found[0, "Queue length, stream 7"] == [(0, 1), (1, 2), (9, 1), (29, 0)]
+    assert found[1, "Queue length, stream 7"] == [(50, 1), (51, 2), (59, 1), (79, 0)]
+
+
+def test_of_ranks_that_are_not_asked_for_nothing_is_written(tmp_path: Path) -> None:
+    trace = opened(*job(tmp_path, rank(0), rank(1), rank(2)))
+    two = document(trace, Window(ranks=(0, 2)))
+    assert [event["args"]["device"] for event in of_name(two, "k0")] == [0, 2]
+    assert [device["id"] for device in two["deviceProperties"]] == [0, 2]
+    assert own(document(trace, Window(ranks=(1,)))) == rank(1)["traceEvents"]
+
+
+def test_a_window_narrows_every_rank(tmp_path: Path) -> None:
+    trace = opened(*job(tmp_path, rank(0), rank(1, at=150)))
+    found = document(trace, Window(58_000_000, 60_000_000))
+    kept = [(event["name"], event["ts"]) for event in own(found) if event["ph"] == "X"]
+    assert kept == [("PyTorch Profiler (0)", -1), ("k0", 59), ("PyTorch Profiler (0)", 49)]
+
+
+def test_two_real_ranks(samples: Path, tmp_path: Path) -> None:
+    trace = opened(samples / "torch_ddp_gloo")
+    written(trace, tmp_path / "out.json")
+    assert rows(opened(tmp_path / "out.json")) == rows(trace)
+    json.loads((tmp_path / "out.json").read_bytes())

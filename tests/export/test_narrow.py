@@ -1,0 +1,100 @@
+"""What of a file a window wants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporting import document, job, opened, own, points, rank, x
+from tracehound.export.narrow import ps
+from tracehound.trace import Window
+
+US = 1_000_000
+
+
+def names(found: dict[str, Any]) -> list[str]:
+    return [f"{event['ph']} {event['name']}" for event in own(found)]
+
+
+def test_what_overlaps_is_written_whole(tmp_path: Path) -> None:
+    (path,) = job(tmp_path, rank(0, at=0))
+    found = document(opened(path), Window(34 * US, 45 * US))  # the trace begins at its first event, at 1 us
+    kept = [event for event in own(found) if event["ph"] != "M"]
+    assert kept == [
+        event
+        for event in rank(0, at=0)["traceEvents"]
+        if event["ph"] != "M" and event["ts"] <= 46 and event["ts"] + event.get("dur", 0) >= 35
+    ]
+    assert [event["name"] for event in kept] == ["k1", "PyTorch Profiler (0)"]
+    assert points(found) == {(0, "Queue length, stream 7"): [(35, 0)]}
+
+
+def test_metadata_and_facts_are_always_there(tmp_path: Path) -> None:
+    (path,) = job(tmp_path, rank(0))
+    found = document(opened(path), Window(0, US))
+    assert [event for event in own(found) if event["ph"] == "M"] == rank(0)["traceEvents"][:3]
+    assert found["distributedInfo"] == rank(0)["distributedInfo"]
+
+
+def test_a_rank_of_a_file_of_several_has_its_host_and_no_other_device(tmp_path: Path) -> None:
+    other = x("kernel", "of another", 120, 5, 1, 7, device=1, stream=7)
+    (path,) = job(tmp_path, rank(0, files=[other]))
+    trace = opened(path)
+    assert trace.ranks["device"].to_list() == [0, 1]
+    assert "X of another" not in names(document(trace, Window(ranks=(0,))))
+    of_other = document(trace, Window(ranks=(1,)))
+    assert "X of another" in names(of_other)
+    assert "X k0" not in names(of_other)
+    assert "X cudaLaunchKernel" in names(of_other)
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["X", "i", "s", "f", "C"]),
+        st.integers(0, 60_000),
+        st.integers(0, 20_000),
+        st.sampled_from(["cpu_op", "user_annotation", "python_function"]),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@given(EVENTS, st.integers(0, 60_000), st.integers(1, 60_000))
+def test_the_choice_is_that_of_a_slow_loop(
+    tmp_path_factory: pytest.TempPathFactory, found: list[tuple[str, int, int, str]], low: int, length: int
+) -> None:
+    events = [
+        {"ph": phase, "name": f"e{number}", "cat": cat, "pid": 10, "tid": 10, "ts": 1.5e9 + at / 1000}
+        | ({"dur": dur / 1000} if phase == "X" else {})
+        for number, (phase, at, dur, cat) in enumerate(found)
+    ]
+    first = {"ph": "X", "name": "first", "cat": "cpu_op", "pid": 10, "tid": 10, "ts": 1.5e9, "dur": 0.0}
+    (path,) = job(tmp_path_factory.mktemp("any"), {"schemaVersion": 1, "traceEvents": [first, *events]})
+    trace = opened(path)
+    last = trace.span[1] // 1000
+    low, high = min(low, last), min(low + length, last)
+
+    def wanted(phase: str, at: int, dur: int) -> bool:
+        end = at + dur if phase == "X" else at
+        if phase in ("X", "i") and at < end:
+            return at < high and end > low
+        return low <= at <= high
+
+    expected = [event for event, (phase, at, dur, _) in zip(events, found, strict=True) if wanted(phase, at, dur)]
+    kept = own(document(trace, Window(low * 1000, high * 1000)))
+    assert [event for event in kept if event["name"] != "first"] == expected
+
+
+@pytest.mark.parametrize("word", ["nan", "1e999999999", [], None, "later", 2.0**80])
+def test_what_is_no_time_is_none(word: object) -> None:
+    with pytest.raises(ArithmeticError):
+        ps(word)
+
+
+def test_times_are_exact() -> None:
+    assert ps("1784000000000000.123456") == 1784000000000000123456
