@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.busy import busy
+from tracehound.analysis.busy import Busy, busy
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
+from tracehound.intervals import covered
+from tracehound.units import share as percent
 
 DEFINITION = """\
 Per rank, over the span from the start of its first device work to the end of its last (or over the window): compute =
@@ -19,12 +24,17 @@ contains other work (an HLO while) counts only where none of its parts runs.
 
 HolisticTraceAnalysis' temporal breakdown has the same compute and idle, and calls the other two together "non
 compute"; it drops the last profiler step first, which we do not, and counts CUDA synchronisation rows as device work,
-which they are not. TraceLens' gpu_timeline has the same four, but takes memsets for computation."""
+which they are not. TraceLens' gpu_timeline has the same four, but takes memsets for computation.
 
-COLUMNS = (
-    Column("rank", "count", "number of the rank"),
-    Column("device", "text", "what the rank runs on", brief=False),
-    Column("span", "time", "from first to last device work, or the window"),
+With the setting by=step there is a row for each rank and step, clipped to the step (and to the window): what ran in
+that stretch, whichever step launched it. Overlapping steps count what they share in each. The note has all rows
+together."""
+
+BY: Final = Setting(
+    "by", "run", "what a row is: the run (of each rank) or a step (of each rank)", one_of("run", "step")
+)
+
+_PARTS: Final = (
     Column("compute", "time", "computation runs", brief=False),
     Column("compute_share", "share", "computation runs", "span"),
     Column("communication", "time", "communication runs and no computation (exposed)", brief=False),
@@ -37,31 +47,65 @@ COLUMNS = (
     Column("all_copy", "time", "copies or memsets run, hidden or not", brief=False),
 )
 
+COLUMNS = (
+    Column("rank", "count", "number of the rank"),
+    Column("device", "text", "what the rank runs on", brief=False),
+    Column("span", "time", "from first to last device work, or the window"),
+    *_PARTS,
+)
+
+BY_STEP: Final = (
+    Column("step", "count", "number of the step"),
+    Column("rank", "count", "number of the rank"),
+    Column("start", "instant", "start of the step, or of the part in the window", brief=False),
+    Column("span", "time", "length of the step, or of the part in the window"),
+    *_PARTS,
+    Column("event", "id", "the mark of the step"),
+)
+
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """One row: lengths in ps."""
-    del options
+    """A row for the run, or for each step that overlaps the window: lengths in ps."""
     state = busy(share)
-    lengths = {
-        "span": state.end - state.start,
-        "compute": state.compute.length,
-        "communication": state.exposed_communication.length,
-        "copy": state.exposed_copy.length,
-        "idle": state.idle.length,
-        "all_communication": state.communication.length,
-        "all_copy": state.copy.length,
-    }
     lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height
-    row = {"rank": share.rank, "device": share.label, "lanes": lanes, **lengths}
-    return pl.DataFrame([row], schema_overrides={"rank": pl.Int64, "device": pl.String})
+    stretches = _steps(share) if BY.of(options.given) == "step" else _run(state)
+    start, end = stretches["start"].to_numpy(), stretches["end"].to_numpy()
+    lengths = {
+        "compute": covered(state.compute, start, end),
+        "communication": covered(state.exposed_communication, start, end),
+        "copy": covered(state.exposed_copy, start, end),
+        "all_communication": covered(state.communication, start, end),
+        "all_copy": covered(state.copy, start, end),
+        "idle": end - start - covered(state.any, start, end),
+    }
+    return stretches.with_columns(
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(share.label, pl.String).alias("device"),
+        pl.lit(lanes, pl.Int64).alias("lanes"),
+        (pl.col("end") - pl.col("start")).alias("span"),
+        *(pl.Series(name, values) for name, values in lengths.items()),
+    )
+
+
+def _run(state: Busy) -> pl.DataFrame:
+    return pl.DataFrame({"start": [state.start], "end": [state.end]}, schema={"start": pl.Int64, "end": pl.Int64})
+
+
+def _steps(share: Share) -> pl.DataFrame:
+    """The steps of the rank, with the part of them that lies in the window."""
+    steps = share.steps.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)).sort("start")
+    low, high = pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
+    return steps.select(pl.col("step").cast(pl.Int64), low, high, "inferred", "event")
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """A row per rank, in the order of ranks."""
+    """A row per rank, in the order of ranks; or per step and rank, in the order of steps."""
+    by_step = BY.of(options.given) == "step"
+    shown = replace(ANALYSIS, columns=BY_STEP if by_step else COLUMNS)
     if not tables:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no rank here"])
+        return answer(shown, blank(shown.columns), scene, options, ["no rank here"])
     table = pl.concat(tables)
-    silent = table.filter(pl.col("lanes") == 0)["rank"].to_list()
+    silent = table.filter(pl.col("lanes") == 0)["rank"].unique().sort().to_list()
     notes = []
     if silent:
         ranks = ", ".join(map(str, silent[:8])) + (", …" if len(silent) > 8 else "")
@@ -70,8 +114,21 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         (pl.col(part) / pl.col("span")).fill_nan(None).alias(f"{part}_share")
         for part in ("compute", "communication", "copy", "idle")
     ]
-    rows = table.filter(pl.col("lanes") > 0).with_columns(shares).sort("rank")
-    return answer(ANALYSIS, rows, scene, options, notes)
+    order = ("step", "rank", "start") if by_step else ("rank",)
+    rows = table.filter(pl.col("lanes") > 0).with_columns(shares).sort(order)
+    if by_step and table.is_empty():
+        notes.append("no steps here: mark them with profiler.step(), StepTraceAnnotation or StepTrace")
+    return answer(shown, rows, scene, options, [*notes, *_together(rows)])
+
+
+def _together(rows: pl.DataFrame) -> list[str]:
+    """What part of the spans of all rows together is in each state."""
+    whole = int(rows["span"].sum())
+    if rows.height < 2 or not whole:
+        return []
+    states = {"compute": "compute", "communication": "exposed communication", "copy": "exposed copy", "idle": "idle"}
+    told = ", ".join(f"{words} {percent(int(rows[name].sum()) / whole)}" for name, words in states.items())
+    return [f"all together: {told}"]
 
 
 ANALYSIS = Analysis(
@@ -82,4 +139,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    settings=(BY,),
 )

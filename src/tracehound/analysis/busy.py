@@ -69,9 +69,17 @@ WORK = ("id", "start", "end", "kind", "parent")
 
 
 def work(share: Share, *more: str) -> pl.DataFrame:
-    """The events that keep the rank's device busy, sorted by (lane, start, -end): columns `WORK`, and those named."""
-    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"]
-    return collected(share.device.filter(pl.col("lane").is_in(lanes.to_list())).select(*WORK, *more))
+    """The events that keep the rank's device busy, sorted by (lane, start, -end): columns `WORK`, and those named.
+
+    Only ops contain others. Kernels of one stream may run at once (programmatic launches, graphs), but none inside
+    another: they have no parent here.
+    """
+    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
+    streams = lanes.filter(pl.col("role") == "stream")["lane"].to_list()
+    nested = pl.when(~pl.col("lane").is_in(streams)).then("parent")
+    parent = nested if len(streams) < lanes.height else pl.lit(None, pl.Int64)
+    rows = share.device.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
+    return collected(rows.select(*WORK[:-1], parent.alias("parent"), *more))
 
 
 def busy(share: Share) -> Busy:

@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from tracehound.errors import TracehoundError, printable
@@ -63,21 +64,15 @@ def pattern(text: str) -> re.Pattern[str]:
         raise TracehoundError(f"{printable(text)!r} is no regular expression: {error}") from error
 
 
-@dataclass(frozen=True)
-class _Words:
-    """Reads one of some words; no function inside another, as it is sent to other processes."""
-
-    choices: tuple[str, ...]
-
-    def __call__(self, text: str) -> str:
-        if text not in self.choices:
-            raise TracehoundError(f"{printable(text)!r} is none of {', '.join(self.choices)}")
-        return text
-
-
 def one_of(*choices: str) -> Callable[[str], str]:
-    """One of these words."""
-    return _Words(choices)
+    """One of these words. What it gives can be sent to another process, as settings must."""
+    return partial(_among, choices)
+
+
+def _among(choices: tuple[str, ...], text: str) -> str:
+    if text not in choices:
+        raise TracehoundError(f"{printable(text)!r} is none of {', '.join(choices)}")
+    return text
 
 
 def chosen(settings: Sequence[Setting[Any]], words: Sequence[str]) -> Given:

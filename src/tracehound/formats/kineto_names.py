@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
+from tracehound.formats.communication import communicates
+
 Row = Literal["thread", "stream", "annotations", "sync", "none"]
 
 
@@ -62,12 +64,6 @@ def category(spelling: str) -> Category:
     return Category(found.kind, found.row, "XPU") if name.startswith("xpu_") else found
 
 
-_COLLECTIVE = re.compile(
-    r"nccl(?:dev)?kernel|^nccl|rccl|hccl|oneccl|cross_device_reduce|deep_ep::|nvshmem|symm_mem"
-    r"|(?<![a-z])(?:all_?reduce|reduce_?scatter|all_?gather|all_?to_?all)"  # not in small_gather
-    r"|(?-i:AllReduce|ReduceScatter|AllGather|AllToAll)",
-    re.IGNORECASE,
-)
 _COPY = re.compile(
     r"^__amd_rocclr_copy|^MEMORY_COPY|^Copy(?:Host|Device)To(?:Host|Device)|^(?:hip)?Memcpy", re.IGNORECASE
 )
@@ -81,7 +77,7 @@ def kernel_kind(name: str) -> str:
         return "copy"
     if _FILL.search(name):
         return "memset"
-    return "collective" if _COLLECTIVE.search(name) else "kernel"
+    return "collective" if communicates(name) else "kernel"
 
 
 _WAIT = re.compile(r"(?:cuda|cu|hip|xpu|ze)[A-Z]\w*Synchronize(?:_v\d+)?$")

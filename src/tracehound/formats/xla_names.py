@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from tracehound.formats.communication import communicates
+
 Kind = Literal[
     "kernel", "collective", "copy", "memset", "op", "runtime", "annotation", "step", "module", "python", "sync",
     "transfer", "compile", "other",
@@ -74,14 +76,13 @@ def opcode_of_name(name: str) -> str:
     return _INSTANCE.sub("", name.lstrip("%"))
 
 
-_GPU_COLLECTIVE = re.compile(r"nccl|rccl|mscclpp|nvshmem", re.IGNORECASE)
 _GPU_COPY = re.compile(r"mem_?cpy|^copy(device|host|buffer)|rocclr_copy|copyimage", re.IGNORECASE)
 _GPU_MEMSET = re.compile(r"mem_?set|rocclr_fill|^fillbuffer", re.IGNORECASE)
 
 
 def kind_of_gpu_event(name: str) -> Kind:
     """The kind of an event on a GPU's stream, by the name of its kernel."""
-    if _GPU_COLLECTIVE.search(name):
+    if communicates(name):
         return "collective"
     if _GPU_COPY.search(name):
         return "copy"

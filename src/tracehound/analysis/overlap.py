@@ -1,0 +1,83 @@
+"""How much of one group's time another hides: communication behind computation, or any two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis.groups import group, running
+from tracehound.analysis.kernel_classes import OWN
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting
+from tracehound.errors import printable
+from tracehound.intervals import intersect
+from tracehound.units import share as percent
+
+DEFINITION = """\
+Per rank: first = time in which work of the first group runs on any stream, second = the same of the second, both = time
+in which both run at once; all are lengths of unions of intervals. hidden = both / first, exposed = first - both. By
+default the first group is communication and the second computation. The row without a rank has the sums over all ranks.
+
+A group is a type of work (computation, communication, memory), a class of kernels as the analysis kernels names it
+(gemm, attention, collective, ...) or an HLO category, or else a regular expression that is found in the names of its
+kernels or HLO ops, whatever their case. What is in both groups overlaps itself.
+HLO ops of a TPU follow one another on one line, where nothing overlaps: an asynchronous collective counts there with its
+start and its done, and what it hides between them is on the line of asynchronous ops in the timeline.
+
+HolisticTraceAnalysis' communication computation overlap is hidden, of the run without its last profiler step; TraceLens
+has the same as 1 - exposed_comm_time / total_comm_time."""
+
+FIRST: Final = Setting("first", "communication", "the group of which we ask how much is hidden", group)
+SECOND: Final = Setting("second", "computation", "the group that hides it", group)
+
+COLUMNS = (
+    Column("rank", "count", "rank; none: all ranks together"),
+    Column("first", "time", "work of the first group runs"),
+    Column("second", "time", "work of the second group runs"),
+    Column("both", "time", "work of both runs at once"),
+    Column("hidden", "share", "both run at once", "the time of the first group"),
+    Column("exposed", "time", "work of the first group runs, and none of the second"),
+    Column("covered", "share", "both run at once", "the time of the second group", brief=False),
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """One row, in ps; none without work of either group."""
+    first, second = running(share, [FIRST.of(options.given), SECOND.of(options.given)], OWN.of(options.given))
+    lengths = {"first": first.length, "second": second.length, "both": intersect(first, second).length}
+    table = pl.DataFrame([{"rank": share.rank, **lengths}], schema=dict.fromkeys(("rank", *lengths), pl.Int64))
+    return table.filter((pl.col("first") > 0) | (pl.col("second") > 0))
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """All ranks together, then a row per rank."""
+    first, second = (printable(setting.of(options.given).text) for setting in (FIRST, SECOND))
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [f"no {first} and no {second} on a device here"])
+    rows = pl.concat(filled).sort("rank")
+    summed = rows.select(pl.lit(None, pl.Int64).alias("rank"), pl.col("first", "second", "both").sum())
+    table = (pl.concat([summed, rows]) if len(filled) > 1 else rows).with_columns(
+        (pl.col("both") / pl.col("first")).fill_nan(None).alias("hidden"),
+        (pl.col("both") / pl.col("second")).fill_nan(None).alias("covered"),
+        (pl.col("first") - pl.col("both")).alias("exposed"),
+    )
+    whole = summed.row(0, named=True)
+    if not whole["first"]:
+        return answer(ANALYSIS, table, scene, options, [f"no {first} ran here"])
+    told = f"{percent(whole['both'] / whole['first'])} of the {first} runs at the same time as {second}"
+    return answer(ANALYSIS, table, scene, options, [told])
+
+
+ANALYSIS = Analysis(
+    name="overlap",
+    title="Overlap",
+    question="How much of the communication is hidden behind computation, or of one group of kernels behind another?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(FIRST, SECOND, OWN),
+)
