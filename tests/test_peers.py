@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -73,6 +75,101 @@ def test_kernels(two_ranks: Trace) -> None:
     assert [elementwise["count"], *microseconds(elementwise, "total", "max", "min")] == [6, 225, 45, 30]
     reduce = next(row for name, row in table.items() if name.startswith("nccl"))
     assert [reduce["category"], reduce["count"], *microseconds(reduce, "total")] == ["collective", 3, 630]
+
+
+def test_kernel_types_and_overlap_of_the_whole_run(two_ranks: Trace) -> None:
+    """TraceLens' exposed and total communication; HTA's overlap is of two steps, of which each is like the third."""
+    types = {(row["rank"], row["type"]): row["time"] // US for row in rows(run(named("kernel_types"), two_ranks))}
+    assert types[0, "computation"] + types[0, "computation and communication"] == 915
+    assert types[0, "communication"] + types[0, "communication and memory"] == 510
+    overlaps = {row["rank"]: row["hidden"] for row in rows(run(named("overlap"), two_ranks))}
+    assert [round(overlaps[rank] * 100, 2) for rank in (0, 1)] == [19.05, 27.27]
+
+
+def test_tensor_cores_as_the_plugin_counts_them(two_ranks: Trace) -> None:
+    """38.83 % of all kernels; its 41.24 % leave out those that Triton launched."""
+    table = rows(run(named("kernels"), two_ranks, Window(ranks=(0,))))
+    of_kernels = {row["name"]: row["sum"] for row in table if row["type"] != "memory"}
+    used = sum(row["sum"] for row in table if row["tensor_cores"])
+    assert round(100 * used / sum(of_kernels.values()), 2) == 38.83
+    by_operators = sum(took for name, took in of_kernels.items() if not name.startswith("triton"))
+    assert round(100 * used / by_operators, 2) == 41.24
+
+
+HTA = {
+    "nccl": "hta_nccl_a100",
+    "nsres": "hta_ns_resolution_v100",
+    "sampled": "multirank_hta_sampled",
+    "h100_qwen": "compare_h100_mi300/h100_qwen1.5-0.5b.json.gz",
+}
+"""What HTA 0.5.0 said of real files, and which they are."""
+
+
+@pytest.fixture(scope="module", params=HTA)
+def read_by_hta(
+    request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Trace, Mapping[str, Any]]:
+    """A trace as HTA takes it, and its numbers."""
+    source = shared / "traces" / "kineto" / HTA[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    files = sorted(source.glob("*.gz")) if source.is_dir() else [source]
+    cut = [as_hta(path, folder / f"rank{number}.json", "rounded") for number, path in enumerate(files)]
+    said = json.loads((shared / "golden" / "hta" / f"{request.param}.json").read_text("utf-8"))
+    return load(open_paths(cut)), said
+
+
+def test_temporal_breakdown_of_hta(read_by_hta: tuple[Trace, Mapping[str, Any]]) -> None:
+    """To the microsecond; of the H100 HTA says nothing, because it sums a length of -1."""
+    trace, said = read_by_hta
+    if isinstance(said["temporal"], str):
+        assert said["temporal"].startswith("ERROR")
+        return
+    table = run(named("breakdown"), trace).table
+    for row, theirs in zip(table.rows(named=True), said["temporal"], strict=True):
+        assert row["rank"] == theirs["rank"]
+        assert microseconds(row, "span", "compute", "idle") == [
+            theirs["kernel_time(us)"], theirs["compute_time(us)"], theirs["idle_time(us)"],
+        ]  # fmt: skip
+        assert (row["communication"] + row["copy"]) // US == theirs["non_compute_time(us)"]
+
+
+def test_kernels_of_hta(read_by_hta: tuple[Trace, Mapping[str, Any]]) -> None:
+    """Every sum, mean, extreme and deviation, by name and rank.
+
+    Of the memsets of the H100, which last less than a microsecond, HTA makes lengths of -1 by rounding.
+    """
+    trace, said = read_by_hta
+    table = run(named("kernels"), trace, options=Options(None, (("by", "rank"),))).table
+    ours = {(row["name"], row["rank"]): row for row in table.rows(named=True)}
+    theirs = {(row["name"], row["rank"]): row for row in said["kernels"][1]}
+    assert ours.keys() == theirs.keys()
+    for key, row in theirs.items():
+        if row["min (us)"] < 0:
+            assert key[0] == "Memset (Device)"
+            continue
+        for name in ("sum", "min", "max", "mean"):
+            assert ours[key][name] / US == pytest.approx(row[f"{name} (us)"], abs=1e-6)
+        assert ours[key]["std"] / US == pytest.approx(row["stddev"], abs=1e-6)
+
+
+def test_kernel_types_of_hta(read_by_hta: tuple[Trace, Mapping[str, Any]]) -> None:
+    trace, said = read_by_hta
+    several = trace.ranks.height > 1
+    table = rows(run(named("kernel_types"), trace))
+    ours = {row["type"]: row for row in table if not several or row["rank"] is None}
+    assert len(ours) == len(said["kernels"][0])
+    for theirs in said["kernels"][0]:
+        row = ours[theirs["kernel_type"].lower().replace("overlapping", "and")]
+        assert row["time"] == theirs["sum"] * US
+        assert row["share"] * 100 == pytest.approx(theirs["percentage"], abs=0.05001)
+
+
+def test_overlap_of_hta(read_by_hta: tuple[Trace, Mapping[str, Any]]) -> None:
+    trace, said = read_by_hta
+    ours = {row["rank"]: row["hidden"] for row in rows(run(named("overlap"), trace))}
+    for row in said["overlap"]:
+        theirs, hidden = row["comp_comm_overlap_pctg"], ours[row["rank"]]
+        assert hidden is None if math.isnan(theirs) else round(hidden * 100, 2) == theirs
 
 
 def test_idle_as_hta_tells_it(two_ranks: Trace) -> None:
