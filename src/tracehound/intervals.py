@@ -70,6 +70,24 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
     return union(edges[both], edges[both + 1])
 
 
+def together(*sets: Intervals) -> Ints:
+    """How long just these of the sets cover an instant at once: at index 5 the first and the third and no other.
+
+    At index 0 is what none covers between the first start and the last end.
+    """
+    sizes = [len(each.start) for each in sets]
+    edges = np.concatenate([part for each in sets for part in each])
+    state = np.repeat([sign << bit for bit in range(len(sets)) for sign in (1, -1)], np.repeat(sizes, 2))
+    if len(edges) == 0:
+        return np.zeros(1 << len(sets), np.int64)
+    order = np.argsort(edges, kind="stable")  # what is between edges at one instant has no length
+    edges, state = edges[order], np.cumsum(state[order])
+    lengths = np.zeros(1 << len(sets), np.int64)
+    for number in range(1 << len(sets)):
+        lengths[number] = np.diff(edges)[state[:-1] == number].sum()
+    return lengths
+
+
 def subtract(a: Intervals, b: Intervals) -> Intervals:
     """What `a` covers and `b` does not."""
     if len(a.start) == 0 or len(b.start) == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Final
 
 import polars as pl
@@ -11,7 +10,7 @@ import polars as pl
 from tracehound.analysis.groups import group, running
 from tracehound.analysis.kernel_classes import OWN, TYPES
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.intervals import Intervals, intersect, merge, subtract
+from tracehound.intervals import together
 
 DEFINITION = """\
 Each instant at which a device is busy is of one kind: only computation runs, only communication, only memory (copies,
@@ -32,26 +31,17 @@ COLUMNS = (
     Column("share", "share", "these instants", "the busy time of the rank"),
 )
 
-_MIXES: Final = tuple(mix for size in (1, 2, 3) for mix in combinations(TYPES, size))
-"""What can run at once."""
+_MIXES: Final = [
+    " and ".join(name for bit, name in enumerate(TYPES) if mix >> bit & 1) for mix in range(1, 1 << len(TYPES))
+]
+"""What can run at once, in the order of `together`."""
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each mix that occurs; ps."""
-    types = running(share, [group(name) for name in TYPES], OWN.of(options.given))
-    lengths = {" and ".join(mix): _only(mix, dict(zip(TYPES, types, strict=True))).length for mix in _MIXES}
-    table = pl.DataFrame({"type": list(lengths), "time": list(lengths.values())})
+    lengths = together(*running(share, [group(name) for name in TYPES], OWN.of(options.given)))
+    table = pl.DataFrame({"type": _MIXES, "time": lengths[1:]}, schema={"type": pl.String, "time": pl.Int64})
     return table.filter(pl.col("time") > 0).select(pl.lit(share.rank, pl.Int64).alias("rank"), "type", "time")
-
-
-def _only(mix: tuple[str, ...], types: dict[str, Intervals]) -> Intervals:
-    """When these types run, and no other."""
-    first, *more = (types[name] for name in mix)
-    for each in more:
-        first = intersect(first, each)
-    return (
-        subtract(first, merge(*(types[name] for name in types if name not in mix))) if len(mix) < len(types) else first
-    )
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
