@@ -8,7 +8,19 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.intervals import EMPTY, Intervals, Latest, clip, complement, covered, intersect, merge, subtract, union
+from tracehound.intervals import (
+    EMPTY,
+    Intervals,
+    Latest,
+    clip,
+    complement,
+    covered,
+    intersect,
+    merge,
+    subtract,
+    together,
+    union,
+)
 
 PAIRS = st.lists(st.tuples(st.integers(-5, 25), st.integers(0, 9)).map(lambda p: (p[0], p[0] + p[1])), max_size=14)
 
@@ -48,6 +60,16 @@ def test_covered(pairs: list[tuple[int, int]], windows: list[tuple[int, int]]) -
     start, end = arrays(windows)
     expected = [len(instants(pairs) & set(range(s, e))) for s, e in windows]
     assert covered(a, start, end).tolist() == expected
+
+
+@given(st.lists(PAIRS, min_size=1, max_size=4))
+def test_together(several: list[list[tuple[int, int]]]) -> None:
+    sets = [instants(pairs) for pairs in several]
+    whole = set().union(*sets)
+    expected = [0] * (1 << len(sets))
+    for x in range(min(whole, default=0), max(whole, default=-1) + 1):
+        expected[sum((x in each) << bit for bit, each in enumerate(sets))] += 1
+    assert together(*(union(*arrays(pairs)) for pairs in several)).tolist() == expected
 
 
 def test_nothing() -> None:

@@ -73,7 +73,7 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
 def together(*sets: Intervals) -> Ints:
     """How long just these of the sets cover an instant at once: at index 5 the first and the third and no other.
 
-    At index 0 is what none covers between the first start and the last end.
+    There is at least one set. At index 0 is what none covers between the first start and the last end.
     """
     sizes = [len(each.start) for each in sets]
     edges = np.concatenate([part for each in sets for part in each])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import named, run
+from tracehound.analysis import Options, named, run
 from tracehound.trace import Window
 
 KINDS = st.sampled_from(["kernel", "collective", "copy", "memset", "other"])
@@ -15,8 +15,8 @@ EVENTS = st.lists(
 )
 
 
-def breakdown(trace, window=None):
-    return run(named("breakdown"), trace, window)
+def breakdown(trace, window=None, **given):
+    return run(named("breakdown"), trace, window, Options(None, tuple(given.items())))
 
 
 def test_hidden_communication_is_compute() -> None:
@@ -58,6 +58,52 @@ def test_no_device_is_said() -> None:
     result = breakdown(b.trace())
     assert result.table.is_empty()
     assert "no device activity" in result.notes[0]
+
+
+def test_a_kernel_inside_another_on_its_stream_hides_it_not() -> None:
+    """Graphs and programmatic launches let kernels of one stream run at once."""
+    b = Building()
+    b.event(stream(), "gemm", 0, 100)
+    b.event(stream(), "ncclDevKernel_AllReduce", 20, 60, "collective")
+    row = breakdown(b.trace()).table.row(0, named=True)
+    assert (row["compute"], row["communication"], row["all_communication"]) == (100 * US, 0, 40 * US)
+
+
+def test_every_step_of_every_rank() -> None:
+    b = Building()
+    for step, start in ((3, 0), (4, 100)):
+        b.event(thread(), f"ProfilerStep#{step}", start, start + 100, "step", step=step)
+    b.event(stream(0), "gemm", 20, 120)
+    b.event(stream(1), "gemm", 150, 160)
+    b.event(stream(1, 20), "nccl", 155, 195, "collective")
+    trace = b.trace()
+    result = breakdown(trace, by="step")
+    assert [
+        (row["step"], row["rank"], *(row[name] // US for name in ("start", "span", "compute", "communication", "idle")))
+        for row in result.table.rows(named=True)
+    ] == [
+        (3, 0, 0, 100, 80, 0, 20),
+        (3, 1, 0, 100, 0, 0, 100),
+        (4, 0, 100, 100, 20, 0, 80),
+        (4, 1, 100, 100, 10, 35, 55),
+    ]
+    assert result.notes[0].startswith(
+        "all together: compute 27.50 %, exposed communication 8.75 %, exposed copy 0.00 %"
+    )
+    assert trace.event(result.table["event"][3])["name"] == "ProfilerStep#4"
+    clipped = breakdown(trace, Window(110 * US, 155 * US), by="step").table
+    assert clipped.select("step", "rank", "start", "span", "compute").rows() == [
+        (4, 0, 110 * US, 45 * US, 10 * US), (4, 1, 110 * US, 45 * US, 5 * US),
+    ]  # fmt: skip
+
+
+def test_without_steps_that_is_said() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 10)
+    b.event(stream(), "relu", 10, 20)
+    result = breakdown(b.trace(), by="step")
+    assert result.table.is_empty()
+    assert result.notes[0].startswith("no steps here")
 
 
 @given(EVENTS, st.tuples(st.integers(0, 20), st.integers(1, 20)))

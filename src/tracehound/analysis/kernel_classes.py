@@ -61,7 +61,7 @@ OTHER: Final = "other"
 _TENSOR_CORES: Final = "|".join((
     r"[a-z](?:884|1688|16816|16832|16864|161616|8816|8832)(?:\D|$)|hmma|imma|qmma|wgmma|tcgen05|utcmma|wmma",
     r"nvjet|tensorop|xmma_|_tensor16x8|cutlass3x|sm(?:90|100|103|120)_|first_layer_wgrad|dgrad_1x1_stride_2x2",
-    r"flash_(?:fwd|bwd|attn)|flash::|flash_?attn|fmha|sage_fwd|cudnn_generated_fort_native_sdpa|deep_?gemm",
+    r"flash_(?:fwd|bwd|attn)|flash::|flash_?attn|fmha|sage_fwd|prefillwith|cudnn_generated_fort_native_sdpa|deep_?gemm",
     r"mfma|cijk_\w*_MI\d+x|xdlops|_xdl_|gtcx\d",
 ))  # fmt: skip
 _NO_TENSOR_CORES: Final = r"simt|ffma|combine|dot_do_o|convert_dq|preprocess|postprocess|ReduceSplitK"
