@@ -410,6 +410,16 @@ async def test_palette_offers_every_analysis(opening: Opening) -> None:
         assert any("load batch" in line for line in lines(table(explorer, "host")))
 
 
+async def test_an_analysis_without_a_key_of_its_own_shows_its_rows_too(opening: Opening) -> None:
+    """And Enter leads from one to its place in the timeline."""
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "ctrl+p", *"show kernels", "enter")
+        assert explorer.deck.active == "kernels"
+        assert any("softmax" in line for line in lines(table(explorer, "kernels")))
+        await press(pilot, "enter")
+        assert selected(explorer) == "void softmax<float>(float*)"
+
+
 async def test_a_failing_analysis_is_one_line(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("by\x1b[31m nothing")
