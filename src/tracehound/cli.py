@@ -18,7 +18,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 
 from tracehound import report
-from tracehound.analysis import ANALYSES, Analysis, Options, Result, named, run, settings
+from tracehound.analysis import ANALYSES, Analysis, Options, Result, named, run
 from tracehound.arguments import as_summary, parsed
 from tracehound.diff import Profile, Verdict, compare, condition, judged, judged_alone, loaded, profile, saved
 from tracehound.draw.table import UNLIMITED, Line
@@ -26,6 +26,7 @@ from tracehound.errors import BAD_INPUT, TracehoundError, printable
 from tracehound.export import Tell
 from tracehound.export import named as form_of
 from tracehound.export.destination import anyhow, new
+from tracehound.preferences import preferred
 from tracehound.progress import Progress
 from tracehound.query import TABLES, answer, prepare
 from tracehound.query import named as table
@@ -94,7 +95,7 @@ def _report(asked: Namespace) -> int:
         return 0
     form = writer(asked.format)
     analysis = _analysis(asked)
-    given = settings.chosen(analysis.settings, asked.set)
+    given = preferred(analysis, asked.set)
     if asked.explain:
         _print(explain.definition(analysis, _look(asked).width), asked)
         return 0

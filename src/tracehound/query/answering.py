@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tracehound.analysis import ANALYSES, Options, named, run_all
+from tracehound.analysis import ANALYSES, Options, run_all
 from tracehound.analysis.result import COVER, Result
 from tracehound.errors import TracehoundError
+from tracehound.preferences import preferred
 from tracehound.query.refusal import missing, refusals
 from tracehound.query.statement import Statement, read
 from tracehound.query.tables import TABLES, Table, analysed, column, empty, frames
@@ -89,7 +90,7 @@ def _queried(statement: Statement, tables: Mapping[str, pl.LazyFrame]) -> pl.Laz
 def _tables(query: Query, trace: Trace, window: Window, executor: Executor | None) -> dict[str, pl.LazyFrame]:
     """The tables that the query names."""
     names = {table.name for table in query.tables}
-    asked = [(named(analysis.name), Options()) for analysis in ANALYSES if analysis.name in names]
+    asked = [(analysis, Options(given=preferred(analysis))) for analysis in ANALYSES if analysis.name in names]
     results = run_all(asked, trace, window, executor) if asked else []
     lazily = {name: frame for name, frame in frames(trace, window).items() if name in names}
     return {**lazily, **{result.analysis: analysed(result) for result in results}}

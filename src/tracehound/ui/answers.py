@@ -17,6 +17,7 @@ from textual.message_pump import MessagePump
 
 from tracehound.analysis import Options, Result, named, run
 from tracehound.errors import TracehoundError, printable
+from tracehound.preferences import preferred
 from tracehound.trace import Trace, Window
 from tracehound.ui.background import Background
 
@@ -121,8 +122,9 @@ class Answers:
         def work() -> None:
             began = time.monotonic()
             try:
-                options = Options(top=MOST_ROWS.get(question.analysis))
-                result = run(named(question.analysis), trace, question.window, options)
+                analysis = named(question.analysis)
+                options = Options(MOST_ROWS.get(question.analysis), preferred(analysis))
+                result = run(analysis, trace, question.window, options)
             except TracehoundError as error:
                 self._target.post_message(self.Answered(pane, question, None, str(error)))
             except Exception as error:  # noqa: BLE001 - a fault in one analysis must not end the explorer

@@ -1,0 +1,55 @@
+"""Classes of kernels in the user's configuration file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from building import Building, stream
+from tracehound.analysis import Options, named, run
+from tracehound.errors import TracehoundError
+from tracehound.preferences import preferred
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    path = tmp_path / "tracehound" / "config.toml"
+    path.parent.mkdir()
+    return path
+
+
+def test_without_a_file_nothing_is_chosen(file: Path) -> None:
+    assert not file.exists()
+    assert preferred(named("kernels")) == ()
+
+
+def test_classes_of_the_file_are_those_of_the_analysis(file: Path) -> None:
+    file.write_text('[keys]\n[kernels.classes]\nmoe = "expert|router:1"\ncommunication = "my_exchange"\n')
+    b = Building()
+    b.event(stream(), "my_exchange", 0, 10)
+    b.event(stream(), "expert_gemm", 10, 15)
+    given = preferred(named("kernels"))
+    table = run(named("kernels"), b.trace(), options=Options(None, given)).table
+    assert table.select("class", "type").rows() == [("communication", "communication"), ("moe", "computation")]
+    assert preferred(named("overlap")) == given
+    assert preferred(named("gaps")) == ()
+    assert dict(preferred(named("kernels"), ["classes=", "by=rank"])) == {"classes": "", "by": "rank"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[kernels.classes]\nmoe = "("\n', r"line 2: kernels\.classes\.moe: no regular expression"),
+        ("[kernels.classes]\nmoe = 3\n", r"line 2: kernels\.classes\.moe: no regular expression"),
+        ('[kernels.classes]\nmoe = "a;b"\n', r"line 2: kernels\.classes\.moe: a name may hold no colon"),
+        ("[kernels]\nclasses = 3\n", r"line 2: kernels\.classes: no table"),
+        ("kernels = 3\n", r"kernels\.classes: no table"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(file: Path, text: str, said: str) -> None:
+    file.write_text(text)
+    with pytest.raises(TracehoundError) as caught:
+        preferred(named("kernels"))
+    caught.match(rf"config\.toml.*{said}")
