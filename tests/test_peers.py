@@ -331,6 +331,21 @@ def test_launches_queue_and_blocking_worked_out_by_hand(shared: Path, tmp_path: 
     assert seven["blocked_share"] == pytest.approx(40 * US / seven["span"])
 
 
+def test_operators_as_torch_tb_profiler_and_tracelens_tell_them(two_ranks: Trace) -> None:
+    """tb_plugin: addmm, linear and record_param_comms (host self, host total, device self, device total).
+
+    TraceLens' launchers for the rest; it has no row for communication, and unites kernels instead of summing them.
+    """
+    table = {row["name"]: row for row in rows(run(named("operators"), two_ranks, Window(ranks=(0,))))}
+    names = ("host_self", "host_total", "device_self", "device_total")
+    assert microseconds(table["aten::addmm"], *names) == [360, 390, 600, 600]
+    assert microseconds(table["aten::linear"], *names) == [180, 570, 0, 600]
+    assert microseconds(table["record_param_comms"], "device_self") == [630]
+    launchers = ("aten::relu", "triton_poi_fused_add_0", "aten::mul", "aten::copy_", "aten::zero_")
+    assert [microseconds(table[name], "device_self")[0] for name in launchers] == [135, 90, 90, 60, 3]
+    assert {row["calls"] for row in table.values()} == {3}
+
+
 def test_gaps_and_their_causes(two_ranks: Trace) -> None:
     gaps = run(named("gaps"), two_ranks, Window(ranks=(0,)))
     longest = rows(gaps)[0]

@@ -21,6 +21,7 @@ from tracehound.analysis import (
     queue,
     steps,
 )
+from tracehound.analysis import breakdown, collectives, gaps, health, host, idle, operators, ops, overview, steps
 from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
 from tracehound.analysis.result import Analysis, Column, Options, Result
 from tracehound.analysis.share import run, run_all
@@ -34,6 +35,7 @@ ANALYSES: tuple[Analysis, ...] = (
     kernels.ANALYSIS,
     kernel_types.ANALYSIS,
     overlap.ANALYSIS,
+    operators.ANALYSIS,
     gaps.ANALYSIS,
     idle.ANALYSIS,
     launches.ANALYSIS,

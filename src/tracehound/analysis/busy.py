@@ -123,5 +123,8 @@ def local_parent(events: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int
     parent = events["parent"].fill_null(-1).to_numpy()
     if len(ids) == 0:
         return parent.astype(np.int64)
+    if ids[-1] - ids[0] == len(ids) - 1:  # none between the first and the last is left out
+        row = parent - ids[0]
+        return np.where((row >= 0) & (row < len(ids)), row, -1).astype(np.int64)
     row = np.minimum(np.searchsorted(ids, parent), len(ids) - 1)
     return np.where(ids[row] == parent, row, -1).astype(np.int64)

@@ -1,0 +1,92 @@
+"""Which operator of the host calls which, and which of them launched what runs on the device.
+
+Owns the climb from an event to the operator around it, past frames and ranges. Knows no names and no tables.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.busy import local_parent
+from tracehound.analysis.result import Share
+from tracehound.intervals import Ints, Mask
+from tracehound.trace import collected
+
+OPERATORS: Final = ("op", "collective")
+"""The kinds of host events that are operators; gloo's collectives are such too."""
+
+_READ: Final = ("id", "lane", "start", "end", "name", "kind", "parent", "external")
+
+
+class Tree(NamedTuple):
+    """All events of a host's threads, sorted by id, and how they call one another, as rows of `events`.
+
+    `parent` has the innermost event around each, `above` the innermost that is no Python frame, `around` the innermost
+    operator at or around it (itself, where it is one); -1 where there is none. `operator` marks the operators.
+    """
+
+    events: pl.DataFrame
+    parent: Ints
+    operator: Mask
+    above: Ints
+    around: Ints
+
+    @property
+    def caller(self) -> Ints:
+        """The operator that called each event: the innermost around it that is not itself; -1 without one."""
+        return np.where(self.operator, np.append(self.around, -1)[self.above], self.around)
+
+
+def tree(share: Share) -> Tree:
+    """The calls on the threads of the rank's host, whenever they ran."""
+    events = collected(share.threads.select(_READ))
+    parent = local_parent(events)
+    operator = events["kind"].is_in(OPERATORS).to_numpy()
+    recorded = (events["kind"] != "python").to_numpy()
+    above = parent if recorded.all() else np.append(nearest(parent, recorded), -1)[parent]
+    return Tree(events, parent, operator, above, nearest(above, operator))
+
+
+def nearest(parent: Ints, chosen: Mask) -> Ints:
+    """For each row the nearest at or above it that is chosen, -1 where there is none; `parent` has rows, -1 for none.
+
+    All rows climb at once, each by the steps that those above it have climbed before.
+    """
+    at = np.append(np.where(chosen, np.arange(len(parent)), parent), -1)
+    arrived = np.append(chosen, True)
+    rest = np.flatnonzero(~chosen & (parent >= 0))
+    rest = rest[~arrived[at[rest]]]
+    while len(rest):
+        at[rest] = at[at[rest]]
+        rest = rest[~arrived[at[rest]]]
+    return at[:-1]
+
+
+def launchers(calls: Tree, work: pl.DataFrame) -> Ints:
+    """For each event of a device the row of the operator that launched it, -1 where none is known.
+
+    It is the innermost operator around the launching call, else the one that the profiler gave the event as the active
+    one ("External id"). `work` needs the columns `launch` and `external`.
+    """
+    found = np.append(calls.around, -1)[rows_of(calls, work["launch"])]
+    operators = np.flatnonzero(calls.operator & calls.events["external"].is_not_null().to_numpy())
+    external = calls.events["external"].fill_null(-1).to_numpy()
+    by_id = operators[np.argsort(external[operators], kind="stable")]
+    rest = np.flatnonzero((found < 0) & work["external"].is_not_null().to_numpy())
+    wanted = work["external"].fill_null(-1).to_numpy()[rest]
+    if len(by_id) and len(rest):
+        at = by_id[np.minimum(np.searchsorted(external[by_id], wanted), len(by_id) - 1)]
+        found[rest] = np.where(external[at] == wanted, at, -1)
+    return found
+
+
+def rows_of(calls: Tree, ids: pl.Series) -> Ints:
+    """The rows of the events with these ids, -1 where there is none."""
+    known, wanted = calls.events["id"].to_numpy(), ids.fill_null(-1).to_numpy()
+    if len(known) == 0:
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[at] == wanted, at, -1)

@@ -1,0 +1,208 @@
+"""Which operators of PyTorch take the time, on the host and on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.busy import work
+from tracehound.analysis.operator_tree import Tree, launchers, nearest, tree
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
+from tracehound.intervals import Ints, Mask
+from tracehound.nesting import self_time
+from tracehound.units import duration
+from tracehound.units import share as proportion
+
+BY: Final = Setting(
+    "by",
+    "name",
+    "what tells rows apart besides the operator: nothing more (name), the operator that called it (parent), the nearest"
+    " nn.Module around it (module) or the nearest Python frame (frame)",
+    one_of("name", "parent", "module", "frame"),
+)
+
+DEFINITION = """\
+Operators are what PyTorch records as such on the host's threads (cpu_op: aten::mm, autograd nodes, custom ops). host
+total = time from call to return; host self = that less the time of the operators, ranges and runtime calls directly
+inside (Python frames are looked through). device self = lengths of the kernels, copies and memsets launched from
+inside the operator and from no operator within it: by the launching call, else by the id of the active operator that
+the profiler gave them ("External id"). device total = that and the device self of all operators inside. Lengths are
+summed, not united: work that overlaps on two streams counts twice. With a window all times are those inside it; work
+counts by when it ran, whenever it was launched. share is device self of all device time, also of work that no
+operator launched; host share is host self of all operators'. event is the call with the largest device total, or the
+longest where nothing was launched.
+
+These are the Self CPU, CPU total, Self CUDA, CUDA total and # of Calls of PyTorch's key_averages() and of
+torch_tb_profiler's operator view, but that a total counts no call twice which lies inside a call of the same name.
+key_averages() has rows for ranges and runtime calls too. TraceLens unites the kernels of an operator instead of
+summing them, and leaves out communication. Rows are not told apart by the shapes of their inputs: those stay in the
+file, and are shown for one event at a time, in its details."""
+
+COLUMNS = (
+    Column("name", "text", "operator"),
+    Column("inside", "text", "what it was called in, with by=parent, module or frame"),
+    Column("calls", "count", "calls"),
+    Column("host_self", "time", "on the host, less what it called"),
+    Column("host_total", "time", "on the host, from call to return", brief=False),
+    Column("host_share", "share", "host self", "the host self time of all operators", brief=False),
+    Column("device_self", "time", "of work on the device launched by it, not by operators inside"),
+    Column("device_total", "time", "of work on the device launched by it or by operators inside"),
+    Column("share", "share", "device self", "the time of all work on the devices"),
+    Column("launched", "count", "kernels, copies and memsets launched by it, not by operators inside", brief=False),
+    Column("ranks", "count", "ranks on which it ran", brief=False),
+    Column("event", "id", "the call with the largest device time"),
+)
+
+_KEY: Final = ("name", "inside")
+_HOST: Final = ("calls", "host_self", "host_total")
+_DEVICE: Final = ("device_self", "device_total", "launched")
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each thread and operator; of what other ranks of the same host see too: calls and host times."""
+    calls = tree(share)
+    if not calls.operator.any():
+        return pl.DataFrame()
+    device = work(share, "launch", "external")
+    clipped = np.minimum(device["end"].to_numpy(), share.end) - np.maximum(device["start"].to_numpy(), share.start)
+    by = launchers(calls, device)
+    counted = _measured(calls, by, clipped, share)
+    return (
+        counted.with_columns(_inside(calls, BY.of(options.given)))
+        .filter(pl.lit(pl.Series(calls.operator)) & (pl.col("seen") | (pl.col("device_total") > 0)))
+        .group_by("lane", *_KEY)
+        .agg(
+            pl.col("seen").sum().cast(pl.Int64).alias("calls"),
+            pl.col("host_self", "device_self", "launched").sum(),
+            pl.col("host_total", "device_total").filter(~pl.col("again")).sum(),
+            pl.col("id")
+            .sort_by("device_total", "host_total", "id", descending=[True, True, False])
+            .first()
+            .alias("event"),
+            pl.col("device_total").max().alias("most"),
+        )
+        .with_columns(
+            pl.col("name", "inside").cast(pl.String),
+            pl.lit(share.rank, pl.Int64).alias("rank"),
+            pl.lit(int(clipped.sum()), pl.Int64).alias("work"),
+            pl.lit(int(clipped[by < 0].sum()), pl.Int64).alias("unlaunched"),
+        )
+    )
+
+
+def _measured(calls: Tree, by: Ints, clipped: Ints, share: Share) -> pl.DataFrame:
+    """The host's events with their times in the window; `again` marks calls inside a call of the same name."""
+    start, end = (calls.events[name].to_numpy() for name in ("start", "end"))
+    length = np.maximum(np.minimum(end, share.end) - np.maximum(start, share.start), 0)
+    seen = (length > 0) | (start == end) & (start >= share.start) & (start <= share.end)
+    frame = (calls.events["kind"] == "python").to_numpy()
+    caller = calls.caller
+    own, total = np.zeros(len(length), np.int64), np.zeros(len(length), np.int64)
+    known = by >= 0
+    np.add.at(own, by[known], clipped[known])
+    at, amount = by[known], clipped[known]
+    while len(at):
+        np.add.at(total, at, amount)
+        at = caller[at]
+        at, amount = at[at >= 0], amount[at >= 0]
+    return calls.events.select("id", "lane", "name").with_columns(
+        pl.Series("seen", seen),
+        pl.Series("again", _again(calls, caller)),
+        pl.Series("host_self", self_time(np.where(frame, 0, length), calls.above)),
+        pl.Series("host_total", length),
+        pl.Series("device_self", own),
+        pl.Series("device_total", total),
+        pl.Series("launched", np.bincount(by[known], minlength=len(length))),
+    )
+
+
+def _again(calls: Tree, caller: Ints) -> Mask:
+    """Which operators were called, with others between or none, by one of the same name."""
+    name = calls.events["name"].to_physical().to_numpy()
+    again = np.zeros(len(caller), np.bool_)
+    rows = np.flatnonzero(calls.operator & (caller >= 0))
+    at = caller[rows]
+    while len(rows):
+        again[rows[name[at] == name[rows]]] = True
+        at = caller[at]
+        on = (at >= 0) & ~again[rows]
+        rows, at = rows[on], at[on]
+    return again
+
+
+def _inside(calls: Tree, by: str) -> pl.Series:
+    """What each event was called in."""
+    names = calls.events["name"]
+    if by == "name":
+        return pl.Series("inside", [None], names.dtype).new_from_index(0, len(names))
+    if by == "parent":
+        at = calls.caller
+    else:
+        frame = calls.events["kind"] == "python"
+        chosen = frame & names.cat.starts_with("nn.Module: ") if by == "module" else frame
+        at = nearest(calls.parent, chosen.to_numpy())
+    return pl.select(pl.when(pl.Series(at >= 0)).then(names.gather(np.maximum(at, 0))).alias("inside")).to_series()
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row per operator over all ranks, the largest device self time first, then the largest host self time."""
+    recorded = [number for number, form in enumerate(scene.formats) if form == "kineto"]
+    filled = [table.filter((pl.col("event") // (1 << 32)).is_in(recorded)) for table in tables if table.height]
+    if not any(table.height for table in filled):
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [_why_empty(scene)])
+    rows = pl.concat(filled, how="vertical_relaxed")
+    ranks = rows.group_by("rank").agg(pl.col("work", "unlaunched").first())
+    whole, unlaunched = (int(ranks[name].sum()) for name in ("work", "unlaunched"))
+    of_threads = rows.group_by("lane", *_KEY).agg(
+        pl.col(_HOST).first(),  # ranks that share a host see the same calls
+        pl.col(_DEVICE).sum(),
+        pl.col("event").sort_by("most", "rank", descending=[True, False]).first(),
+        pl.col("most").max(),
+        pl.col("rank"),
+    )
+    table = of_threads.group_by(_KEY).agg(
+        pl.col(*_HOST, *_DEVICE).sum(),
+        pl.col("event").sort_by("most", "host_total", "event", descending=[True, True, False]).first(),
+        pl.col("rank").explode().n_unique().cast(pl.Int64).alias("ranks"),
+    )
+    on_host = int(table["host_self"].sum())
+    table = table.with_columns(
+        _ratio("host_self", on_host).alias("host_share"),
+        _ratio("device_self", whole).alias("share"),
+        *(pl.col(name) if whole else pl.lit(None, pl.Int64).alias(name) for name in _DEVICE),
+    ).sort("device_self", "host_self", *_KEY, descending=[True, True, False, False], nulls_last=True)
+    return answer(ANALYSIS, table, scene, options, _notes(whole, unlaunched))
+
+
+def _ratio(column: str, base: int) -> pl.Expr:
+    return pl.col(column) / base if base else pl.lit(None, pl.Float64)
+
+
+def _notes(whole: int, unlaunched: int) -> list[str]:
+    if not whole:
+        return ["no device work here: times are those of the host alone"]
+    if not unlaunched:
+        return []
+    return [f"{proportion(unlaunched / whole)} of the device time was launched by no operator ({duration(unlaunched)})"]
+
+
+def _why_empty(scene: Scene) -> str:
+    if scene.formats and "kineto" not in scene.formats:
+        return "no operators: an XLA profile has HLO ops instead, see ops"
+    return "no operator here: profile with ProfilerActivity.CPU"
+
+
+ANALYSIS = Analysis(
+    name="operators",
+    title="Operators",
+    question="Which operators of PyTorch take the time, on the host and on the device?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BY,),
+)

@@ -1,0 +1,201 @@
+"""Which operators take the time: what each call costs on the host and on the device, and all of it against a loop."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream, thread
+from tracehound.analysis import Options, named, run
+from tracehound.trace import Trace, Window
+
+MAIN = thread("python (1)")
+
+
+def linear() -> Building:
+    """aten::linear around aten::addmm, which launches two kernels; the first itself, the second in a Python frame."""
+    b = Building()
+    b.event(MAIN, "aten::linear", 0, 100, "op")
+    b.event(MAIN, "aten::addmm", 10, 90, "op")
+    b.event(MAIN, "cudaLaunchKernel", 20, 30, "runtime", correlation=1)
+    b.event(MAIN, "model.py(7): forward", 40, 80, "python")
+    b.event(MAIN, "cudaLaunchKernel", 50, 55, "runtime", correlation=2)
+    b.event(stream(), "gemm", 100, 300, correlation=1)
+    b.event(stream(), "bias", 300, 340, correlation=2)
+    return b
+
+
+def table(trace: Trace, window: Window | None = None, **chosen: str) -> dict[tuple[str, str | None], dict]:
+    result = run(named("operators"), trace, window, Options(given=tuple(sorted(chosen.items()))))
+    return {(row["name"], row["inside"]): row for row in result.table.iter_rows(named=True)}
+
+
+def microseconds(row: dict) -> list[int]:
+    return [row[name] // US for name in ("host_self", "host_total", "device_self", "device_total")]
+
+
+def test_a_kernel_belongs_to_the_innermost_operator_and_counts_for_all_around_it() -> None:
+    rows = table(linear().trace())
+    assert microseconds(rows["aten::addmm", None]) == [80 - 10 - 5, 80, 240, 240]
+    assert microseconds(rows["aten::linear", None]) == [20, 100, 0, 240]
+    assert rows["aten::addmm", None]["launched"] == 2
+    assert rows["aten::addmm", None]["share"] == 1
+    assert rows["aten::linear", None]["share"] == 0
+
+
+def test_work_that_no_operator_launched_is_told() -> None:
+    b = linear()
+    b.event(MAIN, "cudaGraphLaunch", 200, 210, "runtime", correlation=3)
+    b.event(stream(), "node", 400, 640, correlation=3)
+    result = run(named("operators"), b.trace())
+    assert result.notes == ("50.00 % of the device time was launched by no operator (240.0 us)",)
+    assert result.table["share"].to_list() == [0.5, 0]
+
+
+def test_the_id_of_the_active_operator_stands_in_for_a_launch_that_was_not_recorded() -> None:
+    b = linear()
+    b.event(MAIN, "aten::relu", 200, 210, "op", external=9)
+    b.event(stream(), "elementwise", 400, 410, external=9)
+    b.event(stream(), "stray", 500, 520, external=11)
+    row = table(b.trace())["aten::relu", None]
+    assert microseconds(row) == [10, 10, 10, 10]
+
+
+def test_a_call_inside_one_of_the_same_name_is_no_part_of_the_total_once_more() -> None:
+    b = Building()
+    b.event(MAIN, "aten::to", 0, 100, "op")
+    b.event(MAIN, "aten::_to_copy", 10, 90, "op")
+    b.event(MAIN, "aten::to", 20, 80, "op")
+    b.event(MAIN, "cudaMemcpyAsync", 30, 40, "runtime", correlation=1)
+    b.event(stream(), "Memcpy", 100, 110, "copy", correlation=1)
+    row = table(b.trace())["aten::to", None]
+    assert (row["calls"], microseconds(row)) == (2, [70, 100, 10, 10])
+
+
+def test_in_a_window_times_are_clipped_and_work_counts_by_when_it_ran() -> None:
+    rows = table(linear().trace(), Window(50 * US, 150 * US))
+    assert microseconds(rows["aten::addmm", None]) == [40 - 5, 40, 50, 50]
+    later = table(linear().trace(), Window(200 * US, 400 * US))
+    assert (later["aten::addmm", None]["calls"], *microseconds(later["aten::addmm", None])) == (0, 0, 0, 140, 140)
+
+
+def test_rows_can_be_told_apart_by_what_they_were_called_in() -> None:
+    b = Building()
+    b.event(MAIN, "nn.Module: Linear_0", 0, 100, "python")
+    b.event(MAIN, "linear.py(7): forward", 0, 100, "python")
+    b.event(MAIN, "aten::linear", 10, 90, "op")
+    b.event(MAIN, "aten::addmm", 20, 80, "op")
+    b.event(MAIN, "aten::addmm", 200, 250, "op")
+    trace = b.trace()
+    assert {key[1] for key in table(trace)} == {None}
+    assert {key[1] for key in table(trace, by="parent") if key[0] == "aten::addmm"} == {None, "aten::linear"}
+    assert {key[1] for key in table(trace, by="module")} == {None, "nn.Module: Linear_0"}
+    assert {key[1] for key in table(trace, by="frame")} == {None, "linear.py(7): forward"}
+
+
+def test_ranks_of_one_host_share_its_calls_and_add_their_work() -> None:
+    b = linear()
+    b.event(MAIN, "aten::mul", 110, 140, "op")
+    b.event(MAIN, "cudaLaunchKernel", 120, 130, "runtime", correlation=3)
+    b.event(stream(1), "mul", 200, 210, correlation=3)
+    b.event(MAIN, "aten::mul", 150, 180, "op")
+    b.event(MAIN, "cudaLaunchKernel", 160, 170, "runtime", correlation=4)
+    b.event(stream(0), "mul", 400, 430, correlation=4)
+    trace = b.trace()
+    row = table(trace)["aten::mul", None]
+    assert (row["calls"], row["ranks"], row["launched"], microseconds(row)) == (2, 2, 2, [40, 60, 40, 40])
+    assert trace.event(row["event"])["start"] == 150 * US
+
+
+def test_without_a_device_there_are_host_times_alone() -> None:
+    b = Building()
+    b.event(MAIN, "aten::mm", 0, 10, "op")
+    result = run(named("operators"), b.trace())
+    (row,) = result.table.iter_rows(named=True)
+    assert (row["host_self"], row["host_share"], row["device_self"], row["share"]) == (10 * US, 1, None, None)
+    assert result.notes == ("no device work here: times are those of the host alone",)
+
+
+@pytest.mark.parametrize(("form", "word"), [("xplane", "see ops"), ("kineto", "ProfilerActivity.CPU")])
+def test_an_empty_table_says_why(form: str, word: str) -> None:
+    b = Building(format=form)
+    b.event(stream(), "dot.1", 0, 10)
+    if form == "xplane":
+        b.event(MAIN, "dot.1", 0, 10, "op")
+    result = run(named("operators"), b.trace())
+    assert result.table.is_empty()
+    assert word in result.notes[0]
+
+
+HOST = st.lists(
+    st.tuples(
+        st.integers(0, 1), st.sampled_from(["op", "python", "runtime", "annotation"]), st.sampled_from("ab"),
+        st.integers(0, 20), st.integers(1, 20),
+    ),
+    min_size=1, max_size=14,
+)  # fmt: skip
+WORK = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 50), st.integers(1, 9)), max_size=8)
+
+
+@given(HOST, WORK, st.tuples(st.integers(0, 30), st.integers(0, 30)))
+def test_against_a_loop(
+    host: list[tuple[int, str, str, int, int]], work: list[tuple[int, int, int]], span: tuple[int, int]
+) -> None:
+    b = Building()
+    for i, (number, kind, name, start, length) in enumerate(host):
+        b.event(Lane(f"thread {number}"), name, start, start + length, kind, correlation=i)
+    for call, start, length in work:
+        b.event(stream(), "kernel", start, start + length, correlation=call)
+    trace = b.trace()
+    window = Window(span[0] * US, (span[0] + span[1]) * US)
+    assert {key[0]: _told(row) for key, row in table(trace, window).items()} == _slow(trace, *_bounds(trace, window))
+
+
+def _bounds(trace: Trace, window: Window) -> tuple[int, int]:
+    return window.within(*trace.span)
+
+
+def _told(row: dict) -> list[int]:
+    names = ("calls", "host_self", "host_total", "device_self", "device_total", "launched")
+    return [row[name] or 0 for name in names]
+
+
+def _slow(trace: Trace, low: int, high: int) -> dict[str, list[int]]:
+    """Event by event, up the parents."""
+    events = {row["id"]: row for row in trace.events().collect().iter_rows(named=True)}
+    length = {i: max(min(e["end"], high) - max(e["start"], low), 0) for i, e in events.items()}
+    found: dict[str, list[int]] = defaultdict(lambda: [0] * 6)
+
+    def around(i: int | None, *kinds: str) -> list[int]:
+        chain = []
+        while i is not None:
+            chain += [i] if events[i]["kind"] in kinds else []
+            i = events[i]["parent"]
+        return chain
+
+    inside = defaultdict(int)
+    for i, event in events.items():
+        if event["kind"] in ("op", "runtime", "annotation"):
+            for outer in around(event["parent"], "op", "runtime", "annotation")[:1]:
+                inside[outer] += length[i]
+        _add(found, events, around(event["launch"], "op"), length[i])
+    for i, event in events.items():
+        if event["kind"] == "op":
+            outer = {events[c]["name"] for c in around(event["parent"], "op")}
+            own = max(length[i] - inside[i], 0)
+            calls = (int(length[i] > 0), own, 0 if event["name"] in outer else length[i])
+            for column, value in enumerate(calls):
+                found[event["name"]][column] += value
+    return {name: row for name, row in found.items() if row[0] or row[4]}
+
+
+def _add(found: dict[str, list[int]], events: dict[int, dict], around: list[int], length: int) -> None:
+    """What a kernel of that length, launched inside these operators, adds."""
+    for i in around[:1] if length else []:
+        found[events[i]["name"]][3] += length
+        found[events[i]["name"]][5] += 1
+    for name in {events[i]["name"] for i in around}:
+        found[name][4] += length
