@@ -15,13 +15,13 @@ from tracehound.analysis import (
     kernel_types,
     kernels,
     launches,
+    operators,
     ops,
     overlap,
     overview,
     queue,
     steps,
 )
-from tracehound.analysis import breakdown, collectives, gaps, health, host, idle, operators, ops, overview, steps
 from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
 from tracehound.analysis.result import Analysis, Column, Options, Result
 from tracehound.analysis.share import run, run_all
