@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import polars as pl
 
 
@@ -82,8 +83,19 @@ LANES = schema(
         "events": pl.Int64(),
         "first": pl.Int64(),  # start of the first event, end of the last; ps
         "last": pl.Int64(),
+        "unit": pl.String(),  # of a counter's values: "bytes", or as the file calls it; "" where it does not
     }
 )
+"""The frame of lanes. One of a counter has no events but samples, whose first and last times it has."""
+
+COUNTERS = schema(
+    {
+        "lane": pl.Int64(),
+        "time": pl.Int64(),
+        "value": pl.Float64(),  # finite; it holds from this sample to the next
+    }
+)
+"""The frame of the samples of counters, sorted by (lane, time); of several at one time the last one holds."""
 
 RANKS = schema(
     {
@@ -153,11 +165,11 @@ class Host:
 class Part:
     """One ingested file. Ids are rows of its own frames, times are ps from `wall_ns` (or from an unknown instant).
 
-    `scan` (the events, which may lie on disk), `lanes`, `ranks`, `steps` and `ops` have the schemas above with local
-    ids: `lane`, `op`, `parent`, `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of `ranks`.
-    `ranks.rank` is what the file claims (null: nothing), and `places` is what the format needs to find the args of an
-    event again, sealed in a part from a cache. `home` is the folder there in which the part lies, None for one in
-    memory.
+    `scan` (the events, which may lie on disk), `lanes`, `ranks`, `steps`, `ops` and `counters` have the schemas above
+    with local ids: `lane`, `op`, `parent`, `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of
+    `ranks`. `ranks.rank` is what the file claims (null: nothing), and `places` is what the format needs to find the
+    args of an event again, sealed in a part from a cache. `home` is the folder there in which the part lies, None for
+    one in memory.
     """
 
     path: Path
@@ -173,6 +185,7 @@ class Part:
     notes: tuple[Note, ...] = ()
     places: Any = None
     home: Path | None = None
+    counters: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTERS))
 
     @property
     def events(self) -> pl.DataFrame:
@@ -226,6 +239,7 @@ class Trace:
     ops: pl.DataFrame
     origin_ns: int | None
     notes: tuple[Note, ...] = ()
+    counters: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTERS))
 
     def events(self, lanes: Sequence[int] | None = None) -> pl.LazyFrame:
         """The events of these lanes (None: of all), lazily, in the schema `EVENTS`, sorted by (lane, start, -end)."""
@@ -242,6 +256,11 @@ class Trace:
         rows = self.frames[lane >> 32].slice(low, high - low)
         return collected(rows.select(columns) if columns else rows)
 
+    def samples(self, lane: int) -> pl.DataFrame:
+        """The samples of a counter, in order: `time` and `value`. Empty for a lane of events."""
+        low, high = np.searchsorted(self.counters["lane"].to_numpy(), [lane, lane + 1])
+        return self.counters.slice(int(low), int(high - low)).select("time", "value")
+
     def event(self, event: int) -> dict[str, Any]:
         """The columns of one event."""
         return collected(self.frames[event >> 32].slice(event & 0xFFFFFFFF, 1)).row(0, named=True)
@@ -257,8 +276,8 @@ class Trace:
 
     @cached_property
     def span(self) -> tuple[int, int]:
-        """First start and last end of all events, ps; (0, 0) without any."""
-        lanes = self.lanes.filter(pl.col("events") > 0)
+        """First start and last end of all events, ps; of a trace without any, of its counters; else (0, 0)."""
+        lanes = spanned(self.lanes)
         if lanes.is_empty():
             return (0, 0)
         return (_whole(lanes["first"].min()), _whole(lanes["last"].max()))
@@ -283,6 +302,12 @@ class Trace:
             last[lane >> 32] = low + count
             slices[lane] = (low, low + count)
         return slices
+
+
+def spanned(lanes: pl.DataFrame) -> pl.DataFrame:
+    """The lanes that say when something happened: those of events, or, where there are none, of counters."""
+    full = lanes.filter(pl.col("events") > 0)
+    return full if full.height else lanes.filter(pl.col("first").is_not_null())
 
 
 _PLAIN = pl.QueryOptFlags(comm_subplan_elim=False)

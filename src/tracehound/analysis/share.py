@@ -99,7 +99,7 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
     for rank, host, label in trace.ranks.select("rank", "host", "label").iter_rows():
         if window.ranks is not None and rank not in window.ranks:
             continue
-        lanes = trace.lanes_of([rank])
+        lanes = trace.lanes_of([rank]).filter(pl.col("events") > 0)  # analyses know no counters
         if window.lanes is not None:
             lanes = lanes.filter(pl.col("lane").is_in(list(window.lanes)))
         here = pl.col("rank").is_null() & (pl.col("host") == host) | (pl.col("rank") == rank)

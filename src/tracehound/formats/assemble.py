@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from tracehound.formats.batches import SIZE, Runs, Source, all_runs
+from tracehound.formats.counters import Counters
 from tracehound.formats.finishing import (
     HOSTS,
     MODULES,
@@ -47,6 +48,7 @@ RAW_LANES = schema(
         "thread": pl.String(),
         "stream": pl.Int64(),
         "order": pl.Int32(),
+        "unit": pl.String(),
     }
 )
 """The lanes a format hands over; `RAW.lane` is a row of them, `host` and `rank` rows of hosts and ranks."""
@@ -85,6 +87,7 @@ class Decoded:
     facts: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[Note] = ()
     places: Any = None
+    counters: Counters = field(default_factory=Counters)
 
 
 def held(frame: pl.DataFrame) -> tuple[Piece, ...]:
@@ -114,15 +117,14 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
     if steps.height and steps["inferred"].all():
         count, name = steps["step"].n_unique(), steps["name"][0]
         notes.append(Note("inferred", f"no step marks; steps inferred from the repeating module {name}", count))
+    timed = lanes.with_columns(
+        pl.Series("rows", seen.rows), pl.Series("first", seen.first), pl.Series("last", seen.last)
+    )
     return Part(
         path=decoded.path,
         format=decoded.format,
         scan=scan,
-        lanes=lanes.with_columns(
-            pl.Series("rows", seen.rows), pl.Series("first", seen.first), pl.Series("last", seen.last)
-        )
-        .select(*LANES)
-        .cast(LANES),
+        lanes=pl.concat([timed.select(*LANES).cast(LANES), _lanes_of_counters(decoded.counters, lanes.height)]),
         ranks=_complete(decoded.ranks, RANKS),
         steps=steps,
         ops=_complete(decoded.ops, OPS) if decoded.ops is not None else pl.DataFrame(schema=OPS),
@@ -131,7 +133,25 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
         facts=decoded.facts,
         notes=tuple(notes),
         places=decoded.places,
+        counters=decoded.counters.samples.with_columns(pl.col("lane") + lanes.height),
     )
+
+
+def _lanes_of_counters(counters: Counters, first: int) -> pl.DataFrame:
+    """The lanes of counters, numbered from `first` in the order of the samples' lanes; names are their own."""
+    lanes = pl.DataFrame(counters.lanes, schema=RAW_LANES)
+    times = counters.samples.group_by("lane").agg(
+        pl.len().alias("samples"), pl.col("time").first().alias("first"), pl.col("time").last().alias("last")
+    )
+    known = lanes.with_row_index("lane").cast({"lane": pl.Int64}).join(times, on="lane", maintain_order="left")
+    distinct = _distinct(known.drop("samples"), known["samples"].to_numpy())
+    return distinct.select(
+        pl.lit(value, LANES[name]).alias(name) if (value := _OF_COUNTERS.get(name)) is not None else pl.col(name)
+        for name in LANES
+    ).with_columns(pl.col("lane") + first).cast(LANES)  # fmt: skip
+
+
+_OF_COUNTERS: Final = {"role": "counter", "work": False, "events": 0, "rows": 1}
 
 
 def _complete(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:

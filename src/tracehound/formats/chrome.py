@@ -15,7 +15,7 @@ import numpy as np
 
 from tracehound.formats.assemble import Decoded, held, part
 from tracehound.formats.chrome_columns import SHAPE, Columns
-from tracehound.formats.chrome_rows import gather
+from tracehound.formats.chrome_rows import counted, gather
 from tracehound.formats.format import ALL, Portion, Progress, Reader
 from tracehound.formats.inflate import Section, section
 from tracehound.formats.json_document import document, event_at
@@ -74,6 +74,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     read = document(extents)
     gathered = Gathered(Ops())
     left_out = gather(columns, gathered)
+    counters, told = counted(columns, gathered)
     return part(
         Decoded(
             path=path,
@@ -84,8 +85,9 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             hosts=(_host(path),),
             wall_ns=None,
             ops=gathered.ops.frame(),
-            notes=(*read.notes, *left_out, Note("missing", LOST)),
+            notes=(*read.notes, *left_out, *told, Note("missing", LOST)),
             places=read.places,
+            counters=counters,
         ),
         spill,
     )

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 import numpy as np
 
+from tracehound.formats.counters import Samples, Series, args_of
 from tracehound.formats.json_columns import (
     INVALID,
     MISSING,
@@ -144,13 +145,14 @@ class Columns:
     """The events so far. `signatures` numbers (phase, pid, tid), `names` and `ops` what they are called.
 
     `metadata` has the names that metadata events give to processes and threads, `endless` the ordinals of complete
-    events without a duration.
+    events without a duration, `samples` those of counters, by `Series`.
     """
 
     def __init__(self) -> None:
         self.signatures, self.names, self.ops = Codes(), Codes(), Codes()
         self.metadata: dict[tuple[str, Text, Text], str] = {}
         self.endless: list[int] = []
+        self.samples = Samples()
         self._count = 0
         self._pieces: list[Piece] = []
         self._known_ops: dict[tuple[Text, ...], int] = {}
@@ -180,6 +182,7 @@ class Columns:
         self._pieces.append(columns)
         still = np.flatnonzero(length == 0).tolist()
         self.endless += [self._count + row for row in still if events[row].dur is False and events[row].ph == "X"]
+        self._add_samples(piece, start)
         self._count += len(events)
         for row, said in enumerate(args):
             if said is _NO_ARGS:
@@ -197,6 +200,15 @@ class Columns:
             numbers, times = np.empty(0, np.int32), np.empty(0, np.int64)
             return Piece(numbers, numbers, times, times, numbers, *[times] * 6)
         return Piece(*(np.concatenate(parts) for parts in zip(*self._pieces, strict=True)))
+
+    def _add_samples(self, piece: Slice[Event], start: Ints) -> None:
+        """The values of counters: XLA writes none, but who adds counters to its traces does."""
+        rows = [row for row, event in enumerate(piece.events) if event.ph == "C"]
+        raws = piece.raws() if rows else []
+        for row in rows:
+            event, said = piece.events[row], args_of(raws[row]) if row < len(raws) else {}
+            values = {Series(event.pid, event.name, as_text(arg)): value for arg, value in said.items()}
+            self.samples.add(self._count + row, int(start[row]), values)
 
     def _op(self, event: Event, said: Args) -> int:
         """The number of the op that an event executes."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.formats.chrome_columns import Columns, Op, Piece, whole
+from tracehound.formats.counters import Counters, Series, counters, titled
 from tracehound.formats.json_columns import INVALID
 from tracehound.formats.wire import signed
 from tracehound.formats.xla_lanes import executions, leaf_op, with_compilations
@@ -33,7 +34,7 @@ CAPS: Final = (1_000_000, 5_000_000)
 """How many events XLA's writers stop at; they keep the earliest."""
 
 _KNOWN: Final = ("X", "M", "C")
-"""Phases that XLA writes, and that of counters, which others add to what it wrote and which are not drawn."""
+"""Phases that XLA writes, and that of counters, which others add to what it wrote."""
 
 _PLANE: Final = re.compile(r"/device:(TPU|GPU|CPU):(\d{1,9})( \S.*)?$")
 """A device's process; as planes, CPUs are none, but their derived lanes may have been written as one."""
@@ -67,6 +68,29 @@ def gather(columns: Columns, gathered: Gathered) -> list[Note]:
     gathered.add(_host_rows(host, gathered))
     _derive(host, device, columns, gathered)
     return _left_out(complete, timed, strange, kept, columns.endless)
+
+
+def counted(columns: Columns, gathered: Gathered) -> tuple[Counters, list[Note]]:
+    """The counters, of the ranks whose devices their processes are, else of the host; what is to be said of them."""
+    found = columns.samples.done()
+    good = (np.abs(found.time) < _FAR_PS) if len(found.time) else np.empty(0, np.bool_)
+    titles = titled(found.keys)
+
+    def lane(series: Series) -> dict[str, object]:
+        process = columns.metadata.get(("process_name", series.process, None), "")
+        device = _PLANE.match(process)
+        rank = None if device is None else gathered.rank(device[1], int(device[2]), "")
+        name, unit = titles[series]
+        order = found.keys.index(series)
+        return {"host": 0, "rank": rank, "name": name, "unit": unit, "process": process, "order": order}
+
+    notes = [Note("info", "counter samples, drawn as graphs", len(found.time))] if len(found.time) else []
+    broken = [*columns.samples.broken, *([0] * int(np.count_nonzero(~good)))]
+    if broken:
+        text = "counter sample with a value that is no number, or without a time that can be true"
+        first = columns.samples.broken[:1]
+        notes.append(Note("dropped", text, len(broken), f"event {first[0]:,}" if first else ""))
+    return counters(found.at(np.flatnonzero(good)), lambda ps: ps, lane), notes
 
 
 def _frame(columns: Columns, kept: Piece, rows: npt.NDArray[np.int64], lane: npt.NDArray[np.int64]) -> pl.DataFrame:

@@ -74,6 +74,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             facts=facts(read.metadata, events.span_ns),
             notes=(*read.notes, *events.notes),
             places=read.places,
+            counters=events.counters,
         ),
         spill,
     )

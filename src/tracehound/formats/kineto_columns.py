@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from tracehound.formats.counters import Samples, Series, args_of
 from tracehound.formats.json_columns import (
     MISSING,
     NS_PER_US,
@@ -30,6 +31,7 @@ from tracehound.formats.json_columns import (
     whole_numbers,
 )
 from tracehound.formats.json_slices import Shape, Slice
+from tracehound.formats.kineto_memory import allocations
 from tracehound.formats.kineto_names import category, message_bytes, tensor_bytes
 from tracehound.formats.kineto_tally import ENDLESS, Tally
 from tracehound.intervals import Ints
@@ -121,8 +123,11 @@ _SIGNATURE: Final = attrgetter("ph", "cat", "pid", "tid")
 GLOO: Final = "gloo:"
 """How the annotations of Gloo's collectives begin, which run on the host."""
 
+MEMORY: Final = "[memory]"
+"""The name of the instants at which memory is allocated or freed."""
+
 _PARAMS: Final = "record_param_comms"
-_PLAIN, _METADATA, _DEVICE, _PARAMETERS, _GLOO = range(5)
+_PLAIN, _METADATA, _DEVICE, _PARAMETERS, _GLOO, _COUNTER, _MEMORY = range(7)
 
 
 class Piece(NamedTuple):
@@ -153,7 +158,8 @@ class Columns:
     `signatures` (phase, category, pid, tid), `names` and `devices` (number of the signature; device and stream as the
     args have them) number the values that the columns stand for. `metadata` has the names that metadata events give to
     a (pid, tid), and `messages` the bytes of the message (-1: unknown) for the External id of every operator that
-    started a collective. `endless` counts the complete events without a duration.
+    started a collective. `endless` counts the complete events without a duration; `samples` are those of counters, by
+    `Series` or `Memory`.
     """
 
     def __init__(self) -> None:
@@ -161,6 +167,7 @@ class Columns:
         self.metadata: dict[tuple[str, Id, Id], str] = {}
         self.messages: dict[int, int] = {}
         self.endless = Tally()
+        self.samples = Samples()
         self._count = 0
         self._pieces: list[Piece] = []
         self._complete = Answers(self.signatures, lambda signature: signature[0] == "X")
@@ -185,6 +192,7 @@ class Columns:
             collective=np.zeros(count, np.bool_),
         )
         self._pieces.append(columns)
+        first = self._count
         self._count_endless(events, columns)
         manner, by_name = self._manner.of(signature), self._manner_by_name.of(columns.name)
         manner = np.where(manner == _PLAIN, by_name, manner)
@@ -195,6 +203,7 @@ class Columns:
             self._add_devices(special[manner == _DEVICE], events, columns)
             self._add_parameters(special[manner == _PARAMETERS], args, columns)
             self._add_gloo(special[manner == _GLOO], piece, columns)
+            self._add_samples(special[manner >= _COUNTER], piece, columns, first)
 
     def all(self) -> Piece:
         """The columns of all events, in the order of the file."""
@@ -238,15 +247,33 @@ class Columns:
             if columns.bytes[row] == MISSING and row < len(raws):
                 columns.bytes[row] = _inputs_size(raws[row])
 
+    def _add_samples(self, rows: Ints, piece: Slice[Event], columns: Piece, first: int) -> None:
+        """The values of counters and of memory, whose args nothing else needs: they are decoded again for these alone.
+
+        `first` is the ordinal of the slice's first event.
+        """
+        raws = piece.raws() if len(rows) else []
+        for row in rows.tolist():
+            event, said = piece.events[row], args_of(raws[row]) if row < len(raws) else {}
+            if event.ph == "C":
+                values = {Series(event.pid, event.name, as_text(arg)): value for arg, value in said.items()}
+                self.samples.add(first + row, int(columns.start[row]), values)
+            elif event.ph in ("i", "I"):
+                self.samples.add(first + row, int(columns.start[row]), allocations(said))
+
 
 def _manner(signature: Signature) -> int:
     """In which manner events of this signature are looked at."""
     if signature[0] == "M":
         return _METADATA
+    if signature[0] == "C":
+        return _COUNTER
     return _PLAIN if category(signature[1]).row in ("thread", "none") else _DEVICE
 
 
 def _manner_by_name(name: str) -> int:
+    if name == MEMORY:
+        return _MEMORY
     return _PARAMETERS if name == _PARAMS else _GLOO if name.startswith(GLOO) else _PLAIN
 
 

@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tracehound.formats.counters import Sampled
 from tracehound.formats.finishing import RAW
 from tracehound.formats.json_columns import INVALID, Answers, Numbers
+from tracehound.formats.kineto_columns import MEMORY as MEMORY_NAME
 from tracehound.formats.kineto_columns import Columns, Id, Piece, Signature
 from tracehound.formats.kineto_kinds import KnownKinds, kinds_and_steps, may_be_collective
 from tracehound.formats.kineto_lanes import LaneKey, lane_keys
@@ -26,6 +28,7 @@ from tracehound.formats.kineto_tally import (
     FLOWS,
     MEMORY,
     NEGATIVE,
+    NO_NUMBER,
     NO_PHASE,
     STRANGE,
     UNTIMED,
@@ -72,7 +75,7 @@ class Share:
 
     `lanes` has the keys of the lanes in the order of their numbers, and how many elements each has; `named`, `messages`
     are those of `Columns`. `sample` has some of the starts (ns), `span` the start and length of the profiler's own span
-    (`INVALID` where that is no time; None without a span).
+    (`INVALID` where that is no time; None without a span). `samples` are of counters, with times in ns.
     """
 
     stretches: tuple[Stretch, ...]
@@ -83,12 +86,14 @@ class Share:
     sample: Ints
     span: tuple[int, int] | None
     family: str
+    samples: Sampled
 
 
 def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share:
     """Put the events of a segment that are drawn aside, in files whose names start with `name`."""
     events, tally = columns.all(), Tally()
     tally.merge(columns.endless, 0)
+    tally.add(NO_NUMBER, len(columns.samples.broken), min(columns.samples.broken, default=0))
     keys, lane = lane_keys(columns, events)
     drawn = _drawn(columns, events, tally)
     timed = (events.start != INVALID) & (events.length != INVALID)
@@ -118,6 +123,7 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
         sample=starts[:: 1 + len(starts) // _SAMPLE],
         span=_span(columns, events),
         family=next((found for _, cat, *_ in columns.signatures if (found := category(cat).family)), ""),
+        samples=columns.samples.done(),
     )
 
 
@@ -129,7 +135,7 @@ def _drawn(columns: Columns, events: Piece, tally: Tally) -> Mask:
     for number, what in _NOT_DRAWN.items():
         tally.rows(what, phase == number)
     if instant.any():
-        memory = instant & (Answers(columns.names, lambda name: name == "[memory]").of(events.name) > 0)
+        memory = instant & (Answers(columns.names, lambda name: name == MEMORY_NAME).of(events.name) > 0)
         own = instant & (Answers(columns.names, lambda name: name.startswith(_OWN_INSTANTS)).of(events.name) > 0)
         tally.rows(MEMORY, memory)
         drawn &= ~memory & ~own

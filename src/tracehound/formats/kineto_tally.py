@@ -16,8 +16,11 @@ from tracehound.trace import Level, Note
 What = tuple[Level, str]
 """A kind of note: its level and text."""
 
-COUNTERS: Final[What] = ("info", "counter samples, not drawn")
-MEMORY: Final[What] = ("info", "memory allocations and frees, not drawn")
+COUNTERS: Final[What] = ("info", "counter samples, drawn as graphs")
+MEMORY: Final[What] = ("info", "memory allocations and frees, drawn as graphs of what is held")
+NO_TOTALS: Final[What] = ("inferred", "memory events without totals: drawn is what was allocated since the start")
+NO_NUMBER: Final[What] = ("dropped", "counter sample without a time, or with a value that is no number")
+UNPLACED: Final[What] = ("dropped", "counter sample at time 0 or more than 50 days from the events")
 FLOWS: Final[What] = ("info", "flow arrows, not drawn: launches are joined by correlation id")
 NO_PHASE: Final[What] = ("dropped", "array element without a phase")
 STRANGE: Final[What] = ("dropped", "event of a phase that PyTorch does not write")
@@ -27,7 +30,10 @@ FAR: Final[What] = ("dropped", "event more than 50 days from the others")
 NEGATIVE: Final[What] = ("repaired", "negative duration read as 0")
 ENDLESS: Final[What] = ("repaired", "complete event without a duration, read as 0")
 
-_ORDER: Final = (COUNTERS, MEMORY, FLOWS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NEGATIVE, ENDLESS)
+_ORDER: Final = (
+    COUNTERS, MEMORY, FLOWS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NO_NUMBER, UNPLACED, NEGATIVE, ENDLESS,
+    NO_TOTALS,
+)  # fmt: skip
 
 
 @dataclass

@@ -14,12 +14,15 @@ import numpy as np
 import polars as pl
 
 from tracehound.formats.assemble import Piece
+from tracehound.formats.counters import Counters, Sampled, joined
 from tracehound.formats.json_columns import INVALID, whole_number
 from tracehound.formats.kineto_columns import GLOO, Id
+from tracehound.formats.kineto_counters import drawn, tells_no_totals
 from tracehound.formats.kineto_events import FARTHEST, Share, Stretch
 from tracehound.formats.kineto_lanes import LaneKey, Placed, place
-from tracehound.formats.kineto_tally import AT_ZERO, FAR, Tally
+from tracehound.formats.kineto_tally import AT_ZERO, FAR, NO_TOTALS, UNPLACED, Tally
 from tracehound.formats.spill import Spill
+from tracehound.intervals import Ints, Mask
 from tracehound.trace import KIND, Note
 
 ZERO_GAP: Final = 3600 * 10**9
@@ -41,6 +44,7 @@ class Whole:
     wall_ns: int | None
     span_ns: tuple[int, int] | None
     notes: tuple[Note, ...]
+    counters: Counters
 
 
 class _Times(NamedTuple):
@@ -49,6 +53,11 @@ class _Times(NamedTuple):
     after: int
     before: int
     unset: int | None
+
+    def sampled(self, time: Ints) -> Mask:
+        """Which samples are in time."""
+        unset = np.zeros(len(time), np.bool_) if self.unset is None else time <= self.unset
+        return (time > self.after) & (time < self.before) & ~unset
 
     def hold(self, stretch: Stretch) -> bool:
         """Whether all events of a stretch are in time."""
@@ -74,7 +83,9 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
             held = stretch if times.hold(stretch) else _sifted(stretch, times, first, tally, spill)
             if held is not None:
                 found.append((_amended(held, amendments, first, spill), share, first))
-    origin = min((stretch.start for stretch, *_ in found), default=0)
+    samples = _samples(shares, times, firsts, tally)
+    origin = min((stretch.start for stretch, *_ in found), default=int(samples.time.min(initial=2**62)))
+    origin = 0 if origin == 2**62 else origin
     row = {key: row for row, key in enumerate(lanes)}
     pieces = tuple(
         Piece(stretch.kept, np.array([row[key] for key in of.lanes], np.int64), (stretch.start - origin) * 1000, first)
@@ -86,6 +97,7 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
         wall_ns=base + origin if pieces and base + origin > UNIX else None,
         span_ns=_span(shares, base),
         notes=tally.notes(),
+        counters=drawn(samples, origin, [-2 if device is None else device for device in placed.ranks["device"]]),
     )
 
 
@@ -93,6 +105,15 @@ def _times(shares: Sequence[Share], base: int) -> _Times:
     starts = np.concatenate([np.empty(0, np.int64), *(share.sample for share in shares)])
     middle = int(np.median(starts)) if len(starts) else 0
     return _Times(middle - FARTHEST, middle + FARTHEST, 0 if base and middle > ZERO_GAP else None)
+
+
+def _samples(shares: Sequence[Share], times: _Times, firsts: Sequence[int], tally: Tally) -> Sampled:
+    """The samples of counters that are in time; the rest is counted."""
+    samples = joined([share.samples for share in shares])
+    good = times.sampled(samples.time)
+    tally.add(UNPLACED, int(np.count_nonzero(~good)), next(iter(firsts), 0))
+    tally.add(NO_TOTALS, tells_no_totals(samples), 0)
+    return samples.at(np.flatnonzero(good))
 
 
 def _sifted(stretch: Stretch, times: _Times, first: int, tally: Tally, spill: Spill) -> Stretch | None:

@@ -75,7 +75,7 @@ EVENTS = Table(
 
 LANES = Table(
     "lanes",
-    "the rows of the timeline: streams, lines of a device, threads",
+    "the rows of the timeline: streams, lines of a device, threads, counters",
     (
         Column("lane_id", "number", "what events.lane_id points to"),
         Column("lane", "text", "its name"),
@@ -90,6 +90,22 @@ LANES = Table(
         Column("events", "count", "events on it, of the whole run"),
         Column("first", "instant", "start of its first event"),
         Column("last", "instant", "end of its last event"),
+        Column("unit", "text", "of the values of a counter, as far as the file tells"),
+    ),
+)
+
+COUNTERS = Table(
+    "counters",
+    "the samples of counters: memory, utilisation, queue lengths; a value holds until the next sample",
+    (
+        Column("lane", "text", "name of the counter"),
+        Column("time", "instant", "of the sample, since the first event"),
+        Column("value", "number", "the value from then on"),
+        Column("unit", "text", "of the value, as far as the file tells"),
+        Column("rank", "number", "rank of its device; on a host, the rank it drives, null where it drives several"),
+        Column("host", "text", "machine or process"),
+        Column("on_device", "flag", "it is a device's and not its host's"),
+        Column("lane_id", "number", "its row in lanes"),
     ),
 )
 
@@ -139,7 +155,7 @@ HLO = Table(
     ),
 )
 
-FRAMES = (EVENTS, LANES, RANKS, MARKS, HLO)
+FRAMES = (EVENTS, LANES, COUNTERS, RANKS, MARKS, HLO)
 
 TABLES: tuple[Table, ...] = (
     *FRAMES,
@@ -170,6 +186,7 @@ def frames(trace: Trace, window: Window) -> Mapping[str, pl.LazyFrame]:
     return {
         EVENTS.name: _shaped(_of_lanes(_clipped(events, bounds), lanes), EVENTS),
         LANES.name: _shaped(lanes.lazy().rename({"lane": "lane_id", "name": "lane"}), LANES),
+        COUNTERS.name: _shaped(_sampled(trace, lanes, window), COUNTERS),
         RANKS.name: _shaped(ranks.rename({"device": "ordinal", "label": "device"}), RANKS),
         MARKS.name: _shaped(_clipped(marks, bounds).with_columns(_LENGTH), MARKS),
         HLO.name: _shaped(trace.ops.lazy(), HLO),
@@ -201,6 +218,17 @@ def _clipped(frame: pl.LazyFrame, bounds: tuple[int, int] | None) -> pl.LazyFram
         pl.col("end").clip(upper_bound=high),
         *(pl.when(whole).then(name).alias(name) for name in measures),
     )
+
+
+def _sampled(trace: Trace, lanes: pl.DataFrame, window: Window) -> pl.LazyFrame:
+    """The samples of these lanes within the window, with what their lanes say of them."""
+    samples = trace.counters.lazy().rename({"lane": "lane_id"})
+    if window.start is not None:
+        samples = samples.filter(pl.col("time") >= window.start)
+    if window.end is not None:
+        samples = samples.filter(pl.col("time") < window.end)
+    said = lanes.lazy().select("unit", "rank", "host", "on_device", pl.col("lane").alias("lane_id"), lane="name")
+    return samples.join(said, on="lane_id", maintain_order="left")
 
 
 def _with_ranks(lanes: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:

@@ -19,14 +19,14 @@ from isal.isal_zlib import crc32
 
 from tracehound.formats.packed import scan, written
 from tracehound.formats.spill import columns_of
-from tracehound.trace import LANES, OPS, RANKS, STEPS, Note, Part
+from tracehound.trace import COUNTERS, LANES, OPS, RANKS, STEPS, Note, Part
 
 HEAD: Final = "head.msgpack"
 EVENTS_FILES: Final = "events-*.arrow"
 
 _ARRAY: Final = 1
 _DIGEST: Final = 16
-_FRAMES: Final = {"lanes": LANES, "ranks": RANKS, "steps": STEPS, "ops": OPS}
+_FRAMES: Final = {"lanes": LANES, "ranks": RANKS, "steps": STEPS, "ops": OPS, "counters": COUNTERS}
 
 
 class DamagedError(Exception):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracehound.store.ranks import Numbering, number
-from tracehound.trace import EVENTS, LANES, OPS, RANKS, STEPS, Host, Note, Part, Trace
+from tracehound.trace import COUNTERS, EVENTS, LANES, OPS, RANKS, STEPS, Host, Note, Part, Trace, spanned
 
 _IDS = ("id", "lane", "parent", "launch", "op")
 
@@ -40,6 +40,7 @@ def place(name: str, parts: Sequence[Part], notes: Sequence[Note] = ()) -> Trace
         ops=_stack([p.ops.with_columns(_wide("op", i)) for i, p in enumerate(parts)], OPS),
         origin_ns=clock.origin_ns,
         notes=tuple(all_notes),
+        counters=_stack([_counters(p, i, clock.shift[i]) for i, p in enumerate(parts)], COUNTERS),
     )
 
 
@@ -57,7 +58,7 @@ def _clock(parts: Sequence[Part]) -> _Clock:
 
     A file without events has no time, and no say in this.
     """
-    spans = {index: _span(part) for index, part in enumerate(parts) if part.lanes.height}
+    spans = {index: _span(part) for index, part in enumerate(parts) if spanned(part.lanes).height}
     walls = {index: wall * 1000 for index in spans if (wall := parts[index].wall_ns) is not None}
     why = "not every file has a wall clock"
     if spans and len(walls) == len(spans):
@@ -75,7 +76,8 @@ def _clock(parts: Sequence[Part]) -> _Clock:
 
 
 def _span(part: Part) -> tuple[int, int]:
-    return (int(part.lanes["first"].to_numpy().min()), int(part.lanes["last"].to_numpy().max()))
+    lanes = spanned(part.lanes)
+    return (int(lanes["first"].to_numpy().min()), int(lanes["last"].to_numpy().max()))
 
 
 def _together(bounds: Sequence[tuple[int, int]]) -> bool:
@@ -145,6 +147,10 @@ def _steps(part: Part, index: int, first_host: int, numbering: Numbering, shift:
         pl.col("start") + shift,
         pl.col("end") + shift,
     ).cast(STEPS)
+
+
+def _counters(part: Part, index: int, shift: int) -> pl.DataFrame:
+    return part.counters.with_columns(_wide("lane", index), pl.col("time") + shift).cast(COUNTERS)
 
 
 def _stack(frames: Sequence[pl.DataFrame], schema: pl.Schema) -> pl.DataFrame:

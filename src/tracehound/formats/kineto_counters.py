@@ -1,0 +1,77 @@
+"""The counters of a Kineto file: its counter events, and the memory that its allocators hold.
+
+Owns whose they are and how they are called. Knows no bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from tracehound.formats.counters import Counters, Sampled, Series, counters, titled
+from tracehound.formats.json_columns import MISSING, whole_number
+from tracehound.formats.kineto_memory import TITLES, Memory
+
+_GPU: Final = re.compile(r"(?:GPU|MTIA|HPU|XPU)\s*(\d{1,9})(?!\d)")
+"""How a process or a counter is called that belongs to a device: ``GPU 0 Counters``, ``GPU 0 Utilization``."""
+
+
+def drawn(found: Sampled, origin: int, devices: Sequence[int]) -> Counters:
+    """The counters as lanes: of the ranks of `devices`, in that order, else of the host; times in ps from `origin`."""
+    found = _summed(_told(found))
+    titles = titled([key for key in found.keys if isinstance(key, Series)])
+    return counters(found, lambda ns: (ns - origin) * 1000, partial(_lane, titles, devices, found.keys))
+
+
+def tells_no_totals(found: Sampled) -> int:
+    """How many samples are changes of what is held, and no totals."""
+    changing = np.array([isinstance(key, Memory) and key.held == "change" for key in found.keys], np.bool_)
+    return int(np.count_nonzero(changing[found.number])) if len(changing) else 0
+
+
+def _told(found: Sampled) -> Sampled:
+    """Without what is reserved where that is always 0: the host's allocator reserves nothing, and says so each time."""
+    largest = np.zeros(len(found.keys))
+    np.maximum.at(largest, found.number, np.abs(found.value))
+    reserved = np.array([isinstance(key, Memory) and key.held == "reserved" for key in found.keys], np.bool_)
+    idle = reserved & (largest == 0)
+    return found.at(np.flatnonzero(~idle[found.number])) if idle.any() else found
+
+
+def _summed(found: Sampled) -> Sampled:
+    """With the changes of what is held added up, in the order of time."""
+    value, order = found.value.copy(), np.argsort(found.time, kind="stable")
+    for number, key in enumerate(found.keys):
+        if isinstance(key, Memory) and key.held == "change":
+            mine = order[found.number[order] == number]
+            value[mine] = np.cumsum(value[mine])
+    return found._replace(value=value)
+
+
+def _lane(
+    titles: Mapping[Series, tuple[str, str]],
+    devices: Sequence[int],
+    keys: Sequence[Series | Memory],
+    key: Series | Memory,
+) -> Mapping[str, object]:
+    device = key.device if isinstance(key, Memory) else _device(key)
+    rank = devices.index(device) if device in devices else None
+    if isinstance(key, Memory):
+        whose = "" if rank is not None else "CPU " if device < 0 else f"GPU {device} "
+        name, unit = f"{whose}{TITLES[key.held]}", "bytes"
+    else:
+        name, unit = titles[key]
+    process = "" if isinstance(key, Memory) else str(key.process)
+    return {"host": 0, "rank": rank, "name": name, "unit": unit, "process": process, "order": keys.index(key)}
+
+
+def _device(series: Series) -> int:
+    """The device that a counter is of, by its process, else by the names of process and counter; -1 for none."""
+    said = [text for text in (series.process, series.name) if isinstance(text, str)]
+    named = next((match[1] for text in said if (match := _GPU.match(text))), MISSING)
+    own = whole_number(series.process)
+    return own if own != MISSING else int(named)
