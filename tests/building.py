@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from tracehound.formats.assemble import RAW, RAW_LANES, Decoded, held, part
+from tracehound.formats.counters import Counters
 from tracehound.store import place
 from tracehound.trace import OPS, RANKS, Note, Part, Trace
 
@@ -50,6 +51,7 @@ class Building:
     wall_ns: int | None = None
     path: Path = Path("built.json")
     format: str = "kineto"
+    counters: Counters = field(default_factory=Counters)
 
     def event(self, lane: Lane, name: str, start: float, end: float, kind: str = "kernel", **more: object) -> None:
         """One event of a lane; the lane is added when it is new."""
@@ -82,6 +84,7 @@ class Building:
                 ops=pl.DataFrame(self.ops, schema=OPS) if self.ops else None,
                 facts=self.facts,
                 notes=self.notes,
+                counters=self.counters,
             )
         )
 

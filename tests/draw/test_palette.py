@@ -55,8 +55,9 @@ def test_legend_in_order() -> None:
 
 @pytest.mark.parametrize("glyphs", [UNICODE, MONO, ASCII], ids=lambda glyphs: glyphs.name)
 def test_alphabets_are_one_cell_wide(glyphs: Glyphs) -> None:
-    single = [value for name, value in vars(glyphs).items() if name not in ("name", "fill")]
+    single = [value for name, value in vars(glyphs).items() if name not in ("name", "fill", "levels")]
     assert all(len(value) == 1 for value in single)
+    assert len(glyphs.levels) == len(set(glyphs.levels)) == LEVELS + 1
     assert all(len(glyphs.cells_of(kind)) == LEVELS + 1 for kind in KINDS)
 
 

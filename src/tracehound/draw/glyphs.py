@@ -24,7 +24,7 @@ LEVELS = 8
 
 @dataclass(frozen=True)
 class Glyphs:
-    """An alphabet. Every field is one cell wide, so that swapping alphabets moves nothing.
+    """An alphabet. Every character is one cell wide, so that swapping alphabets moves nothing.
 
     `fill` says how a cell shows that it is partly covered: by the height of a block, or by the letter of the kind
     (a point where there is little, small where less than half is covered, else capital).
@@ -50,11 +50,13 @@ class Glyphs:
     dot: str  # between the parts of a line of words
     ellipsis: str
     about: str  # in front of what is inferred
+    levels: str  # how high a graph is: `LEVELS + 1` characters, the first for nothing
+    base: str  # a graph at the bottom of its scale
 
     def cells_of(self, kind: str) -> str:
         """The characters of a cell in which `kind` dominates, by how full it is: `LEVELS + 1` of them."""
         if self.fill == "height":
-            return " ▁▂▃▄▅▆▇█"
+            return self.levels
         letter = LETTERS[kind]
         return f" .{letter.lower() * 3}{letter * 4}"
 
@@ -76,7 +78,7 @@ class Glyphs:
 UNICODE = Glyphs(
     name="unicode", fill="height", edge="▏", before="‹", chosen="▐", chosen_end="▌", mark="◆", unfolded="▾",
     folded="▸", cursor="▌", gutter="│", tick="╵", focus="▼", left="├", right="┤", span="─", rule="─", dot="·",
-    ellipsis="…", about="≈",
+    ellipsis="…", about="≈", levels=" ▁▂▃▄▅▆▇█", base="_",
 )  # fmt: skip
 
 MONO = replace(UNICODE, name="mono", fill="letter", chosen="[", chosen_end="]", mark="◆")
@@ -85,7 +87,7 @@ MONO = replace(UNICODE, name="mono", fill="letter", chosen="[", chosen_end="]", 
 ASCII = Glyphs(
     name="ascii", fill="letter", edge="|", before="<", chosen="[", chosen_end="]", mark="@", unfolded="-",
     folded="+", cursor=">", gutter="|", tick="|", focus="v", left="[", right="]", span="-", rule="-", dot="-",
-    ellipsis="~", about="~",
+    ellipsis="~", about="~", levels=" .:-=+*#@", base="_",
 )  # fmt: skip
 
 

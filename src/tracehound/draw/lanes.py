@@ -40,6 +40,7 @@ class Form(IntEnum):
     FILL = 1  # slices too short for bars
     BAR = 2
     CHOSEN = 3  # the selected slice
+    GRAPH = 4  # a counter's value
 
 
 class Ink(NamedTuple):
@@ -212,5 +213,5 @@ def shade(cells: Cells, first: int, last: int) -> Cells:
     inks = cells.ink.copy()
     part = inks[first:last]
     form = part // _FORM
-    part[(form == Form.EMPTY) | (form == Form.FILL)] += _SHADED
+    part[(form != Form.BAR) & (form != Form.CHOSEN)] += _SHADED
     return Cells(cells.text, inks, cells.bars)

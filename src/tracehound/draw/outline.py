@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from tracehound.trace import Trace
 
+HEIGHT = 4
+"""Lines of a graph that is shown large."""
+
 LEAST_ROWS = 4
 """A lane has so many rows, if it needs them, however small the screen."""
 
@@ -26,13 +29,15 @@ class Track:
     """A lane as the timeline lists it.
 
     `rows` is how many its events need, and `outer` how many of these, from the top, hold a single event: frames that
-    everything else runs in. They are the first to be left out.
+    everything else runs in. They are the first to be left out. The rows of a graph are one curve: it is drawn on one
+    line, or large on all of them.
     """
 
     lane: int
     name: str
     rows: int
     outer: int = 0
+    graph: bool = False
 
     def shown(self, most: int, deepest: int | None) -> range:
         """The depths that have lines: `most` of them, and `deepest` among them."""
@@ -59,7 +64,8 @@ class Group:
 class Line(NamedTuple):
     """One line: a group's header (`track` None), or a row of a lane.
 
-    `first` marks the first line of a lane, and `hidden`, on the last one, how many rows have no line.
+    `first` marks the first line of a lane, `lines` is how many it has, and `hidden`, on the last one, how many of its
+    rows have no line.
     """
 
     group: Group
@@ -67,6 +73,7 @@ class Line(NamedTuple):
     depth: int = 0
     first: bool = False
     hidden: int = 0
+    lines: int = 1
 
     @property
     def lane(self) -> int | None:
@@ -83,11 +90,13 @@ def groups(
     lane is known, is a group without tracks.
     """
     tracks: dict[Key, list[Track]] = {key: [] for key in _unread(trace, ranks, unread)}
-    shown = trace.lanes_of(ranks).select("host", "rank", "lane", "name", "rows", "events")
-    for host, rank, lane, name, rows, events in shown.iter_rows():
+    shown = trace.lanes_of(ranks).select("host", "rank", "lane", "name", "rows", "events", "role")
+    for host, rank, lane, name, rows, events, role in shown.iter_rows():
         if events:
             single = outer(lane) if rows > LEAST_ROWS else 0
             tracks.setdefault((host, rank), []).append(Track(lane, name or "", rows, single))
+        elif role == "counter":
+            tracks.setdefault((host, rank), []).append(Track(lane, name or "", HEIGHT, graph=True))
     titles = _rank_titles(trace)
     return tuple(
         Group(
@@ -169,8 +178,8 @@ class Outline:
         rows: list[int] = []
         for group in self.groups:
             for track in group.tracks if group.key not in self.folded else ():
-                if track.lane in self.expanded:
-                    fixed += track.rows
+                if track.graph or track.lane in self.expanded:
+                    fixed += self._most(track)
                 else:
                     rows.append(track.rows)
         most = LEAST_ROWS
@@ -195,7 +204,9 @@ class Outline:
         return self if self.lines is self.usual else replace(self, lines=self.usual)
 
     def _most(self, track: Track) -> int:
-        return track.rows if track.lane in self.expanded else self.most
+        if track.lane in self.expanded:
+            return track.rows
+        return 1 if track.graph else self.most
 
     def _lines(self, deepest: tuple[int, int] | None) -> tuple[Line, ...]:
         """A header for each group and, unless it is folded, a line per row."""
@@ -205,9 +216,11 @@ class Outline:
             for track in group.tracks if group.key not in self.folded else ():
                 wanted = deepest[1] if deepest is not None and deepest[0] == track.lane else None
                 shown = track.shown(self._most(track), wanted)
-                hidden = track.rows - len(shown)
+                hidden = 0 if track.graph else track.rows - len(shown)
                 made += [
-                    Line(group, track, depth, depth == shown.start, hidden if depth == shown.stop - 1 else 0)
+                    Line(
+                        group, track, depth, depth == shown.start, hidden if depth == shown.stop - 1 else 0, len(shown)
+                    )
                     for depth in shown
                 ]
         return tuple(made)

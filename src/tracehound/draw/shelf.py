@@ -13,6 +13,7 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 
+from tracehound.draw.graph import Graph, graph_of
 from tracehound.draw.rows import COLUMNS, NO_ROW, NO_WORDS, Row, Slices, row_of_intervals, slices_of
 from tracehound.intervals import Ints, union
 from tracehound.trace import Trace, collected
@@ -91,6 +92,7 @@ class Rows:
         self._work: dict[int, tuple[int, ...]] = {}
         self._parts: dict[int, pl.DataFrame] = {}
         self._ends: dict[int, tuple[Ints, Ints]] = {}
+        self._graphs: dict[int, Graph] = {}
 
     def lane(self, lane: int) -> Slices:
         """The slices of a lane."""
@@ -100,6 +102,17 @@ class Rows:
         """One row of a lane; an empty one where the lane is not as deep."""
         rows = self.lane(lane).rows
         return rows[depth] if depth < len(rows) else NO_ROW
+
+    def graph(self, lane: int) -> Graph:
+        """The graph of a counter; samples are in memory."""
+        if lane not in self._graphs:
+            at = int(np.flatnonzero(self.trace.lanes["lane"].to_numpy() == lane)[0])
+            self._graphs[lane] = graph_of(self.trace.samples(lane), self.trace.lanes["unit"][at])
+        return self._graphs[lane]
+
+    def change(self, lane: int, time: int, direction: int) -> int | None:
+        """When a counter next changes after an instant, or last changed before it; None also for lanes of events."""
+        return self.graph(lane).change(time, direction)
 
     def event(self, lane: int, depth: int, index: int) -> int:
         """The id of slice `index` of a row."""

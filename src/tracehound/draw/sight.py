@@ -60,5 +60,5 @@ def needs(line: Line) -> tuple[Wish, ...]:
     """What has to be read before a line can be drawn."""
     rank = line.group.key[1]
     if line.track is not None:
-        return (Wish("lane", line.track.lane),)
+        return () if line.track.graph else (Wish("lane", line.track.lane),)
     return () if rank is None or not line.group.tracks else (Wish("rank", rank),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracehound.draw.graph import graph_of
 from tracehound.errors import printable
 from tracehound.trace import Trace
 from tracehound.ui.view import View
@@ -30,6 +31,20 @@ def _event(trace: Trace, event: int) -> str:
     parts = (printable(found["name"]), duration(found["end"] - found["start"]), f"at {instant(found['start'])}",
              found["kind"], printable(lane))  # fmt: skip
     return " · ".join(parts)
+
+
+def counter(trace: Trace, view: View) -> str:
+    """What the counter under the cursor is at the focus, in sight and in all of the run; empty on other lanes."""
+    at = None if view.lane is None else trace.lanes["lane"].index_of(view.lane)
+    if at is None or trace.lanes["role"][at] != "counter" or trace.lanes["events"][at]:
+        return ""
+    graph = graph_of(trace.samples(trace.lanes["lane"][at]), trace.lanes["unit"][at])
+    here = None if view.focus is None else graph.at(view.focus)
+    seen = graph.between(view.start, view.end)
+    parts = [trace.lanes["name"][at], f"{graph.words(here)} here" if here is not None else ""]
+    parts += [f"{graph.words(seen[0])} to {graph.words(seen[1])} in sight" if seen is not None else ""]
+    parts += [f"at most {graph.words(graph.scale[1])}"]
+    return printable(" · ".join(part for part in parts if part))
 
 
 def _lane(trace: Trace, lane: int) -> str:

@@ -158,9 +158,14 @@ def to_event(trace: Trace, view: View, event: int) -> View:
 
 
 def next_event(rows: Rows, view: View, direction: int) -> View:
-    """Select the next (1) or previous (-1) event on the lane, on the row of the selected one."""
+    """Select the next (1) or previous (-1) event on the lane, on the row of the selected one.
+
+    On a counter's lane go to where its value changes.
+    """
     if view.lane is None:
         return view
+    if (at := rows.change(view.lane, focus(view), direction)) is not None:
+        return reveal(rows.trace, replace(view, focus=at, event=None), at, at + 1)
     depth, index = _beside(rows, view, view.lane, direction)
     row = rows.row(view.lane, depth)
     if not 0 <= index < len(row.start):

@@ -20,7 +20,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.progress import brief
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import follow, keys, navigate, words
+from tracehound.ui import describe, follow, keys, navigate, words
 from tracehound.ui.answers import Answers
 from tracehound.ui.arrangement import Arrangement
 from tracehound.ui.background import Background
@@ -176,11 +176,11 @@ class Explorer(Screen[None]):
             self.header.window = words.selected(new.selection) if new.selection is not None else ""
         if (new.selection, new.ranks) != (old.selection, old.ranks):
             self.results.ask(self.view)
+        if new.event is None and self.trace is not None:
+            self.header.event = describe.counter(self.trace, new)
         if new.event != old.event:
             if self.trace is not None and new.event is not None:
                 self.decoder.describe(self.trace, new.event)
-            else:
-                self.header.event = ""
             self._tell_details()
 
     # -- results

@@ -15,6 +15,7 @@ from rich.style import Style
 from textual.cache import LRUCache
 from textual.strip import Strip
 
+from tracehound.draw.graph import plot
 from tracehound.draw.lanes import Cells, Names, choose, edges, ink, paint, shade
 from tracehound.draw.outline import Group, Line, Outline, Track
 from tracehound.draw.rows import Row, Slices
@@ -25,6 +26,9 @@ from tracehound.trace import Trace
 from tracehound.ui.supply import Slot
 from tracehound.ui.widgets.looks import Looks
 from tracehound.units import share, short_name
+
+LEAST_NAME = 8
+"""Cells of a counter's name that stay beside its value."""
 
 NOT_READ = "not read yet"
 """What the header says of a rank whose file has its turn later."""
@@ -85,6 +89,8 @@ class Artist:
 
     def lane(self, line: Line, track: Track, shown: Shown, *, cursor: bool, chosen: Slot | None) -> Strip:
         """A row of a lane; its name alone where its slices have yet to be read."""
+        if track.graph:
+            return self.graph(line, track, shown, cursor=cursor)
         gutter = self._gutter(self._label(line, track.name), shown.gutter, cursor=cursor, dim=not line.first)
         try:
             slices, row = self.rows.lane(track.lane), self.rows.row(track.lane, line.depth)
@@ -94,6 +100,23 @@ class Artist:
         if chosen is not None and chosen[:2] == (track.lane, line.depth):
             cells = choose(cells, row, chosen[2], shown.bounds, self.looks.glyphs)
         return Strip([*gutter, *self._segments(cells, shown)])
+
+    def graph(self, line: Line, track: Track, shown: Shown, *, cursor: bool) -> Strip:
+        """A line of a counter's graph; beside it its name and value at the focus, on those below its scale."""
+        graph, rows = self.rows.graph(track.lane), line.lines
+        value = None if shown.focus is None else graph.at(shown.focus)
+        here = "" if value is None else graph.words(value)
+        bottom, top = map(graph.words, graph.scale)
+        labels = (track.name, here, f"to {top}", f"from {bottom}")
+        gutter = self._gutter(labels[line.depth], shown.gutter, cursor=cursor, dim=not line.first)
+        if rows == 1 and here and shown.gutter - 3 - len(here) >= LEAST_NAME:
+            name = self.looks.glyphs.cut(track.name, shown.gutter - 4 - len(here))
+            said = name.ljust(shown.gutter - 3 - len(here)) + here
+            gutter = self._gutter(said, shown.gutter, cursor=cursor, dim=False)
+        key = ("graph", track.lane, line.depth, rows, shown.start, shown.end, shown.width)
+        if key not in self.cells:
+            self.cells[key] = plot(graph, shown.bounds, self.looks.glyphs, line.depth, rows)
+        return Strip([*gutter, *self._segments(self.cells[key], shown)])
 
     def header(self, group: Group, shown: Shown, *, folded: bool, cursor: bool) -> Strip:
         """The header of a group; folded, it shows how busy the rank is along the way."""

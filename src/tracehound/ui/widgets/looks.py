@@ -16,7 +16,7 @@ from tracehound.draw.glyphs import MONO, UNICODE, Glyphs
 from tracehound.draw.lanes import Form, ink
 from tracehound.draw.palette import Palette, fitting
 
-PARTS = ("gutter", "cursor", "header", "dim", "ruler", "focus", "range", "chosen", "shade")
+PARTS = ("gutter", "cursor", "header", "dim", "ruler", "focus", "range", "chosen", "shade", "graph", "peak")
 """The parts of a timeline that the stylesheet colours; the fields of `Theme`."""
 
 CSS = """
@@ -34,6 +34,8 @@ Timeline {
     & > .timeline--range { color: $accent; text-style: bold; background: $accent 20%; }
     & > .timeline--chosen { color: $background; background: $foreground; text-style: bold; }
     & > .timeline--shade { background: $accent 14%; }
+    & > .timeline--graph { color: $primary; }
+    & > .timeline--peak { color: $primary 65%; }
     &:ansi > .timeline--range { background: ansi_default; }
     &:ansi > .timeline--shade { background: ansi_default; text-style: underline; }
     &:nocolor > .timeline--chosen { text-style: bold underline; }
@@ -57,6 +59,8 @@ class Theme:
     range: Style
     chosen: Style
     shade: Style
+    graph: Style
+    peak: Style
 
 
 @dataclass
@@ -81,6 +85,8 @@ class Looks:
             return ground
         if form is Form.CHOSEN:
             return self.theme.chosen
+        if form is Form.GRAPH:
+            return ground + Style.from_color((self.theme.peak if tint else self.theme.graph).color)
         colour = self.palette.colour(kind, tint)
         if form is Form.BAR:
             return Style(color=self.palette.ink_on(kind), bgcolor=colour) if colour else Style(reverse=True)

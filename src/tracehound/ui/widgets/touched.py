@@ -36,7 +36,7 @@ def _above(trace: Trace, sight: Sight, views: Change, width: int) -> Iterator[Re
 
 
 def _lines(sight: Sight, views: Change, slots: set[Slot | None], gutter: int, width: int) -> Iterator[Region]:
-    """The rows of the slices, and the names of the lanes."""
+    """The rows of the slices, the names of the lanes, and what counters are at the focus."""
     old, new = views
     rows = {slot[:2] for slot in slots if slot is not None} if len(slots) > 1 else set()
     lanes = {old.lane, new.lane} if old.lane != new.lane else set()
@@ -45,3 +45,5 @@ def _lines(sight: Sight, views: Change, slots: set[Slot | None], gutter: int, wi
             yield Region(0, y, width, 1)
         elif any(sight.sheet.stands_for(line, lane) for lane in lanes):
             yield Region(0, y, gutter if line.track else width, 1)
+        elif line.track is not None and line.track.graph and old.focus != new.focus:
+            yield Region(0, y, gutter, 1)
