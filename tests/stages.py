@@ -13,6 +13,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.trace import Trace
 from tracehound.ui import navigate
 from tracehound.ui.view import View
+from tracehound.ui.widgets.desk import Desk
 from tracehound.ui.widgets.timeline import Timeline
 
 
@@ -38,7 +39,7 @@ TRACE = built()
 class Stage(App[None]):
     """A timeline alone, and what it said."""
 
-    CSS = "Timeline { height: 1fr; }"
+    CSS = "Desk { height: 1fr; }"
 
     def __init__(self, trace: Trace, glyphs: Glyphs) -> None:
         super().__init__()
@@ -48,7 +49,7 @@ class Stage(App[None]):
         self.opened: list[int] = []
 
     def compose(self) -> ComposeResult:
-        yield Timeline(self.glyphs)
+        yield Desk(self.glyphs)
 
     def on_mount(self) -> None:
         timeline = self.query_one(Timeline)

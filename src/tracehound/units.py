@@ -19,6 +19,10 @@ PS: dict[str, int] = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**1
 LONGEST = 2**63 - 1
 """The longest time that a frame can hold, ps."""
 
+MOST_NUMBERS = 1 << 20
+"""More numbers than this in one list are a slip of the hand."""
+
+_RANGE = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?")
 _ALIASES = {"µs": "us", "μs": "us", "sec": "s", "m": "min"}
 _QUANTITY = re.compile(r"\s*([+-]?(?:[0-9][0-9_,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)\s*([a-zµμ]+)\s*")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -117,6 +121,22 @@ def parse_duration(text: str) -> int:
     if abs(ps) > LONGEST:
         raise TracehoundError(f"{text!r} is longer than a trace can be", remedy="at most 9,223,372 s")
     return int(ps)
+
+
+def parse_numbers(text: str, what: str) -> tuple[int, ...]:
+    """The numbers in a list such as ``0,2-5``, sorted, each once; `what` they number is for the message.
+
+    Raises TracehoundError for what is no such list.
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part)
+        first = int(match[1]) if match else 0
+        last = int(match[2] or match[1]) if match else -1
+        if not first <= last < first + MOST_NUMBERS:
+            raise TracehoundError(f"{printable(text)!r} names no {what}", remedy="write numbers and ranges: 0,2-5")
+        found.update(range(first, last + 1))
+    return tuple(sorted(found))
 
 
 def _decimal(number: int, places: int) -> str:

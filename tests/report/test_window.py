@@ -9,9 +9,10 @@ import pytest
 
 from building import US, Building, stream, thread
 from tracehound.errors import TracehoundError
-from tracehound.report.window import chosen, listed, numbers, times
+from tracehound.report.window import chosen, listed, times
 from tracehound.store import place
 from tracehound.trace import STEPS, Trace, Window
+from tracehound.units import parse_numbers
 
 MS = 1000 * US
 
@@ -21,13 +22,13 @@ MS = 1000 * US
     [("0", (0,)), ("0,2-5", (0, 2, 3, 4, 5)), ("3,1,3", (1, 3)), (" 1 - 2 , 7", (1, 2, 7)), ("4-4", (4,))],
 )
 def test_a_list_of_numbers(text: str, found: tuple[int, ...]) -> None:
-    assert numbers(text, "rank") == found
+    assert parse_numbers(text, "rank") == found
 
 
 @pytest.mark.parametrize("text", ["", "a", "5-2", "1,,2", "-1", "1-", "0-99999999", "1;2", "\x1b"])
 def test_what_is_no_list_of_numbers(text: str) -> None:
     with pytest.raises(TracehoundError, match="names no rank; write numbers and ranges"):
-        numbers(text, "rank")
+        parse_numbers(text, "rank")
 
 
 @pytest.mark.parametrize(

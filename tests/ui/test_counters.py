@@ -33,7 +33,7 @@ LANE = TRACE.lanes.filter(role="counter")["lane"][0]
 
 def drawn(timeline: Timeline) -> list[str]:
     """The lines of the counter, gutter and all."""
-    found = [at for at, line in enumerate(timeline._sheet.lines) if line.lane == LANE]
+    found = [at for at, line in enumerate(timeline.sheet.lines) if line.lane == LANE]
     return [lines(timeline)[at + timeline._top] for at in found]
 
 

@@ -21,7 +21,7 @@ MOST_ROWS = 100
 """And no more than so many, however large it is."""
 
 Key = tuple[int, int | None]
-"""A group: host, and rank or None for the host's own threads."""
+"""Where lanes are: host, and rank or None for the host's own threads."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Track:
 
     `rows` is how many its events need, and `outer` how many of these, from the top, hold a single event: frames that
     everything else runs in. They are the first to be left out. The rows of a graph are one curve: it is drawn on one
-    line, or large on all of them.
+    line, or large on all of them. `key` names the lane in every reading of the trace.
     """
 
     lane: int
@@ -38,6 +38,7 @@ class Track:
     rows: int
     outer: int = 0
     graph: bool = False
+    key: str = ""
 
     def shown(self, most: int, deepest: int | None) -> range:
         """The depths that have lines: `most` of them, and `deepest` among them."""
@@ -50,15 +51,23 @@ class Track:
 
 @dataclass(frozen=True)
 class Group:
-    """The lanes of a rank, or the threads of a host. `title` is parts of a phrase, the first the most important.
+    """The lanes of a rank, the threads of a host, or what was put together; `rank` is None for all but the first.
 
-    Without tracks its `part` is not read yet.
+    `key` names the group in every reading of the trace. `title` is parts of a phrase, the first the most important.
+    Without tracks its `part` is not read yet, unless it is `bare`: then all its lanes are hidden.
     """
 
-    key: Key
+    key: str
     title: tuple[str, ...]
     tracks: tuple[Track, ...]
     part: int = 0
+    rank: int | None = None
+    bare: bool = False
+
+    @property
+    def unread(self) -> bool:
+        """Whether nothing is known of its lanes yet."""
+        return not self.tracks and not self.bare
 
 
 class Line(NamedTuple):
@@ -94,19 +103,30 @@ def groups(
     for host, rank, lane, name, rows, events, role in shown.iter_rows():
         if events:
             single = outer(lane) if rows > LEAST_ROWS else 0
-            tracks.setdefault((host, rank), []).append(Track(lane, name or "", rows, single))
+            track = Track(lane, name or "", rows, single)
         elif role == "counter":
-            tracks.setdefault((host, rank), []).append(Track(lane, name or "", HEIGHT, graph=True))
+            track = Track(lane, name or "", HEIGHT, graph=True)
+        else:
+            continue
+        named = replace(track, key=f"{_key((host, rank))}/{track.name}")
+        tracks.setdefault((host, rank), []).append(named)
     titles = _rank_titles(trace)
     return tuple(
         Group(
-            key,
+            _key(key),
             titles[key] if key in titles else _host_title(trace, key[0]),
             tuple(lanes),
             trace.hosts[key[0]].part if key[0] < len(trace.hosts) else 0,
+            key[1],
         )
         for key, lanes in sorted(tracks.items(), key=lambda item: _place(item[0]))
     )
+
+
+def _key(key: Key) -> str:
+    """The name of a group."""
+    host, rank = key
+    return f"host {host}" if rank is None else f"rank {rank}"
 
 
 def _deepened(group: Group, lane: int, outer: int) -> Group:
@@ -154,7 +174,7 @@ class Outline:
     """
 
     groups: tuple[Group, ...] = ()
-    folded: frozenset[Key] = frozenset()
+    folded: frozenset[str] = frozenset()
     expanded: frozenset[int] = frozenset()
     most: int = LEAST_ROWS
     usual: tuple[Line, ...] = ()
@@ -225,7 +245,7 @@ class Outline:
                 ]
         return tuple(made)
 
-    def fold(self, key: Key) -> Outline:
+    def fold(self, key: str) -> Outline:
         """With this group folded if it was not, or unfolded; to be laid anew."""
         return replace(self, folded=self.folded ^ {key})
 

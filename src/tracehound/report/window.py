@@ -6,32 +6,13 @@ such thing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 import polars as pl
 
 from tracehound.errors import TracehoundError, printable
 from tracehound.trace import Trace, Window
-from tracehound.units import duration, parse_duration
-
-MOST = 1 << 20
-"""More numbers than this in one list are a slip of the hand."""
-
-_RANGE = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?")
-
-
-def numbers(text: str, what: str) -> tuple[int, ...]:
-    """The numbers in a list such as ``0,2-5``, sorted, each once; `what` they number is for the message."""
-    found: set[int] = set()
-    for part in text.split(","):
-        match = _RANGE.fullmatch(part)
-        first = int(match[1]) if match else 0
-        last = int(match[2] or match[1]) if match else -1
-        if not first <= last < first + MOST:
-            raise TracehoundError(f"{printable(text)!r} names no {what}", remedy="write numbers and ranges: 0,2-5")
-        found.update(range(first, last + 1))
-    return tuple(sorted(found))
+from tracehound.units import duration, parse_duration, parse_numbers
 
 
 def times(text: str) -> tuple[int | None, int | None]:
@@ -54,7 +35,7 @@ def chosen(trace: Trace, ranks: str = "", steps: str = "", between: str = "") ->
     """
     window = Window(ranks=_ranks(trace, ranks) if ranks else None)
     if steps:
-        return window.at(*_steps(trace, numbers(steps, "step"), window.ranks))
+        return window.at(*_steps(trace, parse_numbers(steps, "step"), window.ranks))
     if between:
         start, end = times(between)
         _overlaps(trace, start, end)
@@ -64,7 +45,7 @@ def chosen(trace: Trace, ranks: str = "", steps: str = "", between: str = "") ->
 
 def _ranks(trace: Trace, text: str) -> tuple[int, ...]:
     there = trace.ranks["rank"].to_list()
-    asked = numbers(text, "rank")
+    asked = parse_numbers(text, "rank")
     missing = [rank for rank in asked if rank not in there]
     if missing:
         raise TracehoundError(f"no rank {listed(missing)} in this trace", remedy=f"there is {listed(there) or 'none'}")

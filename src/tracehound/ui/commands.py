@@ -52,6 +52,8 @@ class Commands(Provider):
         for key in KEYS:
             if key.group == "timeline":
                 yield (f"Timeline: {key.meaning} ({key.shown})", "", partial(explorer.timeline.run_action, key.action))
+            if key.group == "lanes":
+                yield (f"Lanes: {key.meaning} ({key.shown})", "", partial(explorer.stage.desk.run_action, key.action))
         yield ("Change the theme", "Ours, dark and light, and others", app.action_change_theme)
 
 

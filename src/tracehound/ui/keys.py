@@ -11,12 +11,13 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["everywhere", "timeline", "table", "details"]
+Group = Literal["everywhere", "timeline", "lanes", "table", "details"]
 """Where a key works: on any pane, or while that widget has the focus."""
 
 TITLES: dict[Group, str] = {
     "everywhere": "Everywhere",
     "timeline": "Timeline",
+    "lanes": "Lanes",
     "table": "Tables",
     "details": "Details",
 }
@@ -89,15 +90,25 @@ KEYS: tuple[Key, ...] = (
     Key("timeline.page_up", ("pageup",), "PgUp", "page(-1)", "A page of lanes up", "timeline"),
     Key("timeline.first", ("home",), "Home", "last_lane(-1)", "First lane", "timeline"),
     Key("timeline.last", ("end",), "End", "last_lane(1)", "Last lane", "timeline"),
-    Key("timeline.next", ("full_stop",), ".", "event(1)", "Next event on the lane, next change of a counter", "timeline", "next event"),
-    Key("timeline.previous", ("comma",), ",", "event(-1)", "Previous event on the lane, or change of a counter", "timeline"),
+    Key("timeline.next", ("full_stop",), ".", "event(1)",
+        "Next event on the lane, next change of a counter", "timeline", "next event"),
+    Key("timeline.previous", ("comma",), ",", "event(-1)",
+        "Previous event on the lane, or change of a counter", "timeline"),
     Key("timeline.choose", ("enter",), "Enter", "choose", "Select the event at the focus; then: details", "timeline"),
     Key("timeline.next_gap", ("]",), "]", "gap(1)", "Select the next gap of the rank", "timeline", "next gap"),
     Key("timeline.previous_gap", ("[",), "[", "gap(-1)", "Select the previous gap of the rank", "timeline"),
     Key("timeline.mark", ("v",), "v", "mark", "Begin a range here, or end it: move to stretch it", "timeline", "range"),
     Key("timeline.clear", ("escape",), "Esc", "clear", "Select nothing", "timeline"),
-    Key("timeline.fold", ("space",), "Space", "fold", "Fold the group to one line, or unfold it", "timeline"),
-    Key("timeline.expand", ("e",), "e", "expand", "Show all rows of a deep lane, or a counter large", "timeline"),
+    Key("lanes.fold", ("space",), "Space", "fold", "Fold the group to one line, or unfold it", "lanes"),
+    Key("lanes.expand", ("e",), "e", "expand", "Show all rows of a deep lane, or a counter large", "lanes"),
+    Key("lanes.hide", ("x",), "x", "hide", "Hide the lane", "lanes"),
+    Key("lanes.all", ("X",), "X", "show_all", "Show all lanes and all ranks again", "lanes"),
+    Key("lanes.pin", ("p",), "p", "pin", "Pin the lane to the top, or put it back", "lanes"),
+    Key("lanes.up", ("<",), "<", "move_lane(-1)", "Move the lane up in its group", "lanes"),
+    Key("lanes.down", (">",), ">", "move_lane(1)", "Move the lane down", "lanes"),
+    Key("lanes.filter", ("\\",), "\\", "filter_lanes", "Show the lanes whose names have a part", "lanes"),
+    Key("lanes.ranks", ("R",), "R", "choose_ranks", "Choose the ranks that are shown and counted: 0,2-5", "lanes"),
+    Key("lanes.group", ("b",), "b", "regroup", "Lanes by rank, or the same stream of all ranks together", "lanes"),
     Key("table.choose", ("enter",), "Enter", "choose", "Go to the row's event or window", "table", "go"),
     Key("table.window", ("space", "w"), "Space w", "pick_window", "Select the row's window", "table", "window"),
     Key("table.filter", ("f",), "f", "filter", "Filter the rows by text", "table", "filter"),

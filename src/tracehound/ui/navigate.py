@@ -260,6 +260,15 @@ def point(rows: Rows, view: View, lane: int, depth: int, within: tuple[int, int]
     return _choose_slice(rows, here, lane, depth, low + int(inside.argmax()))
 
 
+def to_ranks(trace: Trace, view: View, ranks: tuple[int, ...] | None) -> View:
+    """Show these ranks (None: all). A lane or an event of another one is not selected any more."""
+    if ranks == view.ranks:
+        return view
+    if view.lane is not None and view.lane not in trace.lanes_of(ranks)["lane"]:
+        view = replace(view, lane=None, event=None)
+    return replace(view, ranks=ranks)
+
+
 def rank_of(trace: Trace, view: View) -> int | None:
     """The rank that the view's lane belongs to, or the first that its host drives; without a lane the first shown."""
     host = None  # asked with every line that is drawn: no query, which would wait for those of the analyses

@@ -32,6 +32,10 @@ class View:
         start, end = self.selection if self.selection is not None else (None, None)
         return Window(start, end, self.ranks)
 
+    def elsewhere(self, other: View) -> bool:
+        """Whether it shows another time than the other, or selects another window."""
+        return (self.start, self.end, self.selection) != (other.start, other.end, other.selection)
+
     def shown(self, start: int, end: int) -> View:
         """The same with other bounds; never shorter than 1 ps."""
         return replace(self, start=start, end=max(end, start + 1))

@@ -24,7 +24,7 @@ from tracehound.ui.tones import Tones, tones
 from tracehound.ui.widgets.plain_bars import suit
 
 LEFT: tuple[KeyGroup, ...] = ("everywhere",)
-RIGHT: tuple[KeyGroup, ...] = ("timeline", "table", "details")
+RIGHT: tuple[KeyGroup, ...] = ("timeline", "lanes", "table", "details")
 
 
 class HelpScreen(ModalScreen[None]):

@@ -24,6 +24,7 @@ from tracehound.draw.shelf import NotReadError, Rows
 from tracehound.intervals import Ints
 from tracehound.trace import Trace
 from tracehound.ui.supply import Slot
+from tracehound.ui.view import View
 from tracehound.ui.widgets.looks import Looks
 from tracehound.units import share, short_name
 
@@ -58,6 +59,11 @@ class Shown:
     def shaded(self) -> tuple[int, int] | None:
         """The cells of the selected range."""
         return None if self.selection is None else cells_of_range(self.bounds, *self.selection)
+
+
+def shown(view: View, gutter: int, width: int) -> Shown:
+    """The frame of a view on `width` cells, of which `gutter` are for names."""
+    return Shown(view.start, view.end, gutter, max(1, width - gutter), view.focus, view.selection)
 
 
 @dataclass
@@ -120,7 +126,7 @@ class Artist:
 
     def header(self, group: Group, shown: Shown, *, folded: bool, cursor: bool) -> Strip:
         """The header of a group; folded, it shows how busy the rank is along the way."""
-        rank = group.key[1]
+        rank = group.rank
         if folded and rank is not None and group.tracks:
             return self._folded(group, rank, shown, cursor=cursor)
         glyphs, theme = self.looks.glyphs, self.looks.theme
@@ -129,13 +135,13 @@ class Artist:
         fold = glyphs.folded if folded or not group.tracks else glyphs.unfolded
         head = f"{fold} {first}"
         tail = "".join(f" {glyphs.dot} {part}" for part in rest) if rank is not None else f" {' '.join(rest)}"
-        said = self._busy(group, shown) if group.tracks else NOT_READ
+        said = self._busy(group, shown) if not group.unread else NOT_READ
         tail = glyphs.cut(tail, max(0, total - cell_len(head) - len(said) - 4))
         rule = glyphs.rule * max(0, total - cell_len(head) - cell_len(tail) - len(said) - 2)
         style = theme.header + theme.cursor if cursor else theme.header
         return Strip(
             [Segment(head, style + Style(bold=True)), Segment(f"{tail} ", style), Segment(rule, theme.dim),
-             Segment(f" {said}", style if group.tracks else theme.dim)]
+             Segment(f" {said}", style if not group.unread else theme.dim)]
         )  # fmt: skip
 
     def ruler(self, shown: Shown, corner: str) -> Strip:
@@ -214,7 +220,7 @@ class Artist:
         ]
 
     def _busy(self, group: Group, shown: Shown) -> str:
-        rank = group.key[1]
+        rank = group.rank
         try:
             if rank is None or not len(self.rows.busy(rank).start):
                 return ""

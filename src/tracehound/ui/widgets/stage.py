@@ -9,9 +9,9 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.ui.widgets.desk import Desk
 from tracehound.ui.widgets.plain_bars import suit
 from tracehound.ui.widgets.plain_box import Column
-from tracehound.ui.widgets.timeline import Timeline
 
 BARS = 3
 """Lines of the screen that are neither timeline nor panes."""
@@ -25,21 +25,21 @@ class Stage(Column):
 
     DEFAULT_CSS = """
     Stage { height: 11; }
-    Stage > Timeline { height: 1fr; }
     Stage > Static { height: 1fr; padding: 1 2; color: $text-muted; }
     """
 
     def __init__(self, waiting: str, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
-        self.timeline = Timeline(glyphs)
-        self.timeline.display = False
+        self.desk = Desk(glyphs)
+        self.timeline = self.desk.timeline
+        self.desk.display = False
         self._glyphs = glyphs
         self._waiting = Static(waiting, markup=False)
         self._taller = 0
 
     def compose(self) -> ComposeResult:
         """One of the two is shown."""
-        yield self.timeline
+        yield self.desk
         yield self._waiting
 
     def on_mount(self) -> None:
@@ -49,7 +49,7 @@ class Stage(Column):
     def open(self) -> None:
         """There is something to draw."""
         self._waiting.display = False
-        self.timeline.display = True
+        self.desk.display = True
 
     def share(self) -> None:
         """Take half of the screen, and what was asked for beyond that."""

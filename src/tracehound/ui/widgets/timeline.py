@@ -1,8 +1,8 @@
 """The timeline: lanes of events under a ruler.
 
 Owns the widget: scrolling, which lines change with the view, keys and mouse. `artist` knows what lines look like and
-`navigate` what moves mean. Its only state beside the view is what nobody else needs: the scroll position, folded and
-expanded lanes, and the beginning of a range that is being selected.
+`navigate` what moves mean. Its state beside the view: the lines (`sheet`), how a person arranged them (`seats`, see
+`desk`), the scroll position, and the beginning of a range that is being selected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.draw.outline import Group, Outline, groups
+from tracehound.draw.outline import Outline, groups
+from tracehound.draw.seats import PINNED, Seats, seated
 from tracehound.draw.shelf import Rows
 from tracehound.draw.sight import Sight, needs
 from tracehound.trace import Trace
@@ -27,7 +28,7 @@ from tracehound.ui import navigate
 from tracehound.ui.keys import bindings
 from tracehound.ui.supply import UNKNOWN, Move, Slot, Supply
 from tracehound.ui.view import View
-from tracehound.ui.widgets.artist import Artist, Shown
+from tracehound.ui.widgets.artist import Artist, Shown, shown
 from tracehound.ui.widgets.looks import CSS, PARTS, looks
 from tracehound.ui.widgets.pointer import Pointer, Spot
 from tracehound.ui.widgets.touched import touched
@@ -71,15 +72,16 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self.unread: frozenset[int] = frozenset()
+        self.sheet = Outline()
+        self.seats = Seats()
         self.supply = Supply(self)
         self._glyphs = glyphs
         self._rows: Rows | None = None
         self._artist: Artist | None = None
-        self._sheet = Outline()
         self._chosen: Slot | None = None
         self._mark: tuple[int, int] | None = None
         self._pointer = Pointer()
-        self._frame = Shown(0, 1, 0, 1, None, None)
+        self._frame = shown(View(), 0, 1)
 
     def on_unmount(self) -> None:
         """Nobody waits for rows any more."""
@@ -97,8 +99,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def shown(self) -> Shown:
         """What this frame shows; the same value for all its lines."""
-        view, gutter = self.view, self.gutter_width
-        wanted = Shown(view.start, view.end, gutter, max(1, self._width - gutter), view.focus, view.selection)
+        wanted = shown(self.view, self.gutter_width, self._width)
         self._frame = self._frame if self._frame == wanted else wanted
         return self._frame
 
@@ -113,14 +114,15 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             return Strip.blank(self._width, self.rich_style)
         artist = self._artist = self._artist or Artist(self._rows, looks(self, self._glyphs))
         if y == self._top - 1:
-            corner = "selecting" if self._mark else duration(self.view.end - self.view.start)
+            length = duration(self.view.end - self.view.start)
+            corner = "selecting" if self._mark else f"{self.seats.needle} {length}".strip()
             strip = artist.ruler(self.shown, corner)
         elif y < self._top:
             strip = artist.steps(navigate.rank_of(artist.rows.trace, self.view), self.shown, "steps")
         else:
-            at = y - self._top + self.scroll_offset.y
-            where = (self._sheet, at, self.shown, self.view.lane)
-            strip = artist.sticky(*where) if y == self._top else artist.line(*where, self._chosen)
+            sight, at = self._sight, y - self._top
+            where = (self.sheet, sight.index(at), self.shown, self.view.lane)
+            strip = artist.sticky(*where) if at == sight.stays else artist.line(*where, self._chosen)
         return strip.adjust_cell_length(self._width, artist.looks.theme.ground)
 
     def notify_style_update(self) -> None:
@@ -138,27 +140,22 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def watch_trace(self, trace: Trace | None) -> None:
         """Another trace, or more of the same: the line at the top stays there."""
-        top, event = self._sight.lines[:1], self.view.event
+        top, event, self._artist = self._sight.scrolled[:1], self.view.event, None
         rows = self._rows = None if trace is None else self.supply.rows(trace)
-        self._artist = None
         self._chosen = None if rows is None or event is None else self.supply.slot(rows, event)
-        self._sheet = self._sheet.of(() if rows is None else self._groups(rows))
-        self._lay()
-        at = self._sheet.find(top[0]) if top else None
-        if at is not None and at != self.scroll_offset.y:
-            self.scroll_to(y=at, animate=False, force=True)
+        self._regroup()
+        at = self.sheet.find(top[0]) if top else None
+        if at is not None:
+            self._scroll(at - self._sight.stays)
 
     def watch_view(self, old: View, new: View) -> None:
         """Redraw what the change touches: everything when time moves, else the lines of cursor and selection."""
         if self._rows is None:
             return
-        was = self._chosen
-        self._chosen = None if new.event is None else self.supply.slot(self._rows, new.event)
-        moved = (old.start, old.end, old.selection) != (new.start, new.end, new.selection)
+        was, self._chosen = self._chosen, None if new.event is None else self.supply.slot(self._rows, new.event)
         if old.ranks != new.ranks:
-            self._sheet = self._sheet.of(self._groups(self._rows))
-            self._lay()
-        elif (others := self._take(self._sheet)) or moved:
+            self._regroup()
+        elif (others := self._take(self.sheet)) or new.elsewhere(old):
             self.refresh(layout=others)
         else:
             slots = {was, self._chosen}
@@ -169,37 +166,42 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def _sight(self) -> Sight:
-        return Sight(self._sheet, self.scroll_offset.y, self.size.height - self._top, self._top)
+        return Sight(self.sheet, self.scroll_offset.y, self.size.height - self._top, self._top, PINNED)
 
     def _lay(self) -> None:
         """Work out the lines anew."""
-        self._take(self._sheet.laid(self.size.height - self._top))
+        self._take(self.sheet.laid(self.size.height - self._top))
         self.refresh(layout=True)
 
-    def _groups(self, rows: Rows) -> tuple[Group, ...]:
-        return groups(rows.trace, self.view.ranks, rows.outer, self.unread)
+    def _regroup(self) -> None:
+        """Work out groups and lines anew."""
+        rows = self._rows
+        found = () if rows is None else groups(rows.trace, self.view.ranks, rows.outer, self.unread)
+        self.sheet = self.sheet.of(seated(found, self.seats))
+        self._lay()
 
     def _take(self, sheet: Outline) -> bool:
         """Use this outline, with the selected event among its lines; say whether the lines are others than before."""
-        before = self._sheet.lines
-        self._sheet = sheet.relaxed() if self._chosen is None else sheet.showing(*self._chosen[:2])
-        self.set_reactive(Timeline.virtual_size, Size(self._width, self._top + len(self._sheet.lines)))
+        before = self.sheet.lines
+        self.sheet = sheet.relaxed() if self._chosen is None else sheet.showing(*self._chosen[:2])
+        self.set_reactive(Timeline.virtual_size, Size(self._width, self._top + len(self.sheet.lines)))
         self._wish()
-        return self._sheet.lines is not before
+        return self.sheet.lines is not before
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:  # noqa: FBT001, FBT002, as Textual
         """Lay the lines out for another size now, before they are painted; `Resize` comes when they have been."""
         if size != self._size:
-            self._take(self._sheet.laid(self.size.height - self._top))
+            self._take(self.sheet.laid(self.size.height - self._top))
         return super()._size_updated(size, virtual_size, container_size, layout)
 
     def _keep_in_sight(self) -> None:
         """Scroll as little as shows the cursor's lane, or the row of the selected event."""
-        lane = self.view.lane
-        depth = self._chosen[1] if self._chosen is not None and self._chosen[0] == lane else None
-        wanted = self._sight.showing(lane, depth)
-        if wanted != self.scroll_offset.y:
-            self.scroll_to(y=wanted, animate=False, force=True)  # the scroll bar may only appear with this frame
+        lane, at = self.view.lane, self._chosen
+        self._scroll(self._sight.showing(lane, at[1] if at is not None and at[0] == lane else None))
+
+    def _scroll(self, to: int) -> None:
+        if to != self.scroll_offset.y:
+            self.scroll_to(y=to, animate=False, force=True)  # the scroll bar may only appear with this frame
 
     # -- what has to be read first
 
@@ -217,10 +219,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if event is not None and self._chosen is not None and self._chosen[2] == UNKNOWN:
             self._chosen = self.supply.slot(self._rows, event)
         if message.wish.of == "lane" and message.made.outer:
-            self._sheet = self._sheet.deepened(message.wish.number, message.made.outer)
+            self.sheet = self.sheet.deepened(message.wish.number, message.made.outer)
             self._lay()
         for y, line in self._sight.placed:
-            if y == self._top or message.wish in needs(line):
+            if y == self._top + self._sight.stays or message.wish in needs(line):
                 self.refresh(Region(0, y, self._width, 1))
         for move in due:
             self._move(move)
@@ -240,7 +242,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             view = navigate.select_range(view, min(low, self._mark[0]), max(high, self._mark[1]))
         if view != self.view:
             self.view = view
-            self.post_message(self.ViewChanged(view))
+            self.post_message(self.ViewChanged(view).set_sender(self))  # else it stops at a parent that moved us
 
     def _move(self, move: Move) -> None:
         if self._rows is not None:
@@ -266,11 +268,11 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_vertical(self, direction: int) -> None:
         """Down or up: through the events inside each other, then the lanes."""
-        self._move(lambda rows, view: navigate.vertical(rows, view, self._sheet.stops(), direction))
+        self._move(lambda rows, view: navigate.vertical(rows, view, self.sheet.stops(), direction))
 
     def action_lane(self, by: int) -> None:
         """Down or up by whole lanes."""
-        self._move(lambda rows, view: navigate.to_lane(rows, view, self._sheet.stops(), by))
+        self._move(lambda rows, view: navigate.to_lane(rows, view, self.sheet.stops(), by))
 
     def action_page(self, direction: int) -> None:
         """Down or up by as many lanes as fit on the screen; where no lanes are, by lines."""
@@ -278,7 +280,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_last_lane(self, direction: int) -> None:
         """To the last lane (1) or the first (-1); where no lanes are, to the last line or the first."""
-        lines = direction * len(self._sheet.lines)
+        lines = direction * len(self.sheet.lines)
         self._lanes_or_lines(lines, lines)
 
     def _lanes_or_lines(self, lanes: int, lines: int) -> None:
@@ -289,7 +291,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_event(self, direction: int) -> None:
         """To the next or previous event of the lane; without one, of the first."""
-        stops = self._sheet.stops()
+        stops = self.sheet.stops()
         self._move(lambda rows, view: navigate.next_event(rows, navigate.on_lane(rows, view, stops), direction))
 
     def action_gap(self, direction: int) -> None:
@@ -301,7 +303,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if self.view.event is not None:
             self.post_message(self.EventOpened(self.view.event))
             return
-        self._move(lambda rows, view: navigate.pick(rows, navigate.on_lane(rows, view, self._sheet.stops())))
+        self._move(lambda rows, view: navigate.pick(rows, navigate.on_lane(rows, view, self.sheet.stops())))
 
     def action_mark(self) -> None:
         """Begin a range at the selected event or the focus; the second time, end it."""
@@ -321,19 +323,19 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             raise SkipAction
         self._go(cleared)
 
-    def action_fold(self) -> None:
-        """Fold the group of the cursor's lane into one line, or unfold it."""
-        group = self._sheet.group_of(self.view.lane)
-        if group is not None:
-            self._relay(self._sheet.fold(group.key))
+    def choose_ranks(self, ranks: tuple[int, ...] | None) -> None:
+        """Show these ranks (None: all)."""
+        self._move(lambda rows, view: navigate.to_ranks(rows.trace, view, ranks))
 
-    def action_expand(self) -> None:
-        """Show all rows of the cursor's lane, or few again."""
-        if self.view.lane is not None:
-            self._relay(self._sheet.expand(self.view.lane))
+    def seat(self, seats: Seats) -> None:
+        """Arrange the lanes like this."""
+        self.seats = seats
+        self._regroup()
+        self._keep_in_sight()
 
-    def _relay(self, sheet: Outline) -> None:
-        self._sheet = sheet
+    def relay(self, sheet: Outline) -> None:
+        """Draw the lines of this outline, which are still to be made."""
+        self.sheet = sheet
         self._lay()
         self._keep_in_sight()
 
@@ -371,8 +373,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         line = dict(self._sight.placed).get(y)
         if line is None:
             return
-        if line.track is None or y == self._top:
-            self._relay(self._sheet.fold(line.group.key))
+        if line.track is None or y == self._top + self._sight.stays:
+            self.relay(self.sheet.fold(line.group.key))
             return
         lane, depth, cell = line.track.lane, line.depth, (self.shown.time(column), self.shown.time(column + 1))
         if column < 0:
@@ -395,5 +397,4 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self._move(lambda rows, view: navigate.zoom(rows.trace, view, by, at))
         else:
             self.scroll_to(y=self.scroll_offset.y + 3 * direction, animate=False)
-        event.stop()
-        event.prevent_default()
+        event.stop().prevent_default()

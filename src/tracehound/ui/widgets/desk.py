@@ -1,0 +1,160 @@
+"""The timeline and the line under it on which lanes and ranks are chosen.
+
+Owns the keys that arrange lanes: fold, hide, pin, move, filter, group. What an arrangement means is for `draw.seats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from textual import on
+from textual.app import ComposeResult
+
+from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.outline import Track
+from tracehound.draw.seats import Seats, seats_of
+from tracehound.errors import TracehoundError
+from tracehound.ui import ranks
+from tracehound.ui.keys import bindings
+from tracehound.ui.view import View
+from tracehound.ui.widgets.lane_prompt import LanePrompt
+from tracehound.ui.widgets.plain_box import Column
+from tracehound.ui.widgets.timeline import Timeline
+
+
+class Desk(Column):
+    """A timeline whose lanes can be arranged. Its keys work while the timeline has the focus."""
+
+    BINDINGS = bindings("lanes")
+    BINDING_GROUP_TITLE = "Lanes"
+    DEFAULT_CSS = "Desk > Timeline { height: 1fr; }"
+
+    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+        super().__init__()
+        self.timeline = Timeline(glyphs)
+        self.prompt = LanePrompt()
+        self._before: tuple[Seats, View] = (Seats(), View())
+
+    def compose(self) -> ComposeResult:
+        """The prompt is there when it is asked for."""
+        yield self.timeline
+        yield self.prompt
+
+    # -- what is kept of it
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """How the lanes are arranged, as plain values by names that the next reading of the trace knows, too."""
+        sheet = self.timeline.sheet
+        expanded = [track.key for group in sheet.groups for track in group.tracks if track.lane in sheet.expanded]
+        values = {**self.timeline.seats.plain(), "folded": sorted(sheet.folded), "expanded": sorted(expanded)}
+        return {name: value for name, value in values.items() if value}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Arrange the lanes as they were kept; of lanes that are not there any more nothing is said."""
+        timeline = self.timeline
+        timeline.seat(seats_of(kept))
+        lanes = {track.key: track.lane for group in timeline.sheet.groups for track in group.tracks}
+        folded, expanded = (kept.get(name, ()) for name in ("folded", "expanded"))
+        timeline.relay(
+            replace(
+                timeline.sheet,
+                folded=frozenset(key for key in folded if isinstance(key, str)),
+                expanded=frozenset(lanes[key] for key in expanded if key in lanes),
+            )
+        )
+
+    # -- the lane under the cursor
+
+    @property
+    def _track(self) -> Track | None:
+        """The lane that a key is about."""
+        lane = self.timeline.view.lane
+        tracks = (track for group in self.timeline.sheet.groups for track in group.tracks)
+        return next((track for track in tracks if track.lane == lane), None)
+
+    def action_fold(self) -> None:
+        """Fold the group of the cursor's lane into one line, or unfold it."""
+        group = self.timeline.sheet.group_of(self.timeline.view.lane)
+        if group is not None:
+            self.timeline.relay(self.timeline.sheet.fold(group.key))
+
+    def action_expand(self) -> None:
+        """Show all rows of the cursor's lane, or few again."""
+        if self.timeline.view.lane is not None:
+            self.timeline.relay(self.timeline.sheet.expand(self.timeline.view.lane))
+
+    def action_hide(self) -> None:
+        """Hide the cursor's lane; the cursor goes to the next one."""
+        track = self._track
+        if track is not None:
+            stops = [lane for lane, _ in self.timeline.sheet.stops()]
+            self.timeline.action_lane(-1 if track.lane in stops[-1:] else 1)
+            self.timeline.seat(self.timeline.seats.hide(track.key))
+
+    def action_show_all(self) -> None:
+        """Show what was hidden or filtered, and all ranks."""
+        self.timeline.seat(self.timeline.seats.all())
+        self.timeline.choose_ranks(None)
+
+    def action_pin(self) -> None:
+        """Pin the cursor's lane to the top, or put it back."""
+        track = self._track
+        if track is not None:
+            self.timeline.seat(self.timeline.seats.pin(track.key))
+
+    def action_move_lane(self, by: int) -> None:
+        """Move the cursor's lane down or up in its group."""
+        track = self._track
+        if track is not None:
+            self.timeline.seat(self.timeline.seats.move(self.timeline.sheet.groups, track.key, by))
+
+    def action_regroup(self) -> None:
+        """Put the same stream of all ranks under each other, or the lanes of each rank."""
+        self.timeline.seat(self.timeline.seats.regroup())
+
+    # -- which lanes and ranks
+
+    def action_filter_lanes(self) -> None:
+        """Ask for a part of their names."""
+        self._ask()
+        self.prompt.ask("lanes", self.timeline.seats.needle)
+
+    def action_choose_ranks(self) -> None:
+        """Ask which ranks are shown."""
+        self._ask()
+        self.prompt.ask("ranks", ranks.written(self.timeline.view.ranks))
+
+    def _ask(self) -> None:
+        self._before = (self.timeline.seats, self.timeline.view)
+
+    @on(LanePrompt.Changed)
+    def _changed(self, message: LanePrompt.Changed) -> None:
+        """Show at once what was asked for."""
+        message.stop()
+        timeline, said = self.timeline, ""
+        if message.what == "lanes":
+            timeline.seat(replace(timeline.seats, needle=message.text))
+            shown = sum(len(group.tracks) for group in timeline.sheet.groups)
+            said = f"{shown} lane{'' if shown == 1 else 's'}"
+        elif timeline.trace is not None:
+            try:
+                timeline.choose_ranks(ranks.read(message.text, timeline.trace.ranks["rank"].to_list()))
+            except TracehoundError as error:
+                said = error.message
+        self.prompt.say(said)
+
+    @on(LanePrompt.Left)
+    def _left(self, message: LanePrompt.Left) -> None:
+        seats, view = self._before
+        self.timeline.seat(seats)
+        self.timeline.choose_ranks(view.ranks)
+        self._done(message)
+
+    @on(LanePrompt.Done)
+    def _done(self, message: LanePrompt.Done | LanePrompt.Left) -> None:
+        message.stop()
+        self.prompt.display = False
+        self.timeline.focus()
