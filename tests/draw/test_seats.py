@@ -127,7 +127,7 @@ def test_what_is_pinned_stays_in_sight() -> None:
     sheet = Outline().of(seated(BASE, Seats().pin("rank 1/nccl"))).laid(6)
     sight = Sight(sheet, 3, 6, 2, PINNED)
     assert [line.track.name if line.track else line.group.title[0] for line in sight.lines] == [
-        "pinned", "nccl", "nccl", "rank 1", "stream 7", "stream 20",
+        "pinned", "rank 1 nccl", "nccl", "rank 1", "stream 7", "stream 20",
     ]  # fmt: skip
     assert [sight.index(at) for at in range(4)] == [0, 1, 5, 6]
     assert [y for y, _ in sight.placed] == [2, 3, 4, 5, 6, 7]

@@ -7,6 +7,7 @@ import json
 import pytest
 from textual.pilot import Pilot
 
+from building import Building, stream
 from stages import TRACE, lines, stage
 from tracehound.errors import TracehoundError
 from tracehound.ui import navigate, ranks
@@ -135,6 +136,34 @@ async def test_show_all_shows_all_ranks() -> None:
     async with stage() as (_, timeline, pilot):
         await pilot.press("R", "1", "enter", "X")
         assert timeline.view.ranks is None
+
+
+async def test_colour_by_something_else() -> None:
+    async with stage() as (app, timeline, pilot):
+        desk = app.query_one(Desk)
+        before = [segment.style for segment in timeline.render_line(3)]
+        await pilot.press("c")
+        assert desk.kept == {"colour": "name"}
+        assert "by name" in str(desk.legend.render())
+        assert [segment.style for segment in timeline.render_line(3)] != before
+        await pilot.press("c")
+        assert "by step" in str(desk.legend.render())
+        await pilot.press("c")
+        assert not desk.legend.display
+        assert [segment.style for segment in timeline.render_line(3)] == before
+
+
+async def test_the_legend_names_categories_as_text() -> None:
+    b = Building(ops=[{"op": 0, "name": "f", "category": "[red]fu\x1bsion"}])
+    b.event(stream(), "f", 0, 10, op=0)
+    async with stage(trace=b.trace()) as (app, _, pilot):
+        await pilot.press("c", "c")
+        said = str(app.query_one(Desk).legend.render())
+        assert "[red]fu" in said
+        assert "\x1b" not in said
+        app.query_one(Desk).restore({"colour": "step"})
+        await pilot.pause()
+        assert app.query_one(Desk).kept == {"colour": "step"}
 
 
 async def test_what_is_kept_is_restored() -> None:

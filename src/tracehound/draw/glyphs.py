@@ -6,8 +6,8 @@ Knows nothing of traces or colours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from rich.cells import cell_len
@@ -52,12 +52,13 @@ class Glyphs:
     about: str  # in front of what is inferred
     levels: str  # how high a graph is: `LEVELS + 1` characters, the first for nothing
     base: str  # a graph at the bottom of its scale
+    letters: Mapping[str, str] = field(default_factory=lambda: LETTERS)  # of kinds, or of what else colours slices
 
     def cells_of(self, kind: str) -> str:
         """The characters of a cell in which `kind` dominates, by how full it is: `LEVELS + 1` of them."""
         if self.fill == "height":
             return self.levels
-        letter = LETTERS[kind]
+        letter = self.letters[kind]
         return f" .{letter.lower() * 3}{letter * 4}"
 
     def words(self, text: str) -> str:

@@ -76,11 +76,15 @@ class Palette:
 
     def colour(self, kind: str, tint: int = 0) -> str | None:
         """The colour of a kind, or None on a terminal without colour."""
-        return self.shades[HUES[kind]][tint % TINTS] if self.shades else None
+        return self.shade(HUES[kind], tint)
 
-    def ink_on(self, kind: str) -> str:
-        """The colour of words on a kind."""
-        return self.quiet if HUES[kind] == "grey" else self.ink
+    def shade(self, hue: Hue, tint: int = 0) -> str | None:
+        """The colour of a hue, or None on a terminal without colour."""
+        return self.shades[hue][tint % TINTS] if self.shades else None
+
+    def ink_on(self, hue: Hue) -> str:
+        """The colour of words on a hue."""
+        return self.quiet if hue == "grey" else self.ink
 
 
 DARK = Palette(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.draw.palette import TINTS
+from tracehound.draw.colouring import BY_KIND, SHADES, Colouring
 from tracehound.intervals import Intervals, Ints
 from tracehound.trace import KINDS
 
@@ -54,8 +54,8 @@ class Cover:
 class Row:
     """Slices on one line of the timeline: sorted, disjoint, none shorter than 1 ps.
 
-    `kind` holds codes of `KINDS`, `name` a code per name (its tint modulo `TINTS`), and `position` where the slice is
-    in its lane's frame (None: the slices are the frame, in order).
+    `kind` holds codes of `KINDS`, or of the classes of another colouring, `name` a code per name (its tint modulo
+    `TINTS`), and `position` where the slice is in its lane's frame (None: the slices are the frame, in order).
     """
 
     start: Ints
@@ -146,20 +146,23 @@ COLUMNS = ("start", "end", "depth", "kind", "name")
 """The columns of events that rows are made of."""
 
 
-def slices_of(frame: pl.DataFrame, first: int = 0) -> Slices:
-    """The slices of one lane's events, which have `COLUMNS`. All is made that painting asks for."""
+def slices_of(frame: pl.DataFrame, first: int = 0, colouring: Colouring = BY_KIND) -> Slices:
+    """The slices of one lane's events, which have `COLUMNS` and those of the colouring.
+
+    All is made that painting asks for.
+    """
     codes, vocabulary = name_codes(frame["name"])
-    rows = _rows(frame, codes)
+    rows = _rows(frame, codes, colouring.classes(frame, codes))
     for row in rows:
         _ = row.by_kind  # now, where nobody waits, and not while something is drawn
     return Slices(rows, vocabulary, first)
 
 
-def _rows(frame: pl.DataFrame, name: npt.NDArray[np.uint32]) -> tuple[Row, ...]:
+def _rows(frame: pl.DataFrame, name: npt.NDArray[np.uint32], kind: npt.NDArray[np.uint8]) -> tuple[Row, ...]:
     if frame.is_empty():
         return ()
     start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
-    depth, kind = frame["depth"].to_numpy(), frame["kind"].to_physical().to_numpy()
+    depth = frame["depth"].to_numpy()
     if np.any(end <= start):
         end = np.maximum(end, start + 1)
     if not depth.any():
@@ -171,7 +174,7 @@ def _rows(frame: pl.DataFrame, name: npt.NDArray[np.uint32]) -> tuple[Row, ...]:
 
 
 def name_codes(names: pl.Series) -> tuple[npt.NDArray[np.uint32], Vocabulary]:
-    """A code for each name of a categorical column, whose rest modulo `TINTS` depends on nothing but the name.
+    """A code for each name of a categorical column, whose rest modulo `SHADES` depends on nothing but the name.
 
     The codes that polars gives depend on what was read before; colours must not.
     """
@@ -180,10 +183,10 @@ def name_codes(names: pl.Series) -> tuple[npt.NDArray[np.uint32], Vocabulary]:
         return codes, NO_WORDS
     seen = names.unique()
     words = seen.cast(pl.String)
-    tints = np.fromiter((crc32(str(word).encode()) % TINTS for word in words), np.uint32, len(words))
+    tints = np.fromiter((crc32(str(word).encode()) % SHADES for word in words), np.uint32, len(words))
     known = seen.to_physical().to_numpy()
     lookup = np.zeros(int(known.max()) + 1, np.uint32)
-    lookup[known] = known * np.uint32(TINTS) + tints
+    lookup[known] = known * np.uint32(SHADES) + tints
     order = np.argsort(known)
     return lookup[codes], Vocabulary(lookup[known[order]], words.gather(order))
 

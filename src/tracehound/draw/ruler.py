@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tracehound.draw.colouring import BY_KIND, Colouring, of_steps
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.lanes import Cells, Form, Names, code
 from tracehound.draw.rows import KIND_CODES, Row
@@ -136,13 +137,14 @@ def cells_of_range(bounds: Ints, start: int, end: int) -> tuple[int, int] | None
     return first, min(max(last, first + 1), len(bounds) - 1)
 
 
-def steps_row(steps: pl.DataFrame) -> Row:
-    """Steps that follow each other as a row of slices; neighbours differ in tint."""
+def steps_row(steps: pl.DataFrame, colouring: Colouring = BY_KIND) -> Row:
+    """Steps that follow each other as a row of slices; neighbours differ in tint, or have the colours of steps."""
     ordered = _in_order(steps)
     start, end = ordered["start"].to_numpy(), ordered["end"].to_numpy()
     end = np.minimum(np.maximum(end, start + 1), np.append(start[1:], np.iinfo(np.int64).max))
     size = len(start)
-    return Row(start, end, np.full(size, KIND_CODES["step"], np.uint8), np.arange(size, dtype=np.uint32) % 2)
+    kind = of_steps(ordered["step"]) if colouring.by == "step" else np.full(size, KIND_CODES["step"], np.uint8)
+    return Row(start, end, kind, np.arange(size, dtype=np.uint32) % 2)
 
 
 def step_names(steps: pl.DataFrame, glyphs: Glyphs) -> Names:

@@ -13,6 +13,7 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 
+from tracehound.draw.colouring import By, colouring
 from tracehound.draw.graph import Graph, graph_of
 from tracehound.draw.rows import COLUMNS, NO_ROW, NO_WORDS, Row, Slices, row_of_intervals, slices_of
 from tracehound.intervals import Ints, union
@@ -84,8 +85,9 @@ class Rows:
     has made what is wished for, and put it here.
     """
 
-    def __init__(self, trace: Trace, shelf: Shelf | None = None) -> None:
+    def __init__(self, trace: Trace, shelf: Shelf | None = None, by: By = "kind") -> None:
         self.trace = trace
+        self.colouring = colouring(by, trace)
         self.shelf = shelf or Shelf()
         self._small = trace.lanes.height <= FEW_LANES and int(trace.lanes["events"].sum()) <= FEW_EVENTS
         self._shifts: dict[int, int] = {}
@@ -157,9 +159,10 @@ class Rows:
         lane = wish.number
         if self._small:
             frame = self._in_memory(lane)
-            return slices_of(frame, int(frame["id"][0]) & _ROW if frame.height else 0)
+            return slices_of(frame, int(frame["id"][0]) & _ROW if frame.height else 0, self.colouring)
         first = collected(self.trace.events([lane]).select("id").head(1))["id"].to_list()
-        return slices_of(self.trace.lane(lane, *COLUMNS), first[0] & _ROW if first else 0)
+        frame = self.trace.lane(lane, *COLUMNS, *self.colouring.columns)
+        return slices_of(frame, first[0] & _ROW if first else 0, self.colouring)
 
     def put(self, wish: Wish, made: Slices) -> None:
         """Keep what was made for a wish."""
@@ -176,7 +179,7 @@ class Rows:
 
     def _lane_key(self, lane: int) -> tuple[Hashable, ...]:
         part = lane >> 32
-        return (self.trace.parts[part], lane & _ROW, self._shift(part))
+        return (self.trace.parts[part], lane & _ROW, self._shift(part), self.colouring.by)
 
     def _lane_of(self, event: int) -> int:
         """The lane of an event, by the numbers of events on the lanes of its part."""
@@ -225,7 +228,9 @@ class Rows:
         """The events of a lane of a small trace, whose parts are read whole."""
         part = lane >> 32
         if part not in self._parts:
-            self._parts[part] = collected(self.trace.frames[part].select("id", "lane", *COLUMNS))
+            self._parts[part] = collected(
+                self.trace.frames[part].select("id", "lane", *COLUMNS, *self.colouring.columns)
+            )
         whole = self._parts[part]
         low, high = np.searchsorted(whole["lane"].to_numpy(), [lane, lane + 1])
         return whole.slice(int(low), int(high - low))

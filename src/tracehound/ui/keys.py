@@ -108,6 +108,7 @@ KEYS: tuple[Key, ...] = (
     Key("lanes.down", (">",), ">", "move_lane(1)", "Move the lane down", "lanes"),
     Key("lanes.filter", ("\\",), "\\", "filter_lanes", "Show the lanes whose names have a part", "lanes"),
     Key("lanes.ranks", ("R",), "R", "choose_ranks", "Choose the ranks that are shown and counted: 0,2-5", "lanes"),
+    Key("lanes.colour", ("c",), "c", "colour", "Colour by kind, by name, by HLO category or by step", "lanes"),
     Key("lanes.group", ("b",), "b", "regroup", "Lanes by rank, or the same stream of all ranks together", "lanes"),
     Key("table.choose", ("enter",), "Enter", "choose", "Go to the row's event or window", "table", "go"),
     Key("table.window", ("space", "w"), "Space w", "pick_window", "Select the row's window", "table", "window"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from textual.message import Message
 from textual.message_pump import MessagePump
 
+from tracehound.draw.colouring import By
 from tracehound.draw.rows import NO_ROW, NO_WORDS, Slices
 from tracehound.draw.shelf import NotReadError, Rows, Shelf, Wish
 from tracehound.draw.sight import Sight
@@ -34,7 +35,7 @@ NOTHING = Slices((NO_ROW,), NO_WORDS)
 
 
 class Supply:
-    """Has rows made for one timeline, one after the other."""
+    """Has rows made for one timeline, one after the other; `by` says what colours those of the next trace."""
 
     @dataclass
     class Arrived(Message):
@@ -52,6 +53,7 @@ class Supply:
         parts: frozenset[int]
 
     def __init__(self, target: MessagePump) -> None:
+        self.by: By = "kind"
         self._target = target
         self._background = Background()
         self._shelf = Shelf()
@@ -71,7 +73,7 @@ class Supply:
 
     def rows(self, trace: Trace) -> Rows:
         """The rows of a trace; those of the one before that are the same are there already."""
-        return Rows(trace, self._shelf)
+        return Rows(trace, self._shelf, self.by)
 
     def moved(self, rows: Rows, view: View, move: Move) -> View:
         """The view after a move; the same view where the move waits for rows."""

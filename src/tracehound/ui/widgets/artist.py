@@ -155,7 +155,7 @@ class Artist:
         """The band of the rank's steps."""
         if rank not in self.bands:
             steps = _steps_of(self.rows.trace, rank)
-            self.bands[rank] = (steps_row(steps), step_names(steps, self.looks.glyphs))
+            self.bands[rank] = (steps_row(steps, self.looks.colouring), step_names(steps, self.looks.glyphs))
         row, names = self.bands[rank]
         cells = self._cells(("steps", rank), row, shown, names)
         return Strip([*self._corner(corner, shown.gutter), *self._segments(cells, shown)])

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from textual import on
 from textual.app import ComposeResult
 
+from tracehound.draw.colouring import By, colouring, following
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.outline import Track
 from tracehound.draw.seats import Seats, seats_of
 from tracehound.errors import TracehoundError
+from tracehound.trace import Trace
 from tracehound.ui import ranks
 from tracehound.ui.keys import bindings
 from tracehound.ui.view import View
 from tracehound.ui.widgets.lane_prompt import LanePrompt
+from tracehound.ui.widgets.legend import Legend
 from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.timeline import Timeline
 
@@ -34,12 +37,14 @@ class Desk(Column):
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self.timeline = Timeline(glyphs)
+        self.legend = Legend(glyphs)
         self.prompt = LanePrompt()
         self._before: tuple[Seats, View] = (Seats(), View())
 
     def compose(self) -> ComposeResult:
         """The prompt is there when it is asked for."""
         yield self.timeline
+        yield self.legend
         yield self.prompt
 
     # -- what is kept of it
@@ -49,12 +54,16 @@ class Desk(Column):
         """How the lanes are arranged, as plain values by names that the next reading of the trace knows, too."""
         sheet = self.timeline.sheet
         expanded = [track.key for group in sheet.groups for track in group.tracks if track.lane in sheet.expanded]
+        by = self.timeline.supply.by
         values = {**self.timeline.seats.plain(), "folded": sorted(sheet.folded), "expanded": sorted(expanded)}
+        values["colour"] = "" if by == "kind" else by
         return {name: value for name, value in values.items() if value}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Arrange the lanes as they were kept; of lanes that are not there any more nothing is said."""
-        timeline = self.timeline
+        timeline, by = self.timeline, kept.get("colour", "kind")
+        if timeline.trace is not None and by in get_args(By):
+            self._colour(by, timeline.trace)
         timeline.seat(seats_of(kept))
         lanes = {track.key: track.lane for group in timeline.sheet.groups for track in group.tracks}
         folded, expanded = (kept.get(name, ()) for name in ("folded", "expanded"))
@@ -114,6 +123,17 @@ class Desk(Column):
     def action_regroup(self) -> None:
         """Put the same stream of all ranks under each other, or the lanes of each rank."""
         self.timeline.seat(self.timeline.seats.regroup())
+
+    def action_colour(self) -> None:
+        """Colour by something else."""
+        trace = self.timeline.trace
+        if trace is not None:
+            self._colour(following(self.timeline.supply.by, trace), trace)
+
+    def _colour(self, by: By, trace: Trace) -> None:
+        self.timeline.supply.by = by
+        self.timeline.watch_trace(trace)
+        self.legend.say(colouring(by, trace))
 
     # -- which lanes and ranks
 

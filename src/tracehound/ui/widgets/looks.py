@@ -6,12 +6,13 @@ Owns the timeline's stylesheet. Knows no line and no trace.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from rich.style import Style
 from textual.widget import Widget
 
+from tracehound.draw.colouring import BY_KIND, Colouring
 from tracehound.draw.glyphs import MONO, UNICODE, Glyphs
 from tracehound.draw.lanes import Form, ink
 from tracehound.draw.palette import Palette, fitting
@@ -70,6 +71,7 @@ class Looks:
     glyphs: Glyphs
     palette: Palette
     theme: Theme
+    colouring: Colouring = BY_KIND
     styles: dict[int, Style] = field(default_factory=dict)
 
     def style(self, code: int) -> Style:
@@ -87,9 +89,10 @@ class Looks:
             return self.theme.chosen
         if form is Form.GRAPH:
             return ground + Style.from_color((self.theme.peak if tint else self.theme.graph).color)
-        colour = self.palette.colour(kind, tint)
+        hue = self.colouring.hues[kind]
+        colour = self.palette.shade(hue, tint)
         if form is Form.BAR:
-            return Style(color=self.palette.ink_on(kind), bgcolor=colour) if colour else Style(reverse=True)
+            return Style(color=self.palette.ink_on(hue), bgcolor=colour) if colour else Style(reverse=True)
         return ground + Style(color=colour) if colour else ground
 
     @cached_property
@@ -98,11 +101,12 @@ class Looks:
         return {Form.EMPTY: self.theme.ruler, Form.CHOSEN: self.theme.focus, Form.BAR: self.theme.range}
 
 
-def looks(widget: Widget, glyphs: Glyphs) -> Looks:
+def looks(widget: Widget, glyphs: Glyphs, colouring: Colouring = BY_KIND) -> Looks:
     """The looks of a widget that has a component class for each of `PARTS`."""
     app = widget.app
     system = None if app.no_color else app.console.color_system or "truecolor"
     ground = Style(bgcolor=widget.rich_style.bgcolor)
     theme = Theme(ground, *(widget.get_component_rich_style(f"timeline--{name}") for name in PARTS))
     alphabet = MONO if app.no_color and glyphs is UNICODE else glyphs
-    return Looks(alphabet, fitting(system, dark=app.current_theme.dark), theme)
+    alphabet = replace(alphabet, letters=colouring.letters)
+    return Looks(alphabet, fitting(system, dark=app.current_theme.dark), theme, colouring)

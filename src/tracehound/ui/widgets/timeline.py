@@ -112,7 +112,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """One line of the widget."""
         if self._rows is None:
             return Strip.blank(self._width, self.rich_style)
-        artist = self._artist = self._artist or Artist(self._rows, looks(self, self._glyphs))
+        artist = self._artist = self._artist or Artist(self._rows, looks(self, self._glyphs, self._rows.colouring))
         if y == self._top - 1:
             length = duration(self.view.end - self.view.start)
             corner = "selecting" if self._mark else f"{self.seats.needle} {length}".strip()

@@ -1,0 +1,90 @@
+"""What slices fall into which class."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from building import Building, stream
+from tracehound.draw.colouring import By, colouring, following
+from tracehound.draw.glyphs import ASCII, UNICODE
+from tracehound.draw.lanes import edges, ink, paint
+from tracehound.draw.ruler import steps_row
+from tracehound.draw.shelf import Rows
+from tracehound.trace import Trace
+
+NAMES = ["gemm", "add", "gemm", "copy", "add"]
+OPS: list[dict[str, object]] = [
+    {"op": at, "name": f"o{at}", "category": category} for at, category in enumerate(["fusion", "dot", "fusion", None])
+]
+
+
+def built(ops: list[dict[str, object]]) -> Trace:
+    b = Building(ops=ops)
+    for at, name in enumerate(NAMES):
+        b.event(stream(), name, at * 10, at * 10 + 10, op=min(at, 3) if ops else None)
+    b.event(stream(), "ProfilerStep#0", 0, 20, "step", step=0)
+    return b.trace()
+
+
+def classes(trace: Trace, by: By) -> dict[str, list[int]]:
+    rows = Rows(trace, by=by)
+    lane = trace.lanes["lane"][0]
+    frame = trace.lane(lane).with_columns(pl.col("name").cast(pl.String))
+    found: dict[str, list[int]] = {}
+    for position, name in enumerate(frame["name"]):
+        depth, index = rows.lane(lane).find(position)
+        found.setdefault(name, []).append(int(rows.row(lane, depth).kind[index]))
+    return found
+
+
+def test_equal_names_have_equal_classes_whatever_else_is_read() -> None:
+    found = classes(built(ops=[]), "name")
+    assert all(len(set(codes)) == 1 for codes in found.values())
+    pl.Series(["something", "else"], dtype=pl.Categorical)
+    assert classes(built(ops=OPS), "name") == found
+
+
+def test_categories_with_most_ops_come_first_and_none_is_the_last() -> None:
+    trace = built(ops=OPS)
+    assert colouring("category", trace).legend == ((0, "fusion"), (1, "dot"), (7, "other"))
+    found = classes(trace, "category")
+    assert (found["gemm"], found["add"], found["copy"]) == ([0, 0], [1, 7], [7])
+
+
+def test_steps_have_the_colours_of_their_line() -> None:
+    frame = pl.DataFrame({"step": [3, 4, 10, None], "start": [0, 5, 9, 12], "end": [5, 9, 12, 14]})
+    assert steps_row(frame, colouring("step", built(ops=[]))).kind.tolist() == [3, 4, 3, 7]
+    assert len(set(steps_row(frame).kind.tolist())) == 1
+
+
+def test_the_ways_to_colour_follow_each_other() -> None:
+    ways: list[By] = ["kind"]
+    for _ in range(4):
+        ways.append(following(ways[-1], built(ops=OPS)))
+    assert ways == ["kind", "name", "category", "step", "kind"]
+    assert following("name", built(ops=[])) == "step"
+
+
+@pytest.mark.parametrize("by", ["kind", "name", "category", "step"])
+def test_every_class_has_a_hue_and_a_letter_of_its_own(by: By) -> None:
+    trace = built(ops=OPS)
+    found = colouring(by, trace)
+    for codes in classes(trace, by).values():
+        for code in codes:
+            kind = ink(code * 4).kind
+            assert found.hues[kind]
+            assert found.letters[kind]
+    if by != "kind":
+        assert len(set(found.letters.values())) == 8
+
+
+def test_another_colouring_changes_no_text_but_letters() -> None:
+    trace = built(ops=OPS)
+    lane, bounds = trace.lanes["lane"][0], edges(0, 50_000_000, 40)
+    drawn = {
+        by: paint(Rows(trace, by=by).row(lane, 0), bounds, UNICODE, lambda found: ["x" * 9] * len(found)).text.tolist()
+        for by in ("kind", "name", "step")
+    }  # fmt: skip
+    assert drawn["kind"] == drawn["name"] == drawn["step"]
+    assert ASCII.cells_of("kernel")[-1] == "K"
