@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
 import pytest
-from textual.pilot import Pilot
 
+from exploring import explored, header, press, selected, settled
 from tracehound.errors import TracehoundError
 from tracehound.store import Opening, open_paths
 from tracehound.trace import Part
@@ -62,32 +61,6 @@ def opening(tmp_path: Path) -> Opening:
     return open_paths([written(tmp_path)])
 
 
-async def settled(pilot: Pilot[None]) -> None:
-    """Wait until nothing is read, worked out or drawn any more."""
-    app = pilot.app
-    assert isinstance(app, TracehoundApp)
-    for _ in range(500):
-        await pilot.pause(0.01)
-        if not app.busy:
-            break
-    await pilot.pause()
-    await pilot.pause()
-
-
-@asynccontextmanager
-async def explored(opening: Opening, size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[Explorer, Pilot[None]]]:
-    app = TracehoundApp(opening)
-    async with app.run_test(size=size) as pilot:
-        await settled(pilot)
-        yield app.explorer, pilot
-
-
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settled(pilot)
-
-
 def lines(widget: ResultTable | Timeline | TabBar) -> list[str]:
     return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
 
@@ -98,15 +71,6 @@ def table(explorer: Explorer, name: str) -> ResultTable:
 
 def caption(explorer: Explorer, name: str) -> str:
     return explorer.deck.tables[name].caption.render_line(0).text
-
-
-def header(explorer: Explorer) -> str:
-    return explorer.header.render_line(0).text
-
-
-def selected(explorer: Explorer) -> str | None:
-    trace, event = explorer.trace, explorer.view.event
-    return None if trace is None or event is None else trace.event(event)["name"]
 
 
 async def test_header_says_what_is_open(opening: Opening) -> None:

@@ -13,6 +13,7 @@ from stages import chosen, cursor, lines, stage
 from tracehound.draw.glyphs import ASCII
 from tracehound.ui import navigate
 from tracehound.ui.keys import KEYS
+from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.widgets.timeline import Timeline
 
 
@@ -185,7 +186,9 @@ async def test_fast_keys_are_not_lost() -> None:
 async def test_every_key_of_the_table_is_an_action() -> None:
     for key in KEYS:
         if key.group == "timeline":
-            assert hasattr(Timeline, f"action_{key.action.partition('(')[0]}"), key.id
+            action = key.action.partition("(")[0]
+            owner = Explorer if action.startswith("screen.") else Timeline
+            assert hasattr(owner, f"action_{action.removeprefix('screen.')}"), key.id
 
 
 async def test_folding_a_group() -> None:

@@ -63,7 +63,13 @@ class TracehoundApp(App[None]):
     def busy(self) -> bool:
         """Whether a thread is still at work."""
         explorer = self.explorer
-        workers = (explorer.reading, explorer.background, explorer.decoder, explorer.timeline.supply)
+        workers = (
+            explorer.reading,
+            explorer.background,
+            explorer.decoder,
+            explorer.timeline.supply,
+            explorer.travels.linker,
+        )
         return any(worker.busy for worker in workers)
 
     def get_driver_class(self) -> type[Driver]:

@@ -26,6 +26,7 @@ from tracehound.ui.arrangement import Arrangement
 from tracehound.ui.background import Background
 from tracehound.ui.decoder import Decoder
 from tracehound.ui.finder import Finder
+from tracehound.ui.links import Linker
 from tracehound.ui.loading import Loading
 from tracehound.ui.panes.deck import TABS, Deck
 from tracehound.ui.panes.details import DetailsPane
@@ -33,6 +34,7 @@ from tracehound.ui.panes.gaps import GapsPane
 from tracehound.ui.results import Results
 from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.supply import Supply
+from tracehound.ui.travels import Travels
 from tracehound.ui.view import View
 from tracehound.ui.walk import Walk
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
@@ -46,6 +48,10 @@ WALKED = ("ops", "annotations", "collectives", "search")
 
 PREPARED = 4
 """Of so many files the args are made quick to find before anybody asks; of the others when somebody does."""
+
+
+SAID = 4.0
+"""Seconds for which something that was said stands in the header."""
 
 
 class Explorer(Screen[None]):
@@ -69,6 +75,7 @@ class Explorer(Screen[None]):
         self.reading = Loading(self, opening)
         self.finder = Finder(self, self.background)
         self.decoder = Decoder(self)
+        self.travels = Travels(self)
         self.header = HeaderBar(glyphs)
         self.stage = Stage(words.waiting(opening), glyphs)
         self.timeline = self.stage.timeline
@@ -81,7 +88,6 @@ class Explorer(Screen[None]):
         self._opening = opening
         self._unread = frozenset[int]()
         self._needle_due: str | None = None
-        self._steps_due = 0
 
     def compose(self) -> ComposeResult:
         """Header, timeline, tabs, panes, keys."""
@@ -108,6 +114,7 @@ class Explorer(Screen[None]):
         self.reading.cancel()
         self.background.close()
         self.decoder.close()
+        self.travels.linker.close()
 
     # -- the trace fills in
 
@@ -153,6 +160,8 @@ class Explorer(Screen[None]):
             self.walk = None
             self.results.forget()
         self.header.facts = tuple(words.about(new))
+        if old is not None:
+            self.travels.grown(old, new)
         view = navigate.fit(new, self.view) if old is None else follow.moved(self.view, old, new)
         self.timeline.show(new, view, self._unread)
         self.view = view
@@ -172,6 +181,7 @@ class Explorer(Screen[None]):
     def watch_view(self, old: View, new: View) -> None:
         """Tell everyone whom the change concerns."""
         self.timeline.view = new
+        self.travels.arrived(new)
         if new.selection != old.selection:
             self.header.window = words.selected(new.selection) if new.selection is not None else ""
         if (new.selection, new.ranks) != (old.selection, old.ranks):
@@ -202,13 +212,11 @@ class Explorer(Screen[None]):
         event, window = follow.event_of(row), follow.window_of(trace, row)
         if table == "gaps" and window is not None:
             self.results.pick(window, table, self.view)
-            self.view = follow.to_gap(trace, self.view, row)
+            self.travels.jump(follow.to_gap(trace, self.view, row))
             return
-        self.view = follow.to_row(trace, self.view, row)
+        self.travels.jump(follow.to_row(trace, self.view, row))
         if event is not None and table in WALKED:
-            self._steps_due = 0
-            self.walk = None
-            self.finder.walk(trace, event)
+            self.travels.begin(trace, event)
 
     @on(ResultTable.WindowPicked)
     def _window_picked(self, message: ResultTable.WindowPicked) -> None:
@@ -216,7 +224,7 @@ class Explorer(Screen[None]):
         window = follow.window_of(self.trace, message.row) if self.trace is not None else None
         if self.trace is not None and window is not None:
             self.results.pick(window, self.deck.name_of(message.table), self.view)
-            self.view = navigate.to_range(self.trace, self.view, *window)
+            self.travels.jump(navigate.to_range(self.trace, self.view, *window))
 
     # -- the selected event
 
@@ -245,27 +253,27 @@ class Explorer(Screen[None]):
 
     @on(Finder.Walked)
     def _walked(self, message: Finder.Walked) -> None:
-        self.walk = message.walk
-        due, self._steps_due = self._steps_due, 0
-        if due:
-            self.action_walk(due)
+        self.travels.begun(message.walk)
+
+    @on(Linker.Linked)
+    def _linked(self, message: Linker.Linked) -> None:
+        self.travels.linked(message)
 
     def watch_walk(self, walk: Walk | None) -> None:
         """Say where in it one is."""
         self.header.place = f"{self.glyphs.cut(walk.what, 24)} {walk.words}" if walk is not None else ""
 
-    def action_walk(self, by: int) -> None:
-        """Go to the next or previous one; where they are not known yet, as soon as they are."""
-        if self.walk is None:
-            self._steps_due += by
-        else:
-            self._go(self.walk.step(by))
+    def action_travel(self, way: str, *by: int) -> None:
+        """Go somewhere in one of the ways that `Travels` knows."""
+        self.travels.ways[way](*by)
 
-    def _go(self, walk: Walk) -> None:
-        """Go to the present event of a walk."""
-        self.walk = walk
-        if self.trace is not None and walk.event is not None:
-            self.view = navigate.to_event(self.trace, self.view, walk.event)
+    def say(self, what: str) -> None:
+        """Say something in the header, for a while."""
+        self.header.news = what
+        self.set_timer(SAID, lambda: self._hush(what))
+
+    def _hush(self, what: str) -> None:
+        self.header.news = "" if self.header.news == what else self.header.news
 
     # -- searching
 
@@ -295,7 +303,7 @@ class Explorer(Screen[None]):
         self.walk = walk if found.needle else None
         if self._needle_due == found.needle:
             self._needle_due = None
-            self._go(walk)
+            self.travels.to(walk)
 
     @on(SearchBar.Submitted)
     def _submitted(self, message: SearchBar.Submitted) -> None:
@@ -303,7 +311,7 @@ class Explorer(Screen[None]):
         self._end_prompt()
         self.view = replace(self.view, needle=message.needle)
         if self.walk is not None and self.walk.what == message.needle:
-            self._go(self.walk)
+            self.travels.to(self.walk)
         else:
             self._needle_due = message.needle
 

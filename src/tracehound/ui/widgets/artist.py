@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import polars as pl
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
@@ -22,7 +21,7 @@ from tracehound.draw.rows import Row, Slices
 from tracehound.draw.ruler import cells_of_range, ruler, step_names, steps_row
 from tracehound.draw.shelf import NotReadError, Rows
 from tracehound.intervals import Ints
-from tracehound.trace import Trace
+from tracehound.ui.places import steps_of
 from tracehound.ui.supply import Slot
 from tracehound.ui.view import View
 from tracehound.ui.widgets.looks import Looks
@@ -154,7 +153,7 @@ class Artist:
     def steps(self, rank: int | None, shown: Shown, corner: str) -> Strip:
         """The band of the rank's steps."""
         if rank not in self.bands:
-            steps = _steps_of(self.rows.trace, rank)
+            steps = steps_of(self.rows.trace, rank)
             self.bands[rank] = (steps_row(steps, self.looks.colouring), step_names(steps, self.looks.glyphs))
         row, names = self.bands[rank]
         cells = self._cells(("steps", rank), row, shown, names)
@@ -228,11 +227,3 @@ class Artist:
             return ""
         part = self.rows.busy_time(rank, shown.start, shown.end) / (shown.end - shown.start)
         return f"busy {share(part)} of view"
-
-
-def _steps_of(trace: Trace, rank: int | None) -> pl.DataFrame:
-    """The steps of a rank; those of its host, or else of anyone, where it has none."""
-    own = trace.steps.filter(pl.col("rank").eq_missing(pl.lit(rank, pl.Int32)))
-    host = trace.ranks.filter(pl.col("rank") == rank)["host"].to_list()
-    hosts = trace.steps.filter(pl.col("rank").is_null() & pl.col("host").is_in(host))
-    return next((steps for steps in (own, hosts) if steps.height), trace.steps)

@@ -1,0 +1,156 @@
+"""Following links through the layers of a program: device, launch, operator, Python.
+
+Owns where a link leads and the thread that looks for it, since the way back down has to be searched. Knows no widget
+but the one that is told. Up, an event of a device leads to the host event that enqueued it, and an event of a host to
+the nearest one around it on a layer further out; down, an event leads to what it enqueued, or to what enqueues inside
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from textual.message import Message
+from textual.message_pump import MessagePump
+
+from tracehound.errors import printable
+from tracehound.intervals import Ints
+from tracehound.trace import Trace, collected
+from tracehound.ui.background import Background
+from tracehound.ui.walk import Walk
+from tracehound.units import duration, short_name
+
+Direction = Literal[-1, 1]
+"""Up to what caused an event (-1), or down to what it caused (1)."""
+
+OUTERMOST = 2
+
+OUTER = {"op": 1, "annotation": 1, "module": 1, "step": 1, "python": OUTERMOST}
+"""How far out a host event is by its kind; calls of the runtime, and all others, are the innermost."""
+
+_ROW = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class Link:
+    """Where an event leads: the `target` (None: nowhere), what to say of it, and the others beside it."""
+
+    target: int | None
+    words: str
+    walk: Walk | None = None
+
+
+def cause(trace: Trace, event: int) -> Link:
+    """The event that enqueued this one; of a host event, or where no launch is known, the one around it.
+
+    Around a host event that is the nearest on a layer further out (call, operator, Python), else the nearest of all.
+    """
+    found = _columns(trace, event, "name", "start", "rank", "kind", "launch", "parent")
+    name = _short(found)
+    if found["launch"] is not None:
+        launch = _columns(trace, found["launch"], "name", "start")
+        return Link(found["launch"], f"launch, {duration(found['start'] - launch['start'])} before {name}")
+    if found["parent"] is None:
+        why = "no launch is recorded" if found["rank"] is not None else "nothing is recorded around it"
+        return Link(None, f"{name}: {why}")
+    target = found["parent"] if found["rank"] is not None else _further_out(trace, found)
+    return Link(target, f"around {name}")
+
+
+def _further_out(trace: Trace, found: dict[str, Any]) -> int:
+    """The nearest event around this one that is on a layer further out, else its parent."""
+    layer, around = OUTER.get(found["kind"], 0), found["parent"]
+    while around is not None and layer < OUTERMOST:
+        other = _columns(trace, around, "kind", "parent")
+        if OUTER.get(other["kind"], 0) > layer:
+            return int(around)
+        around = other["parent"]
+    return int(found["parent"])
+
+
+def effects(trace: Trace, event: int) -> Link:
+    """What this event enqueued; if nothing, the host events inside it that enqueued something. In order of time."""
+    found = _columns(trace, event, "name", "lane", "end", "rank")
+    name = _short(found)
+    if found["rank"] is not None:
+        return Link(None, f"{name} runs on the device: nothing is launched from there")
+    here = pl.col("lane").is_between(event >> 32 << 32, event | _ROW)
+    devices = trace.lanes.filter(pl.col("rank").is_not_null() & here)["lane"].to_list()
+    launches = collected(trace.events(devices).filter(pl.col("launch") >= event).select("id", "start", "launch"))
+    direct = launches.filter(pl.col("launch") == event).sort("start", "id")
+    if direct.height:
+        return _first(f"launched by {name}", direct["id"].to_numpy(), direct["start"].to_numpy())
+    callers, starts = _inside(trace, event, found, launches["launch"].unique().sort().to_numpy())
+    if len(callers):
+        return _first(f"launches in {name}", callers, starts)
+    return Link(None, f"nothing was launched in {name}")
+
+
+def _inside(trace: Trace, event: int, found: dict[str, Any], callers: Ints) -> tuple[Ints, Ints]:
+    """Those of the `callers` (ids, sorted) that lie inside the event on its lane, and their starts.
+
+    What is inside an event follows it in the frame, up to the first that begins at its end or later.
+    """
+    lane = trace.lane(found["lane"], "id", "start")
+    ids, starts = lane["id"].to_numpy(), lane["start"].to_numpy()
+    beyond = int(np.searchsorted(starts, found["end"], side="left"))
+    low, high = np.searchsorted(callers, [event + 1, int(ids[0]) + beyond])
+    chosen = callers[low:high]
+    return chosen, starts[chosen - int(ids[0])]
+
+
+def _first(what: str, events: Ints, starts: Ints) -> Link:
+    """The first of several, and the way to the others."""
+    walk = Walk(what, events, starts, 0)
+    return Link(walk.event, f"{what}: {walk.words}", walk)
+
+
+def _columns(trace: Trace, event: int, *columns: str) -> dict[str, Any]:
+    """Some columns of one event: reading all of them takes several times as long."""
+    return collected(trace.frames[event >> 32].slice(event & _ROW, 1).select(columns)).row(0, named=True)
+
+
+def _short(found: dict[str, Any]) -> str:
+    return short_name(str(found["name"]), 24)
+
+
+class Linker:
+    """Looks for one link after the other; only the newest request counts."""
+
+    @dataclass
+    class Linked(Message):
+        """Where the link of `event` leads is known."""
+
+        event: int
+        link: Link
+
+    def __init__(self, target: MessagePump) -> None:
+        self._target = target
+        self._background = Background()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a link is looked for."""
+        return self._background.busy
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        self._background.close()
+
+    def ask(self, trace: Trace, event: int, direction: Direction) -> None:
+        """Have `Linked` sent to the target."""
+        find: Callable[[Trace, int], Link] = cause if direction < 0 else effects
+
+        def work() -> None:
+            try:
+                link = find(trace, event)
+            except Exception as error:  # noqa: BLE001 - one damaged event must not end the explorer
+                link = Link(None, printable(f"cannot be followed: {type(error).__name__}: {error}"))
+            self._target.post_message(self.Linked(event, link))
+
+        self._background.start()
+        self._background.submit("link", work)

@@ -1,0 +1,211 @@
+"""Going places: along links, to steps and times, back and forward, to marks, from one of a sort to the next.
+
+Owns what is remembered for that, and the line on which a place is asked for. The screen owns the view, and is told
+where to go; it says in its header what it is told to say.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from textual.widget import Widget
+
+from tracehound.errors import TracehoundError
+from tracehound.trace import Trace
+from tracehound.ui import follow, navigate, places
+from tracehound.ui.history import History, Marks, letters, returned
+from tracehound.ui.links import Direction, Linker
+from tracehound.ui.view import View
+from tracehound.ui.walk import Walk
+from tracehound.ui.widgets.prompt import Answers, Prompt
+from tracehound.units import instant
+
+if TYPE_CHECKING:
+    from tracehound.ui.screens.explorer import Explorer
+
+
+class Travels:
+    """Every way of going somewhere that is more than a move within the timeline."""
+
+    def __init__(self, screen: Explorer) -> None:
+        self.linker = Linker(screen)
+        self.history = History()
+        self.marks: Marks = {}
+        self._screen = screen
+        self._links_due: list[Direction] = []
+        self._prompt: Prompt | None = None
+        self._before: Widget | None = None
+        self._steps_due = 0
+        self.ways: Mapping[str, Callable[..., None]] = {
+            "link": self.link, "step": self.step, "walk": self.walk, "back": self.back,
+            "place": self.ask_place, "mark": self.ask_mark, "to_mark": self.ask_jump,
+        }  # fmt: skip
+
+    # -- what the screen tells
+
+    def arrived(self, view: View) -> None:
+        """The view is another one."""
+        self.history.arrive(view, time.monotonic())
+
+    def grown(self, old: Trace, new: Trace) -> None:
+        """The same places in a trace that has grown."""
+
+        def moved(place: View) -> View:
+            return follow.moved(place, old, new)
+
+        self.history.change(moved)
+        self.marks = {letter: moved(place) for letter, place in self.marks.items()}
+
+    def jump(self, view: View) -> None:
+        """Go to a view from which `back` leads back here."""
+        self.history.settle()
+        self._screen.view = view
+
+    # -- along links
+
+    def link(self, direction: Direction) -> None:
+        """To what caused the selected event (-1), or what it caused (1), after the links that are still looked for."""
+        trace, event = self._screen.trace, self._screen.view.event
+        if event is None:
+            self._screen.say("no event selected: Enter selects the one at the focus")
+        elif trace is not None:
+            self._links_due.append(direction)
+            if len(self._links_due) == 1:
+                self.linker.ask(trace, event, direction)
+
+    def linked(self, found: Linker.Linked) -> None:
+        """Go there, if one has not gone elsewhere since; then along the next link."""
+        trace, link = self._screen.trace, found.link
+        due, self._links_due = self._links_due[1:], []
+        if trace is None or self._screen.view.event != found.event:
+            return
+        if link.target is not None:
+            if link.walk is not None and len(link.walk.events) > 1:  # one of many launches has one kernel: n goes on
+                self._screen.walk = link.walk
+            self.jump(navigate.to_event(trace, self._screen.view, link.target))
+        self._screen.say(link.words)
+        for direction in due if link.target is not None else ():
+            self.link(direction)
+
+    # -- from one of a sort to the next
+
+    def begin(self, trace: Trace, event: int) -> None:
+        """Have the instances of an event's op worked out, to walk from one to the next."""
+        self._steps_due = 0
+        self._screen.walk = None
+        self._screen.finder.walk(trace, event)
+
+    def begun(self, walk: Walk) -> None:
+        """They are known: make the steps that were asked for meanwhile."""
+        self._screen.walk = walk
+        due, self._steps_due = self._steps_due, 0
+        if due:
+            self.walk(due)
+
+    def walk(self, by: int) -> None:
+        """To the next (1) or previous (-1) one; where they are not known yet, as soon as they are."""
+        if self._screen.walk is None:
+            self._steps_due += by
+        else:
+            self.to(self._screen.walk.step(by))
+
+    def to(self, walk: Walk) -> None:
+        """To the present event of a walk."""
+        self._screen.walk = walk
+        if self._screen.trace is not None and walk.event is not None:
+            self.jump(navigate.to_event(self._screen.trace, self._screen.view, walk.event))
+
+    def step(self, direction: int) -> None:
+        """To the next (1) or previous (-1) step."""
+        screen, trace = self._screen, self._screen.trace
+        if trace is None:
+            return
+        view = places.next_step(trace, screen.view, direction)
+        if view != screen.view:
+            self.jump(view)
+        else:
+            screen.say("no more steps" if trace.steps.height else "no steps marked, none to infer")
+
+    # -- back and forward
+
+    def back(self, direction: int) -> None:
+        """To where one was before (-1), or on again (1)."""
+        place = self.history.back() if direction < 0 else self.history.forward()
+        if place is None:
+            self._screen.say("no place before this one" if direction < 0 else "no place after this one")
+        else:
+            self._screen.view = returned(self._screen.view, place)
+            self._screen.say(f"place {self.history.words}")
+
+    # -- places that have names
+
+    def ask_place(self) -> None:
+        """Ask for a time or a step, and go there."""
+        self._ask("go to", places.NOTATIONS, self._try_place, self._go_to_place)
+
+    def _try_place(self, text: str) -> None:
+        """Say whether that is a place, while it is being typed."""
+        if self._prompt is not None:
+            self._prompt.tell(self._place(text)[1] if text.strip() else "")
+
+    def _go_to_place(self, text: str) -> None:
+        view, words = self._place(text) if text.strip() else (None, "")
+        if view is None and text.strip() and self._prompt is not None:
+            self._prompt.tell(words)
+            return
+        self._end_prompt()
+        if view is not None:
+            self.jump(view)
+
+    def _place(self, text: str) -> tuple[View | None, str]:
+        """The view at a place and where that is, or why there is none."""
+        if self._screen.trace is None:
+            return None, ""
+        try:
+            view = places.named(self._screen.trace, self._screen.view, text)
+        except TracehoundError as error:
+            return None, str(error)
+        return view, instant(view.selection[0] if view.selection else navigate.focus(view))
+
+    def ask_mark(self) -> None:
+        """Ask for a letter, and remember this place by it."""
+        self._ask("mark this place as", f"a letter; set: {letters(self.marks)}", self._mark, self._mark)
+
+    def _mark(self, text: str) -> None:
+        self._end_prompt()
+        if text.isalnum():
+            self.marks = {**self.marks, text: self._screen.view}
+            self._screen.say(f"marked {text}: ' {text} comes back here")
+
+    def ask_jump(self) -> None:
+        """Ask for a letter, and go to the place that is remembered by it."""
+        self._ask("go to mark", f"a letter; set: {letters(self.marks)}", self._to_mark, self._to_mark)
+
+    def _to_mark(self, text: str) -> None:
+        self._end_prompt()
+        place = self.marks.get(text)
+        if place is not None:
+            self.jump(returned(self._screen.view, place))
+            self._screen.say(f"mark {text}")
+        elif text:
+            self._screen.say(f"no mark {text}; set: {letters(self.marks)}")
+
+    # -- the line on which one is asked
+
+    def _ask(self, question: str, hint: str, typed: Callable[[str], None], entered: Callable[[str], None]) -> None:
+        self._end_prompt()
+        screen = self._screen
+        self._before = screen.focused
+        self._prompt = Prompt(question, screen.glyphs.words(hint), Answers(typed, entered, self._end_prompt))
+        screen.mount(self._prompt, before=screen.key_bar)
+        screen.key_bar.display = False
+
+    def _end_prompt(self) -> None:
+        """Ask no more, and give the keys back."""
+        if self._prompt is not None:
+            self._prompt.remove()
+            self._prompt = None
+            self._screen.key_bar.display = True
+            self._screen.set_focus(self._before)
