@@ -95,12 +95,12 @@ def _inside(trace: Trace, event: int, found: dict[str, Any], callers: Ints) -> t
 
     What is inside an event follows it in the frame, up to the first that begins at its end or later.
     """
-    lane = trace.lane(found["lane"], "id", "start")
-    ids, starts = lane["id"].to_numpy(), lane["start"].to_numpy()
-    beyond = int(np.searchsorted(starts, found["end"], side="left"))
-    low, high = np.searchsorted(callers, [event + 1, int(ids[0]) + beyond])
+    first = int(collected(trace.events([found["lane"]]).select("id").head(1))["id"][0])
+    starts = trace.lane(found["lane"], "start")["start"].to_numpy()
+    beyond = first + int(np.searchsorted(starts, found["end"], side="left"))
+    low, high = np.searchsorted(callers, [event + 1, beyond])
     chosen = callers[low:high]
-    return chosen, starts[chosen - int(ids[0])]
+    return chosen, starts[chosen - first]
 
 
 def _first(what: str, events: Ints, starts: Ints) -> Link:
