@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from tempfile import TemporaryDirectory
 from types import TracebackType
 
 import pexpect
@@ -18,18 +19,27 @@ ESCAPE = 0.3
 
 
 class Terminal:
-    """Runs ``tracehound ARGS`` at a size; `screen` is what a person would see now."""
+    """Runs ``tracehound ARGS`` at a size, without configuration or memory; `screen` is what a person would see now."""
 
     def __init__(self, *args: str, columns: int = 80, rows: int = 24, **environment: str) -> None:
         self.display = pyte.Screen(columns, rows)
         self.stream = pyte.ByteStream(self.display)
+        self.home = TemporaryDirectory()
         kept = {key: value for key, value in os.environ.items() if key in {"PATH", "HOME", "LANG", "PYTHONPATH"}}
         self.sent = 0
         self.child = pexpect.spawn(
             sys.executable,
             ["-m", "tracehound", *args],
             dimensions=(rows, columns),
-            env={**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", "TEXTUAL_ANIMATIONS": "none", **environment},
+            env={
+                **kept,
+                "TERM": "xterm-256color",
+                "LANG": "C.UTF-8",
+                "TEXTUAL_ANIMATIONS": "none",
+                "XDG_STATE_HOME": self.home.name,
+                "XDG_CONFIG_HOME": self.home.name,
+                **environment,
+            },
             timeout=PATIENCE,
         )
 
@@ -38,6 +48,7 @@ class Terminal:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.child.close(force=True)
+        self.home.cleanup()
 
     def drain(self, seconds: float = 0.05) -> None:
         """Feed what the program has written to the screen, until it is silent for that long."""

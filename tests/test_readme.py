@@ -24,6 +24,12 @@ def test_every_key_is_in_its_table(group: str) -> None:
     assert [row for row in rows if not row.startswith("|---")] == expected
 
 
+def test_every_id_of_a_key_is_in_the_page_of_the_configuration() -> None:
+    page = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert rows == [f"| `{key.id}` | {key.shown} | {key.meaning} |" for key in KEYS]
+
+
 def test_every_analysis_is_named() -> None:
     for analysis in ANALYSES:
         assert f"report PATH {analysis.name}" in README or analysis.name == "overview"

@@ -6,7 +6,7 @@ Owns themes, colours and the command palette; what is explored is the screen's b
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.console import RenderableType
@@ -25,6 +25,8 @@ from tracehound.store import Opening
 from tracehound.ui.arrangement import WIDE
 from tracehound.ui.commands import Commands
 from tracehound.ui.driver import Difference, QuickDriver
+from tracehound.ui.keymap import keymap
+from tracehound.ui.keys import KEYS, Key
 from tracehound.ui.loading import Loading
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.themes import THEMES, initial
@@ -42,11 +44,12 @@ class TracehoundApp(App[None]):
     ENABLE_COMMAND_PALETTE = True
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012, as Textual
 
-    def __init__(self, opening: Opening, alphabet: str = "unicode") -> None:
+    def __init__(self, opening: Opening, alphabet: str = "unicode", table: Sequence[Key] = KEYS) -> None:
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.failure: TracehoundError | None = None
         glyphs = ASCII if alphabet == "ascii" else MONO if self.no_color else UNICODE
-        self.explorer = Explorer(opening, glyphs)
+        self.explorer = Explorer(opening, glyphs, table)
+        self.set_keymap(keymap(table))
         self.set_class(alphabet == "ascii", "-ascii")
         for theme in THEMES:
             self.register_theme(theme)

@@ -13,7 +13,6 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.types import IgnoreReturnCallbackType
 
 from tracehound.analysis import ANALYSES
-from tracehound.ui.keys import KEYS
 
 if TYPE_CHECKING:
     from tracehound.ui.app import TracehoundApp
@@ -45,11 +44,11 @@ class Commands(Provider):
         explorer = app.explorer
         for analysis in ANALYSES:
             yield (f"Show {analysis.name}", analysis.question, partial(explorer.action_show, _tab(analysis.name)))
-        for key in KEYS:
+        for key in explorer.keys:
             if key.group == "everywhere" and not key.id.startswith("pane.") and key.id not in NOT_OFFERED:
                 target = explorer if not key.action.startswith("app.") else app
                 yield (f"{key.meaning} ({key.shown})", "", partial(target.run_action, key.action))
-        for key in KEYS:
+        for key in explorer.keys:
             if key.group == "timeline":
                 yield (f"Timeline: {key.meaning} ({key.shown})", "", partial(explorer.timeline.run_action, key.action))
             if key.group == "lanes":

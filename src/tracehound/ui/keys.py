@@ -6,6 +6,7 @@ and the page of keys are made from the same rows. Knows no widget.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -157,6 +158,6 @@ def bindings(group: Group) -> list[BindingType]:
     ]  # fmt: skip
 
 
-def footer(group: Group) -> list[Key]:
-    """The keys that the footer names while a widget of this group has the focus."""
-    return [key for key in KEYS if key.label and key.group in (group, "everywhere")]
+def footer(table: Sequence[Key], group: Group) -> list[Key]:
+    """The keys of a table that the footer names while a widget of this group has the focus."""
+    return [key for key in table if key.keys and key.label and key.group in (group, "everywhere")]

@@ -9,6 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from tracehound import config
 from tracehound.errors import BAD_INPUT
 from tracehound.store import Opening
 
@@ -38,9 +39,10 @@ def explore(opening: Opening, *, ascii: bool, mouse: bool) -> int:  # noqa: A002
         for name, value in REMOTE.items():
             os.environ.setdefault(name, value)
     from tracehound.ui.app import TracehoundApp  # noqa: PLC0415 - Textual reads its settings when it is imported
+    from tracehound.ui.keymap import remapped  # noqa: PLC0415 - it knows Textual's names of keys
 
     sys.setswitchinterval(TURN)
-    app = TracehoundApp(opening, "ascii" if ascii else "unicode")
+    app = TracehoundApp(opening, "ascii" if ascii else "unicode", remapped(config.tables(), config.location()))
     app.run(mouse=mouse)
     if app.failure is not None:
         raise app.failure

@@ -5,11 +5,15 @@ Owns which panes there are, in which tab each stands, and which one is in sight.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from textual.app import ComposeResult
 from textual.reactive import reactive
 
 from tracehound.analysis import ANALYSES
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.ui.keys import Key
 from tracehound.ui.panes.gaps import GapsPane
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.widgets.bars import Tab
@@ -77,3 +81,9 @@ class Deck(Column):
         wanted = self._tabs.get(active)
         if self.is_running and wanted is not None and not wanted.is_attached:
             self.mount(wanted)
+
+
+def labelled(table: Sequence[Key]) -> tuple[Tab, ...]:
+    """The tabs with the keys of a table that show them."""
+    shown = {key.id: key.shown.partition(" ")[0] for key in table}
+    return tuple(replace(tab, key=shown.get(f"pane.{tab.pane}", shown.get(tab.pane, tab.key))) for tab in TABS)

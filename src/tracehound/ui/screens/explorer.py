@@ -6,6 +6,7 @@ means for the others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -28,7 +29,7 @@ from tracehound.ui.decoder import Decoder
 from tracehound.ui.finder import Finder
 from tracehound.ui.links import Linker
 from tracehound.ui.loading import Loading
-from tracehound.ui.panes.deck import TABS, Deck
+from tracehound.ui.panes.deck import Deck, labelled
 from tracehound.ui.panes.details import DetailsPane
 from tracehound.ui.panes.gaps import GapsPane
 from tracehound.ui.results import Results
@@ -68,8 +69,9 @@ class Explorer(Screen[None]):
     walk: reactive[Walk | None] = reactive(None, repaint=False, init=False)
     """What n and N go through."""
 
-    def __init__(self, opening: Opening, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self, opening: Opening, glyphs: Glyphs = UNICODE, table: Sequence[keys.Key] = keys.KEYS) -> None:
         super().__init__()
+        self.keys = table
         self.glyphs = glyphs
         self.background = Background()
         self.reading = Loading(self, opening)
@@ -84,7 +86,7 @@ class Explorer(Screen[None]):
         self.details = DetailsPane(glyphs)
         self.prompt = SearchBar()
         self.arrangement = Arrangement(self.stage, self.deck, self.details, self._in_sight)
-        self.key_bar = KeyBar(glyphs)
+        self.key_bar = KeyBar(glyphs, table)
         self._opening = opening
         self._unread = frozenset[int]()
         self._needle_due: str | None = None
@@ -102,7 +104,7 @@ class Explorer(Screen[None]):
         """Show the frame first, then begin to read."""
         self.header.title = self._opening.name
         self.header.news = "reading"
-        self.arrangement.tabs.tabs = TABS
+        self.arrangement.tabs.tabs = labelled(self.keys)
         self.deck.tables["search"].wait("Search: press / and type a part of a name")
         self.arrangement.lay()
         self.arrangement.show("ops")
@@ -366,7 +368,7 @@ class Explorer(Screen[None]):
 
     def action_help(self) -> None:
         """Show what the keys do."""
-        self.app.push_screen(HelpScreen(self.glyphs))
+        self.app.push_screen(HelpScreen(self.glyphs, self.keys))
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Other keys matter now."""

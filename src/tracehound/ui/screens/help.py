@@ -5,6 +5,7 @@ Owns its layout; what it says comes from the table of keys and from the palette.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.console import Group
@@ -18,7 +19,7 @@ from textual.widgets import Label, Static
 
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.palette import LETTERS, legend
-from tracehound.ui.keys import KEYS, TITLES
+from tracehound.ui.keys import KEYS, TITLES, Key
 from tracehound.ui.keys import Group as KeyGroup
 from tracehound.ui.tones import Tones, tones
 from tracehound.ui.widgets.plain_bars import suit
@@ -50,8 +51,9 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen.-wide VerticalScroll > Horizontal { layout: horizontal; }
     """
 
-    def __init__(self, glyphs: Glyphs) -> None:
+    def __init__(self, glyphs: Glyphs, table: Sequence[Key] = KEYS) -> None:
         super().__init__()
+        self._table = table
         self._glyphs = glyphs
 
     def compose(self) -> ComposeResult:
@@ -77,7 +79,7 @@ class HelpScreen(ModalScreen[None]):
         grid.add_column(no_wrap=True, min_width=12)
         grid.add_column()
         grid.add_row(Text(TITLES[group], "bold underline"), "")
-        for key in KEYS:
+        for key in self._table:
             if key.group == group:
                 grid.add_row(Text(key.written(self._glyphs.name), "bold"), Text(key.meaning))
         grid.add_row("", "")

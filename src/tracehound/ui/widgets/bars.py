@@ -5,6 +5,7 @@ Own what fits on them. Each is one line, drawn only when what it says changes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,7 +19,7 @@ from textual.widget import Widget
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import words
-from tracehound.ui.keys import Group, Key, footer
+from tracehound.ui.keys import KEYS, Group, Key, footer
 
 
 class HeaderBar(Widget):
@@ -175,9 +176,10 @@ class KeyBar(Widget):
 
         key: Key
 
-    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self, glyphs: Glyphs = UNICODE, table: Sequence[Key] = KEYS) -> None:
         super().__init__()
         self._glyphs = glyphs
+        self._table = table
 
     def render_line(self, y: int) -> Strip:
         """As many keys as fit; those of every pane come last."""
@@ -199,7 +201,7 @@ class KeyBar(Widget):
 
     def _fitting(self) -> list[tuple[Key, str, str]]:
         """The keys that there is room for, each with what is written of it; those of every pane come first."""
-        keys = footer(self.group)
+        keys = footer(self._table, self.group)
         general = [key for key in keys if key.group == "everywhere"]
         room = self.size.width - sum(map(self._width, general))
         chosen = list[Key]()

@@ -1,0 +1,69 @@
+"""The configuration file: where it is, what it says, and where it is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tracehound.config import line_of, location, tables
+from tracehound.errors import BAD_INPUT, TracehoundError
+
+
+def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    for value in ("", "relative"):
+        monkeypatch.setenv("XDG_CONFIG_HOME", value)
+        assert location() == Path("/home/someone/.config/tracehound/config.toml")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert location() == tmp_path / "tracehound" / "config.toml"
+
+
+def test_no_file_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert tables() == {}
+    (tmp_path / "tracehound").write_text("a file, and no folder")
+    assert tables() == {}
+
+
+def test_tables(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[keys]\nquit = "x"\n[kernels.classes]\nattention = ["flash"]\n')
+    assert tables(path) == {"keys": {"quit": "x"}, "kernels": {"classes": {"attention": ["flash"]}}}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"[keys]\nquit = \n", "line 2, column 8: no TOML: invalid value"),
+        (b"[keys\n", "line 1, column 6: no TOML: expected"),
+        (b"a = 1\na = 2\n", "no TOML: cannot overwrite a value"),
+        (b"a = \"\xff\"", "byte 5: not UTF-8"),
+        (b"\x1b[2J", "no TOML"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_line(content: bytes, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(content)
+    with pytest.raises(TracehoundError) as raised:
+        tables(path)
+    assert str(raised.value).startswith(f"{path}, ")
+    assert why in str(raised.value)
+    assert str(raised.value).isprintable()
+    assert raised.value.code == BAD_INPUT
+
+
+def test_a_folder_in_its_place_is_said(tmp_path: Path) -> None:
+    with pytest.raises(TracehoundError, match="is a directory"):
+        tables(tmp_path)
+
+
+def test_the_line_of_a_setting_however_it_is_spelt(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(
+        '# quit = 1\nname = 3\n[keys]\nquit = "x"\ntimeline . fit="y"\n\'timeline.left\' = ["z"]\n'
+        "[keys.table]\n  first = 'g'\n[[ other ]]\nquit = 4\n"
+    )
+    lines = ["name", "keys.quit", "keys.timeline.fit", "keys.timeline.left", "keys.table.first", "other.quit"]
+    assert [line_of(path, line) for line in lines] == [f"line {n}" for n in (2, 4, 5, 6, 8, 10)]
+    assert line_of(path, "keys.none") == ""
