@@ -45,6 +45,11 @@ def header(explorer: Explorer) -> str:
     return explorer.header.render_line(0).text
 
 
+def said(explorer: Explorer) -> str:
+    """The line at the bottom."""
+    return explorer.key_bar.render_line(0).text
+
+
 def selected(explorer: Explorer) -> str | None:
     """The name of the selected event."""
     trace, event = explorer.trace, explorer.view.event

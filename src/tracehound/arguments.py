@@ -283,6 +283,7 @@ def _explorer_parser() -> _Parser:
     parser = _parser("tracehound", "tracehound [options] PATH...", EXPLORE, EXPLORE_EXAMPLES)
     parser.add_argument("paths", nargs="+", metavar="PATH", help=SUPPRESS)
     parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal (to select text)")
+    parser.add_argument("--reset", action="store_true", help="forget where you were in this trace, and the marks")
     return parser
 
 

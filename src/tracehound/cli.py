@@ -77,7 +77,7 @@ def _explore(asked: Namespace) -> int:
         opening = _opening(asked.paths, asked, shop)
         from tracehound.ui.run import explore  # noqa: PLC0415, a headless run must not import it
 
-        return explore(opening, ascii=asked.ascii or not _unicode(), mouse=not asked.no_mouse)
+        return explore(opening, asked, "ascii" if asked.ascii or not _unicode() else "unicode")
 
 
 def _summary(asked: Namespace) -> int:

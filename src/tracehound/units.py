@@ -66,6 +66,14 @@ def instant(ps: int, unit: TimeUnit = "auto") -> str:
     return f"{_decimal(micros, 3)} ms" if abs(ps) < PS["s"] else f"{_decimal(micros, 6)} s"
 
 
+def exact(ps: int) -> str:
+    """A time to the picosecond, as short as that can be written: ``12.5ms``; `parse_duration` reads it back."""
+    name = next((unit for unit in ("s", "ms", "us", "ns") if abs(ps) >= PS[unit]), "ps")
+    whole, rest = divmod(abs(ps), PS[name])
+    decimals = str(PS[name] + rest)[1:].rstrip("0")
+    return f"{'-' if ps < 0 else ''}{whole}{'.' if decimals else ''}{decimals}{name}"
+
+
 def bytes_(count: float) -> str:
     """An amount of memory, in binary units: ``15.0 GiB``."""
     return _scaled(count, 1024, _BINARY)

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from building import US
-from exploring import explored, header, press, selected, settled
+from exploring import explored, header, press, said, selected, settled
 from tracehound.store import Opening, open_paths
 from tracehound.ui.keys import KEYS
 from tracehound.ui.links import Link, Linker
@@ -58,18 +58,18 @@ async def test_out_to_the_python_line_and_in_to_the_kernels(opening: Opening) ->
             await press(pilot, "o")
             seen.append(selected(explorer))
         assert seen == ["cudaLaunchKernel", "aten::mm", "train.py(7): forward"]
-        assert "around aten::mm" in header(explorer)
+        assert "around aten::mm" in said(explorer)
 
         await press(pilot, "i")
         assert selected(explorer) == "cudaLaunchKernel"
-        assert "launches in train.py(7): forward: 1 of 2" in header(explorer)
+        assert "launches in train.py(7): forward: 1 of 2" in said(explorer)
         await press(pilot, "i")
         assert selected(explorer) == "kernel 0"
         await press(pilot, "n", "i")
         assert selected(explorer) == "kernel 1", "n went on to the second launch"
         await press(pilot, "i")
         assert selected(explorer) == "kernel 1"
-        assert "runs on the device" in header(explorer)
+        assert "runs on the device" in said(explorer)
 
 
 async def test_links_pressed_in_a_row_are_followed_one_after_the_other(opening: Opening) -> None:
@@ -90,21 +90,21 @@ async def test_a_link_is_dropped_when_one_has_gone_elsewhere(opening: Opening) -
         explorer.post_message(Linker.Linked(event, Link(event, "too late")))
         await settled(pilot)
         assert selected(explorer) == "kernel 1"
-        assert "too late" not in header(explorer)
+        assert "too late" not in said(explorer)
 
 
 async def test_without_an_event_it_says_what_to_do(opening: Opening) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
         await press(pilot, "o")
-        assert "no event selected: Enter" in header(explorer)
+        assert "no event selected: Enter" in said(explorer)
 
 
 async def test_what_is_said_goes_away(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracehound.ui.screens.explorer.SAID", 0.01)
+    monkeypatch.setattr("tracehound.ui.widgets.bars.SAID", 0.01)
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "o")
         await pilot.pause(0.05)
-        assert explorer.header.news == ""
+        assert explorer.key_bar.said == ""
 
 
 async def test_steps(opening: Opening) -> None:
@@ -116,7 +116,7 @@ async def test_steps(opening: Opening) -> None:
         assert "tables narrowed" in header(explorer)
         await press(pilot, "right_parenthesis")
         assert explorer.view.selection == (1000 * US, 2000 * US)
-        assert "no more steps" in header(explorer)
+        assert "no more steps" in said(explorer)
         await press(pilot, "left_parenthesis")
         assert explorer.view.selection == (0, 1000 * US)
 
@@ -156,16 +156,16 @@ async def test_back_and_forward(opening: Opening, back: str) -> None:
         await press(pilot, "j", "full_stop", "o", "o")
         await press(pilot, back)
         assert selected(explorer) == "cudaLaunchKernel"
-        assert "place 2 of 3" in header(explorer)
+        assert "place 2 of 3" in said(explorer)
         await press(pilot, back)
         assert selected(explorer) == "kernel 0"
         await press(pilot, back)
-        assert "no place before this one" in header(explorer)
+        assert "no place before this one" in said(explorer)
         assert (explorer.view.start, explorer.view.end) == (whole.start, whole.end)
         await press(pilot, "U", "U")
         assert selected(explorer) == "aten::mm"
         await press(pilot, "U")
-        assert "no place after this one" in header(explorer)
+        assert "no place after this one" in said(explorer)
 
 
 async def test_back_from_what_a_table_led_to(opening: Opening) -> None:
@@ -184,7 +184,7 @@ async def test_marks(opening: Opening) -> None:
         await press(pilot, "m")
         assert isinstance(pilot.app.focused, Answer)
         await press(pilot, "a")
-        assert "marked a" in header(explorer)
+        assert "marked a" in said(explorer)
         assert pilot.app.focused is explorer.timeline
 
         await press(pilot, "2", "enter", "1", "0", "apostrophe", "a")
@@ -192,7 +192,7 @@ async def test_marks(opening: Opening) -> None:
         await press(pilot, "u")
         assert explorer.view != here
         await press(pilot, "apostrophe", "b")
-        assert "no mark b; set: a" in header(explorer)
+        assert "no mark b; set: a" in said(explorer)
         await press(pilot, "m", "escape")
         assert set(explorer.travels.marks) == {"a"}
 

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from argparse import Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from tracehound import config
 from tracehound.errors import BAD_INPUT
 from tracehound.store import Opening
+from tracehound.ui import session
 
 if TYPE_CHECKING:
     from tracehound.ui.app import TracehoundApp
 
 PATIENCE = 0.1
-"""Seconds that the reading thread has to put down what it holds; it looks up more often than that."""
+"""Seconds that the reading thread has to put down what it holds, and what is remembered to be written: both take less,
+and a home on a slow network must not keep anybody."""
 
 TURN = 0.001
 """Seconds after which a thread that works gives way to the one that draws."""
@@ -26,11 +31,12 @@ REMOTE = {"TEXTUAL_FPS": "20", "TEXTUAL_ANIMATIONS": "none"}
 """Over SSH every frame costs: held keys at 60 frames a second send 1.5 MB a second. What the user set stays."""
 
 
-def explore(opening: Opening, *, ascii: bool, mouse: bool) -> int:  # noqa: A002 - the option is called so
+def explore(opening: Opening, asked: Namespace, alphabet: str) -> int:
     """Run the explorer until the user quits, and end the process.
 
-    Gives an exit status instead on a terminal that can place no cursor. Raises TracehoundError when nothing of the
-    trace can be read.
+    `asked` has the paths and options of the command line, `alphabet` is the one of `draw.glyphs` that the terminal can
+    show. Gives an exit status instead on a terminal that can place no cursor. Raises TracehoundError when nothing of
+    the trace can be read.
     """
     if os.environ.get("TERM", "") in ("dumb", "unknown"):
         sys.stderr.write("tracehound: this terminal cannot move its cursor (TERM=dumb); try: tracehound summary\n")
@@ -39,22 +45,33 @@ def explore(opening: Opening, *, ascii: bool, mouse: bool) -> int:  # noqa: A002
         for name, value in REMOTE.items():
             os.environ.setdefault(name, value)
     from tracehound.ui.app import TracehoundApp  # noqa: PLC0415 - Textual reads its settings when it is imported
-    from tracehound.ui.keymap import remapped  # noqa: PLC0415 - it knows Textual's names of keys
+    from tracehound.ui.keymap import remapped  # noqa: PLC0415 - the same
 
     sys.setswitchinterval(TURN)
-    app = TracehoundApp(opening, "ascii" if ascii else "unicode", remapped(config.tables(), config.location()))
-    app.run(mouse=mouse)
+    app = TracehoundApp(opening, alphabet, remapped(config.tables(), config.location()))
+    app.explorer.said = (*asked.paths, *(("--run", asked.run) if asked.run else ()))
+    kept = None if asked.no_cache else session.file_of(opening)
+    if kept is not None and asked.reset:
+        session.forget(kept)
+    elif kept is not None:
+        app.explorer.travels.session = session.recalled(kept)
+    app.run(mouse=not asked.no_mouse)
     if app.failure is not None:
         raise app.failure
-    return _leave(app, opening)
+    return _leave(app, opening, kept)
 
 
-def _leave(app: TracehoundApp, opening: Opening) -> NoReturn:
+def _leave(app: TracehoundApp, opening: Opening, kept: Path | None) -> NoReturn:
     """End the process at once: nothing that still runs here or in a worker is wanted any more.
 
     The interpreter's own ending takes longer than a person should wait, and ending it under a thread in native code
     aborts.
     """
+    remembered = app.explorer.travels.remembered
+    if kept is not None and remembered is not None:
+        writing = threading.Thread(target=session.remember, args=(kept, remembered), daemon=True)
+        writing.start()
+        writing.join(PATIENCE)
     app.explorer.reading.join(PATIENCE)
     opening.workshop.close()
     sys.stdout.flush()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.widget import Widget
@@ -17,6 +18,7 @@ from tracehound.trace import Trace
 from tracehound.ui import follow, navigate, places
 from tracehound.ui.history import History, Marks, letters, returned
 from tracehound.ui.links import Direction, Linker
+from tracehound.ui.session import Session, sound
 from tracehound.ui.view import View
 from tracehound.ui.walk import Walk
 from tracehound.ui.widgets.prompt import Answers, Prompt
@@ -24,6 +26,9 @@ from tracehound.units import instant
 
 if TYPE_CHECKING:
     from tracehound.ui.screens.explorer import Explorer
+
+FIRST = "ops"
+"""The tab that is shown where none is remembered."""
 
 
 class Travels:
@@ -33,6 +38,7 @@ class Travels:
         self.linker = Linker(screen)
         self.history = History()
         self.marks: Marks = {}
+        self.session = Session()
         self._screen = screen
         self._links_due: list[Direction] = []
         self._prompt: Prompt | None = None
@@ -63,13 +69,34 @@ class Travels:
         self.history.settle()
         self._screen.view = view
 
+    def recall(self) -> None:
+        """Be where one was the last time, unless one has gone somewhere meanwhile."""
+        trace, view, session = self._screen.trace, self._screen.view, self.session
+        if trace is None or session.view is None:
+            return
+        arrangement = self._screen.arrangement
+        if session.pane in self._screen.deck.tabs and arrangement.active == FIRST:
+            arrangement.show(session.pane)
+        self.marks = {**{letter: sound(trace, place) for letter, place in session.marks.items()}, **self.marks}
+        if returned(navigate.fit(trace, view), View(*navigate.span(trace, view))) == view:
+            self.jump(replace(sound(trace, session.view), needle=view.needle))
+            self._screen.key_bar.say("where you were the last time; u: back to the whole run")
+
+    @property
+    def remembered(self) -> Session | None:
+        """What the next visit begins with; None while the trace is being read, and its times are not settled."""
+        screen = self._screen
+        if screen.trace is None or screen.reading.busy:
+            return None
+        return replace(self.session, view=screen.view, pane=screen.arrangement.active, marks=self.marks)
+
     # -- along links
 
     def link(self, direction: Direction) -> None:
         """To what caused the selected event (-1), or what it caused (1), after the links that are still looked for."""
         trace, event = self._screen.trace, self._screen.view.event
         if event is None:
-            self._screen.say("no event selected: Enter selects the one at the focus")
+            self._screen.key_bar.say("no event selected: Enter selects the one at the focus")
         elif trace is not None:
             self._links_due.append(direction)
             if len(self._links_due) == 1:
@@ -85,7 +112,7 @@ class Travels:
             if link.walk is not None and len(link.walk.events) > 1:  # one of many launches has one kernel: n goes on
                 self._screen.walk = link.walk
             self.jump(navigate.to_event(trace, self._screen.view, link.target))
-        self._screen.say(link.words)
+        self._screen.key_bar.say(link.words)
         for direction in due if link.target is not None else ():
             self.link(direction)
 
@@ -126,7 +153,7 @@ class Travels:
         if view != screen.view:
             self.jump(view)
         else:
-            screen.say("no more steps" if trace.steps.height else "no steps marked, none to infer")
+            screen.key_bar.say("no more steps" if trace.steps.height else "no steps marked, none to infer")
 
     # -- back and forward
 
@@ -134,10 +161,10 @@ class Travels:
         """To where one was before (-1), or on again (1)."""
         place = self.history.back() if direction < 0 else self.history.forward()
         if place is None:
-            self._screen.say("no place before this one" if direction < 0 else "no place after this one")
+            self._screen.key_bar.say("no place before this one" if direction < 0 else "no place after this one")
         else:
             self._screen.view = returned(self._screen.view, place)
-            self._screen.say(f"place {self.history.words}")
+            self._screen.key_bar.say(f"place {self.history.words}")
 
     # -- places that have names
 
@@ -177,7 +204,7 @@ class Travels:
         self._end_prompt()
         if text.isalnum():
             self.marks = {**self.marks, text: self._screen.view}
-            self._screen.say(f"marked {text}: ' {text} comes back here")
+            self._screen.key_bar.say(f"marked {text}: ' {text} comes back here")
 
     def ask_jump(self) -> None:
         """Ask for a letter, and go to the place that is remembered by it."""
@@ -188,9 +215,9 @@ class Travels:
         place = self.marks.get(text)
         if place is not None:
             self.jump(returned(self._screen.view, place))
-            self._screen.say(f"mark {text}")
+            self._screen.key_bar.say(f"mark {text}")
         elif text:
-            self._screen.say(f"no mark {text}; set: {letters(self.marks)}")
+            self._screen.key_bar.say(f"no mark {text}; set: {letters(self.marks)}")
 
     # -- the line on which one is asked
 

@@ -61,6 +61,11 @@ class Deck(Column):
         yield self._tabs[self.active]
 
     @property
+    def tabs(self) -> frozenset[str]:
+        """What may be shown, by name."""
+        return frozenset((*self._tabs, "details"))
+
+    @property
     def in_sight(self) -> tuple[str, ...]:
         """The results of the active tab."""
         return STACKED.get(self.active, (self.active,))

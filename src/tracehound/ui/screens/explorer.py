@@ -21,7 +21,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.progress import brief
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import describe, follow, keys, navigate, words
+from tracehound.ui import again, describe, follow, keys, navigate, words
 from tracehound.ui.answers import Answers
 from tracehound.ui.arrangement import Arrangement
 from tracehound.ui.background import Background
@@ -35,7 +35,7 @@ from tracehound.ui.panes.gaps import GapsPane
 from tracehound.ui.results import Results
 from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.supply import Supply
-from tracehound.ui.travels import Travels
+from tracehound.ui.travels import FIRST, Travels
 from tracehound.ui.view import View
 from tracehound.ui.walk import Walk
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
@@ -49,10 +49,6 @@ WALKED = ("ops", "annotations", "collectives", "search")
 
 PREPARED = 4
 """Of so many files the args are made quick to find before anybody asks; of the others when somebody does."""
-
-
-SAID = 4.0
-"""Seconds for which something that was said stands in the header."""
 
 
 class Explorer(Screen[None]):
@@ -71,6 +67,7 @@ class Explorer(Screen[None]):
 
     def __init__(self, opening: Opening, glyphs: Glyphs = UNICODE, table: Sequence[keys.Key] = keys.KEYS) -> None:
         super().__init__()
+        self.said: tuple[str, ...] = (opening.name,)
         self.keys = table
         self.glyphs = glyphs
         self.background = Background()
@@ -107,7 +104,7 @@ class Explorer(Screen[None]):
         self.arrangement.tabs.tabs = labelled(self.keys)
         self.deck.tables["search"].wait("Search: press / and type a part of a name")
         self.arrangement.lay()
-        self.arrangement.show("ops")
+        self.arrangement.show(FIRST)
         self.background.start()
         self.call_after_refresh(self.reading.start)
 
@@ -145,6 +142,8 @@ class Explorer(Screen[None]):
                 self.decoder.prepare(part.path)
         self._unread = message.unread
         self.trace = message.trace
+        if message.done:
+            self.travels.recall()
 
     @property
     def any_read(self) -> bool:
@@ -269,13 +268,12 @@ class Explorer(Screen[None]):
         """Go somewhere in one of the ways that `Travels` knows."""
         self.travels.ways[way](*by)
 
-    def say(self, what: str) -> None:
-        """Say something in the header, for a while."""
-        self.header.news = what
-        self.set_timer(SAID, lambda: self._hush(what))
-
-    def _hush(self, what: str) -> None:
-        self.header.news = "" if self.header.news == what else self.header.news
+    def action_copy_command(self) -> None:
+        """Copy the command that prints what the tab shows, of the selected window or of what the timeline shows."""
+        if self.trace is not None:
+            window = again.shown(self.trace, self.view) if self.focused is self.timeline else self.view.selection
+            self.app.copy_to_clipboard(line := again.command(self.said, self.view, window, self.arrangement.active))
+            self.key_bar.say(f"copied: {line}")
 
     # -- searching
 

@@ -21,6 +21,9 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import words
 from tracehound.ui.keys import KEYS, Group, Key, footer
 
+SAID = 4.0
+"""Seconds for which something that is said stands in the place of the keys."""
+
 
 class HeaderBar(Widget):
     """What is open, what is selected, where a walk is, and how far the reading is."""
@@ -169,6 +172,8 @@ class KeyBar(Widget):
 
     group: reactive[Group] = reactive("timeline")
     """Where the focus is."""
+    said: reactive[str] = reactive("")
+    """What is said in the place of the keys, for a while."""
 
     @dataclass
     class Pressed(Message):
@@ -182,8 +187,11 @@ class KeyBar(Widget):
         self._table = table
 
     def render_line(self, y: int) -> Strip:
-        """As many keys as fit; those of every pane come last."""
+        """What is said, else as many keys as fit; those of every pane come last."""
         del y
+        if self.said:
+            words = self._glyphs.cut(self._glyphs.words(self.said), max(1, self.size.width - 1))
+            return Strip([Segment(f" {words}", self.rich_style)]).adjust_cell_length(self.size.width, self.rich_style)
         style = self.get_component_rich_style("key-bar--key", partial=False)
         segments = list[Segment]()
         for _, shown, label in self._fitting():
@@ -193,11 +201,20 @@ class KeyBar(Widget):
     def on_click(self, event: events.Click) -> None:
         """Tell which key it was."""
         left = 0
-        for key, shown, label in self._fitting():
+        for key, shown, label in self._fitting() if not self.said else ():
             left += cell_len(shown) + cell_len(label) + 3
             if event.x < left:
                 self.post_message(self.Pressed(key))
                 return
+
+    def say(self, words: str) -> None:
+        """Say something, for a while."""
+        self.said = words
+        self.set_timer(SAID, lambda: self._hush(words))
+
+    def _hush(self, words: str) -> None:
+        if self.said == words:
+            self.said = ""
 
     def _fitting(self) -> list[tuple[Key, str, str]]:
         """The keys that there is room for, each with what is written of it; those of every pane come first."""

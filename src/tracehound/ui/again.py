@@ -1,0 +1,39 @@
+"""The command line that prints what the explorer shows.
+
+Owns how a view is said in options. Knows no widget.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from tracehound.analysis import ANALYSES
+from tracehound.trace import Trace
+from tracehound.ui.view import View
+from tracehound.units import exact
+
+INSTEAD = "ops"
+"""The report of a tab that shows no analysis."""
+
+
+def command(said: Sequence[str], view: View, window: tuple[int, int] | None, tab: str) -> str:
+    """``tracehound report PATH... ANALYSIS --window A..B --rank LIST``, quoted for a shell.
+
+    `said` is what the explorer was started with: paths, and how to read them.
+    """
+    analysis = tab if tab in {analysis.name for analysis in ANALYSES} else INSTEAD
+    words = ["tracehound", "report", *said, analysis]
+    if window is not None:
+        words += ["--window", f"{exact(window[0])}..{exact(window[1])}"]
+    if view.ranks is not None:
+        words += ["--rank", ",".join(map(str, view.ranks))]
+    return shlex.join(words)
+
+
+def shown(trace: Trace, view: View) -> tuple[int, int] | None:
+    """The selected window, else what the timeline shows; None for the whole run."""
+    low, high = trace.span
+    if view.selection is not None:
+        return view.selection
+    return None if view.start <= low and high <= view.end else (view.start, view.end)

@@ -1,0 +1,119 @@
+"""What is remembered of a trace from one visit to the next.
+
+Owns the folder, one small file for each trace, and what stands in it. A trace is its files as they are: other bytes,
+or another way of reading them, are another trace. A file that is damaged is one that is not there. Knows no widget.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import polars as pl
+
+from tracehound.errors import TracehoundError
+from tracehound.store import Opening
+from tracehound.store.cache import stamp
+from tracehound.trace import Trace
+from tracehound.ui import navigate
+from tracehound.ui.view import View
+
+MOST: Final = 500
+"""So many traces are remembered: those seen last."""
+
+_ROW: Final = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where one was (None: nowhere yet), which tab was shown, and the marks.
+
+    `more` is what other parts of the explorer keep, in JSON's types, each under a name of its own.
+    """
+
+    view: View | None = None
+    pane: str = ""
+    marks: Mapping[str, View] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def folder() -> Path:
+    """``$XDG_STATE_HOME/tracehound/sessions``, which is in ``~/.local/state`` by default."""
+    home = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (home if home.is_absolute() else Path("~/.local/state").expanduser()) / "tracehound" / "sessions"
+
+
+def file_of(opening: Opening) -> Path | None:
+    """Where the session of a trace is kept; None where one of its files is gone."""
+    try:
+        stamps = [stamp(found.path).key for found in opening.files]
+    except TracehoundError:
+        return None
+    return folder() / f"{blake2b(' '.join(stamps).encode(), digest_size=16).hexdigest()}.json"
+
+
+def recalled(path: Path) -> Session:
+    """What is kept in the file; nothing where that is nothing sound."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Session)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return Session()
+
+
+def remember(path: Path, session: Session) -> None:
+    """Keep a session, readable by its owner alone, whole or not at all; nothing where there is no room for it."""
+    with suppress(OSError):
+        path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        _trim(path.parent)
+        handle, made = tempfile.mkstemp(dir=path.parent, suffix=".new")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(msgspec.json.encode(session))
+            Path(made).replace(path)
+        except OSError:
+            Path(made).unlink()
+
+
+def forget(path: Path) -> None:
+    """Keep nothing of that trace."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def _trim(of: Path) -> None:
+    """Make room for one more: the oldest go, and with them what was left behind half made."""
+    kept = sorted(of.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for old in kept[MOST - 1 :]:
+        old.unlink(missing_ok=True)
+
+
+def sound(trace: Trace, view: View) -> View:
+    """A view that was kept, with what this trace has: nobody knows what wrote the file."""
+    low, high = trace.span
+    ranks = None if view.ranks is None else tuple(rank for rank in view.ranks if rank in trace.ranks["rank"]) or None
+    window = view.selection
+    event = view.event if view.event is not None and _exists(trace, view.event) else None
+    lane = view.lane if view.lane in trace.lanes["lane"].to_list() else None
+    kept = replace(
+        view,
+        ranks=ranks,
+        lane=lane,
+        event=event,
+        selection=window if window is not None and low <= window[0] < window[1] <= high else None,
+        focus=view.focus if view.focus is not None and low <= view.focus <= high else None,
+    )
+    return navigate.bounded(trace, kept, view.start, view.end - view.start)
+
+
+def _exists(trace: Trace, event: int) -> bool:
+    part, row = event >> 32, event & _ROW
+    own = trace.lanes.filter(pl.col("lane").is_between(part << 32, part << 32 | _ROW))["events"].sum()
+    return 0 <= part < len(trace.parts) and row < own
