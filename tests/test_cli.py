@@ -203,6 +203,21 @@ def test_a_setting_changes_the_report_also_where_tables_are_kept(
     assert all(f"with {setting}" in out for setting, out in outputs)
 
 
+def test_a_report_keeps_the_rows_that_a_filter_holds_for(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(job), "gaps", "--where", "rank = 0 and duration > 700us"]) == 0
+    assert "Gaps · 1 of 2 rows" in capsys.readouterr().out
+    assert main(["report", "--where", "rank = 1", str(job), "gaps", "--top", "1", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [row["rank"] for row in document["rows"]] == [1]
+    assert document["rows_total"] == 2
+    assert document["notes"][0] == "where rank = 1: 1 of 2 rows"
+
+
+def test_a_filter_that_is_none_is_refused_before_the_trace_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "nowhere/", "ops", "--where", "selff > 1ms"]) == 2
+    assert capsys.readouterr().err == "tracehound: filter, character 1: no column 'selff'; did you mean self?\n"
+
+
 def test_an_analysis_without_settings_says_so(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(job), "health", "--set", "delay=1us"]) == 2
     assert "this analysis has none" in capsys.readouterr().err

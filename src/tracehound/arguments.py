@@ -85,6 +85,7 @@ examples:
   tracehound report b128/ ops --top 20 --unit us        which HLO ops or kernels take the time
   tracehound report rank*.json.gz breakdown             computation, exposed communication and idle time of every rank
   tracehound report rank*.json.gz collectives           collectives: calls, bytes, time
+  tracehound report b128/ ops --where 'self > 1ms and name ~ "all.?reduce"'
   tracehound report rank*.json.gz steps --format csv > steps.csv
   tracehound report rank*.json.gz idle --set delay=5us  what an analysis lets you choose, --explain names
   tracehound report ops --explain                       how its numbers are defined, and where other tools differ
@@ -198,6 +199,7 @@ VALUED = (
     "--set",
     "--fail-on",
     "--save-baseline",
+    "--where",
     "--format",
     "--unit",
     "--width",
@@ -301,6 +303,7 @@ def _report_parser() -> _Parser:
     parser.add_argument("paths", nargs="*", metavar="PATH... ANALYSIS", help=SUPPRESS)
     parser.add_argument("--list", action="store_true", help="name the analyses and their questions, and exit")
     parser.add_argument("--explain", action="store_true", help="say how the analysis defines its numbers, and exit")
+    parser.add_argument("--where", default="", metavar="FILTER", help="only rows like: self > 1ms and name ~ 'gemm'")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the analysis")
     return _with_report_options(parser)
 

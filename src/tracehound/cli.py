@@ -18,7 +18,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 
 from tracehound import report
-from tracehound.analysis import ANALYSES, Analysis, Options, Result, named, run
+from tracehound.analysis import ANALYSES, Analysis, Options, Result, named, run, where
 from tracehound.arguments import as_summary, parsed
 from tracehound.diff import Profile, Verdict, compare, condition, judged, judged_alone, loaded, profile, saved
 from tracehound.draw.table import UNLIMITED, Line
@@ -101,9 +101,12 @@ def _report(asked: Namespace) -> int:
         return 0
     if not asked.paths:
         raise TracehoundError(f"{analysis.name} of which trace?", remedy=f"tracehound report PATH... {analysis.name}")
+    where.condition(asked.where, analysis.columns)  # what is wrong with it is told before the trace is read
     with _workshop(asked) as shop:
         trace, window = _read(asked, shop)
-        result = run(analysis, trace, window, Options(asked.top, given), _helpers(trace, shop))
+        options = Options(None if asked.where else asked.top, given)
+        result = run(analysis, trace, window, options, _helpers(trace, shop))
+    result = where.kept(result, asked.where, asked.top) if asked.where else result
     return _show(result, trace, window, form, asked)
 
 

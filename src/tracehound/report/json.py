@@ -7,7 +7,8 @@ within a version. The order of keys and rows is the same for the same input.
 "window": {"start_ps": int, "end_ps": int} or null, "ranks": [int] or null, "columns": [{"name", "unit", "meaning",
 "base"}], "rows": [{column name: value}], "rows_total": int, "notes": [text]}``
 
-``window`` and ``ranks`` are what the caller narrowed the report to. ``rows_total`` counts the rows before ``--top``.
+``window`` and ``ranks`` are what the caller narrowed the report to. ``rows_total`` counts the rows before ``--where``
+and ``--top``.
 ``unit`` is one of text, time (ps), instant (ps since time 0), bytes, count, share (a fraction of ``base``), rate (bytes
 per second), difference (ps, with a sign), growth (a difference as a fraction), flag (true or false), id (an event of
 this trace: equal ids are the same event), number (any other) and host (a list of ``{"thread", "event", "share",
