@@ -14,11 +14,12 @@ from tracehound.errors import TracehoundError
 from tracehound.store import Opening, open_paths
 from tracehound.trace import Part
 from tracehound.ui.app import TracehoundApp
-from tracehound.ui.keys import KEYS
+from tracehound.ui.keys import KEYS, TITLES
 from tracehound.ui.panes.deck import TABS
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.widgets.bars import TabBar
+from tracehound.ui.widgets.prompt import PromptInput
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.timeline import Timeline
 from tracehound.ui.words import NOTHING
@@ -509,7 +510,7 @@ async def test_what_cannot_be_read_ends_the_explorer_with_the_reason(opening: Op
 
 def bound() -> set[str]:
     names = set()
-    for widget in (Explorer, Timeline, ResultTable, type(None)):
+    for widget in (Explorer, Timeline, ResultTable, PromptInput):
         names |= {binding.id for binding in getattr(widget, "BINDINGS", ())}
     return names
 
@@ -517,7 +518,7 @@ def bound() -> set[str]:
 def test_every_key_has_an_id_of_its_own_and_does_something() -> None:
     ids = [key.id for key in KEYS]
     assert len(set(ids)) == len(ids)
-    for group in ("everywhere", "timeline", "table", "details"):
+    for group in TITLES:
         keys = [name for key in KEYS if key.group == group for name in key.keys]
         assert len(set(keys)) == len(keys), f"one key does two things in {group}"
     assert {key.id for key in KEYS if key.group != "details"} <= bound()

@@ -12,7 +12,7 @@ from exploring import explored, header, press, said, selected, settled
 from tracehound.store import Opening, open_paths
 from tracehound.ui.keys import KEYS
 from tracehound.ui.links import Link, Linker
-from tracehound.ui.widgets.prompt import Answer
+from tracehound.ui.widgets.question import Answer
 
 
 def slices() -> list[dict[str, object]]:

@@ -57,7 +57,7 @@ def condition(text: str, columns: Sequence[Column]) -> pl.Expr:
     if not text:
         return pl.lit(value=True)
     there = [column for column in columns if column.unit != "id"]
-    if text.startswith(SIGN) or not _compares(text, there):
+    if text.startswith(SIGN) or not compares(text, there):
         return _anywhere(there, partial(found, needle=text))
     return _Reader(text, there).condition()
 
@@ -69,7 +69,7 @@ def kept(result: Result, text: str, top: int | None = None) -> Result:
     return replace(result, table=rows if top is None else rows.head(top), notes=(told, *result.notes))
 
 
-def _compares(text: str, columns: Sequence[Column]) -> bool:
+def compares(text: str, columns: Sequence[Column]) -> bool:
     """Whether it is more than text: a column or a spaced word stands before a sign, or it begins with a quote.
 
     So the name of a kernel, ``gemm<float>``, is text.

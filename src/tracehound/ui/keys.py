@@ -12,7 +12,7 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["everywhere", "timeline", "lanes", "table", "details"]
+Group = Literal["everywhere", "timeline", "lanes", "table", "details", "prompt"]
 """Where a key works: on any pane, or while that widget has the focus."""
 
 TITLES: dict[Group, str] = {
@@ -21,6 +21,7 @@ TITLES: dict[Group, str] = {
     "lanes": "Lanes",
     "table": "Tables",
     "details": "Details",
+    "prompt": "Prompts",
 }
 
 
@@ -126,24 +127,33 @@ KEYS: tuple[Key, ...] = (
     Key("lanes.group", ("b",), "b", "regroup", "Lanes by rank, or the same stream of all ranks together", "lanes"),
     Key("table.choose", ("enter",), "Enter", "choose", "Go to the row's event or window", "table", "go"),
     Key("table.window", ("space", "w"), "Space w", "pick_window", "Select the row's window", "table", "window"),
-    Key("table.filter", ("f",), "f", "filter", "Filter the rows by text", "table", "filter"),
+    Key("table.filter", ("f",), "f", "ask('filter')", "Filter the rows: gemm, self > 1ms, name ~ x", "table", "filter"),
     Key("table.sort_next", (">",), ">", "sort_column(1)", "Sort by the next column", "table", "sort"),
     Key("table.sort_previous", ("<",), "<", "sort_column(-1)", "Sort by the column before", "table"),
-    Key("table.reverse", ("o", "r"), "o r", "reverse", "Reverse the order", "table", "reverse"),
+    Key("table.sort_here", ("o",), "o", "sort_here", "Sort by the column under the cursor, or reverse", "table"),
+    Key("table.reverse", ("r",), "r", "reverse", "Reverse the order", "table", "reverse"),
     Key("table.down", ("down", "j", "s"), "↓ j s", "move(1)", "Next row", "table"),
     Key("table.up", ("up", "k"), "↑ k", "move(-1)", "Row before", "table"),
     Key("table.page_down", ("pagedown", "ctrl+d"), "PgDn ^D", "page(1)", "A page down", "table"),
     Key("table.page_up", ("pageup", "ctrl+u"), "PgUp ^U", "page(-1)", "A page up", "table"),
     Key("table.first", ("home", "g"), "Home g", "first", "First row", "table"),
     Key("table.last", ("end", "G"), "End G", "last", "Last row", "table"),
-    Key("table.left", ("left", "h", "a"), "← h a", "shift(-8)", "Scroll to the left", "table"),
-    Key("table.right", ("right", "l", "d"), "→ l d", "shift(8)", "Scroll to the right", "table"),
+    Key("table.left", ("left", "h", "a"), "← h a", "column(-1)", "Column before", "table"),
+    Key("table.right", ("right", "l", "d"), "→ l d", "column(1)", "Next column", "table"),
+    Key("table.hide", ("-",), "-", "ask('hide')", "Hide the column under the cursor", "table"),
+    Key("table.columns", ("+", "="), "+ =", "ask('columns')", "Choose the columns", "table", "columns"),
+    Key("table.copy", ("c",), "c", "ask('copy cell')", "Copy the cell under the cursor, uncut", "table", "copy"),
+    Key("table.copy_row", ("C",), "C", "ask('copy row')", "Copy the row", "table"),
+    Key("table.save", ("x",), "x", "ask('save')", "Save what is shown: csv, json, markdown or text", "table", "save"),
     Key("details.down", ("down", "j", "s"), "↓ j s", "scroll_by(1)", "A line down", "details", "scroll"),
     Key("details.up", ("up", "k", "w"), "↑ k w", "scroll_by(-1)", "A line up", "details"),
     Key("details.page_down", ("pagedown", "space"), "PgDn Space", "scroll_pages(1)", "A page down", "details"),
     Key("details.page_up", ("pageup",), "PgUp", "scroll_pages(-1)", "A page up", "details"),
     Key("details.first", ("home", "g"), "Home g", "scroll_home", "To the top", "details"),
     Key("details.last", ("end", "G"), "End G", "scroll_end", "To the end", "details"),
+    Key("prompt.leave", ("escape",), "Esc", "leave", "Leave: a filter is cleared, a query stopped", "prompt", "leave"),
+    Key("prompt.up", ("up",), "↑", "move(-1)", "The query before", "prompt"),
+    Key("prompt.down", ("down",), "↓", "move(1)", "The next query; from a filter, to the rows", "prompt"),
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from tracehound.ui.links import Direction, Linker
 from tracehound.ui.session import Session, sound
 from tracehound.ui.view import View
 from tracehound.ui.walk import Walk
-from tracehound.ui.widgets.prompt import Answers, Prompt
+from tracehound.ui.widgets.question import Answers, Question
 from tracehound.units import instant
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Travels:
         self.session = Session()
         self._screen = screen
         self._links_due: list[Direction] = []
-        self._prompt: Prompt | None = None
+        self._prompt: Question | None = None
         self._before: Widget | None = None
         self._steps_due = 0
         self.ways: Mapping[str, Callable[..., None]] = {
@@ -225,7 +225,7 @@ class Travels:
         self._end_prompt()
         screen = self._screen
         self._before = screen.focused
-        self._prompt = Prompt(question, screen.glyphs.words(hint), Answers(typed, entered, self._end_prompt))
+        self._prompt = Question(question, screen.glyphs.words(hint), Answers(typed, entered, self._end_prompt))
         screen.mount(self._prompt, before=screen.key_bar)
         screen.key_bar.display = False
 

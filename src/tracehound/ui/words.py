@@ -60,9 +60,9 @@ def scope(window: tuple[int, int] | None) -> str:
     return "whole run" if window is None else f"in the {length(window)} window at {units.instant(window[0])}"
 
 
-def caption(result: Result, window: tuple[int, int] | None, shown: int, needle: str) -> list[str]:
-    """The parts of the line above a table."""
-    rows = f"{shown:,} of {result.table.height:,} rows with “{needle}”" if needle else result.cut
+def caption(result: Result, window: tuple[int, int] | None, shown: int, filter_: str) -> list[str]:
+    """The parts of the line above a table of which a filter leaves `shown` rows."""
+    rows = f"{shown:,} of {result.table.height:,} rows with {filter_}" if filter_ else result.cut
     if not rows and result.total > 1:
         rows = f"{result.total:,} rows"
     return [result.title, scope(window), *([rows] if rows else []), *result.notes]

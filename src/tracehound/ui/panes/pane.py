@@ -1,119 +1,79 @@
 """What every pane under the timeline answers, and the pane that shows one result.
 
-Owns the caption, the table and the filter of a result. Knows no trace: the screen says what is shown, or why not.
+Owns the caption, the table, and the prompts about it: filter and file. Knows no trace: the screen says what is shown,
+or why not, and writes files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
-from rich.segment import Segment
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.reactive import reactive
-from textual.strip import Strip
-from textual.widget import Widget
-from textual.widgets import Input
+from textual.message import Message
 
 from tracehound.analysis.result import Result
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import words
+from tracehound.ui.panes.caption import Caption
+from tracehound.ui.screens.columns import ColumnsScreen
+from tracehound.ui.sheet import Choice
 from tracehound.ui.widgets.plain_box import Column
+from tracehound.ui.widgets.prompt import Prompt
 from tracehound.ui.widgets.result_table import ResultTable
 
-
-class Caption(Widget):
-    """One line above a table: what it is, of which window, how many rows, and what is to be known of it."""
-
-    ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"caption--title", "caption--scope"}
-    DEFAULT_CSS = """
-    Caption {
-        height: 1; color: $text-muted;
-        & > .caption--title { color: $text; text-style: bold; }
-        & > .caption--scope { color: $accent; text-style: bold; }
-    }
-    """
-
-    parts: reactive[tuple[str, ...]] = reactive(())
-    """Title, scope, and the rest."""
-    windowed: reactive[bool] = reactive(default=False)
-    """Whether the scope is a selected window."""
-
-    def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__()
-        self._glyphs = glyphs
-
-    def render_line(self, y: int) -> Strip:
-        """The parts that fit, the last one cut."""
-        del y
-        glyphs = self._glyphs
-        title = self.get_component_rich_style("caption--title", partial=False)
-        scope = self.get_component_rich_style("caption--scope", partial=False) if self.windowed else self.rich_style
-        segments = list[Segment]()
-        for index, part in enumerate(self.parts):
-            lead = f" {glyphs.dot} " if index else " "
-            style = title if index == 0 else scope if index == 1 else self.rich_style
-            segments += [Segment(lead, self.rich_style), Segment(glyphs.words(part), style)]
-        strip = Strip(segments)
-        width = self.size.width
-        if strip.cell_length > width > 1:
-            return Strip([*strip.crop(0, width - 1), Segment(glyphs.ellipsis, self.rich_style)])
-        return strip.adjust_cell_length(width, self.rich_style)
-
-
-class FilterBox(Input):
-    """Where the filter of a table is typed."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave(True)", "clear", show=False, tooltip="Show all rows again", id="filter.clear"),
-        Binding("enter,down", "leave(False)", "rows", show=False, tooltip="Go to the rows", id="filter.done"),
-    ]
-    DEFAULT_CSS = """
-    FilterBox, FilterBox:focus { border: none; height: 1; padding: 0 1; background: $boost; display: none; }
-    FilterBox.-open { display: block; }
-    """
-
-    def __init__(self, left: Callable[[], None]) -> None:
-        super().__init__(placeholder="filter: text in any column", select_on_focus=False)
-        self.cursor_blink = False
-        self._left = left
-
-    def action_leave(self, forget: bool) -> None:  # noqa: FBT001 - an action's argument is a literal in the key table
-        """Go back to the rows, with or without the filter."""
-        if forget:
-            self.value = ""
-        self.set_class(bool(self.value), "-open")
-        self._left()
+Span = tuple[int, int]
 
 
 class TablePane(Column):
-    """One result: a caption, the table, and its filter."""
+    """One result: a caption, the table, its filter, and where to save it."""
 
     DEFAULT_CSS = """
     TablePane { height: 1fr; width: 1fr; }
     TablePane ResultTable { height: 1fr; }
     """
 
+    @dataclass
+    class SaveAsked(Message):
+        """The user wants what is shown in a file: a new one, or in the place of one that is there."""
+
+        pane: TablePane
+        path: Path
+        result: Result
+        window: Span | None
+        how: Literal["new", "over"]
+
+    @dataclass
+    class Saved(Message):
+        """What was shown is in a file; or there is one already (`taken`), or it failed."""
+
+        asked: TablePane.SaveAsked
+        taken: bool = False
+        failure: str = ""
+
     def __init__(self, name: str, glyphs: Glyphs = UNICODE, aside: tuple[str, ...] = ()) -> None:
         super().__init__(id=f"pane-{name}")
         self.caption = Caption(glyphs)
         self.table = ResultTable(glyphs, aside)
-        self.filter = FilterBox(self.focus_pane)
-        self._window: tuple[int, int] | None = None
+        self.filter = Prompt("filter", "gemm   self > 1ms and name ~ x   ~regex", glyphs)
+        self.saving = Prompt("save as", "a name that ends with .csv, .json, .md or .txt", glyphs)
+        self._window: Span | None = None
         self._so_far = ""
+        self._told = ""
+        self._taken = ""
 
     def compose(self) -> ComposeResult:
-        """Caption and rows; the filter joins when it is asked for."""
+        """Caption and rows; a prompt joins when it is asked for."""
         yield self.caption
         yield self.table
 
-    def show(self, result: Result, window: tuple[int, int] | None, why_empty: str, so_far: str = "") -> None:
+    def show(self, result: Result, window: Span | None, why_empty: str, so_far: str = "") -> None:
         """Show a result of `window`; `why_empty` stands in place of rows, `so_far` says how much it is about."""
         self._window, self._so_far = window, so_far
-        self.table.empty = why_empty if result.table.is_empty() else "no row has this text"
+        self.table.empty = why_empty if result.table.is_empty() else "no row passes the filter"
         self.table.result = result
         self._describe()
 
@@ -128,6 +88,11 @@ class TablePane(Column):
         if self.table.result is None:
             self.caption.parts = (message,)
 
+    def tell(self, message: str) -> None:
+        """Say in the caption what was just done, until something else is."""
+        self._told = message
+        self._describe()
+
     def forget(self) -> None:
         """Show no result, since its rows mean something else now."""
         self.table.result = None
@@ -141,18 +106,105 @@ class TablePane(Column):
         if result is None:
             return
         self.caption.windowed = self._window is not None
-        title, scope, *rest = words.caption(result, self._window, self.table.shown, self.table.needle)
-        self.caption.parts = (title, scope, *([self._so_far] if self._so_far else []), *rest)
+        title, scope, *rest = words.caption(result, self._window, self.table.shown, self.table.filter)
+        so_far = [part for part in (self._so_far, self._told) if part]
+        self.caption.parts = (title, scope, *so_far, *rest)
 
-    @on(ResultTable.FilterAsked)
-    async def _open_filter(self) -> None:
-        if not self.filter.is_attached:
-            await self.mount(self.filter)
-        self.filter.add_class("-open")
-        self.filter.focus()
+    # -- what the table asks for
 
-    @on(Input.Changed)
-    def _filter(self, event: Input.Changed) -> None:
+    @on(ResultTable.Asked)
+    async def _asked(self, message: ResultTable.Asked) -> None:
+        message.stop()
+        shown = self.table.sheet
+        if shown is None:
+            return
+        match message.what:
+            case "filter":
+                await self._begin(self.filter)
+            case "save":
+                self._taken = ""
+                self.saving.tell("")
+                await self._begin(self.saving, f"{shown.result.analysis}.csv")
+            case "columns":
+                screen = ColumnsScreen(shown, self.table.placed, self.caption.glyphs)
+                self.app.push_screen(screen, self._choose)
+            case "hide":
+                self.table.choice = shown.without(self.table.meant, self.table.placed)
+            case "copy cell" | "copy row" if self.table.shown and self.table.placed:
+                self._copy(message.what)
+
+    def _choose(self, choice: Choice | None) -> None:
+        if choice is not None:
+            self.table.choice = choice
+
+    def _copy(self, what: Literal["copy cell", "copy row"]) -> None:
+        """Put words into the clipboard of the terminal, uncut; those of a row with tabs between them."""
+        shown, table = self.table.sheet, self.table
+        if shown is not None:
+            names = table.placed if what == "copy row" else (table.meant,)
+            text = "\t".join(shown.text(table.cursor, name) for name in names)
+            self.app.copy_to_clipboard(text)
+            self.tell(f"copied {text}" if what == "copy cell" else f"copied the row, {len(names)} cells")
+
+    async def _begin(self, prompt: Prompt, text: str | None = None) -> None:
+        if not prompt.is_attached:
+            await self.mount(prompt)
+        prompt.begin(text)
+
+    # -- prompts
+
+    @on(Prompt.Changed)
+    def _typed(self, event: Prompt.Changed) -> None:
         event.stop()
-        self.table.needle = event.value
-        self._describe()
+        if event.prompt is self.filter:
+            self.table.needle = event.text
+            self.filter.tell(self.table.refusal)
+            self._describe()
+        elif event.text != self._taken:
+            self._taken = ""
+            self.saving.tell("")
+
+    @on(Prompt.Submitted)
+    def _submitted(self, event: Prompt.Submitted) -> None:
+        event.stop()
+        shown = self.table.sheet
+        if event.prompt is self.filter:
+            self._to_rows()
+        elif shown is not None:
+            how: Literal["new", "over"] = "over" if event.text == self._taken else "new"
+            path = Path(os.path.expanduser(event.text.strip()))  # noqa: PTH111 - Path's raises where there is no home
+            self.post_message(self.SaveAsked(self, path, shown.saved, self._window, how))
+
+    @on(Prompt.Left)
+    def _left(self, event: Prompt.Left) -> None:
+        event.stop()
+        if event.prompt is self.filter:
+            self.filter.input.value = ""
+        self._to_rows()
+
+    @on(Prompt.Moved)
+    def _moved(self, event: Prompt.Moved) -> None:
+        event.stop()
+        if event.prompt is self.filter and event.by > 0:
+            self._to_rows()
+
+    def _to_rows(self) -> None:
+        """Leave the prompts; the filter stays in sight while there is one."""
+        self.saving.end()
+        if not self.filter.input.value:
+            self.filter.end()
+        self.table.focus()
+
+    @on(Saved)
+    def _saved(self, message: Saved) -> None:
+        message.stop()
+        asked = message.asked
+        if message.taken:
+            self._taken = self.saving.input.value
+            self.saving.tell("is there already: Enter again replaces it")
+        elif message.failure:
+            self.saving.tell(message.failure)
+        else:
+            self._to_rows()
+            rows = asked.result.table.height
+            self.tell(f"saved {rows:,} row{'' if rows == 1 else 's'} as {asked.path}")

@@ -32,7 +32,9 @@ from tracehound.ui.loading import Loading
 from tracehound.ui.panes.deck import Deck, labelled
 from tracehound.ui.panes.details import DetailsPane
 from tracehound.ui.panes.gaps import GapsPane
+from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.results import Results
+from tracehound.ui.saving import save
 from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.supply import Supply
 from tracehound.ui.travels import FIRST, Travels
@@ -226,6 +228,11 @@ class Explorer(Screen[None]):
         if self.trace is not None and window is not None:
             self.results.pick(window, self.deck.name_of(message.table), self.view)
             self.travels.jump(navigate.to_range(self.trace, self.view, *window))
+
+    @on(TablePane.SaveAsked)
+    def _save_asked(self, message: TablePane.SaveAsked) -> None:
+        if self.trace is not None:
+            save(self.background, self.trace, self.view, message)
 
     # -- the selected event
 

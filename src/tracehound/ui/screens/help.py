@@ -25,7 +25,7 @@ from tracehound.ui.tones import Tones, tones
 from tracehound.ui.widgets.plain_bars import suit
 
 LEFT: tuple[KeyGroup, ...] = ("everywhere",)
-RIGHT: tuple[KeyGroup, ...] = ("timeline", "lanes", "table", "details")
+RIGHT: tuple[KeyGroup, ...] = ("timeline", "lanes", "table", "details", "prompt")
 
 
 class HelpScreen(ModalScreen[None]):

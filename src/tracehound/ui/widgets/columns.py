@@ -14,17 +14,15 @@ from rich.cells import cell_len
 from tracehound.analysis.result import Column
 from tracehound.draw.cells import alignment, cell, heading, valued
 from tracehound.draw.table import fitted
+from tracehound.ui.sheet import ASIDE
 
 SAMPLE = 200
-"""Rows that are looked at to find how wide a column is."""
+"""Rows that are looked at to find how wide a column is, besides those with its extreme values."""
 
 GAP = 2
 
 READABLE, NARROWEST = 20, 8
 """Widths of a text column below which rather other columns go, and below which it is not cut."""
-
-ASIDE = ("id", "host")
-"""Units that are followed, or listed beside the table, and have no column in it."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +51,10 @@ class Needed:
 
 def needed(columns: Sequence[Column], rows: pl.DataFrame) -> tuple[Needed, ...]:
     """What the columns that have values need, whatever the width of a line is."""
-    sample = rows.head(SAMPLE)
     shown = valued([column for column in columns if column.unit not in ASIDE], rows)
-    return tuple(Needed(column, _width(column, sample), sample[column.name].n_unique()) for column in shown)
+    return tuple(
+        Needed(column, _width(column, rows[column.name]), rows[column.name].head(SAMPLE).n_unique()) for column in shown
+    )
 
 
 def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
@@ -80,9 +79,20 @@ def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
     return tuple(result)
 
 
-def _width(column: Column, rows: pl.DataFrame) -> int:
-    """Cells that the heading and the words of the rows need."""
-    return max([cell_len(heading(column)), *(cell_len(cell(column, value)) for value in rows[column.name])])
+def _width(column: Column, values: pl.Series) -> int:
+    """Cells that the heading, the words of the first rows and those of the extreme values need."""
+    sample = [*values.head(SAMPLE).to_list(), *_extremes(values)]
+    return max([cell_len(heading(column)), *(cell_len(cell(column, value)) for value in sample)])
+
+
+def _extremes(values: pl.Series) -> list[object]:
+    """The least and the largest number, or the longest text, wherever they stand."""
+    if values.dtype.is_numeric():
+        return [values.min(), values.max()]
+    if values.dtype == pl.String:
+        longest = values.str.len_bytes().arg_max()
+        return [] if longest is None else [values[longest]]
+    return []
 
 
 def _cut(column: Column, width: int, most: int) -> int:

@@ -1,86 +1,140 @@
-"""The line on which a question is asked: go where, which mark.
+"""A line on which something is typed: a filter, a file's name, a query.
 
-Owns the question and what is typed. Knows nothing of what is done with it, and shows what it is told of it.
+Owns the line: what it is for, the text, and what is said of the text beside it. Knows nothing of what the text means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
+from textual.message import Message
 from textual.widgets import Input, Label
 
+from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.ui import keys
 
-@dataclass(frozen=True)
-class Answers:
-    """What happens with every change of the text, with Enter, and with Escape."""
-
-    typed: Callable[[str], None]
-    entered: Callable[[str], None]
-    left: Callable[[], None]
+ROOM = 3
+"""What is said takes at most two parts in so many of the line."""
 
 
-class Answer(Input):
-    """What is typed."""
+class PromptInput(Input):
+    """The text."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "cancel", show=False, tooltip="Ask no more", id="prompt.cancel")
-    ]
+    BINDING_GROUP_TITLE = "Prompts"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("prompt")]
     DEFAULT_CSS = """
-    Answer, Answer:focus { border: none; height: 1; padding: 0; width: 1fr; background: $panel; }
+    PromptInput, PromptInput:focus { border: none; height: 1; padding: 0; width: 1fr; background: $boost; }
     """
 
-    def __init__(self, hint: str, left: Callable[[], None]) -> None:
-        super().__init__(placeholder=hint)
-        self.cursor_blink = False
-        self._left = left
+    @dataclass
+    class Moved(Message):
+        """Up (-1) or down (1)."""
+
+        by: int
+
+    @dataclass
+    class Left(Message):
+        """Escape."""
+
+    def action_move(self, by: int) -> None:
+        """Tell."""
+        self.post_message(self.Moved(by))
 
     def action_leave(self) -> None:
-        """There is no answer."""
-        self._left()
+        """Tell."""
+        self.post_message(self.Left())
 
 
 class Prompt(Horizontal):
-    """A question, what is typed, and what is said of that."""
+    """What it is for, the text, and what is said of it."""
 
     DEFAULT_CSS = """
-    Prompt { height: 1; background: $panel; }
-    Prompt > .question { color: $accent; text-style: bold; padding: 0 1; }
-    Prompt > .reply { color: $text-muted; padding: 0 1; }
+    Prompt { height: 1; background: $boost; display: none; }
+    Prompt.-open { display: block; }
+    Prompt > .purpose { color: $accent; text-style: bold; padding: 0 1; }
+    Prompt > .remark { color: $warning; padding: 0 1; }
+    Prompt:nocolor > .remark { text-style: bold; }
     """
 
-    def __init__(self, question: str, hint: str, answers: Answers) -> None:
+    @dataclass
+    class Changed(Message):
+        """The text is another one."""
+
+        prompt: Prompt
+        text: str
+
+    @dataclass
+    class Submitted(Message):
+        """Enter."""
+
+        prompt: Prompt
+        text: str
+
+    @dataclass
+    class Left(Message):
+        """Escape."""
+
+        prompt: Prompt
+
+    @dataclass
+    class Moved(Message):
+        """Up (-1) or down (1)."""
+
+        prompt: Prompt
+        by: int
+
+    def __init__(self, purpose: str, hint: str, glyphs: Glyphs = UNICODE) -> None:
+        """`purpose` stands before the text, `hint` in its place while there is none."""
         super().__init__()
-        self.input = Answer(hint, answers.left)
-        self._question = question
-        self._answers = answers
-        self._reply = Label("", classes="reply", markup=False)
+        self.input = PromptInput(placeholder=hint, select_on_focus=False)
+        self.input.cursor_blink = False
+        self._purpose = purpose
+        self._glyphs = glyphs
+        self._remark = Label("", classes="remark", markup=False)
 
     def compose(self) -> ComposeResult:
-        """The question, then the text."""
-        yield Label(self._question, classes="question", markup=False)
+        """One line."""
+        yield Label(self._purpose, classes="purpose", markup=False)
         yield self.input
-        yield self._reply
+        yield self._remark
 
-    def on_mount(self) -> None:
-        """The next key belongs to the answer."""
-        self.screen.set_focus(self.input)
+    def begin(self, text: str | None = None) -> None:
+        """Appear and take the keys, with this text or with the last one."""
+        self.add_class("-open")
+        if text is not None:
+            self.input.value = text
+            self.input.cursor_position = len(text)
+        self.input.focus()
 
-    def tell(self, reply: str) -> None:
-        """Say something of what was typed."""
-        self._reply.update(reply)
+    def end(self) -> None:
+        """Disappear."""
+        self.remove_class("-open")
+
+    def tell(self, remark: str) -> None:
+        """Say something of the text, beside it."""
+        self._remark.update(self._glyphs.cut(remark, self.size.width * (ROOM - 1) // ROOM) if remark else "")
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        self._answers.typed(event.value)
+        self.post_message(self.Changed(self, event.value))
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._answers.entered(event.value)
+        self.post_message(self.Submitted(self, event.value))
+
+    @on(PromptInput.Moved)
+    def _moved(self, event: PromptInput.Moved) -> None:
+        event.stop()
+        self.post_message(self.Moved(self, event.by))
+
+    @on(PromptInput.Left)
+    def _left(self, event: PromptInput.Left) -> None:
+        event.stop()
+        self.post_message(self.Left(self))

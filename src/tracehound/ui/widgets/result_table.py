@@ -1,14 +1,15 @@
 """The table of any result.
 
-Owns the cursor, the order and the filter of the rows of one `Result`. Knows no trace and no analysis: who shows a
-result says what a row leads to. Rows are cut out of the frame as they come into sight, so their number does not matter.
+Owns the cursor in the rows and columns of one `Result`, and how that is arranged. Knows no trace and no analysis: who
+shows a result says what a row leads to. Rows are cut out of the frame as they come into sight, so their number does not
+matter.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import polars as pl
 from rich.segment import Segment
@@ -22,52 +23,40 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tracehound.analysis.result import Result
-from tracehound.draw.cells import alignment, cell, heading
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.ui import keys
+from tracehound.ui import keys, sheet
+from tracehound.ui.sheet import ASIDE, Choice, Order, Sheet
 from tracehound.ui.tones import Tones, tones
-from tracehound.ui.widgets.columns import ASIDE, GAP, Needed, Placed, needed, place
+from tracehound.ui.widgets import table_lines
+from tracehound.ui.widgets.columns import GAP, Needed, Placed, needed, place
 from tracehound.ui.widgets.plain_bars import suit
 
 HEADER = 1
 """Lines above the rows."""
 
+Wish = Literal["filter", "columns", "hide", "copy cell", "copy row", "save", "chart"]
+"""What a pane does for its table."""
+
 
 class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
-    """Rows of a result under a header that stays, with a cursor, an order and a filter."""
+    """Rows of a result under a header that stays, with a cursor, an order, a filter and a choice of columns."""
 
     ALLOW_SELECT = False
     BINDING_GROUP_TITLE = "Tables"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("table")]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "result-table--header",
-        "result-table--sorted",
-        "result-table--cursor",
-        "result-table--idle-cursor",
-        "result-table--empty",
-    }
-    DEFAULT_CSS = """
-    ResultTable {
-        scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 0;
-        &> .result-table--header { color: $text-muted; text-style: bold; }
-        &> .result-table--sorted { color: $primary; text-style: bold; }
-        &> .result-table--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
-        &> .result-table--idle-cursor { background: $primary 22%; }
-        &> .result-table--empty { color: $text-muted; }
-        &:ansi > .result-table--idle-cursor { text-style: underline; background: ansi_default; }
-        &:nocolor > .result-table--cursor { text-style: reverse; }
-        &:nocolor > .result-table--idle-cursor { text-style: underline; }
-        &:nocolor > .result-table--sorted { text-style: bold underline; }
-    }
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"result-table--{part}" for part in table_lines.PARTS}
+    DEFAULT_CSS = table_lines.CSS
 
     result: reactive[Result | None] = reactive(None, repaint=False)
     """What is shown."""
     cursor: reactive[int] = reactive(0, repaint=False)
     """The row under the cursor, in the order shown."""
+    column: reactive[str] = reactive("", repaint=False)
+    """The column under the cursor; empty until someone moves to one, and then the first is meant."""
     needle: reactive[str] = reactive("", repaint=False)
-    """Only rows with this text in one of their text cells are shown; case does not matter."""
+    """The filter that was typed: only rows that it holds for are shown, see `analysis.where`."""
+    choice: reactive[Choice] = reactive(Choice(), repaint=False)
+    """Which columns are hidden, and which are shown whatever the room."""
     empty: reactive[str] = reactive("")
     """What stands in place of the rows when there are none."""
 
@@ -97,10 +86,11 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
             return isinstance(message, ResultTable.Highlighted) and message.table is self.table
 
     @dataclass
-    class FilterAsked(Message):
-        """The user wants to type a filter."""
+    class Asked(Message):
+        """The user wants something of what is shown."""
 
         table: ResultTable
+        what: Wish
 
     def __init__(self, glyphs: Glyphs = UNICODE, aside: tuple[str, ...] = ()) -> None:
         """`aside` names columns that are told beside the table."""
@@ -111,7 +101,8 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._rows = pl.DataFrame()
         self._needed: tuple[Needed, ...] = ()
         self._places: tuple[Placed, ...] = ()
-        self._sort: tuple[str, bool] | None = None
+        self._filter = ""
+        self._sort: Order | None = None
         self._page: tuple[int, list[dict[str, Any]]] = (0, [])
 
     @property
@@ -131,7 +122,34 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         return self._rows.height
 
     @property
-    def order(self) -> tuple[str, bool] | None:
+    def filter(self) -> str:
+        """The filter that holds: the one that was typed, or the last good one."""
+        return self._filter
+
+    @property
+    def refusal(self) -> str:
+        """What is wrong with the filter that was typed, in one line; the rows are those of the last good one."""
+        return sheet.refusal(self.result, self.needle) if self.result is not None else ""
+
+    @property
+    def sheet(self) -> Sheet | None:
+        """What is shown of the result, and how; None without one."""
+        if self.result is None:
+            return None
+        return Sheet(self.result, self._filter, self._sort, self.choice, self._aside)
+
+    @property
+    def meant(self) -> str:
+        """The column under the cursor, else the first."""
+        return self.column if self.column in self.placed else next(iter(self.placed), "")
+
+    @property
+    def placed(self) -> tuple[str, ...]:
+        """The columns on the screen, from left to right."""
+        return tuple(placed.column.name for placed in self._places)
+
+    @property
+    def order(self) -> Order | None:
         """The column that the rows are sorted by and whether it falls; None in the result's own order."""
         return self._sort
 
@@ -139,11 +157,16 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         """The header, a row, or what is said when there are none."""
         width, left = self.size.width, self.scroll_offset.x
         if y < HEADER:
-            return self._header().crop(left, left + width).extend_cell_length(width, self.rich_style)
+            plain, chosen = (
+                self.get_component_rich_style(f"result-table--{part}", partial=False) for part in ("header", "sorted")
+            )
+            strip = table_lines.header(self._places, self._sort, self.column, self._look, plain, chosen)
+            return strip.crop(left, left + width).extend_cell_length(width, self.rich_style)
         number = self.scroll_offset.y + y - HEADER
         if number < self._rows.height:
             ground = self._ground(number)
-            return self._row_strip(number, ground).crop_extend(left, left + width, ground)
+            strip = table_lines.row(self._places, self._row(number), self.column, self._look, ground)
+            return strip.crop_extend(left, left + width, ground.line)
         if not self._rows.height and y > HEADER:
             style = self.get_component_rich_style("result-table--empty", partial=False)
             words = wrap(self._look.words(self.empty), max(1, width - 2))[y - HEADER - 1 :]
@@ -156,8 +179,10 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def watch_result(self, old: Result | None, new: Result | None) -> None:
         """Show another result: of the same analysis, the cursor stays on its row number and the order is kept."""
-        if old is None or new is None or old.analysis != new.analysis:
+        if old is None or new is None or old.analysis != new.analysis or old.columns != new.columns:
             self._sort = None
+            self.set_reactive(ResultTable.choice, Choice())
+            self.set_reactive(ResultTable.column, "")
             self.set_reactive(ResultTable.cursor, 0)
             self.scroll_to(0, 0, animate=False, immediate=True)
         self._arrange()
@@ -167,9 +192,27 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.set_reactive(ResultTable.cursor, 0)
         self._arrange()
 
+    def watch_choice(self) -> None:
+        """Show other columns; the cursor goes to the one beside a column that is gone."""
+        before = self.placed
+        self._arrange()
+        if self.column and self.column not in self.placed and self.column in before:
+            after = [name for name in before[before.index(self.column) :] if name in self.placed]
+            self.column = next(iter([*after, *self.placed[-1:]]), "")
+
     def validate_cursor(self, cursor: int) -> int:
         """Keep the cursor on a row."""
         return max(0, min(cursor, self._rows.height - 1))
+
+    def watch_column(self) -> None:
+        """Mark it, and bring it into sight."""
+        for placed in self._places:
+            if placed.column.name == self.column:
+                left, width = self.scroll_offset.x, self.size.width
+                if placed.left < left or placed.left + placed.width + 1 > left + width:
+                    self.scroll_to(x=placed.left and placed.left - GAP, animate=False, immediate=True)
+        self.refresh_line(0)
+        self.refresh_line(self.cursor + HEADER)
 
     def watch_cursor(self, old: int, new: int) -> None:
         """Draw the two rows that changed, and tell."""
@@ -228,9 +271,12 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         """Go to the last row."""
         self.cursor = self._rows.height - 1
 
-    def action_shift(self, cells: int) -> None:
-        """Scroll sideways."""
-        self.scroll_to(x=self.scroll_offset.x + cells, animate=False, immediate=True)
+    def action_column(self, by: int) -> None:
+        """Move the cursor to another column; the first time, to the first or the last."""
+        names = self.placed
+        if names:
+            here = names.index(self.column) + by if self.column in names else (0 if by > 0 else len(names) - 1)
+            self.column = names[max(0, min(here, len(names) - 1))]
 
     def action_choose(self) -> None:
         """Ask to go to what the row is about."""
@@ -242,9 +288,9 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         if (row := self.row) is not None:
             self.post_message(self.WindowPicked(self, row))
 
-    def action_filter(self) -> None:
-        """Ask for a filter."""
-        self.post_message(self.FilterAsked(self))
+    def action_ask(self, what: Wish) -> None:
+        """Ask for what the pane does."""
+        self.post_message(self.Asked(self, what))
 
     def action_sort_column(self, step: int) -> None:
         """Sort by the column beside the one that the rows are sorted by now."""
@@ -252,6 +298,13 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         if names:
             here = names.index(self._sort[0]) if self._sort and self._sort[0] in names else (-1 if step > 0 else 0)
             self._sort_by(names[(here + step) % len(names)])
+
+    def action_sort_here(self) -> None:
+        """Sort by the column under the cursor; by the column that it is sorted by already, the other way round."""
+        if self._sort is not None and self.column in ("", self._sort[0]):
+            self.action_reverse()
+        elif self._places:
+            self._sort_by(self.meant)
 
     def action_reverse(self) -> None:
         """Turn the order round."""
@@ -273,28 +326,16 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         """Numbers fall first, since the large ones are looked for; texts and instants rise."""
         if self.result is not None:
             self._sort = (name, self.result.column(name).unit not in ("text", "instant"))
+            self.set_reactive(ResultTable.column, name if self.column else "")
             self._arrange()
 
     def _arrange(self) -> None:
         """Filter, sort and measure the rows, and draw them."""
-        result = self.result
-        rows = result.table if result is not None else pl.DataFrame()
-        if result is not None and self.needle:
-            texts = [column.name for column in result.columns if column.unit == "text"]
-            needle = self.needle.lower()
-            rows = rows.filter(
-                pl.any_horizontal(
-                    pl.lit(value=False),
-                    *(
-                        pl.col(name).cast(pl.String).str.to_lowercase().str.contains(needle, literal=True)
-                        for name in texts
-                    ),
-                )
-            )
-        if self._sort is not None and self._sort[0] in rows.columns:
-            rows = rows.sort(self._sort[0], descending=self._sort[1], nulls_last=True, maintain_order=True)
-        columns = [column for column in result.columns if column.name not in self._aside] if result is not None else []
-        self._rows, self._needed = rows, needed(columns, rows)
+        if self.result is not None:
+            self._filter = sheet.effective(self.result, self.needle, self._filter)
+        shown = self.sheet
+        self._rows = shown.rows if shown is not None else pl.DataFrame()
+        self._needed = needed(shown.columns, self._rows) if shown is not None else ()
         self._place()
         self.virtual_size = self._extent
         self.refresh()
@@ -317,47 +358,14 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         width = max((placed.left + placed.width for placed in self._places), default=0) + 1
         return Size(width if width > self._room else self.size.width, self._rows.height + HEADER)
 
-    def _header(self) -> Strip:
-        plain = self.get_component_rich_style("result-table--header", partial=False)
-        chosen = self.get_component_rich_style("result-table--sorted", partial=False)
-        segments = [Segment(" ", plain)]
-        for placed in self._places:
-            name, gap = heading(placed.column), " " * GAP if placed.left else ""
-            if self._sort is None or self._sort[0] != placed.column.name:
-                segments.append(Segment(gap + self._look.words(placed.fits(name)), plain))
-                continue
-            arrow = self._look.falling if self._sort[1] else self._look.rising
-            if len(name) + 2 <= placed.width:
-                name = f"{arrow} {name}" if alignment(placed.column) == "right" else f"{name} {arrow}"
-            elif gap:
-                gap = f"{gap[:-1]}{arrow}"
-            segments.append(Segment(gap + placed.fits(name), chosen))
-        return Strip(segments)
-
-    def _row_strip(self, number: int, base: Style) -> Strip:
-        cursor = number == self.cursor
-        row = self._row(number)
-        segments = [Segment(" ", base)]
-        for placed in self._places:
-            text = self._look.words(cell(placed.column, row[placed.column.name]))
-            style = base if cursor and self.has_focus else base + self._tone(placed, row)
-            gap = [Segment(" " * GAP, base)] if placed.left else []
-            segments += [*gap, Segment(self._look.words(placed.fits(text)), style)]
-        return Strip(segments).simplify()
-
-    def _ground(self, number: int) -> Style:
-        """The style of a row's line, before kinds colour their cells."""
+    def _ground(self, number: int) -> table_lines.Ground:
+        """The looks of a row's line."""
         if number != self.cursor:
-            return self.rich_style
+            return table_lines.Ground(self.rich_style, Style.null())
         name = "result-table--cursor" if self.has_focus else "result-table--idle-cursor"
-        return self.get_component_rich_style(name, partial=False)
-
-    def _tone(self, placed: Placed, row: dict[str, Any]) -> Style:
-        """The colour of the kind that a cell names, if it names one."""
-        value = row[placed.column.name]
-        if placed.column.name in ("kind", "category") and isinstance(value, str):
-            return self._look.kind(value)
-        return Style.null()
+        line = self.get_component_rich_style(name, partial=False)
+        marked = self.get_component_rich_style("result-table--column") if self.has_focus else Style.null()
+        return table_lines.Ground(line, marked, coloured=not self.has_focus)
 
     def _row(self, number: int) -> dict[str, Any]:
         """The raw values of a row; a screenful is cut out of the frame at once."""

@@ -1,0 +1,187 @@
+"""What a person does with a table: filter, choose columns, copy, save."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from test_explorer import caption, explored, lines, opening, press, table
+
+from tracehound.store import Opening
+from tracehound.ui.screens.columns import ColumnsScreen
+from tracehound.ui.screens.explorer import Explorer
+
+__all__ = ["opening"]
+
+
+def names(explorer: Explorer) -> list[str]:
+    shown = table(explorer, "ops").sheet
+    assert shown is not None
+    return shown.rows["name"].to_list()
+
+
+def remark(explorer: Explorer) -> str:
+    return str(explorer.deck.tables["ops"].filter._remark.render())
+
+
+async def test_a_filter_compares(opening: Opening) -> None:
+    async with explored(opening, (120, 30)) as (explorer, pilot):
+        await press(pilot, "2", "f", *"self > 372us and name ~ soft", "enter")
+        assert names(explorer) == ["void softmax<float>(float*)"]
+        assert "1 of 2 rows with self > 372us and name ~ soft" in caption(explorer, "ops")
+        await press(pilot, "f", "escape")
+        assert len(names(explorer)) == 2
+        assert "with" not in caption(explorer, "ops")
+
+
+async def test_what_is_wrong_with_a_filter_stands_beside_it_and_the_rows_stay(opening: Opening) -> None:
+    async with explored(opening, (120, 30)) as (explorer, pilot):
+        await press(pilot, "2", "f", *"name ~ gem")
+        assert names(explorer) == ["gemm"]
+        assert remark(explorer) == ""
+        await press(pilot, *" and ")
+        assert "a column, a text or a bracket should be here" in remark(explorer)
+        assert names(explorer) == ["gemm"], "the last good filter holds"
+        await press(pilot, *"self > 1ms")
+        assert names(explorer) == []
+        assert "no row passes the filter" in " ".join(lines(table(explorer, "ops")))
+        assert remark(explorer) == ""
+
+
+async def test_a_word_on_the_way_to_a_comparison_filters_no_more(opening: Opening) -> None:
+    async with explored(opening, (120, 30)) as (explorer, pilot):
+        await press(pilot, "2", "f", *"self")
+        assert names(explorer) == []
+        await press(pilot, *" >")
+        assert "self than what?" in remark(explorer)
+        assert len(names(explorer)) == 2
+
+
+async def test_the_filter_stays_while_the_window_changes(opening: Opening) -> None:
+    async with explored(opening, (120, 30)) as (explorer, pilot):
+        await press(pilot, "2", "f", *"count > 2", "down")
+        assert pilot.app.focused is table(explorer, "ops")
+        assert len(names(explorer)) == 2
+        await press(pilot, "4", "space", "2")
+        assert names(explorer) == []
+        assert "0 of 2 rows with count > 2" in caption(explorer, "ops")
+
+
+async def test_the_cursor_moves_through_columns_sorts_and_hides(opening: Opening) -> None:
+    async with explored(opening, (120, 30)) as (explorer, pilot):
+        ops = table(explorer, "ops")
+        await press(pilot, "2")
+        assert ops.column == ""
+        await press(pilot, "right")
+        assert ops.column == "name"
+        await press(pilot, "l", "d")
+        assert ops.column == "count"
+        await press(pilot, "o")
+        assert ops.order == ("count", True)
+        await press(pilot, "o")
+        assert ops.order == ("count", False)
+        await press(pilot, "r", "left")
+        assert (ops.order, ops.column) == (("count", True), "category")
+        await press(pilot, "-")
+        assert "category" not in ops.placed
+        assert ops.column == "count", "the next one is under the cursor"
+        assert "category" not in lines(ops)[0]
+        await press(pilot, *["-"] * 20)
+        assert len(ops.placed) == 1, "the last one stays"
+
+
+async def test_columns_are_chosen_from_a_list(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        ops = table(explorer, "ops")
+        await press(pilot, "2")
+        before = ops.placed
+        assert "max" not in before, "there is no room for it"
+        await press(pilot, "+")
+        screen = pilot.app.screen
+        assert isinstance(screen, ColumnsScreen)
+        text = "\n".join(strip.text for strip in screen._compositor.render_strips())
+        assert "[x] name" in text
+        assert "[ ] max                  longest" in text
+        offered = [column.name for column in screen._columns]
+        await press(pilot, "space", *["j"] * offered.index("max"), "space", "enter")
+        assert "name" not in ops.placed
+        assert "max" in ops.placed
+        await press(pilot, "=", "space", "escape")
+        assert "name" not in ops.placed, "Esc leaves all as it was"
+
+
+async def test_a_cell_and_a_row_are_copied_uncut(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "2", "c")
+        assert pilot.app.clipboard == "void softmax<float>(float*)"
+        assert "copied void softmax<float>(float*)" in caption(explorer, "ops")
+        await press(pilot, "right", "right", "right", "c")
+        assert pilot.app.clipboard == "4"
+        await press(pilot, "C")
+        cells = pilot.app.clipboard.split("\t")
+        assert cells[0] == "void softmax<float>(float*)"
+        assert len(cells) == len(table(explorer, "ops").placed)
+        assert f"copied the row, {len(cells)} cells" in caption(explorer, "ops")
+
+
+async def save(pilot, explorer: Explorer, path: Path) -> None:
+    await press(pilot, "x")
+    explorer.deck.tables["ops"].saving.input.value = str(path)
+    await press(pilot, "enter")
+
+
+async def test_what_is_shown_is_saved_in_the_form_of_its_name(opening: Opening, tmp_path: Path) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "2", ">", "right", "right", "-", "f", *"count > 1", "enter")
+        await save(pilot, explorer, tmp_path / "ops.csv")
+        assert "saved 2 rows as" in caption(explorer, "ops")
+        assert pilot.app.focused is table(explorer, "ops")
+        rows = list(csv.DictReader((tmp_path / "ops.csv").read_text("utf-8").splitlines()))
+        assert [row["name"] for row in rows] == ["gemm", "void softmax<float>(float*)"]
+        assert "category" not in rows[0]
+        assert rows[0]["self_ps"] == str((90 + 92 + 94 + 96) * 10**6)
+
+        await save(pilot, explorer, tmp_path / "ops.json")
+        document = json.loads((tmp_path / "ops.json").read_text("utf-8"))
+        assert document["schema"] == "tracehound.result/1"
+        assert document["notes"][-2:] == ["hidden: category", "sorted by name, rising"]
+        assert document["notes"][0] == "where count > 1: 2 of 2 rows"
+        await save(pilot, explorer, tmp_path / "ops.md")
+        assert "| gemm |" in (tmp_path / "ops.md").read_text("utf-8")
+
+
+async def test_nothing_is_overwritten_without_a_word(opening: Opening, tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("precious", "utf-8")
+    pane = "ops"
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "2")
+        await save(pilot, explorer, path)
+        saving = explorer.deck.tables[pane].saving
+        assert "is there already: Enter again replaces it" in str(saving._remark.render())
+        assert path.read_text("utf-8") == "precious"
+        await press(pilot, "end", "backspace", "v")
+        assert str(saving._remark.render()) == ""
+        await press(pilot, "enter")
+        assert path.read_text("utf-8") == "precious", "an Enter after a change asks anew"
+        await press(pilot, "enter")
+        assert path.read_text("utf-8").startswith("name,")
+        assert [path.name for path in tmp_path.iterdir() if "csv" in path.name] == ["mine.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("ops.xyz", "end the name with .csv"), ("none/ops.csv", "no such file"), ("", "which form?"), ("a\0.csv", "null")],
+)
+async def test_what_cannot_be_saved_is_one_line(opening: Opening, tmp_path: Path, name: str, what: str) -> None:
+    async with explored(opening, (120, 30)) as (explorer, pilot):
+        await press(pilot, "2", "x")
+        saving = explorer.deck.tables["ops"].saving
+        assert saving.input.value == "ops.csv"
+        saving.input.value = f"{tmp_path}/{name}" if name else ""
+        await press(pilot, "enter")
+        assert what in str(saving._remark.render())
+        await press(pilot, "escape")
+        assert pilot.app.focused is table(explorer, "ops")
