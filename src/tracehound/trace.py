@@ -11,7 +11,8 @@ Time is Int64 picoseconds from the trace's own origin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -312,6 +313,9 @@ def spanned(lanes: pl.DataFrame) -> pl.DataFrame:
 
 _PLAIN = pl.QueryOptFlags(comm_subplan_elim=False)
 
+PAUSE = 0.005
+"""Seconds between two looks at a query that can be given up."""
+
 
 def collected(events: pl.LazyFrame) -> pl.DataFrame:
     """The rows of a query on events, now.
@@ -325,6 +329,17 @@ def collected(events: pl.LazyFrame) -> pl.DataFrame:
 def streamed(events: pl.LazyFrame) -> pl.DataFrame:
     """The same for a query that leaves little of many events: read piece by piece, so that memory does not grow."""
     return events.collect(engine="streaming", optimizations=_PLAIN)
+
+
+def interruptible(events: pl.LazyFrame, stopped: Callable[[], bool]) -> pl.DataFrame:
+    """The same as `streamed`, given up with InterruptedError soon after `stopped` says so."""
+    running = events.collect(engine="streaming", optimizations=_PLAIN, background=True)
+    while (found := running.fetch()) is None:
+        if stopped():
+            running.cancel()
+            raise InterruptedError
+        time.sleep(PAUSE)
+    return found
 
 
 def _whole(value: object) -> int:

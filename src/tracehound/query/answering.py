@@ -6,7 +6,7 @@ named, and what the columns of the answer are. Knows no face.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -54,18 +54,24 @@ def prepare(text: str) -> Query:
 
 
 def answer(
-    query: Query, trace: Trace, window: Window | None = None, top: int | None = None, executor: Executor | None = None
+    query: Query,
+    trace: Trace,
+    window: Window | None = None,
+    top: int | None = None,
+    executor: Executor | None = None,
+    collect: Callable[[pl.LazyFrame], pl.DataFrame] = streamed,
 ) -> Result:
     """What the query finds in the window: at most `top` rows, and how many there are in all.
 
-    A result in which no column is hidden: ids are plain numbers. Raises TracehoundError when the rows do not allow it.
+    A result in which no column is hidden: ids are plain numbers. `collect` says how the rows are read. Raises
+    TracehoundError when the rows do not allow it.
     """
     window = window or Window()
     rows = _queried(query.statement, _tables(query, trace, window, executor))
     with refusals(query.statement):
-        table = streamed(rows if top is None else rows.head(top))
+        table = collect(rows if top is None else rows.head(top))
         cut = top is not None and table.height == top
-        total = streamed(rows.select(pl.len())).item() if cut else table.height
+        total = collect(rows.select(pl.len())).item() if cut else table.height
     columns = [column(name, kind, query.tables) for name, kind in table.schema.items()]
     timed = window.start is not None or window.end is not None
     return Result(

@@ -70,6 +70,7 @@ class TracehoundApp(App[None]):
             explorer.reading,
             explorer.background,
             explorer.decoder,
+            explorer.asker,
             explorer.timeline.supply,
             explorer.travels.linker,
         )

@@ -1,7 +1,7 @@
 """Where a row of a result leads: (trace, view, row) -> view.
 
-Owns that. Knows no widget. A row leads to a window by its columns ``start`` and ``duration``, and to an event by
-``event`` (``longest`` in a table of threads).
+Owns that. Knows no widget. A row leads to a window by its columns ``start`` and ``duration`` (or ``end``), and to an
+event by ``event`` (``longest`` in a table of threads, ``id`` in one of events).
 """
 
 from __future__ import annotations
@@ -19,19 +19,23 @@ from tracehound.ui.view import View
 Row = Mapping[str, Any]
 
 
-def event_of(row: Row) -> int | None:
-    """The event that a row is about."""
-    found = row.get("event")
-    found = found if isinstance(found, int) else row.get("longest")
-    return found if isinstance(found, int) else None
+def event_of(trace: Trace, row: Row) -> int | None:
+    """The event that a row is about; a query may give any number that name."""
+    named = (row.get(name) for name in ("event", "longest", "id"))
+    found = next((value for value in named if isinstance(value, int) and not isinstance(value, bool)), None)
+    if found is None or not 0 <= found >> 32 < len(trace.parts):
+        return None
+    return found if found & 0xFFFFFFFF < trace.parts[found >> 32].lanes["events"].sum() else None
 
 
 def window_of(trace: Trace, row: Row) -> tuple[int, int] | None:
-    """The row's own window, else that of its event."""
-    start, duration = row.get("start"), row.get("duration")
-    if isinstance(start, int) and isinstance(duration, int):
-        return (start, max(start + 1, start + duration))
-    event = event_of(row)
+    """The row's own window inside the run, else that of its event."""
+    start, duration, end = row.get("start"), row.get("duration"), row.get("end")
+    if isinstance(start, int) and (isinstance(duration, int) or isinstance(end, int)):
+        low, high = trace.span
+        end = start + duration if isinstance(duration, int) else end
+        return (start, max(start + 1, min(end, high))) if low <= start <= high and isinstance(end, int) else None
+    event = event_of(trace, row)
     if event is None:
         return None
     found = trace.event(event)
@@ -50,7 +54,7 @@ def to_gap(trace: Trace, view: View, row: Row) -> View:
 
 def to_row(trace: Trace, view: View, row: Row) -> View:
     """Go to the row's event, else to its window, else to its rank's first lane."""
-    event, window = event_of(row), window_of(trace, row)
+    event, window = event_of(trace, row), window_of(trace, row)
     if isinstance(row.get("start"), int) and window is not None:
         shown = navigate.frame(trace, view, *window)
         return navigate.choose(trace, shown, event) if event is not None else shown

@@ -78,6 +78,7 @@ KEYS: tuple[Key, ...] = (
     Key("pane.health", ("8",), "8", "show('health')", "Health: what was repaired, dropped, inferred", "everywhere"),
     Key("pane.details", ("9",), "9", "show('details')", "Details: all that the selected event carries", "everywhere"),
     Key("pane.host", ("t",), "t", "show('host')", "Threads: what the host did in the window", "everywhere"),
+    Key("pane.query", (":",), ":", "show('query')", "Query: ask anything in SQL", "everywhere"),
     Key("pane.zoom", ("z",), "z", "zoom_pane", "Give the whole screen to this pane, and back", "everywhere", "full"),
     Key("timeline.shorter", ("{",), "{", "resize_timeline(-2)", "Make the timeline shorter", "everywhere"),
     Key("timeline.taller", ("}",), "}", "resize_timeline(2)", "Make the timeline taller", "everywhere"),

@@ -10,7 +10,9 @@ from typing import Any
 from tracehound.trace import Trace, Window
 from tracehound.ui import follow, words
 from tracehound.ui.answers import Answers, Snapshot
-from tracehound.ui.panes.deck import Deck
+from tracehound.ui.asking import Asker
+from tracehound.ui.panes.deck import TYPED, Deck
+from tracehound.ui.panes.query import QueryPane
 from tracehound.ui.view import View
 
 Span = tuple[int, int]
@@ -55,10 +57,15 @@ class Results:
         if snapshot is None:
             return
         for name in self._deck.in_sight:
-            if name != "search":
+            if name not in TYPED:
                 window = view.window.at(*(self._narrowed(name, view) or (None, None)))
                 if self._answers.ask(name, snapshot.trace, snapshot.question(name, window)):
                     self._deck.tables[name].wait(f"{name}: working it out")
+
+    def query(self, asker: Asker, asked: QueryPane.Asked, view: View) -> None:
+        """Have a query answered for the view."""
+        if (snapshot := self._snapshot) is not None:
+            asker.ask(asked, snapshot.trace, snapshot.question("query", view.window).window, snapshot.words)
 
     def show(self, answer: Answers.Answered) -> None:
         """Show an answer, if its pane still waits for it."""

@@ -16,6 +16,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui.keys import Key
 from tracehound.ui.panes.gaps import GapsPane
 from tracehound.ui.panes.pane import TablePane
+from tracehound.ui.panes.query import QueryPane
 from tracehound.ui.widgets.bars import Tab
 from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.result_table import ResultTable
@@ -23,15 +24,18 @@ from tracehound.ui.widgets.result_table import ResultTable
 TABS = (
     Tab("ops", "2"), Tab("gaps", "3"), Tab("steps", "4"), Tab("annotations", "5", "annot"),
     Tab("collectives", "6", "coll"), Tab("breakdown", "7", "break"), Tab("health", "8"), Tab("details", "9"),
-    Tab("host", "t"), Tab("search", "/", "find"),
+    Tab("host", "t"), Tab("search", "/", "find"), Tab("query", ":", "sql"),
 )  # fmt: skip
 
 STACKED = {"breakdown": ("breakdown", "overview"), "details": ()}
 """Which results a tab shows under each other, where that is not the one of its name. Details are no result."""
 
+TYPED = ("search", "query")
+"""Tabs whose results come when somebody types, and not by themselves."""
+
 
 class Deck(Column):
-    """A pane for every analysis, one for what a search found, and the one beside the gaps."""
+    """A pane for every analysis, for what a search and a query found, and the one beside the gaps."""
 
     DEFAULT_CSS = """
     Deck { width: 1fr; height: 1fr; }
@@ -44,16 +48,17 @@ class Deck(Column):
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self.gaps = GapsPane(glyphs)
+        self.questions = QueryPane(glyphs)
         names = [analysis.name for analysis in ANALYSES if analysis.name != "gaps"]
         self.tables = {name: TablePane(name, glyphs) for name in (*names, "search")}
-        self.tables |= {"gaps": self.gaps.gaps, "gap-host": self.gaps.host}
+        self.tables |= {"gaps": self.gaps.gaps, "gap-host": self.gaps.host, "query": self.questions.found}
         self._tabs = {tab.pane: self._in_tab(tab.pane) for tab in TABS if tab.pane != "details"}
         beside = {pane for panes in STACKED.values() for pane in panes}
         self._tabs |= {name: self.tables[name] for name in names if name not in {*self._tabs, *beside}}
 
-    def _in_tab(self, tab: str) -> GapsPane | TablePane | Column:
-        if tab == "gaps":
-            return self.gaps
+    def _in_tab(self, tab: str) -> GapsPane | QueryPane | TablePane | Column:
+        if tab in ("gaps", "query"):
+            return self.gaps if tab == "gaps" else self.questions
         return Column(*(self.tables[name] for name in STACKED[tab])) if tab in STACKED else self.tables[tab]
 
     def compose(self) -> ComposeResult:
@@ -75,7 +80,10 @@ class Deck(Column):
         return next(name for name, pane in self.tables.items() if pane.table is table)
 
     def focus_active(self) -> None:
-        """Give the keys to the first table of the active tab."""
+        """Give the keys to the first table of the active tab, or to the prompt of queries."""
+        if self.active == "query":
+            self.questions.focus_pane()
+            return
         for name in self.in_sight[:1]:
             self.tables[name].focus_pane()
 

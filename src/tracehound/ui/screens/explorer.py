@@ -24,6 +24,7 @@ from tracehound.trace import Trace
 from tracehound.ui import again, describe, follow, keys, navigate, words
 from tracehound.ui.answers import Answers
 from tracehound.ui.arrangement import Arrangement
+from tracehound.ui.asking import Asker
 from tracehound.ui.background import Background
 from tracehound.ui.decoder import Decoder
 from tracehound.ui.finder import Finder
@@ -33,6 +34,7 @@ from tracehound.ui.panes.deck import Deck, labelled
 from tracehound.ui.panes.details import DetailsPane
 from tracehound.ui.panes.gaps import GapsPane
 from tracehound.ui.panes.pane import TablePane
+from tracehound.ui.panes.query import QueryPane
 from tracehound.ui.results import Results
 from tracehound.ui.saving import save
 from tracehound.ui.screens.help import HelpScreen
@@ -77,6 +79,7 @@ class Explorer(Screen[None]):
         self.finder = Finder(self, self.background)
         self.decoder = Decoder(self)
         self.travels = Travels(self)
+        self.asker = Asker()
         self.header = HeaderBar(glyphs)
         self.stage = Stage(words.waiting(opening), glyphs)
         self.timeline = self.stage.timeline
@@ -116,6 +119,7 @@ class Explorer(Screen[None]):
         self.background.close()
         self.decoder.close()
         self.travels.linker.close()
+        self.asker.close()
 
     # -- the trace fills in
 
@@ -212,7 +216,7 @@ class Explorer(Screen[None]):
         trace, table, row = self.trace, self.deck.name_of(message.table), message.row
         if trace is None:
             return
-        event, window = follow.event_of(row), follow.window_of(trace, row)
+        event, window = follow.event_of(trace, row), follow.window_of(trace, row)
         if table == "gaps" and window is not None:
             self.results.pick(window, table, self.view)
             self.travels.jump(follow.to_gap(trace, self.view, row))
@@ -233,6 +237,14 @@ class Explorer(Screen[None]):
     def _save_asked(self, message: TablePane.SaveAsked) -> None:
         if self.trace is not None:
             save(self.background, self.trace, self.view, message)
+
+    @on(QueryPane.Asked)
+    def _query_asked(self, message: QueryPane.Asked) -> None:
+        self.results.query(self.asker, message, self.view)
+
+    @on(QueryPane.Stopped)
+    def _query_stopped(self) -> None:
+        self.asker.stop()
 
     # -- the selected event
 

@@ -1,0 +1,120 @@
+"""Queries in the explorer: asked, answered, followed, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from test_explorer import caption, explored, lines, opening, press, selected, table
+from textual.pilot import Pilot
+
+from tracehound.store import Opening
+from tracehound.ui.screens.explorer import Explorer
+
+__all__ = ["opening"]
+
+ENDLESS = (
+    "SELECT sum(a.id * b.id + c.id) AS x FROM events a CROSS JOIN events b CROSS JOIN events c CROSS JOIN events d"
+)
+
+
+async def asked(pilot: Pilot[None], explorer: Explorer, statement: str) -> None:
+    await press(pilot, ":")
+    explorer.deck.questions.prompt.input.value = statement
+    await press(pilot, "enter")
+
+
+def rows(explorer: Explorer) -> list[tuple[Any, ...]]:
+    result = table(explorer, "query").result
+    assert result is not None
+    return result.table.rows()
+
+
+async def test_a_query_is_typed_and_answered(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, ":")
+        assert pilot.app.focused is explorer.deck.questions.prompt.input
+        assert "tables: events, lanes" in " ".join(lines(table(explorer, "query")))
+        await press(pilot, *"select count(*) from events where kind = 'kernel'", "enter")
+        assert rows(explorer) == [(8,)]
+        assert pilot.app.focused is table(explorer, "query"), "the rows have the keys"
+        assert "whole run" in caption(explorer, "query")
+
+
+async def test_rows_lead_to_events_and_to_windows(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await asked(pilot, explorer, "SELECT id, name FROM events WHERE kind = 'kernel' ORDER BY duration DESC")
+        await press(pilot, "down", "enter")
+        assert selected(explorer) == "gemm"
+        await asked(pilot, explorer, "SELECT start, duration FROM events WHERE name = 'load batch'")
+        await press(pilot, "space")
+        assert explorer.view.selection is not None
+        assert explorer.view.selection[1] - explorer.view.selection[0] == 400_000_000
+        await asked(pilot, explorer, "SELECT name FROM events WHERE kind = 'op'")
+        assert rows(explorer) == [("aten::copy_",)], "a query is about the selected window"
+        assert "in the 400.0 us window" in caption(explorer, "query")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT 7777777777777 AS id FROM ranks",
+        "SELECT -1 AS event FROM ranks",
+        "SELECT 99 AS id FROM ranks",
+        "SELECT 9s AS start, 1ms AS duration FROM ranks",
+        "SELECT 'x' AS id FROM ranks",
+        "SELECT true AS id FROM ranks",
+    ],
+)
+async def test_numbers_that_are_no_event_lead_nowhere(opening: Opening, statement: str) -> None:
+    async with explored(opening) as (explorer, pilot):
+        view = explorer.view
+        await asked(pilot, explorer, statement)
+        await press(pilot, "enter", "space")
+        assert explorer.view.selection is None
+        assert (explorer.view.start, explorer.view.end) == (view.start, view.end)
+
+
+async def test_what_is_wrong_is_one_line_and_the_prompt_keeps_the_keys(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await asked(pilot, explorer, "SELECT dur FROM events")
+        assert "query, column 8: no column 'dur'; did you mean duration?" in caption(explorer, "query")
+        assert pilot.app.focused is explorer.deck.questions.prompt.input
+        await asked(pilot, explorer, "SELECT 1 / ")
+        assert "query" in caption(explorer, "query")
+
+
+async def test_queries_come_back_with_up_and_down(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        prompt = explorer.deck.questions.prompt
+        await asked(pilot, explorer, "SELECT 1 AS one FROM ranks")
+        await asked(pilot, explorer, "SELECT 2 AS two FROM ranks")
+        await press(pilot, ":", "up")
+        assert prompt.input.value == "SELECT 2 AS two FROM ranks"
+        await press(pilot, "up", "up")
+        assert prompt.input.value == "SELECT 1 AS one FROM ranks"
+        await press(pilot, "enter")
+        assert rows(explorer) == [(1,)]
+        assert explorer.deck.questions.history == ["SELECT 2 AS two FROM ranks", "SELECT 1 AS one FROM ranks"]
+        await press(pilot, ":", "up", "down")
+        assert prompt.input.value == ""
+        await press(pilot, "down")
+        assert pilot.app.focused is table(explorer, "query")
+
+
+async def test_a_query_is_stopped(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, ":")
+        explorer.deck.questions.prompt.input.value = ENDLESS
+        await pilot.press("enter")
+        for _ in range(300):
+            await asyncio.sleep(0.01)
+            if explorer.asker.busy:
+                break
+        assert "running, Esc stops it" in caption(explorer, "query")
+        await press(pilot, "escape")
+        assert "Query: stopped" in caption(explorer, "query")
+        assert not explorer.asker.busy
+        await asked(pilot, explorer, "SELECT 1 AS one FROM ranks")
+        assert rows(explorer) == [(1,)]
