@@ -14,9 +14,7 @@ from tracehound.ui.screens.explorer import Explorer
 
 __all__ = ["opening"]
 
-ENDLESS = (
-    "SELECT sum(a.id * b.id + c.id) AS x FROM events a CROSS JOIN events b CROSS JOIN events c CROSS JOIN events d"
-)
+ENDLESS = "SELECT sum(a.id * b.id + c.id) AS x FROM events a " + " ".join(f"CROSS JOIN events {n}" for n in "bcdefg")
 
 
 async def asked(pilot: Pilot[None], explorer: Explorer, statement: str) -> None:

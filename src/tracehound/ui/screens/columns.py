@@ -41,7 +41,7 @@ class ColumnsScreen(ModalScreen[Choice | None]):
         width: 78; max-width: 100%; height: auto; max-height: 90%;
         background: $panel; border: round $primary; padding: 0 1;
     }
-    ColumnsScreen OptionList {
+    ColumnsScreen OptionList, ColumnsScreen OptionList:focus {
         height: auto; max-height: 1fr; border: none; padding: 0; background: $panel; scrollbar-size-vertical: 1;
     }
     ColumnsScreen Label { color: $text-muted; }
