@@ -332,14 +332,17 @@ def streamed(events: pl.LazyFrame) -> pl.DataFrame:
 
 
 def interruptible(events: pl.LazyFrame, stopped: Callable[[], bool]) -> pl.DataFrame:
-    """The same as `streamed`, given up with InterruptedError soon after `stopped` says so."""
+    """The same as `streamed`, given up with InterruptedError soon after `stopped` says so.
+
+    Polars itself stops when its present operation is done, which may be later: nobody waits for that.
+    """
     running = events.collect(engine="streaming", optimizations=_PLAIN, background=True)
-    while (found := running.fetch()) is None:
-        if stopped():
-            running.cancel()
-            raise InterruptedError
+    while not stopped():
+        if (found := running.fetch()) is not None:
+            return found
         time.sleep(PAUSE)
-    return found
+    running.cancel()
+    raise InterruptedError
 
 
 def _whole(value: object) -> int:
