@@ -192,6 +192,8 @@ VALUED = (
     "--cache",
     "--jobs",
     "--run",
+    "--theme",
+    "--source-map",
     "--rank",
     "--step",
     "--window",
@@ -284,8 +286,14 @@ def _with_reading_options(parser: _Parser) -> None:
 def _explorer_parser() -> _Parser:
     parser = _parser("tracehound", "tracehound [options] PATH...", EXPLORE, EXPLORE_EXAMPLES)
     parser.add_argument("paths", nargs="+", metavar="PATH", help=SUPPRESS)
-    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal (to select text)")
-    parser.add_argument("--reset", action="store_true", help="forget where you were in this trace, and the marks")
+    look = parser.add_argument_group("the explorer")
+    look.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal (to select text)")
+    look.add_argument("--reset", action="store_true", help="forget where you were in this trace, and the marks")
+    look.add_argument("--theme", metavar="NAME", help="dark, light, or one of Textual's, such as nord or gruvbox")
+    look.add_argument(
+        "--source-map", action="append", default=[], metavar="REMOTE=LOCAL",
+        help="source files recorded under REMOTE are under LOCAL here (. for names without a folder); may be repeated",
+    )  # fmt: skip
     return parser
 
 

@@ -18,7 +18,9 @@ from tracehound.ui.keys import KEYS, TITLES
 from tracehound.ui.panes.deck import TABS
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.screens.help import HelpScreen
+from tracehound.ui.screens.source import CodeView
 from tracehound.ui.widgets.bars import TabBar
+from tracehound.ui.widgets.fact_sheet import FactSheet
 from tracehound.ui.widgets.prompt import PromptInput
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.timeline import Timeline
@@ -294,7 +296,7 @@ async def test_details_stand_beside_the_tables_where_there_is_room(opening: Open
         assert explorer.details.display
         assert explorer.details.region.x > table(explorer, "ops").region.x
         await press(pilot, "9")
-        assert pilot.app.focused is explorer.details
+        assert pilot.app.focused is explorer.details.sheet
         assert explorer.deck.active == "ops", "the table stays"
         await pilot.resize_terminal(80, 24)
         await settled(pilot)
@@ -510,7 +512,7 @@ async def test_what_cannot_be_read_ends_the_explorer_with_the_reason(opening: Op
 
 def bound() -> set[str]:
     names = set()
-    for widget in (Explorer, Timeline, ResultTable, PromptInput):
+    for widget in (Explorer, Timeline, ResultTable, FactSheet, CodeView, PromptInput):
         names |= {binding.id for binding in getattr(widget, "BINDINGS", ())}
     return names
 
@@ -521,7 +523,7 @@ def test_every_key_has_an_id_of_its_own_and_does_something() -> None:
     for group in TITLES:
         keys = [name for key in KEYS if key.group == group for name in key.keys]
         assert len(set(keys)) == len(keys), f"one key does two things in {group}"
-    assert {key.id for key in KEYS if key.group != "details"} <= bound()
+    assert {key.id for key in KEYS} <= bound()
 
 
 @pytest.mark.parametrize("keys", [("2",), ("3", "enter"), ("2", "enter", "9"), ("?",), ("slash", "g")])

@@ -29,7 +29,8 @@ from tracehound.ui.keymap import keymap
 from tracehound.ui.keys import KEYS, Key
 from tracehound.ui.loading import Loading
 from tracehound.ui.screens.explorer import Explorer
-from tracehound.ui.themes import THEMES, initial
+from tracehound.ui.source.finding import Sources
+from tracehound.ui.themes import THEMES, chosen
 
 
 class TracehoundApp(App[None]):
@@ -44,16 +45,24 @@ class TracehoundApp(App[None]):
     ENABLE_COMMAND_PALETTE = True
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012, as Textual
 
-    def __init__(self, opening: Opening, alphabet: str = "unicode", table: Sequence[Key] = KEYS) -> None:
+    def __init__(
+        self,
+        opening: Opening,
+        alphabet: str = "unicode",
+        table: Sequence[Key] = KEYS,
+        theme: str | None = None,
+        sources: Sources = Sources(),  # noqa: B008, frozen
+    ) -> None:
+        """Raises TracehoundError when there is no such theme."""
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.failure: TracehoundError | None = None
         glyphs = ASCII if alphabet == "ascii" else MONO if self.no_color else UNICODE
-        self.explorer = Explorer(opening, glyphs, table)
+        self.explorer = Explorer(opening, glyphs, table, sources)
         self.set_keymap(keymap(table))
         self.set_class(alphabet == "ascii", "-ascii")
-        for theme in THEMES:
-            self.register_theme(theme)
-        self.theme = initial(None if self.no_color else self.console.color_system)
+        for ours in THEMES:
+            self.register_theme(ours)
+        self.theme = chosen(theme, None if self.no_color else self.console.color_system, self.available_themes)
 
     @on(Loading.Failed)
     def _failed(self, message: Loading.Failed) -> None:
@@ -71,6 +80,7 @@ class TracehoundApp(App[None]):
             explorer.background,
             explorer.decoder,
             explorer.asker,
+            explorer.visits,
             explorer.timeline.supply,
             explorer.travels.linker,
         )
@@ -81,8 +91,21 @@ class TracehoundApp(App[None]):
         found = super().get_driver_class()
         return QuickDriver if found is LinuxDriver else found
 
+    def on_mount(self) -> None:
+        """After a stop, or an editor, the terminal may show anything, too."""
+        self.app_resume_signal.subscribe(self, lambda _: self.action_repaint())
+
     def on_resize(self) -> None:
         """A terminal of another size may show anything."""
+        self._forget()
+
+    def action_repaint(self) -> None:
+        """Draw everything again: something else may have written on the terminal."""
+        self._forget()
+        self.screen.refresh(layout=True)
+
+    def _forget(self) -> None:
+        """Take nothing for granted that the terminal shows."""
         if isinstance(self._driver, QuickDriver):
             self._driver.paper.forget()
 

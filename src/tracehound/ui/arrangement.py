@@ -51,7 +51,7 @@ class Arrangement:
             self._stage.timeline.focus()
         elif pane == "details":
             self.show(self.active if self.wide else pane)
-            self._details.call_after_refresh(self._details.focus)
+            self._details.call_after_refresh(self._details.sheet.focus)
         else:
             self.show(pane)
             self._deck.call_after_refresh(self._deck.focus_active)

@@ -85,15 +85,15 @@ class Decoder:
         self._background.submit("details", lambda: self._decode(trace, event))
 
     def _decode(self, trace: Trace, event: int) -> None:
-        known: Facts = []
+        known: Facts = ()
         try:
             known = facts(trace, event)
             self._target.post_message(self.Decoded(event, known, None))
             message = self.Decoded(event, known, carried(args(trace, event, self._sections.read)))
         except TracehoundError as error:
-            message = self.Decoded(event, known, [], str(error))
+            message = self.Decoded(event, known, (), str(error))
         except Exception as error:  # noqa: BLE001 - one damaged event must not end the explorer
             failure = printable(f"its args cannot be decoded: {type(error).__name__}: {error}")
-            message = self.Decoded(event, known, [], failure)
+            message = self.Decoded(event, known, (), failure)
         self._target.post_message(message)
         self.prepare(trace.parts[event >> 32].path)

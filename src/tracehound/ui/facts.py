@@ -1,28 +1,48 @@
 """What is known of one event, in words.
 
-Owns which facts are told and in which order. Knows no widget.
+Owns which facts are told, under which titles and in which order. Knows no widget.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 from typing import Any
 
 import polars as pl
 
 from tracehound import units
+from tracehound.draw.sheet import Fact, Section
 from tracehound.errors import printable
 from tracehound.trace import Trace
+from tracehound.ui.source.lines import SourceLine, frames, named
 
-Facts = list[tuple[str, str]]
-"""Labels and words."""
+Facts = tuple[Section, ...]
+"""Labels and words, under titles."""
+
+DEEPEST = 512
+"""So many frames of a stack are told."""
+
+LONGEST = 1 << 16
+"""Characters of a value that are shown; how long it is, is said."""
+
+INPUTS = ("Input type", "Input Dims", "Input Strides", "Concrete Inputs")
+"""Kineto's args with one entry for each input of an operator."""
+
+NAMING = ("", "name", "inside", "source")
+"""Labels of facts that may be source lines; the frames of a stack have none."""
+
+STACKS = ("call stack", "source_stack", "stack", "source_info", "traceback")
+"""Args that hold a stack as one text, in small letters."""
 
 
 def facts(trace: Trace, event: int) -> Facts:
-    """The event's columns, where it lies, what enqueued it and what is true of its op."""
+    """The event's columns, where it lies, what enqueued it, what is true of its op, and the Python that led to it."""
     found = trace.event(event)
     lane = trace.lanes.row(by_predicate=pl.col("lane") == found["lane"], named=True)
     where = f"rank {lane['rank']}" if lane["rank"] is not None else trace.hosts[lane["host"]].name
-    told: Facts = [
+    told = [
         ("name", str(found["name"])),
         ("kind", str(found["kind"])),
         ("start", units.instant(found["start"])),
@@ -37,38 +57,108 @@ def facts(trace: Trace, event: int) -> Facts:
     if found["bytes"] is not None:
         told.append(("bytes", units.bytes_(found["bytes"])))
     told += _related(trace, found)
-    if found["op"] is not None:
-        told += _op(trace, found["op"])
-    return [(label, printable(text)) for label, text in told]
+    op = trace.ops.row(by_predicate=pl.col("op") == found["op"], named=True) if found["op"] is not None else {}
+    stack = [("", str(frame)) for frame in _stack(trace, found)]
+    code = [("", op["text"])] if op.get("text") else []
+    sections = (("", told), ("op", _op(op)), ("HLO", code), ("Python stack, innermost first", stack))
+    return tuple(_section(title, pairs) for title, pairs in sections if pairs)
 
 
-def _related(trace: Trace, found: dict[str, Any]) -> Facts:
-    told: Facts = []
+def carried(args: Mapping[str, Any]) -> Facts:
+    """The args of an event as its file has them, under the names that it has for them.
+
+    What an operator was given is told once more, input by input; a stack is told frame by frame.
+    """
+    inner = {name: value for name, value in args.items() if isinstance(value, dict) and value}
+    outer = {name: value for name, value in args.items() if name not in inner}
+    return tuple(
+        section
+        for title, carrier in (*inner.items(), ("in the file", outer))
+        for section in _carried(str(title), carrier)
+        if section.facts
+    )
+
+
+def source_lines(told: Facts) -> list[SourceLine]:
+    """The source lines that the facts name, in their order, each once: the nearest come first."""
+    words = (fact.words for section in told for fact in section.facts if fact.label in NAMING)
+    return list(dict.fromkeys(line for text in words if (line := named(text)) is not None))
+
+
+def _carried(title: str, args: Mapping[str, Any]) -> Iterator[Section]:
+    stacks = {name: value for name, value in args.items() if _is_stack(name, value)}
+    yield _section("inputs", _inputs(args))
+    for name, stack in stacks.items():
+        yield _section(name, [("", frame) for frame in frames(stack)])
+    yield _section(title, [(str(name), _words(value)) for name, value in args.items() if name not in stacks])
+
+
+def _section(title: str, pairs: Sequence[tuple[str, str]]) -> Section:
+    return Section(printable(title), tuple(Fact(printable(label), _shown(words)) for label, words in pairs))
+
+
+def _related(trace: Trace, found: dict[str, Any]) -> list[tuple[str, str]]:
+    told = []
     if found["parent"] is not None:
         told.append(("inside", str(trace.event(found["parent"])["name"])))
     if found["launch"] is not None:
         launch = trace.event(found["launch"])
-        told.append(("launched by", f"{launch['name']}, {units.duration(found['start'] - launch['start'])} before"))
+        told.append(("launched by", f"{launch['name']}, {_apart(found['start'] - launch['start'])}"))
     return told
 
 
-def _op(trace: Trace, op: int) -> Facts:
-    row = trace.ops.row(by_predicate=pl.col("op") == op, named=True)
-    told: Facts = [(name, str(row[name])) for name in ("category", "module", "framework", "source") if row[name]]
-    told += [(name, f"{row[name]:,}") for name in ("flops",) if row[name]]
-    if row["bytes_accessed"]:
-        told.append(("accesses", units.bytes_(row["bytes_accessed"])))
-    return [*told, ("text", str(row["text"]))] if row["text"] else told
+def _apart(time: int) -> str:
+    return f"{units.duration(abs(time))} {'before' if time >= 0 else 'after: clocks differ'}"
 
 
-def carried(args: dict[str, Any]) -> Facts:
-    """The args of an event as its file has them."""
-    return [(printable(str(name)), _words(value)) for name, value in args.items()]
+def _op(op: Mapping[str, Any]) -> list[tuple[str, str]]:
+    told = [(name, str(op[name])) for name in ("category", "module", "framework", "source") if op.get(name)]
+    told += [(name, f"{op[name]:,}") for name in ("flops",) if op.get(name)]
+    if op.get("bytes_accessed"):
+        told.append(("accesses", units.bytes_(op["bytes_accessed"])))
+    return told
+
+
+def _stack(trace: Trace, found: dict[str, Any]) -> Iterator[str]:
+    """Python functions around the event, or around what enqueued it; the innermost first."""
+    start = found if found["launch"] is None else trace.event(found["launch"])
+    around = (event for event in _around(trace, start) if event["kind"] == "python" or named(str(event["name"])))
+    yield from (str(event["name"]) for event in islice(around, DEEPEST))
+
+
+def _around(trace: Trace, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """An event, and all that contain it."""
+    yield event
+    while event["parent"] is not None:
+        event = trace.event(event["parent"])
+        yield event
+
+
+def _is_stack(name: str, value: object) -> bool:
+    return name.lower() in STACKS and isinstance(value, str) and any(map(named, frames(value)))
+
+
+def _inputs(args: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """``0  float [16, 32, 128] strides [4096, 128, 1]``, ``1  Scalar = 4``: what an operator was given."""
+    columns = [args[name] if isinstance(args.get(name), list) else [] for name in INPUTS]
+    told = []
+    for number, (kind, dims, strides, value) in enumerate(zip_longest(*columns)):
+        words = [str(kind)] if kind else []
+        words += [_words(dims)] if dims else []
+        words += [f"strides {_words(strides)}"] if strides else []
+        words += [f"= {value}"] if value not in (None, "") else []
+        told.append((str(number), " ".join(words) or "none"))
+    return told
 
 
 def _words(value: object) -> str:
-    """A value of the file; lines stay lines, since stacks and HLO are read that way."""
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    text = value if isinstance(value, str) else str(value)
-    return "\n".join(printable(line) for line in text.splitlines()) or '""'
+    """A value of the file, in JSON where it is no text."""
+    if isinstance(value, str):
+        return value or '""'
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _shown(words: str) -> str:
+    """Printable; lines stay lines, since stacks and HLO are read that way. What is too long says so."""
+    text = "\n".join(printable(line) for line in words[:LONGEST].splitlines())
+    return text if len(words) <= LONGEST else f"{text} (the first {LONGEST:,} of {len(words):,} characters)"

@@ -12,7 +12,7 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["everywhere", "timeline", "lanes", "table", "details", "prompt"]
+Group = Literal["everywhere", "timeline", "lanes", "table", "details", "source", "prompt"]
 """Where a key works: on any pane, or while that widget has the focus."""
 
 TITLES: dict[Group, str] = {
@@ -21,6 +21,7 @@ TITLES: dict[Group, str] = {
     "lanes": "Lanes",
     "table": "Tables",
     "details": "Details",
+    "source": "Source",
     "prompt": "Prompts",
 }
 
@@ -80,6 +81,8 @@ KEYS: tuple[Key, ...] = (
     Key("pane.host", ("t",), "t", "show('host')", "Threads: what the host did in the window", "everywhere"),
     Key("pane.query", (":",), ":", "show('query')", "Query: ask anything in SQL", "everywhere"),
     Key("pane.zoom", ("z",), "z", "zoom_pane", "Give the whole screen to this pane, and back", "everywhere", "full"),
+    Key("source.read", ("O",), "O", "read_source", "Read the source line of the selected event", "everywhere"),
+    Key("repaint", ("ctrl+l",), "Ctrl+L", "app.repaint", "Draw the screen again, all of it", "everywhere"),
     Key("timeline.shorter", ("{",), "{", "resize_timeline(-2)", "Make the timeline shorter", "everywhere"),
     Key("timeline.taller", ("}",), "}", "resize_timeline(2)", "Make the timeline taller", "everywhere"),
     Key("quit", ("q", "ctrl+q"), "q", "app.quit", "Quit at once", "everywhere", "quit"),
@@ -146,12 +149,33 @@ KEYS: tuple[Key, ...] = (
     Key("table.copy", ("c",), "c", "ask('copy cell')", "Copy the cell under the cursor, uncut", "table", "copy"),
     Key("table.copy_row", ("C",), "C", "ask('copy row')", "Copy the row", "table"),
     Key("table.save", ("x",), "x", "ask('save')", "Save what is shown: csv, json, markdown or text", "table", "save"),
-    Key("details.down", ("down", "j", "s"), "↓ j s", "scroll_by(1)", "A line down", "details", "scroll"),
-    Key("details.up", ("up", "k", "w"), "↑ k w", "scroll_by(-1)", "A line up", "details"),
-    Key("details.page_down", ("pagedown", "space"), "PgDn Space", "scroll_pages(1)", "A page down", "details"),
-    Key("details.page_up", ("pageup",), "PgUp", "scroll_pages(-1)", "A page up", "details"),
-    Key("details.first", ("home", "g"), "Home g", "scroll_home", "To the top", "details"),
-    Key("details.last", ("end", "G"), "End G", "scroll_end", "To the end", "details"),
+    Key("details.down", ("down", "j", "s"), "↓ j s", "move(1)", "A line down", "details"),
+    Key("details.up", ("up", "k", "w"), "↑ k w", "move(-1)", "A line up", "details"),
+    Key("details.page_down", ("pagedown", "space"), "PgDn Space", "page(1)", "A page down", "details"),
+    Key("details.page_up", ("pageup",), "PgUp", "page(-1)", "A page up", "details"),
+    Key("details.first", ("home", "g"), "Home g", "first", "To the top", "details"),
+    Key("details.last", ("end", "G"), "End G", "last", "To the end", "details"),
+    Key("details.open", ("enter",), "Enter", "open", "Read the source line here, or of the event", "details", "source"),
+    Key("details.edit", ("e",), "e", "edit", "Open the source line in $VISUAL or $EDITOR", "details", "edit"),
+    Key("details.find", ("f",), "f", "find", "Find text in the details", "details", "find"),
+    Key("details.find_next", ("n",), "n", "find_next(1)", "Next place of that text", "details"),
+    Key("details.find_previous", ("N",), "N", "find_next(-1)", "Place before of that text", "details"),
+    Key("details.unfind", ("escape",), "Esc", "unfind", "End the finding", "details"),
+    Key("details.copy_value", ("y",), "y", "copy_value", "Copy the value under the cursor", "details", "copy"),
+    Key("details.copy_line", ("Y",), "Y", "copy_line", "Copy label and value", "details"),
+    Key("details.copy_all", ("c",), "c", "copy_all", "Copy all details of the event", "details"),
+    Key("source.down", ("down", "j", "s"), "↓ j s", "scroll_by(1)", "A line down", "source", "scroll"),
+    Key("source.up", ("up", "k", "w"), "↑ k w", "scroll_by(-1)", "A line up", "source"),
+    Key("source.page_down", ("pagedown", "space"), "PgDn Space", "scroll_pages(1)", "A page down", "source"),
+    Key("source.page_up", ("pageup",), "PgUp", "scroll_pages(-1)", "A page up", "source"),
+    Key("source.first", ("home", "g"), "Home g", "scroll_home", "To the top", "source"),
+    Key("source.last", ("end", "G"), "End G", "scroll_end", "To the end", "source"),
+    Key("source.left", ("left", "h", "a"), "← h a", "scroll_aside(-8)", "Scroll to the left", "source"),
+    Key("source.right", ("right", "l", "d"), "→ l d", "scroll_aside(8)", "Scroll to the right", "source"),
+    Key("source.back", (".",), ".", "show_line", "Back to the line of the event", "source"),
+    Key("source.edit", ("e",), "e", "edit", "Open it in $VISUAL or $EDITOR", "source", "edit"),
+    Key("source.copy", ("y",), "y", "copy_place", "Copy file and line", "source", "copy"),
+    Key("source.close", ("escape", "q", "enter"), "Esc q", "dismiss", "Back to the explorer", "source", "back"),
     Key("prompt.leave", ("escape",), "Esc", "leave", "Leave: a filter is cleared, a query stopped", "prompt", "leave"),
     Key("prompt.up", ("up",), "↑", "move(-1)", "The query before", "prompt"),
     Key("prompt.down", ("down",), "↓", "move(1)", "The next query; from a filter, to the rows", "prompt"),
@@ -171,5 +195,6 @@ def bindings(group: Group) -> list[BindingType]:
 
 
 def footer(table: Sequence[Key], group: Group) -> list[Key]:
-    """The keys of a table that the footer names while a widget of this group has the focus."""
-    return [key for key in table if key.keys and key.label and key.group in (group, "everywhere")]
+    """The keys that the footer names while a widget of this group has the focus; a page of source has all keys."""
+    groups = (group,) if group == "source" else (group, "everywhere")
+    return [key for key in table if key.keys and key.label and key.group in groups]

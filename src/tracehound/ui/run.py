@@ -46,9 +46,11 @@ def explore(opening: Opening, asked: Namespace, alphabet: str) -> int:
             os.environ.setdefault(name, value)
     from tracehound.ui.app import TracehoundApp  # noqa: PLC0415 - Textual reads its settings when it is imported
     from tracehound.ui.keymap import remapped  # noqa: PLC0415 - the same
+    from tracehound.ui.source.finding import sources  # noqa: PLC0415 - with the rest of the explorer
 
     sys.setswitchinterval(TURN)
-    app = TracehoundApp(opening, alphabet, remapped(config.tables(), config.location()))
+    table = remapped(config.tables(), config.location())
+    app = TracehoundApp(opening, alphabet, table, asked.theme, sources(asked.source_map))
     app.explorer.said = (*asked.paths, *(("--run", asked.run) if asked.run else ()))
     kept = None if asked.no_cache else session.file_of(opening)
     if kept is not None and asked.reset:

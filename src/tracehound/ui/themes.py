@@ -5,7 +5,11 @@ Own their colours. On a terminal of sixteen colours its own palette is used inst
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from textual.theme import Theme
+
+from tracehound.errors import TracehoundError
 
 DARK = Theme(
     name="tracehound-dark",
@@ -57,7 +61,18 @@ LIGHT = Theme(
 
 THEMES = (DARK, LIGHT)
 
+SHORT = {"dark": DARK.name, "light": LIGHT.name}
+"""Names that are easier to type."""
 
-def initial(system: str | None) -> str:
-    """The theme to start with on a terminal whose colours rich calls `system`."""
-    return "ansi-dark" if system in (None, "standard", "windows") else DARK.name
+
+def chosen(name: str | None, system: str | None, known: Collection[str]) -> str:
+    """The theme called `name`, or the one to start with on a terminal whose colours rich calls `system`.
+
+    Raises TracehoundError when it is none of those `known`.
+    """
+    if name is None:
+        return "ansi-dark" if system in (None, "standard", "windows") else DARK.name
+    theme = SHORT.get(name, name)
+    if theme not in known:
+        raise TracehoundError(f"no theme is called {name}", remedy=f"there are {', '.join([*SHORT, *sorted(known)])}")
+    return theme

@@ -1,93 +1,94 @@
 """All that the selected event carries.
 
-Owns the layout of labels and values. Knows no trace: the screen brings the facts, and later the args.
+Owns which event that is, and the prompt of the search in it. Knows no trace: the screen brings the facts, and later the
+args.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
-from rich.style import Style
-from rich.table import Table
-from rich.text import Text
+from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import VerticalScroll
-from textual.widgets import Static
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.ui import keys
+from tracehound.draw.sheet import Fact, Section
 from tracehound.ui.facts import Facts
-from tracehound.ui.widgets.plain_bars import suit
+from tracehound.ui.widgets.fact_sheet import FactSheet
+from tracehound.ui.widgets.plain_box import Column
 
 NOTHING = "no event selected: Enter or a click in the timeline selects one"
 
 
-class DetailsPane(VerticalScroll, can_focus=True, inherit_bindings=False):
-    """Labels and values of one event, wrapped and never cut."""
+class FindBox(Input):
+    """Where what is searched for is typed."""
 
-    ALLOW_SELECT = True
-    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("details")]
-    BINDING_GROUP_TITLE = "Details"
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"details-pane--label", "details-pane--title"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave(True)", "leave", show=False, tooltip="Leave the search", id="find.cancel"),
+        Binding("enter,down", "leave(False)", "facts", show=False, tooltip="Go to the match", id="find.done"),
+    ]
     DEFAULT_CSS = """
-    DetailsPane {
-        height: 1fr; width: 1fr; padding: 0 1; scrollbar-size-vertical: 1;
-        & > Static { width: 1fr; }
-        & > .details-pane--label { color: $text-muted; }
-        & > .details-pane--title { color: $text; text-style: bold; }
-    }
+    FindBox, FindBox:focus { border: none; height: 1; padding: 0 1; background: $boost; display: none; }
+    FindBox.-open { display: block; }
     """
+
+    def __init__(self, left: Callable[[], None]) -> None:
+        super().__init__(placeholder="find in these details", select_on_focus=True)
+        self.cursor_blink = False
+        self._left = left
+
+    def action_leave(self, forget: bool) -> None:  # noqa: FBT001 - an action's argument is a literal in the bindings
+        """Go back to the facts, at the match or without one."""
+        if forget:
+            self.value = ""
+        self._left()
+
+
+class DetailsPane(Column):
+    """Labels and values of one event, and a search in them."""
 
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__(id="pane-details")
         self.event: int | None = None
-        self._glyphs = glyphs
-        self._body = Static(NOTHING, markup=False)
+        self.sheet = FactSheet(glyphs, NOTHING)
+        self.box = FindBox(self._found)
 
     def compose(self) -> ComposeResult:
-        """One text."""
-        yield self._body
-
-    def on_mount(self) -> None:
-        """The scroll bar of the alphabet."""
-        suit(self, self._glyphs)
+        """The facts; the prompt joins when it is asked for."""
+        yield self.sheet
 
     def expect(self, event: int) -> None:
         """What is shown next is about this event."""
         self.event = event
-        self.scroll_home(animate=False)
+        self.sheet.cursor = 0
 
     def show(self, facts: Facts, args: Facts | None, failure: str = "") -> None:
         """Show the facts of the event, and its args as the file has them (None: still being decoded)."""
-        label = self.get_component_rich_style("details-pane--label")
-        title = self.get_component_rich_style("details-pane--title")
-        grid = Table.grid(padding=(0, 1), expand=True)
-        grid.add_column(no_wrap=True, min_width=11, max_width=16)
-        grid.add_column(ratio=1, overflow="fold")
-        for index, (name, value) in enumerate(facts):
-            grid.add_row(self._text(name, label), self._text(value, title if index == 0 else ""))
-        heading = "decoding its args" if args is None and not failure else failure or ("in the file" if args else "")
-        if heading:
-            grid.add_row(Text(""), Text(""))
-            grid.add_row(self._text(heading, title), Text(""))
-        for name, value in args or ():
-            grid.add_row(self._text(name, label), self._text(value))
-        self._body.update(grid)
+        news = "decoding its args" if args is None and not failure else failure
+        self.sheet.show((*facts, *(args or ()), *([Section("", (Fact("", news),))] if news else [])))
 
     def clear(self) -> None:
         """Show no event."""
         self.event = None
-        self._body.update(NOTHING)
+        self.sheet.show(())
 
-    def action_scroll_by(self, lines: int) -> None:
-        """Scroll by lines."""
-        self.scroll_relative(y=lines, animate=False)
+    @on(FactSheet.FindAsked)
+    async def _find(self, message: FactSheet.FindAsked) -> None:
+        message.stop()
+        if not self.box.is_attached:
+            await self.mount(self.box)
+        self.box.add_class("-open")
+        self.box.focus()
 
-    def action_scroll_pages(self, pages: int) -> None:
-        """Scroll by what is visible."""
-        self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False)
+    @on(Input.Changed)
+    def _changed(self, message: Input.Changed) -> None:
+        message.stop()
+        self.sheet.needle = message.value
 
-    def _text(self, words: str, style: Style | str = "") -> Text:
-        lines = "\n".join(self._glyphs.words(line) for line in words.split("\n"))
-        return Text(lines, style=style)
+    def _found(self) -> None:
+        """Give the keys back at once: who types fast means the facts."""
+        self.box.remove_class("-open")
+        self.screen.set_focus(self.sheet)

@@ -30,6 +30,7 @@ from tracehound.ui.decoder import Decoder
 from tracehound.ui.finder import Finder
 from tracehound.ui.links import Linker
 from tracehound.ui.loading import Loading
+from tracehound.ui.outside import copy
 from tracehound.ui.panes.deck import Deck, labelled
 from tracehound.ui.panes.details import DetailsPane
 from tracehound.ui.panes.gaps import GapsPane
@@ -38,11 +39,14 @@ from tracehound.ui.panes.query import QueryPane
 from tracehound.ui.results import Results
 from tracehound.ui.saving import save
 from tracehound.ui.screens.help import HelpScreen
+from tracehound.ui.source.finding import Sources
 from tracehound.ui.supply import Supply
 from tracehound.ui.travels import FIRST, Travels
 from tracehound.ui.view import View
+from tracehound.ui.visits import Visits
 from tracehound.ui.walk import Walk
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
+from tracehound.ui.widgets.fact_sheet import FactSheet
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.search_bar import SearchBar
 from tracehound.ui.widgets.stage import Stage
@@ -69,11 +73,18 @@ class Explorer(Screen[None]):
     walk: reactive[Walk | None] = reactive(None, repaint=False, init=False)
     """What n and N go through."""
 
-    def __init__(self, opening: Opening, glyphs: Glyphs = UNICODE, table: Sequence[keys.Key] = keys.KEYS) -> None:
+    def __init__(
+        self,
+        opening: Opening,
+        glyphs: Glyphs = UNICODE,
+        table: Sequence[keys.Key] = keys.KEYS,
+        sources: Sources = Sources(),  # noqa: B008, frozen
+    ) -> None:
         super().__init__()
         self.said: tuple[str, ...] = (opening.name,)
         self.keys = table
         self.glyphs = glyphs
+        self.visits = Visits(self, sources, glyphs)
         self.background = Background()
         self.reading = Loading(self, opening)
         self.finder = Finder(self, self.background)
@@ -120,6 +131,7 @@ class Explorer(Screen[None]):
         self.decoder.close()
         self.travels.linker.close()
         self.asker.close()
+        self.visits.close()
 
     # -- the trace fills in
 
@@ -268,6 +280,31 @@ class Explorer(Screen[None]):
     def _described(self, message: Decoder.Described) -> None:
         if message.event == self.view.event:
             self.header.event = message.words
+
+    @on(FactSheet.SourceAsked)
+    def _source_asked(self, message: FactSheet.SourceAsked) -> None:
+        if message.words:
+            self.visits.read(message.words)
+        else:
+            self.action_read_source()
+
+    @on(FactSheet.EditAsked)
+    def _edit_asked(self, message: FactSheet.EditAsked) -> None:
+        self.visits.edit(message.words)
+
+    @on(FactSheet.Copied)
+    def _copied(self, message: FactSheet.Copied) -> None:
+        copy(self.app, message.text)
+
+    @on(FactSheet.Found)
+    def _found_in_details(self, message: FactSheet.Found) -> None:
+        self.watch_walk(self.walk)
+        self.header.place = self.glyphs.cut(message.place, 40) or self.header.place
+
+    def action_read_source(self) -> None:
+        """Show the source line of the selected event."""
+        if self.trace is not None and self.view.event is not None:
+            self.visits.of_event(self.trace, self.view.event)
 
     # -- walking from instance to instance
 

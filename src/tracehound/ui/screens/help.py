@@ -24,8 +24,8 @@ from tracehound.ui.keys import Group as KeyGroup
 from tracehound.ui.tones import Tones, tones
 from tracehound.ui.widgets.plain_bars import suit
 
-LEFT: tuple[KeyGroup, ...] = ("everywhere",)
-RIGHT: tuple[KeyGroup, ...] = ("timeline", "lanes", "table", "details", "prompt")
+LEFT: tuple[KeyGroup, ...] = ("everywhere", "details", "source", "prompt")
+RIGHT: tuple[KeyGroup, ...] = ("timeline", "lanes", "table")
 
 
 class HelpScreen(ModalScreen[None]):

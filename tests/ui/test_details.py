@@ -1,0 +1,276 @@
+"""The details of an event through its keys: walking, finding, copying, and going to the source."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import OptionList
+
+from tracehound.store import load, open_paths
+from tracehound.ui.app import TracehoundApp
+from tracehound.ui.facts import LONGEST, carried, facts, source_lines
+from tracehound.ui.screens.choice import ChoiceScreen
+from tracehound.ui.screens.explorer import Explorer
+from tracehound.ui.screens.source import SourceScreen
+from tracehound.ui.source.finding import Sources
+from tracehound.ui.widgets.fact_sheet import FactSheet
+
+CODE = "\n".join(f"line_{number} = {number}  # {'long ' * 30}" for number in range(1, 81))
+
+
+def written(folder: Path) -> Path:
+    """A kernel, its launch inside an operator inside two Python functions, one of which is in a file that exists."""
+    made: list[dict[str, Any]] = []
+
+    def add(cat: str, name: str, tid: int, ts: float, dur: float, **args: object) -> None:
+        pid = 0 if cat == "kernel" else 100
+        made.append({"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args})
+
+    add("python_function", "model.py(40): forward", 100, 1000, 900, **{"Python id": 1})
+    add("python_function", "gone/linear.py(114): forward", 100, 1010, 800, **{"Python id": 2})
+    add("cpu_op", "aten::addmm", 100, 1020, 700, **{
+        "Input type": ["float", "Scalar"], "Input Dims": [[16, 32], []], "Input Strides": [[32, 1], []],
+        "Concrete Inputs": ["", "2"], "note": "bad\x1b[31m [bold]markup[/bold]", "External id": 1,
+    })  # fmt: skip
+    add("cuda_runtime", "cudaLaunchKernel", 100, 1030, 20, correlation=1)
+    add("kernel", "gemm", 7, 1100, 90, correlation=1, device=0, stream=7)
+    add("cpu_op", "aten::relu", 200, 1000, 10, **{"Call stack": "model.py(3): run;<built-in>;model.py(5): main"})
+    add("cpu_op", "aten::alone", 300, 1000, 10)
+    path = folder / "worker0.json"
+    document = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "Test GPU"}], "traceEvents": made}
+    path.write_bytes(orjson.dumps(document))
+    (folder / "model.py").write_text(CODE)
+    return path
+
+
+async def settled(pilot: Pilot[None]) -> None:
+    app = pilot.app
+    assert isinstance(app, TracehoundApp)
+    for _ in range(500):
+        await pilot.pause(0.01)
+        if not app.busy:
+            break
+    await pilot.pause()
+    await pilot.pause()
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settled(pilot)
+
+
+@asynccontextmanager
+async def details_of(
+    folder: Path, name: str, size: tuple[int, int] = (80, 40)
+) -> AsyncIterator[tuple[Explorer, Pilot[None]]]:
+    """The details of the event of that name have the keys."""
+    app = TracehoundApp(open_paths([written(folder)]), sources=Sources((), folder))
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash", *name, "enter", "9")
+        assert isinstance(pilot.app.focused, FactSheet)
+        yield app.explorer, pilot
+
+
+def screen(pilot: Pilot[None]) -> list[str]:
+    return [strip.text.rstrip() for strip in pilot.app.screen._compositor.render_strips()]
+
+
+def under_cursor(explorer: Explorer) -> str:
+    sheet = explorer.details.sheet
+    return sheet.render_line(sheet.cursor - sheet.scroll_offset.y).text.strip()
+
+
+def clipboard(pilot: Pilot[None]) -> str:
+    return pilot.app.clipboard
+
+
+def told(folder: Path, name: str) -> dict[str, list[tuple[str, str]]]:
+    trace = load(open_paths([written(folder)]))
+    event = int(trace.events().collect().filter(name=name)["id"][0])
+    from tracehound.store import args  # noqa: PLC0415
+
+    sections = (*facts(trace, event), *carried(args(trace, event)))
+    return {section.title: [(fact.label, fact.words) for fact in section.facts] for section in sections}
+
+
+def test_a_kernel_has_the_python_that_launched_it(tmp_path: Path) -> None:
+    sections = told(tmp_path, "gemm")
+    assert sections["Python stack, innermost first"] == [
+        ("", "gone/linear.py(114): forward"),
+        ("", "model.py(40): forward"),
+    ]
+    assert ("stream", "7") in sections["args"]
+    assert ("cat", "kernel") in sections["in the file"]
+    assert ("launched by", "cudaLaunchKernel, 70.00 us before") in sections[""]
+
+
+def test_an_operator_has_its_inputs_one_by_one_and_all_its_args(tmp_path: Path) -> None:
+    sections = told(tmp_path, "aten::addmm")
+    assert sections["inputs"] == [("0", "float [16, 32] strides [32, 1]"), ("1", "Scalar = 2")]
+    labels = [label for label, _ in sections["args"]]
+    assert labels == ["Input type", "Input Dims", "Input Strides", "Concrete Inputs", "note", "External id"]
+    assert ("note", "bad␛[31m [bold]markup[/bold]") in sections["args"]
+
+
+def test_a_recorded_stack_is_told_frame_by_frame(tmp_path: Path) -> None:
+    sections = told(tmp_path, "aten::relu")
+    assert sections["Call stack"] == [("", "model.py(3): run"), ("", "<built-in>"), ("", "model.py(5): main")]
+
+
+def test_args_of_any_shape_are_told() -> None:
+    odd = {"args": {"Input Dims": 7, "Concrete Inputs": [None, {"a": 1}], "Call stack": 5, "x": {}}, "d": {}, "n": None}
+    sections = carried(odd)
+    assert [(section.title, len(section.facts)) for section in sections] == [
+        ("inputs", 2),
+        ("args", 4),
+        ("in the file", 2),
+    ]
+    long = carried({"s": "y" * (LONGEST + 5)})[0].facts[0].words
+    assert long.endswith(f"(the first {LONGEST:,} of {LONGEST + 5:,} characters)")
+
+
+def test_source_lines_come_nearest_first_and_once(tmp_path: Path) -> None:
+    trace = load(open_paths([written(tmp_path)]))
+    event = int(trace.events().collect().filter(name="gemm")["id"][0])
+    assert [str(line) for line in source_lines(facts(trace, event))] == [
+        "gone/linear.py:114 forward",
+        "model.py:40 forward",
+    ]
+
+
+async def test_keys_of_the_cursor(tmp_path: Path) -> None:
+    async with details_of(tmp_path, "addmm", (80, 24)) as (explorer, pilot):
+        sheet = explorer.details.sheet
+        assert under_cursor(explorer) == "name      aten::addmm"
+        for down, up in (("down", "up"), ("j", "k"), ("s", "w"), ("pagedown", "pageup"), ("space", "pageup")):
+            await press(pilot, down)
+            assert sheet.cursor > 0
+            await press(pilot, up)
+            assert sheet.cursor == 0
+        for last, first in (("end", "home"), ("G", "g")):
+            await press(pilot, last)
+            assert under_cursor(explorer).startswith("dur")
+            await press(pilot, first)
+            assert sheet.cursor == 0
+
+
+async def test_finding(tmp_path: Path) -> None:
+    async with details_of(tmp_path, "addmm", (80, 24)) as (explorer, pilot):
+        await press(pilot, "f", *"FORWARD")
+        assert explorer.header.place == "FORWARD 1 of 3"
+        await press(pilot, "enter")
+        assert under_cursor(explorer) == "inside    gone/linear.py(114): forward"
+        await press(pilot, "n")
+        assert under_cursor(explorer) == "gone/linear.py(114): forward"
+        await press(pilot, "N", "N")
+        assert under_cursor(explorer) == "model.py(40): forward"
+        assert explorer.header.place == "FORWARD 3 of 3"
+        event = explorer.view.event
+        await press(pilot, "escape")
+        assert explorer.header.place.startswith("addmm 1 of 1"), "n and N mean the walk again"
+        await press(pilot, "n")
+        assert explorer.view.event == event
+        await press(pilot, "f", *"zebra")
+        assert explorer.header.place == "zebra not here"
+        await press(pilot, "escape")
+        assert explorer.details.sheet.needle == ""
+        assert pilot.app.focused is explorer.details.sheet
+
+
+async def test_copying(tmp_path: Path) -> None:
+    async with details_of(tmp_path, "addmm") as (_, pilot):
+        await press(pilot, "y")
+        assert clipboard(pilot) == "aten::addmm"
+        await press(pilot, "j", "Y")
+        assert clipboard(pilot) == "kind: op"
+        await press(pilot, "c")
+        assert "External id: 1" in clipboard(pilot)
+        assert "note: bad␛[31m [bold]markup[/bold]" in clipboard(pilot)
+        assert "Python stack, innermost first\ngone/linear.py(114): forward\n" in clipboard(pilot)
+
+
+async def test_enter_on_a_frame_reads_it_and_its_keys(tmp_path: Path) -> None:
+    async with details_of(tmp_path, "addmm", (80, 24)) as (explorer, pilot):
+        await press(pilot, "f", *"model", "enter", "enter")
+        assert isinstance(pilot.app.screen, SourceScreen)
+        lines = screen(pilot)
+        assert "model.py  line 40 · forward" in lines[0]
+        assert any(line.startswith("▌  40  line_40 = 40") for line in lines)
+        for away, back in (("j", "k"), ("down", "up"), ("pagedown", "pageup"), ("l", "h"), ("right", "left")):
+            await press(pilot, away)
+            assert screen(pilot) != lines
+            await press(pilot, back)
+            assert screen(pilot) == lines
+        for end, first in (("G", "g"), ("end", "home")):
+            await press(pilot, end)
+            assert "line_80" in "".join(screen(pilot))
+            await press(pilot, first)
+            assert "line_1 " in screen(pilot)[1]
+        await press(pilot, "full_stop")
+        assert screen(pilot) == lines
+        await press(pilot, "y")
+        assert clipboard(pilot) == f"{tmp_path}/model.py:40"
+        await press(pilot, "q")
+        assert pilot.app.screen is explorer
+
+
+async def test_without_a_source_line_under_the_cursor_those_of_the_event_are_offered(tmp_path: Path) -> None:
+    async with details_of(tmp_path, "addmm", (80, 24)) as (explorer, pilot):
+        await press(pilot, "enter")
+        assert isinstance(pilot.app.screen, ChoiceScreen)
+        assert pilot.app.screen.query_one(OptionList).option_count == 2
+        await press(pilot, "escape")
+        assert pilot.app.screen is explorer
+        await press(pilot, "O", "j", "enter")
+        assert "model.py  line 40" in screen(pilot)[0]
+
+
+async def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    async with details_of(tmp_path, "gemm", (80, 24)) as (_, pilot):
+        await press(pilot, "O", "enter")
+        [toast] = pilot.app._notifications
+        assert "gone/linear.py is not on this machine" in toast.message
+        assert "--source-map .=FOLDER" in toast.message
+
+
+async def test_an_event_without_a_source_says_so(tmp_path: Path) -> None:
+    async with details_of(tmp_path, "alone", (80, 24)) as (_, pilot):
+        for key in ("enter", "e", "O"):
+            await press(pilot, key)
+            [toast] = pilot.app._notifications
+            assert "names no source line" in toast.message
+
+
+@pytest.mark.parametrize(
+    "name", ["/dev/zero", "/etc/../dev/tty", "../../etc/passwd", "-c.py", "$(touch x).py", "a\x1b[2J.py"]
+)
+async def test_hostile_names_do_no_harm(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "vim")
+    path = written(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"gone/linear.py", orjson.dumps(name)[1:-1]))
+    app = TracehoundApp(open_paths([path]), sources=Sources((), tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash", *"addmm", "enter", "9", "f", *"114", "enter", "e", "enter")
+        assert app.screen is app.explorer or isinstance(app.screen, ChoiceScreen)
+        assert all(toast.message.isprintable() for toast in app._notifications)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["model.py", "worker0.json"]
+
+
+async def test_a_click_puts_the_cursor_there_and_a_second_one_opens(tmp_path: Path) -> None:
+    async with details_of(tmp_path, "addmm") as (explorer, pilot):
+        y = next(y for y in range(40) if "model.py" in explorer.details.sheet.render_line(y).text)
+        await pilot.click(FactSheet, offset=(3, y))
+        await settled(pilot)
+        assert under_cursor(explorer) == "model.py(40): forward"
+        await pilot.click(FactSheet, offset=(3, y), times=2)
+        await settled(pilot)
+        assert isinstance(pilot.app.screen, SourceScreen)
