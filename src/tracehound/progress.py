@@ -65,19 +65,19 @@ class Progress:
 
 def sentence(reading: Reading) -> str:
     """How far the reading is, in words: ``reading rank3.json, 4 of 64 files, 37 %, 1.2 M events/s, 12 s left``."""
-    return ", ".join(part for part in _said(reading) if part)
+    return ", ".join(part for part in said(reading) if part)
 
 
 def brief(reading: Reading, room: int) -> str:
     """The same in at most `room` characters: without the name, without the speed, without the count where need be."""
-    files, share, speed, left = _said(reading)[1:]
+    files, share, speed, left = said(reading)[1:]
     shorter = ((files, share, speed, left), (files, share, left), (share, left), (share,))
     written = (f"reading {', '.join(part for part in parts if part)}" for parts in shorter)
     return next((text for text in (sentence(reading), *written) if len(text) <= room), share)
 
 
-def _said(reading: Reading) -> tuple[str, str, str, str, str]:
-    """What there is to say: name, files, share, speed and time left; empty where that is not known."""
+def said(reading: Reading) -> tuple[str, str, str, str, str]:
+    """What there is to say: what is read, files, share, speed and time left; empty where that is not known."""
     return (
         f"reading {printable(reading.path.name)}",
         f"{reading.done + 1:,} of {reading.files:,} files" if reading.files > 1 else "",

@@ -12,10 +12,11 @@ import pytest
 from textual.pilot import Pilot
 
 from tracehound.errors import TracehoundError
-from tracehound.store import CancelledError, Opening, open_paths
+from tracehound.store import CancelledError, Opening, Reading, open_paths
 from tracehound.trace import Note, Part
 from tracehound.ui import answers
 from tracehound.ui.app import TracehoundApp
+from tracehound.ui.loading import Loading
 from tracehound.ui.screens.explorer import Explorer
 
 
@@ -62,6 +63,15 @@ class Gated(Opening):
         """Have these files read."""
         self.order += numbers
         self.go.release(len(numbers))
+
+
+class Silent(Opening):
+    """An opening of which nothing comes until it is let go."""
+
+    def blank(self, number: int) -> Part:
+        del number
+        self.go.wait()
+        raise CancelledError
 
 
 def gated(folder: Path, ranks: int) -> Gated:
@@ -211,3 +221,56 @@ async def test_when_nothing_can_be_read_the_explorer_ends(tmp_path: Path) -> Non
         assert isinstance(app, TracehoundApp)
         await until(pilot, lambda: app.failure is not None)
         assert "is damaged" in str(app.failure)
+
+
+async def test_esc_stops_reading_and_what_is_read_stays(tmp_path: Path) -> None:
+    opening = gated(tmp_path, 4)
+    async with exploring(opening) as (explorer, pilot):
+        await let(explorer, pilot, opening, 1)
+        await pilot.press("escape")
+        await until(pilot, lambda: not explorer.reading.busy)
+        await quiet(explorer, pilot)
+        assert explorer.header.news == "stopped: 1 of 4 files read"
+        assert sum(line.endswith("not read yet") for line in timeline(explorer)) == 3
+        assert explorer.any_read
+        assert "1 of 4 ranks read" in caption(explorer, "ops")
+
+
+async def test_a_rank_says_how_far_its_file_is(tmp_path: Path) -> None:
+    opening = gated(tmp_path, 2)
+    async with exploring(opening) as (explorer, pilot):
+        path, size = opening.files[1].path, opening.files[1].size
+        reading = Reading(path, 0, 2, size // 2, 2 * size, 10, 1.0, {path: (size // 2 + 1, 10)})
+        explorer.post_message(Loading.Progressed(reading))
+        await quiet(explorer, pilot)
+        ranks = [line for line in timeline(explorer) if "rank " in line]
+        assert ranks[0].endswith("not read yet")
+        assert ranks[1].endswith("reading 50 %")
+
+
+@pytest.mark.parametrize("alphabet", ["unicode", "ascii"])
+async def test_before_anything_is_drawn_every_file_says_how_far_it_is(tmp_path: Path, alphabet: str) -> None:
+    files = gated(tmp_path, 30).files
+    opening = Silent("many", files)
+    opening.go = threading.Event()
+    app = TracehoundApp(opening, alphabet)
+    async with app.run_test(size=(80, 40)) as pilot:
+        await pilot.pause()
+        panel = app.explorer.stage.panel
+        size = files[29].size
+        running = {files[29].path: (size // 2 + 1, 1_200_000)}
+        panel.reading = Reading(files[29].path, 3, 30, size, 30 * size, 1_200_000, 2.0, running)
+        lines = [line for y in range(panel.size.height) if (line := panel.render_line(y).text.strip())]
+        assert lines[0] == "reading"
+        assert lines[1].startswith("rank29.json")
+        assert "50 %" in lines[1]
+        assert "1,200,000 events" in lines[1]
+        assert any(line.startswith("and ") for line in lines), "not all have room"
+        assert lines[-1].startswith("4 of 30 files")
+        assert lines[-1].endswith("Esc stops reading")
+        assert alphabet == "unicode" or "".join(lines).isascii()
+        await pilot.press("escape")
+        opening.go.set()
+        await until(pilot, lambda: not app.explorer.reading.busy)
+        await pilot.pause()
+        assert panel.render_line(0).text.strip() == "stopped"

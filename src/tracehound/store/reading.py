@@ -6,7 +6,7 @@ Owns the adding up. Knows no face: who listens says it in words.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ class Reading:
     """How far the reading has come.
 
     `path` is a file that is being read, `done` of `files` are read; of the `size` bytes of all of them `read` are, and
-    held `events`; `seconds` have passed.
+    held `events`; `seconds` have passed. `running` has bytes and events of each file that is being read.
     """
 
     path: Path
@@ -26,6 +26,7 @@ class Reading:
     size: int
     events: int
     seconds: float
+    running: Mapping[Path, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def left(self) -> float | None:
@@ -67,6 +68,7 @@ class Count:
                 size=self.size,
                 events=self._events + sum(events for _, events in self._running.values()),
                 seconds=time.monotonic() - self._started,
+                running=dict(self._running),
             )
         )
 

@@ -65,7 +65,7 @@ KEYS: tuple[Key, ...] = (
     Key("mark", ("m",), "m", "travel('mark')", "Mark this place by a letter", "everywhere"),
     Key("to_mark", ("'",), "'", "travel('to_mark')", "Go to the place with that letter", "everywhere"),
     Key("copy_command", ("Y",), "Y", "copy_command", "Copy the command that prints this in a shell", "everywhere"),
-    Key("clear", ("escape",), "Esc", "clear", "Clear the selected window, or leave a prompt", "everywhere"),
+    Key("clear", ("escape",), "Esc", "clear", "Clear the window, leave a prompt, or stop reading", "everywhere"),
     Key("palette", ("ctrl+p",), "Ctrl+P", "app.command_palette", "Find any command by its name", "everywhere"),
     Key("focus.next", ("tab",), "Tab", "app.focus_next", "Go to the next pane on the screen", "everywhere"),
     Key("focus.previous", ("shift+tab",), "Shift+Tab", "app.focus_previous", "Go to the pane before", "everywhere"),

@@ -62,10 +62,17 @@ class Loading:
             """The reason, for the header."""
             return str(self.error)
 
+    @dataclass
+    class Stopped(Message):
+        """The user wanted no more files; so many are read."""
+
+        read: int
+
     def __init__(self, target: MessagePump, opening: Opening) -> None:
         self._target = target
         self._opening = opening
         self._cancelled = threading.Event()
+        self._stopped = threading.Event()
         self._told = 0.0
         self._thread = threading.Thread(target=self._read, name="tracehound reader", daemon=True)
 
@@ -82,6 +89,10 @@ class Loading:
         """Stop soon; nothing more is told."""
         self._cancelled.set()
 
+    def stop(self) -> None:
+        """Read no further; what is read stays."""
+        self._stopped.set()
+
     def join(self, seconds: float) -> None:
         """Wait for the end of a reading that was cancelled, but not longer than this."""
         if self._thread.ident is not None:
@@ -94,7 +105,7 @@ class Loading:
             self._fill(parts)
             self._send(self.Loaded(self._placed(parts, {}), frozenset()))
         except CancelledError:
-            return
+            self._send(self.Stopped(len(parts)))
         except TracehoundError as error:
             self._send(self.Failed(error))
         except Exception as error:  # noqa: BLE001 - the screen must say why it stays empty
@@ -110,7 +121,7 @@ class Loading:
             self._send(self.Loaded(self._placed(parts, blanks), frozenset(blanks)))
         ended = time.monotonic()
         placing = ended - began
-        for number, part in self._opening.parts(self._tell, self._cancelled.is_set):
+        for number, part in self._opening.parts(self._tell, self._unwanted):
             parts[number] = part
             blanks.pop(number, None)
             began = time.monotonic()
@@ -124,7 +135,7 @@ class Loading:
         """What stands for the files, where there are several."""
         blanks = dict[int, Part]()
         for number in range(len(self._opening.files) if len(self._opening.files) > 1 else 0):
-            if self._cancelled.is_set():
+            if self._unwanted():
                 raise CancelledError
             blanks[number] = self._opening.blank(number)
         return blanks
@@ -132,6 +143,9 @@ class Loading:
     def _placed(self, parts: Mapping[int, Part], blanks: Mapping[int, Part]) -> Trace:
         known = {**blanks, **parts}
         return place(self._opening.name, [known[number] for number in sorted(known)], self._opening.notes)
+
+    def _unwanted(self) -> bool:
+        return self._cancelled.is_set() or self._stopped.is_set()
 
     def _tell(self, reading: Reading) -> None:
         now = time.monotonic()

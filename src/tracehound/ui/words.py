@@ -5,10 +5,13 @@ Owns sentences, made of plain values. Knows no widget.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tracehound import units
 from tracehound.analysis.result import Result
-from tracehound.errors import printable
-from tracehound.store import Opening
+from tracehound.progress import said
+from tracehound.store import Reading
+from tracehound.store.find import Found
 from tracehound.trace import Trace
 
 TITLES = {
@@ -38,11 +41,27 @@ def _devices(trace: Trace) -> list[str]:
     return [f"{number}{inferred}", model] if model else [f"{number}{inferred}"]
 
 
-def waiting(opening: Opening) -> str:
-    """What is about to be read, while there is nothing else to show."""
-    lines = [f"{printable(file.path.name)}  {file.format.title}" for file in opening.files]
-    more = [f"and {len(lines) - 8} more"] if len(lines) > 8 else []
-    return "\n".join(["reading", *lines[:8], *more])
+def progress(reading: Reading | None, dot: str) -> str:
+    """``3 of 32 files · 1.2 M events/s · 12 s left``, and how to stop it."""
+    known = said(reading)[1:] if reading is not None else ()
+    return f" {dot} ".join([*filter(None, known), "Esc stops reading"])
+
+
+def many_events(number: int) -> str:
+    """``1.2 M events``; empty for none."""
+    return f"{units.count(number)} events" if number else ""
+
+
+def shares(reading: Reading, files: Sequence[Found]) -> dict[str, str]:
+    """``reading 47 %`` of every file that is being read, by its path."""
+    sizes = {file.path: max(1, file.size) for file in files}
+    known = ((path, read) for path, (read, _) in reading.running.items() if path in sizes)
+    return {str(path): f"reading {min(100, 100 * read // sizes[path])} %" for path, read in known}
+
+
+def stopped(read: int, files: int) -> str:
+    """What is said when the user stops the reading."""
+    return f"stopped: {read:,} of {files:,} file{'' if files == 1 else 's'} read"
 
 
 def selected(window: tuple[int, int]) -> str:

@@ -17,6 +17,7 @@ from textual.widgets import Input
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.sheet import Fact, Section
 from tracehound.ui.facts import Facts
+from tracehound.ui.outside import copy
 from tracehound.ui.widgets.fact_sheet import FactSheet
 from tracehound.ui.widgets.plain_box import Column
 
@@ -82,6 +83,11 @@ class DetailsPane(Column):
             await self.mount(self.box)
         self.box.add_class("-open")
         self.box.focus()
+
+    @on(FactSheet.Copied)
+    def _copied(self, message: FactSheet.Copied) -> None:
+        message.stop()
+        copy(self.app, message.text)
 
     @on(Input.Changed)
     def _changed(self, message: Input.Changed) -> None:

@@ -30,7 +30,6 @@ from tracehound.ui.decoder import Decoder
 from tracehound.ui.finder import Finder
 from tracehound.ui.links import Linker
 from tracehound.ui.loading import Loading
-from tracehound.ui.outside import copy
 from tracehound.ui.panes.deck import Deck, labelled
 from tracehound.ui.panes.details import DetailsPane
 from tracehound.ui.panes.gaps import GapsPane
@@ -47,6 +46,7 @@ from tracehound.ui.visits import Visits
 from tracehound.ui.walk import Walk
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
 from tracehound.ui.widgets.fact_sheet import FactSheet
+from tracehound.ui.widgets.reading_panel import ReadingPanel
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.search_bar import SearchBar
 from tracehound.ui.widgets.stage import Stage
@@ -92,7 +92,7 @@ class Explorer(Screen[None]):
         self.travels = Travels(self)
         self.asker = Asker()
         self.header = HeaderBar(glyphs)
-        self.stage = Stage(words.waiting(opening), glyphs)
+        self.stage = Stage(ReadingPanel(opening.files, glyphs), glyphs)
         self.timeline = self.stage.timeline
         self.deck = Deck(glyphs)
         self.results = Results(self.deck, Answers(self, self.background))
@@ -138,6 +138,11 @@ class Explorer(Screen[None]):
     @on(Loading.Progressed)
     def _progressed(self, message: Loading.Progressed) -> None:
         self.header.news = brief(message.reading, self.app.size.width // 2)
+        self.stage.tell(message.reading, words.shares(message.reading, self._opening.files))
+
+    @on(Loading.Stopped)
+    def _stopped(self, message: Loading.Stopped) -> None:
+        self.header.news = self.stage.panel.stopped = words.stopped(message.read, len(self._opening.files))
 
     @on(Loading.Failed)
     def _failed(self, message: Loading.Failed) -> None:
@@ -283,18 +288,11 @@ class Explorer(Screen[None]):
 
     @on(FactSheet.SourceAsked)
     def _source_asked(self, message: FactSheet.SourceAsked) -> None:
-        if message.words:
-            self.visits.read(message.words)
-        else:
-            self.action_read_source()
+        self.visits.read(message.words)
 
     @on(FactSheet.EditAsked)
     def _edit_asked(self, message: FactSheet.EditAsked) -> None:
         self.visits.edit(message.words)
-
-    @on(FactSheet.Copied)
-    def _copied(self, message: FactSheet.Copied) -> None:
-        copy(self.app, message.text)
 
     @on(FactSheet.Found)
     def _found_in_details(self, message: FactSheet.Found) -> None:
@@ -412,11 +410,13 @@ class Explorer(Screen[None]):
         self.arrangement.resized()
 
     def action_clear(self) -> None:
-        """Clear the selected window; without one end the walk, then share the screen again."""
+        """Clear the selected window; without one end the walk, then the reading, then share the screen again."""
         if self.view.selection is not None:
             self.view = replace(self.view, selection=None)
         elif self.walk is not None:
             self.walk = None
+        elif self.reading.busy:
+            self.reading.stop()
         else:
             self.arrangement.share()
 

@@ -5,6 +5,7 @@ Owns the layout of gutter, header and lane. Holds no state but the cells of the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -74,6 +75,7 @@ class Artist:
     cells: LRUCache[tuple[object, ...], Cells] = field(default_factory=lambda: LRUCache(1024))
     words: dict[tuple[int, int], str] = field(default_factory=dict)
     bands: dict[int | None, tuple[Row, Names]] = field(default_factory=dict)
+    news: Mapping[str, str] = field(default_factory=dict)  # by the path of a file that is being read
 
     def line(self, sheet: Outline, index: int, shown: Shown, lane: int | None, chosen: Slot | None) -> Strip:
         """Line `index` of an outline, with the cursor on `lane` and the slice `chosen` selected."""
@@ -134,7 +136,7 @@ class Artist:
         fold = glyphs.folded if folded or not group.tracks else glyphs.unfolded
         head = f"{fold} {first}"
         tail = "".join(f" {glyphs.dot} {part}" for part in rest) if rank is not None else f" {' '.join(rest)}"
-        said = self._busy(group, shown) if not group.unread else NOT_READ
+        said = self._busy(group, shown) if not group.unread else self._news(group)
         tail = glyphs.cut(tail, max(0, total - cell_len(head) - len(said) - 4))
         rule = glyphs.rule * max(0, total - cell_len(head) - cell_len(tail) - len(said) - 2)
         style = theme.header + theme.cursor if cursor else theme.header
@@ -168,6 +170,10 @@ class Artist:
             return self._waiting(gutter, shown)
         cells = self._cells(("busy", rank), row, shown, lambda indices: [""] * len(indices))
         return Strip([*gutter, *self._segments(cells, shown)])
+
+    def _news(self, group: Group) -> str:
+        """What is known of a rank whose file is not read yet."""
+        return self.news.get(str(self.rows.trace.parts[group.part].path), NOT_READ)
 
     def _waiting(self, gutter: list[Segment], shown: Shown) -> Strip:
         """A quiet line in place of what will come."""

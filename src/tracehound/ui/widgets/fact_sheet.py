@@ -66,7 +66,7 @@ class FactSheet(ScrollView, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class SourceAsked(Message):
-        """The user wants to read the source line that these words name; empty: any line of the event."""
+        """The user wants to read the source line that these words name."""
 
         words: str
 
@@ -154,11 +154,11 @@ class FactSheet(ScrollView, can_focus=True, inherit_bindings=False):
         """Its line looks like the others again."""
         self.refresh_line(self.cursor)
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """Put the cursor there; the second time, open what the line names."""
         self.cursor = self.scroll_offset.y + event.y
         if event.chain > 1:
-            self.action_open()
+            await self.action_open()
 
     def validate_cursor(self, cursor: int) -> int:
         """Keep the cursor on a line."""
@@ -200,10 +200,12 @@ class FactSheet(ScrollView, can_focus=True, inherit_bindings=False):
         """Go to the last line."""
         self.cursor = len(self._sheet.lines) - 1
 
-    def action_open(self) -> None:
+    async def action_open(self) -> None:
         """Ask for the source line under the cursor, or for those of the event."""
-        words = self.fact.words if self.fact is not None else ""
-        self.post_message(self.SourceAsked(words if named(words) else ""))
+        if self.fact is not None and named(self.fact.words):
+            self.post_message(self.SourceAsked(self.fact.words))
+        else:
+            await self.run_action("screen.read_source")
 
     def action_edit(self) -> None:
         """Ask for the source line under the cursor, to edit it."""

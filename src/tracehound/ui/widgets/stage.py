@@ -6,12 +6,13 @@ Owns its share of the lines.
 from __future__ import annotations
 
 from textual.app import ComposeResult
-from textual.widgets import Static
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.store import Reading
 from tracehound.ui.widgets.desk import Desk
 from tracehound.ui.widgets.plain_bars import suit
 from tracehound.ui.widgets.plain_box import Column
+from tracehound.ui.widgets.reading_panel import ReadingPanel
 
 BARS = 3
 """Lines of the screen that are neither timeline nor panes."""
@@ -25,22 +26,21 @@ class Stage(Column):
 
     DEFAULT_CSS = """
     Stage { height: 11; }
-    Stage > Static { height: 1fr; padding: 1 2; color: $text-muted; }
     """
 
-    def __init__(self, waiting: str, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self, panel: ReadingPanel, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
+        self.panel = panel
         self.desk = Desk(glyphs)
         self.timeline = self.desk.timeline
         self.desk.display = False
         self._glyphs = glyphs
-        self._waiting = Static(waiting, markup=False)
         self._taller = 0
 
     def compose(self) -> ComposeResult:
         """One of the two is shown."""
         yield self.desk
-        yield self._waiting
+        yield self.panel
 
     def on_mount(self) -> None:
         """The scroll bar of the alphabet."""
@@ -48,8 +48,16 @@ class Stage(Column):
 
     def open(self) -> None:
         """There is something to draw."""
-        self._waiting.display = False
+        self.panel.display = False
         self.desk.display = True
+
+    def tell(self, reading: Reading, shares: dict[str, str]) -> None:
+        """How far the reading is, by file; a file that has a place in the timeline says it there."""
+        self.panel.reading = reading
+        if shares != self.timeline.news and self.timeline.unread:
+            self.timeline.news.clear()
+            self.timeline.news.update(shares)
+            self.timeline.refresh()
 
     def share(self) -> None:
         """Take half of the screen, and what was asked for beyond that."""

@@ -74,6 +74,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.unread: frozenset[int] = frozenset()
         self.sheet = Outline()
         self.seats = Seats()
+        self.news: dict[str, str] = {}
         self.supply = Supply(self)
         self._glyphs = glyphs
         self._rows: Rows | None = None
@@ -112,7 +113,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """One line of the widget."""
         if self._rows is None:
             return Strip.blank(self._width, self.rich_style)
-        artist = self._artist = self._artist or Artist(self._rows, looks(self, self._glyphs, self._rows.colouring))
+        how = looks(self, self._glyphs, self._rows.colouring)
+        artist = self._artist = self._artist or Artist(self._rows, how, news=self.news)
         if y == self._top - 1:
             length = duration(self.view.end - self.view.start)
             corner = "selecting" if self._mark else f"{self.seats.needle} {length}".strip()
