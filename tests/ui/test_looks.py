@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.app import App, ComposeResult
 from textual.pilot import Pilot
+from textual.widget import Widget
 
-from tracehound.store import open_paths
+from tracehound.store import Reading, open_paths
 from tracehound.ui.app import TracehoundApp
+from tracehound.ui.source.finding import Mapping, Sources
+from tracehound.ui.themes import DARK
+from tracehound.ui.widgets.reading_panel import ReadingPanel
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,3 +97,62 @@ def test_no_colour(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "NO_COLOR", "1")
     app = explorer("jax_cpu8_b128")
     assert snap_compare(app, terminal_size=NARROW, run_before=keys("3", "enter"))
+
+
+def test_details(snap_compare: Any) -> None:
+    pressed = keys("slash", *"aten::addmm", "enter", "9", "z", "f", *"forward", "enter", "n")
+    assert snap_compare(explorer("torch_stacks"), terminal_size=(100, 44), run_before=pressed)
+
+
+def test_source(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    app = explorer("torch_stacks", sources=Sources((Mapping("", ROOT / "traces"),)))
+    pressed = keys("slash", *"aten::addmm", "enter", "O", "j", "j", "enter")
+    assert snap_compare(app, terminal_size=(100, 30), run_before=pressed)
+
+
+def test_choice(snap_compare: Any) -> None:
+    pressed = keys("slash", *"aten::addmm", "enter", "O")
+    assert snap_compare(explorer("torch_stacks"), terminal_size=NARROW, run_before=pressed)
+
+
+def test_light(snap_compare: Any) -> None:
+    app = explorer("torch_stacks", theme="light")
+    assert snap_compare(app, terminal_size=(140, 40), run_before=keys("2", "enter", "9"))
+
+
+def test_sixteen_colours(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLORTERM")
+    monkeypatch.setenv("TERM", "xterm")
+    app = explorer("jax_cpu8_b128")
+    assert snap_compare(app, terminal_size=NARROW, run_before=keys("2", "enter", "9", "f", *"hlo", "enter"))
+
+
+def test_details_without_colour(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "NO_COLOR", "1")
+    app = explorer("jax_cpu8_b128")
+    assert snap_compare(app, terminal_size=NARROW, run_before=keys("2", "enter", "9", "f", *"hlo", "enter"))
+
+
+def test_reading(snap_compare: Any) -> None:
+    """What stands there before the first picture: two files are being read, the others wait."""
+    files = open_paths([ROOT / "traces" / name for name in ("torch_ddp_gloo", "torch_stacks")]).files
+    reading = Reading(files[0].path, 0, 3, 400_000, 1_000_000, 2_400_000, 2.0, {
+        files[0].path: (files[0].size // 3, 1_600_000), files[2].path: (files[2].size // 2, 800_000),
+    })  # fmt: skip
+    panel = ReadingPanel(files)
+    panel.reading = reading
+    assert snap_compare(Alone(panel), terminal_size=(80, 12))
+
+
+class Alone(App[None]):
+    """One widget in the colours of the explorer."""
+
+    def __init__(self, widget: Widget) -> None:
+        super().__init__()
+        self._widget = widget
+        self.register_theme(DARK)
+        self.theme = DARK.name
+
+    def compose(self) -> ComposeResult:
+        yield self._widget

@@ -14,7 +14,7 @@ from textual import on
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.command import Provider
+from textual.command import CommandPalette, Provider
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
@@ -98,6 +98,11 @@ class TracehoundApp(App[None]):
     def on_resize(self) -> None:
         """A terminal of another size may show anything."""
         self._forget()
+
+    def action_command_palette(self) -> None:
+        """Textual's own, with words that every alphabet has."""
+        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
+            self.push_screen(CommandPalette(placeholder="Search for commands", id="--command-palette"))
 
     def action_repaint(self) -> None:
         """Draw everything again: something else may have written on the terminal."""
