@@ -1,0 +1,188 @@
+"""A rank's events in a window -> what the walk back along the critical path goes over.
+
+Owns which call may wait for what, and when one thread takes over from another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.busy import COMMUNICATION as COLLECTIVES
+from tracehound.analysis.busy import COPY as COPIES
+from tracehound.analysis.busy import work
+from tracehound.analysis.critical_walk import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    LONG_AGO,
+    Call,
+    Handover,
+    Place,
+    Thread,
+    Walk,
+    Work,
+)  # fmt: skip
+from tracehound.analysis.result import Share
+from tracehound.analysis.share import overlapping
+from tracehound.intervals import Intervals, Ints, union
+from tracehound.trace import collected
+
+SILENT: Final = ("python", "annotation", "step", "module")
+"""Kinds of host events that say where a thread is, not that it works."""
+
+_COPIES: Final = re.compile(r"Memcpy")
+
+
+class Edges(NamedTuple):
+    """The walk, where it begins (None: nowhere), and the host's events in the window, sorted by id."""
+
+    walk: Walk
+    place: Place | None
+    host: pl.DataFrame
+
+
+def edges(share: Share, near: int) -> Edges:
+    """All that the walk through the share's window needs; `near` is that of `Walk`."""
+    host = collected(
+        overlapping(share.threads, share.start, share.end)
+        .select("id", "lane", "start", "end", "name", "kind", "parent", "correlation")
+        .sort("id")
+    )
+    device = work(share, "lane", "launch")
+    ran = _work(device, share)
+    active = _active(host)
+    launching = set(ran.thread) & set(active)
+    walk = Walk(ran, _threads(host, active, launching, ran, share), _waits(share), near)
+    return Edges(walk, _last(ran, active, launching, share.end), host)
+
+
+def _work(device: pl.DataFrame, share: Share) -> Work:
+    calls = collected(
+        share.threads.select("id", "lane", "start").filter(pl.col("id").is_in(device["launch"].unique().to_list()))
+    )
+    joined = device.select("launch").join(
+        calls.select(pl.col("id").alias("launch"), pl.col("lane").alias("thread"), pl.col("start").alias("launched")),
+        on="launch",
+        how="left",
+        maintain_order="left",
+    )
+    end = device["end"].to_numpy()
+    by_end = np.argsort(end, kind="stable")
+    what = pl.when(pl.col("kind").is_in(COLLECTIVES)).then(COMMUNICATION)
+    return Work(
+        event=device["id"].to_list(),
+        lane=device["lane"].to_list(),
+        start=device["start"].to_list(),
+        end=end.tolist(),
+        what=device.select(what.when(pl.col("kind").is_in(COPIES)).then(COPY).otherwise(COMPUTE)).to_series().to_list(),
+        launched=joined["launched"].fill_null(LONG_AGO).to_list(),
+        call=joined["launch"].fill_null(-1).to_list(),
+        thread=joined["thread"].fill_null(-1).to_list(),
+        before=_before(device["lane"].to_numpy(), end).tolist(),
+        by_end=by_end.tolist(),
+        ends=end[by_end].tolist(),
+    )
+
+
+def _before(lane: Ints, end: Ints) -> Ints:
+    """For each row, of those before it on its lane, the one that ends last; of several the latest; -1 for the first."""
+    found = np.full(len(lane), -1, np.int64)
+    for rows in np.split(np.arange(len(lane)), np.flatnonzero(lane[1:] != lane[:-1]) + 1):
+        ends = end[rows]
+        latest = np.maximum.accumulate(np.where(ends >= np.maximum.accumulate(ends), rows, -1))
+        found[rows[1:]] = latest[:-1]
+    return found
+
+
+def _active(host: pl.DataFrame) -> dict[int, Intervals]:
+    """When each thread was in an operator or a call; not those that never were."""
+    working = host.filter(~pl.col("kind").is_in(SILENT) & (pl.col("end") > pl.col("start")))
+    return {
+        int(lane): union(rows["start"].to_numpy(), rows["end"].to_numpy())
+        for (lane,), rows in working.partition_by("lane", as_dict=True, maintain_order=True).items()
+    }
+
+
+def _threads(
+    host: pl.DataFrame, active: Mapping[int, Intervals], launching: set[int], ran: Work, share: Share
+) -> dict[int, Thread]:
+    """The threads with what may have made them wait; only those that launch work take over from one another."""
+    calls = _calls(host, ran, share)
+    found = {}
+    for lane, first in host.group_by("lane").agg(pl.col("start").min()).iter_rows():
+        mine = calls.get(lane, [])
+        others = {other: active[other] for other in launching if other != lane}
+        taken = _handovers(active[lane], others) if lane in launching else []
+        found[lane] = Thread(first, mine, [call.end for call in mine], taken, [each.end for each in taken])
+    return found
+
+
+def _calls(host: pl.DataFrame, ran: Work, share: Share) -> dict[int, list[Call]]:
+    """By thread the calls that wait for the device, in the order of their ends."""
+    names = host["name"].unique().drop_nulls()
+    copies = names.filter(pl.Series([bool(_COPIES.search(name)) for name in names.cast(pl.String)], dtype=pl.Boolean))
+    copying = (pl.col("kind") == "runtime") & pl.col("name").is_in(copies.implode())
+    waiting = host.filter((pl.col("kind") == "sync") | copying).sort("end", "start")
+    own: dict[int, list[int]] = {}
+    for row, call in enumerate(ran.call):
+        own.setdefault(call, []).append(row)
+    streams = _synchronised(share)
+    found: dict[int, list[Call]] = {}
+    for event, lane, start, end, kind, correlation in waiting.select(
+        "id", "lane", "start", "end", pl.col("kind").cast(pl.String), "correlation"
+    ).iter_rows():
+        copied = None if kind == "sync" else tuple(own.get(event, ()))
+        found.setdefault(lane, []).append(Call(event, start, end, streams.get(correlation), copied))
+    return found
+
+
+def _synchronised(share: Share) -> dict[int, int]:
+    """By the id of the call the lane of the work that it waited for, as the profiler recorded it."""
+    rows = _sync_rows(share, "Stream Sync").select("correlation", "stream")
+    lanes = share.lanes.filter(pl.col("work")).select("stream", pl.col("lane").alias("waited"))
+    return dict(rows.drop_nulls().join(lanes, on="stream").select("correlation", "waited").iter_rows())
+
+
+def _waits(share: Share) -> dict[int, Sequence[int]] | None:
+    """By lane of the work when waits for events were put there; None where the profiler recorded none of its kind."""
+    if not share.lanes.filter((pl.col("role") == "sync") & pl.col("rank").is_not_null())["events"].sum():
+        return None
+    rows = _sync_rows(share, "Stream Wait Event").select("start", "stream")
+    lanes = share.lanes.filter(pl.col("work")).select("stream", "lane")
+    by_lane = rows.join(lanes, on="stream").sort("start").group_by("lane", maintain_order=True).agg("start")
+    return dict(by_lane.iter_rows())
+
+
+def _sync_rows(share: Share, name: str) -> pl.DataFrame:
+    lanes = share.lanes.filter((pl.col("role") == "sync") & pl.col("rank").is_not_null()).select("lane", "stream")
+    rows = collected(share.device.filter(pl.col("lane").is_in(lanes["lane"].to_list()) & (pl.col("name") == name)))
+    return rows.select("lane", "start", "correlation").join(lanes, on="lane")
+
+
+def _handovers(mine: Intervals, others: Mapping[int, Intervals]) -> list[Handover]:
+    """The pauses of a thread in which one of the others stopped, and did not go on before the end of the pause."""
+    ends = mine.start
+    begins = np.append(LONG_AGO, mine.end[:-1])
+    stopped, lane = begins.copy(), np.full(len(ends), -1)
+    for other, active in others.items():
+        last = np.searchsorted(active.end, ends, side="right") - 1
+        until = np.append(active.end, LONG_AGO)[last]  # of none before, at -1
+        next_start = np.append(active.start, -LONG_AGO)[last + 1]
+        taken = (until > stopped) & (next_start >= ends)
+        stopped[taken], lane[taken] = until[taken], other
+    return [Handover(*each) for each in zip(*(a[lane >= 0].tolist() for a in (ends, stopped, lane)), strict=True)]
+
+
+def _last(ran: Work, active: Mapping[int, Intervals], launching: set[int], end: int) -> Place | None:
+    """Where the window ends: in the work that runs then (of several, what runs longest), else on the last thread."""
+    row = ran.by_end[-1] if ran.ends else -1
+    if row >= 0 and (ran.ends[-1] >= end or not active):
+        return Place(min(ran.ends[-1], end), ran.lane[row], row)
+    if not active:
+        return None
+    return Place(end, max(sorted(launching or active), key=lambda lane: int(active[lane].end[-1])))

@@ -1,0 +1,271 @@
+"""What bounds a step: the chain of waits from its end to its beginning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.busy import local_parent
+from tracehound.analysis.critical_edges import edges
+from tracehound.analysis.critical_walk import CLASSES, CPU, HOST, LOADING, SYNC, Leg
+from tracehound.analysis.operator_tree import nearest
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, length, one_of
+from tracehound.analysis.share import overlapping
+from tracehound.intervals import Ints
+from tracehound.nesting import Owned, own_stretches
+from tracehound.trace import collected
+from tracehound.units import duration
+from tracehound.units import share as proportion
+
+NEAR: Final = Setting(
+    "near",
+    "30us",
+    "without recorded waits: work that begins so soon after work on another stream ended may have waited for it",
+    length,
+)
+
+BY: Final = Setting(
+    "by",
+    "event",
+    "a row for each event on the path in its order (event), or the sums by class and name (name) or by class (class)",
+    one_of("event", "name", "class"),
+)
+
+DEFINITION = """\
+The critical path is the chain of things that each had to end before the next could begin, from the end of the window
+back to its start: shortening anything else does not shorten it. It is continuous, so its lengths add up to the time.
+Without a window it is that of each rank's longest step, else of the whole run. It begins with the work that runs on
+the device at the end of the window, else with what ended last, and goes back: from work on a stream to the call that
+launched it, where the stream was free by then (launch = from the start of that call to the start of the work); else
+to the work before on the stream, or to that on another stream which it waited for (kernel-kernel delay = from its
+end). From a call that waits for the device (cudaDeviceSynchronize and the like, copies that block) to the work whose
+end it waited for (sync = from there to the call's return, and time in such calls that waited for nothing). Else along
+the host's thread: CPU = operators, calls, Python, and time in which nothing was recorded; data loading = below a
+DataLoader or an input iterator. A thread that was idle until another which launches work fell idle took over from it:
+this ties the backward pass to the program. compute, communication and copy are work on the device. unknown = a pause
+before work whose launch was not recorded. With by=name or by=class the rows are sums, the largest first.
+Which stream a call waited for, and that a stream waits for events, is taken from CUDA's synchronisation rows where they
+were recorded (enable_cuda_sync_events); the work waited for is that of another stream, launched before the wait, which
+ended last. Else a call waited for what ended last during it, and work for work on another stream that ended at most 30
+us before it began: the setting near takes the place of the 30 us.
+
+HolisticTraceAnalysis builds a graph of the events launched in the window and takes the path of the largest weight, in
+which waits, blocking calls and time between operators weigh nothing: its path need not be continuous, its shares are of
+its own length, and a pause of more than 1.5 ms breaks it. It needs the synchronisation rows, takes the device's shadow
+of an annotation for one more instance, and leaves out graph launches. Its classes are ours: cpu_bound is CPU,
+gpu_compute_bound is compute and copy."""
+
+COLUMNS = (
+    Column("rank", "count", "rank"),
+    Column("start", "instant", "start since the first event"),
+    Column("duration", "time", "on the path"),
+    Column("class", "text", "what bounds it there"),
+    Column("name", "text", "operator, call or kernel; of a delay: the work that it delays"),
+    Column("where", "text", "thread or stream", brief=False),
+    Column("count", "count", "stretches of the path", brief=False),
+    Column("share", "share", "duration", "the rank's path"),
+    Column("event", "id", "the event; of several that with the longest stretch"),
+)
+
+NOTHING: Final = "nothing recorded"
+_LOADS: Final = re.compile(r"DataLoader|data_?loading|Iterator::(?:GetNext|Prefetch)|InfeedEnqueue", re.IGNORECASE)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """The rows of the rank's path, in order."""
+    if share.lanes["role"].is_in(["ops", "modules"]).any():
+        return pl.DataFrame()  # HLO ops nest in one another and are launched as one module: there is nothing to follow
+    share, what = _chosen(share)
+    found = edges(share, NEAR.of(options.given))
+    legs = found.walk.legs(found.place, share.start)
+    if not legs:
+        return pl.DataFrame()
+    rows = _rows(legs, found.host)
+    events = [event for event in rows["event"].to_list() if event is not None]
+    names = pl.concat(
+        collected(each.filter(pl.col("id").is_in(events)).select("id", pl.col("name").cast(pl.String)))
+        for each in (share.threads, share.device)
+    )
+    lanes = share.lanes.select("lane", pl.col("name").alias("where"))
+    return (
+        rows.join(names.rename({"id": "event"}), on="event", how="left", maintain_order="left")
+        .join(lanes, on="lane", how="left", maintain_order="left")
+        .with_columns(
+            pl.col("name").fill_null(NOTHING),
+            pl.lit(share.rank, pl.Int64).alias("rank"),
+            pl.lit(what).alias("what"),
+            pl.lit(found.walk.waits is None).alias("inferred"),
+        )
+    )
+
+
+def _chosen(share: Share) -> tuple[Share, str]:
+    """The share of the window, else of the longest step, else of the whole run; and what that is."""
+    if share.windowed:
+        return share, "the window"
+    if share.steps.is_empty():
+        return replace(share, end=max(share.lanes["last"].to_list(), default=share.end)), "the whole run"
+    step = share.steps.sort(pl.col("end") - pl.col("start"), "start", descending=[True, False]).row(0, named=True)
+    start, end = step["start"], step["end"]
+    shorter = replace(share, device=overlapping(share.device, start, end), start=start, end=end, windowed=True)
+    return shorter, f"{step['name']}, the longest step"
+
+
+def _rows(legs: Sequence[Leg], host: pl.DataFrame) -> pl.DataFrame:
+    """The legs, those on threads cut to what ran there as the innermost; neighbours of one event and class are one."""
+    start, end, what, lane, event = (np.array(column, np.int64) for column in zip(*legs, strict=True))
+    on_host = what == HOST
+    every = pl.DataFrame({"start": start, "end": end, "what": what, "lane": lane, "event": event})
+    pieces = [every.filter(pl.Series(~on_host))]
+    what_of, ids = _classes(host), host["id"].to_numpy()
+    for thread, ran in _innermost(host, np.unique(lane[on_host]).tolist()):
+        mine = on_host & (lane == thread)
+        leg, at = _pairs(ran.start, ran.end, start[mine], end[mine])
+        pieces.append(
+            pl.DataFrame(
+                {
+                    "start": np.maximum(ran.start[at], start[mine][leg]),
+                    "end": np.minimum(ran.end[at], end[mine][leg]),
+                    "what": what_of[ran.owner[at]],
+                    "lane": np.full(len(at), thread),
+                    "event": ids[ran.owner[at]],
+                }
+            )
+        )
+    return _merged(_filled(pl.concat(pieces).sort("start"), start, end, lane))
+
+
+def _innermost(host: pl.DataFrame, threads: Sequence[int]) -> Iterator[tuple[int, Owned]]:
+    """By thread which event ran when as the innermost; the earlier of two that overlap without nesting."""
+    owned = own_stretches(host["start"].to_numpy(), host["end"].to_numpy(), local_parent(host))
+    order = np.argsort(owned.start, kind="stable")
+    lanes = host["lane"].to_numpy()[owned.owner[order]]
+    for thread in threads:
+        start, end, owner = (column[order[lanes == thread]] for column in owned)
+        start = np.maximum(start, np.append(start[:1], np.maximum.accumulate(end)[:-1]))
+        keep = end > start
+        yield thread, Owned(start[keep], end[keep], owner[keep])
+
+
+def _classes(host: pl.DataFrame) -> Ints:
+    """What the time of each host event is."""
+    names = host["name"].unique().drop_nulls()
+    loading = names.filter(pl.Series([bool(_LOADS.search(name)) for name in names.cast(pl.String)], dtype=pl.Boolean))
+    inside = nearest(local_parent(host), host["name"].is_in(loading.implode()).to_numpy()) >= 0
+    return np.where(inside, LOADING, np.where((host["kind"] == "sync").to_numpy(), SYNC, CPU))
+
+
+def _pairs(start: Ints, end: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    """Each window, of disjoint ones in order, with each stretch, likewise, that overlaps it: their rows."""
+    low = np.searchsorted(end, begins, side="right")
+    count = np.maximum(np.searchsorted(start, ends, side="left") - low, 0)
+    window = np.repeat(np.arange(len(begins)), count)
+    return window, low[window] + np.arange(len(window)) - np.repeat(np.cumsum(count) - count, count)
+
+
+def _filled(rows: pl.DataFrame, start: Ints, end: Ints, lane: Ints) -> pl.DataFrame:
+    """With rows for the time of legs in which nothing was recorded."""
+    edges = np.concatenate(
+        [start[:1], np.stack([rows["start"].to_numpy(), rows["end"].to_numpy()], 1).ravel(), end[-1:]]
+    )
+    begins, until = edges[::2], edges[1::2]
+    hole = until > begins
+    leg = np.searchsorted(start, begins[hole], side="right") - 1
+    holes = pl.DataFrame({"start": begins[hole], "end": until[hole], "lane": lane[leg]})
+    blank_rows = holes.select(
+        "start", "end", pl.lit(CPU, pl.Int64).alias("what"), "lane", pl.lit(-1, pl.Int64).alias("event")
+    )
+    return pl.concat([rows, blank_rows]).sort("start")
+
+
+def _merged(rows: pl.DataFrame) -> pl.DataFrame:
+    alike = pl.struct("what", "lane", "event").rle_id()
+    return (
+        rows.group_by(alike.alias("number"), maintain_order=True)
+        .agg(pl.col("start", "what", "lane", "event").first(), pl.col("end").last())
+        .select(
+            "start",
+            (pl.col("end") - pl.col("start")).alias("duration"),
+            pl.col("what").replace_strict(dict(enumerate(CLASSES)), return_dtype=pl.String).alias("class"),
+            "lane",
+            pl.when(pl.col("event") >= 0).then("event").alias("event"),
+        )
+    )
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The rows of all ranks' paths, rank by rank in the order of time."""
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [_why_empty(scene)])
+    rows = pl.concat(filled, how="vertical_relaxed")
+    table = _summed(rows, BY.of(options.given))
+    table = table.with_columns((pl.col("duration") / pl.col("duration").sum().over("rank")).alias("share"))
+    return answer(ANALYSIS, table, scene, options, _notes(rows))
+
+
+def _summed(rows: pl.DataFrame, by: str) -> pl.DataFrame:
+    """The rows as they are, or what they add up to."""
+    if by == "event":
+        return rows.with_columns(pl.lit(None, pl.Int64).alias("count"))
+    name = pl.col("name") if by == "name" else pl.lit(None, pl.String).alias("name")
+    return (
+        rows.group_by("rank", "class", name)
+        .agg(
+            pl.lit(None, pl.Int64).alias("start"),
+            pl.lit(None, pl.String).alias("where"),
+            pl.len().alias("count"),
+            pl.col("event").get(pl.col("duration").arg_max()),
+            pl.col("duration").sum(),
+        )
+        .sort("rank", "duration", "class", "name", descending=[False, True, False, False])
+    )
+
+
+_TOLD: Final = 8
+"""So many ranks are told of in notes."""
+
+
+def _notes(rows: pl.DataFrame) -> list[str]:
+    """What bounds each rank, largest first."""
+    notes = []
+    for (rank, what), mine in list(rows.partition_by("rank", "what", as_dict=True, maintain_order=True).items())[
+        :_TOLD
+    ]:
+        whole = int(mine["duration"].sum())
+        shares = (
+            mine.group_by("class").agg(pl.col("duration").sum()).sort("duration", "class", descending=[True, False])
+        )
+        told = ", ".join(f"{name} {proportion(time / whole)}" for name, time in shares.iter_rows())
+        notes.append(f"rank {rank}, {what}: {duration(whole)}, bound by {told}")
+    if rows["rank"].n_unique() > _TOLD:
+        notes.append(f"and {rows['rank'].n_unique() - _TOLD} more ranks: choose with --rank")
+    if rows.select((pl.col("inferred") & pl.col("class").is_in(["kernel-kernel delay", "sync"])).any()).item():
+        notes.append(
+            "inferred: what waited for which stream (profile with enable_cuda_sync_events to have it recorded)"
+        )
+    return notes
+
+
+def _why_empty(scene: Scene) -> str:
+    if scene.formats and "kineto" not in scene.formats:
+        return "no path: an XLA profile does not say what each HLO op waited for"
+    return "no path: nothing that works was recorded here"
+
+
+ANALYSIS = Analysis(
+    name="critical_path",
+    title="Critical path",
+    question="What bounds a step: CPU, launches, compute, communication, delays, synchronisation or data loading?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BY, NEAR),
+)

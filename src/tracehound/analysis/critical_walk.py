@@ -1,0 +1,192 @@
+"""The walk back through what happened: from the end of a window to its start, each time to what was waited for.
+
+Owns the edges between host threads, streams and waits. Knows no frames, names or settings.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+LONG_AGO: Final = -(1 << 62)
+"""Before everything that has a time."""
+
+CLASSES: Final = (
+    "CPU", "data loading", "launch", "compute", "communication", "copy", "kernel-kernel delay", "sync", "unknown",
+)  # fmt: skip
+CPU, LOADING, LAUNCH, COMPUTE, COMMUNICATION, COPY, DELAY, SYNC, UNKNOWN = range(len(CLASSES))
+
+HOST: Final = -1
+"""In place of a class: this stretch is on a thread, and is what that did."""
+
+
+class Leg(NamedTuple):
+    """A stretch of the path: its class (or `HOST`), on which lane, and the event that it is put down to (-1: none)."""
+
+    start: int
+    end: int
+    what: int
+    lane: int
+    event: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """What ran on a device's streams, sorted by (lane, start, -end): columns of equal length.
+
+    `launched` is the start of the launching call (`LONG_AGO`: none is known), `call` its event, `thread` its lane.
+    `before` is, of those before on the lane, the row of the one that ended last, -1 for the first.
+    """
+
+    event: Sequence[int]
+    lane: Sequence[int]
+    start: Sequence[int]
+    end: Sequence[int]
+    what: Sequence[int]
+    launched: Sequence[int]
+    call: Sequence[int]
+    thread: Sequence[int]
+    before: Sequence[int]
+    by_end: Sequence[int]
+    ends: Sequence[int]
+    """The rows by their ends, and these ends."""
+
+
+class Call(NamedTuple):
+    """A call in which a thread may wait: for the work on a lane (None: on any), or for the rows of `own` (a copy)."""
+
+    event: int
+    start: int
+    end: int
+    lane: int | None = None
+    own: tuple[int, ...] | None = None
+
+
+class Handover(NamedTuple):
+    """A pause of a thread at whose end it took over from another, which had stopped meanwhile."""
+
+    end: int
+    stopped: int
+    lane: int
+
+
+@dataclass(frozen=True)
+class Thread:
+    """What may have made a host thread wait, by when it went on: calls and handovers, each in order of their ends."""
+
+    first: int
+    calls: Sequence[Call]
+    call_ends: Sequence[int]
+    handovers: Sequence[Handover]
+    handover_ends: Sequence[int]
+
+
+class Place(NamedTuple):
+    """Where the walk is: at an instant on a thread's lane, or (`row` not -1) in a row of the work."""
+
+    time: int
+    lane: int
+    row: int = -1
+
+
+@dataclass(frozen=True)
+class Walk:
+    """All there is to walk on. `waits` has, by lane of the work, the instants at which waits for events were put there.
+
+    None: such waits are not recorded. Then, and where no launch is known, work that begins at most `near` after work on
+    another lane ended, although its own lane was free and it had been launched, is taken to have waited for that.
+    """
+
+    work: Work
+    threads: Mapping[int, Thread]
+    waits: Mapping[int, Sequence[int]] | None
+    near: int
+
+    def legs(self, place: Place | None, start: int) -> list[Leg]:
+        """The legs of the path that ends at a place, back to `start` or to where nothing is known; in order of time."""
+        found: list[Leg] = []
+        while place is not None and place.time > start:
+            legs, place = self._from_work(place) if place.row >= 0 else self._from_thread(place, start)
+            found += legs
+        clipped = (leg._replace(start=max(leg.start, start)) for leg in reversed(found) if leg.end > leg.start)
+        return [leg for leg in clipped if leg.end > leg.start]
+
+    def _from_work(self, place: Place) -> tuple[list[Leg], Place | None]:
+        """The work itself, and what it waited for: its launch, the work before on its lane, or work on another."""
+        work, row = self.work, place.row
+        begin, launched, before = work.start[row], work.launched[row], work.before[row]
+        ran = Leg(begin, place.time, work.what[row], work.lane[row], work.event[row])
+        free = LONG_AGO if before < 0 else min(work.end[before], begin)
+        other = self._waited_for(row, max(free, launched))
+        if other >= 0:
+            before, free = other, work.end[other]
+        if launched >= free and launched > LONG_AGO:
+            thread = work.thread[row]
+            launch = Leg(launched, begin, LAUNCH, thread, work.call[row])
+            return [ran, launch], Place(launched, thread)
+        if before < 0:
+            return [ran], None
+        why = UNKNOWN if launched == LONG_AGO and other < 0 else DELAY
+        return [ran, Leg(free, begin, why, ran.lane, ran.event)], Place(free, work.lane[before], before)
+
+    def _waited_for(self, row: int, since: int) -> int:
+        """The row of the work on another lane that this one waited for, where it ended after `since`; else -1."""
+        work, begin, launched = self.work, self.work.start[row], self.work.launched[row]
+        if since >= begin:
+            return -1
+        if self.waits is not None and launched > LONG_AGO:
+            until = self._put(row, self.waits)
+        else:
+            since, until = max(since, begin - self.near - 1), launched if launched > LONG_AGO else begin
+        for other in self._ended(begin, since):
+            if work.lane[other] != work.lane[row] and work.start[other] < begin and work.launched[other] <= until:
+                return other
+        return -1
+
+    def _put(self, row: int, waits: Mapping[int, Sequence[int]]) -> int:
+        """When the last wait was put on the lane before the row; before `LONG_AGO` where earlier work waited for it."""
+        work, put, before = self.work, waits.get(self.work.lane[row], ()), self.work.before[row]
+        last = bisect_right(put, work.launched[row]) - 1
+        if last < 0 or (before >= 0 and put[last] < work.launched[before]):
+            return LONG_AGO - 1
+        return put[last]
+
+    def _ended(self, until: int, since: int) -> Iterator[int]:
+        """The rows that ended at `until` at the latest and after `since`, the last first."""
+        low, high = bisect_right(self.work.ends, since), bisect_right(self.work.ends, until)
+        return (self.work.by_end[at] for at in range(high - 1, low - 1, -1))
+
+    def _from_thread(self, place: Place, start: int) -> tuple[list[Leg], Place | None]:
+        """What the thread did since it last waited, and what it waited for."""
+        thread = self.threads.get(place.lane)
+        if thread is None:
+            return [], None
+        at = bisect_right(thread.handover_ends, place.time) - 1
+        taken = thread.handovers[at] if at >= 0 else None
+        low = max(start, thread.first if taken is None else taken.end)
+        for number in range(bisect_right(thread.call_ends, place.time) - 1, -1, -1):
+            call = thread.calls[number]
+            if call.end < low:
+                break
+            row = self._ended_in(call)
+            if row >= 0:
+                since = self.work.end[row]
+                did = Leg(call.end, place.time, HOST, place.lane, -1)
+                waited = Leg(since, call.end, SYNC, place.lane, call.event)
+                return [did, waited], Place(since, self.work.lane[row], row)
+        if taken is None:
+            return [Leg(low, place.time, HOST, place.lane, -1)], None
+        return [Leg(taken.stopped, place.time, HOST, place.lane, -1)], Place(taken.stopped, taken.lane)
+
+    def _ended_in(self, call: Call) -> int:
+        """The row of the work whose end the call waited for, -1 if for none."""
+        work = self.work
+        if call.own is not None:
+            row = max(call.own, key=lambda each: work.end[each], default=-1)
+            return row if row >= 0 and call.start < work.end[row] <= call.end else -1
+        for row in self._ended(call.end, call.start):
+            if work.launched[row] <= call.start and call.lane in (None, work.lane[row]):
+                return row
+        return -1

@@ -1,0 +1,306 @@
+"""What bounds a step: paths that are known to the microsecond, and what is true of every path."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream, thread
+from tracehound.analysis import Options, Result, named, run
+from tracehound.trace import Trace, Window
+
+MAIN = thread("python (1)")
+BACKWARD = thread("autograd (2)")
+SYNC = Lane("sync 7", 0, "sync")
+SYNC_9 = Lane("sync 9", 0, "sync")
+
+
+def result(trace: Trace, window: Window | None = None, **chosen: str) -> Result:
+    return run(named("critical_path"), trace, window, Options(given=tuple(sorted(chosen.items()))))
+
+
+def path(trace: Trace, window: Window | None = None, **chosen: str) -> list[tuple[int, int, str, str]]:
+    """Start and length in microseconds, class and name, in order."""
+    table = result(trace, window, **chosen).table
+    return [(row["start"] // US, row["duration"] // US, row["class"], row["name"]) for row in table.to_dicts()]
+
+
+def with_streams(trace: Trace) -> Trace:
+    """With the streams that the names of the lanes tell."""
+    number = pl.col("name").str.extract(r"(?:stream|sync) (\d+)").cast(pl.Int64)
+    return replace(trace, lanes=trace.lanes.with_columns(number.alias("stream")))
+
+
+def launch(b: Building, lane: Lane, start: float, correlation: int, name: str = "cudaLaunchKernel") -> None:
+    b.event(lane, name, start, start + 5, "runtime", correlation=correlation)
+
+
+def two_kernels() -> Building:
+    """An operator launches two kernels, which run one after the other while the host waits for them."""
+    b = Building()
+    b.event(MAIN, "aten::mm", 0, 40, "op")
+    launch(b, MAIN, 10, 1)
+    launch(b, MAIN, 20, 2)
+    b.event(MAIN, "cudaDeviceSynchronize", 50, 110, "sync")
+    b.event(MAIN, "aten::item", 115, 120, "op")
+    b.event(stream(), "first", 30, 60, correlation=1)
+    b.event(stream(), "second", 63, 100, correlation=2)
+    return b
+
+
+def test_from_the_host_to_the_device_and_back() -> None:
+    assert path(two_kernels().trace()) == [
+        (0, 10, "CPU", "aten::mm"),
+        (10, 20, "launch", "cudaLaunchKernel"),
+        (30, 30, "compute", "first"),
+        (60, 3, "kernel-kernel delay", "second"),
+        (63, 37, "compute", "second"),
+        (100, 10, "sync", "cudaDeviceSynchronize"),
+        (110, 5, "CPU", "nothing recorded"),
+        (115, 5, "CPU", "aten::item"),
+    ]
+
+
+def test_a_window_clips_the_path_and_ends_in_what_runs_on_the_device_then() -> None:
+    assert path(two_kernels().trace(), Window(20 * US, 80 * US)) == [
+        (20, 10, "launch", "cudaLaunchKernel"),
+        (30, 30, "compute", "first"),
+        (60, 3, "kernel-kernel delay", "second"),
+        (63, 17, "compute", "second"),
+    ]
+
+
+def test_work_that_is_launched_late_waits_for_its_launch() -> None:
+    b = two_kernels()
+    b.event(MAIN, "aten::relu", 130, 160, "op")
+    launch(b, MAIN, 140, 3)
+    b.event(stream(), "third", 150, 200, "collective", correlation=3)
+    assert path(b.trace())[-4:] == [
+        (120, 10, "CPU", "nothing recorded"),
+        (130, 10, "CPU", "aten::relu"),
+        (140, 10, "launch", "cudaLaunchKernel"),
+        (150, 50, "communication", "third"),
+    ]
+
+
+def test_the_sums_by_class_and_by_name() -> None:
+    trace = two_kernels().trace()
+    by_class = result(trace, by="class").table
+    assert by_class.select("class", pl.col("duration") // US, "count").rows() == [
+        ("compute", 67, 2), ("CPU", 20, 3), ("launch", 20, 1), ("sync", 10, 1), ("kernel-kernel delay", 3, 1),
+    ]  # fmt: skip
+    assert by_class["share"].sum() == pytest.approx(1)
+    by_name = {row["name"]: row for row in result(trace, by="name").table.iter_rows(named=True)}
+    assert by_name["second"]["class"] == "kernel-kernel delay"
+    assert trace.event(by_name["aten::mm"]["event"])["name"] == "aten::mm"
+
+
+def test_the_notes_tell_what_it_is_bound_by() -> None:
+    notes = result(two_kernels().trace()).notes
+    assert notes[0] == (
+        "rank 0, the whole run: 120.0 us, bound by compute 55.83 %, CPU 16.67 %, launch 16.67 %, sync 8.33 %, "
+        "kernel-kernel delay 2.50 %"
+    )
+    assert notes[1].startswith("inferred: ")
+
+
+def test_a_copy_that_blocks_is_waited_for() -> None:
+    b = Building()
+    b.event(MAIN, "cudaMemcpyAsync", 0, 50, "runtime", correlation=1)
+    b.event(MAIN, "aten::add", 50, 60, "op")
+    b.event(stream(), "Memcpy DtoH", 10, 45, "copy", correlation=1)
+    assert path(b.trace()) == [
+        (0, 10, "launch", "cudaMemcpyAsync"),
+        (10, 35, "copy", "Memcpy DtoH"),
+        (45, 5, "sync", "cudaMemcpyAsync"),
+        (50, 10, "CPU", "aten::add"),
+    ]
+
+
+def test_a_wait_for_nothing_is_the_hosts_own_time() -> None:
+    b = Building()
+    launch(b, MAIN, 0, 1)
+    b.event(stream(), "kernel", 10, 20, correlation=1)
+    b.event(MAIN, "cudaStreamSynchronize", 30, 40, "sync")
+    assert path(b.trace()) == [
+        (0, 5, "CPU", "cudaLaunchKernel"),
+        (5, 25, "CPU", "nothing recorded"),
+        (30, 10, "sync", "cudaStreamSynchronize"),
+    ]
+
+
+def test_below_a_loader_it_is_data_loading() -> None:
+    b = Building()
+    b.event(MAIN, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 30, "annotation")
+    b.event(MAIN, "aten::stack", 10, 20, "op")
+    b.event(MAIN, "aten::mm", 30, 40, "op")
+    assert {row[:3] for row in path(b.trace())} == {
+        (0, 10, "data loading"),
+        (10, 10, "data loading"),
+        (20, 10, "data loading"),
+        (30, 10, "CPU"),
+    }
+
+
+def two_streams(gap: float = 5) -> Building:
+    """Work on stream 9 that begins some time after work on stream 7, longer than its own launch and stream ask for."""
+    b = Building()
+    launch(b, MAIN, 0, 1)
+    b.event(MAIN, "cudaStreamWaitEvent", 10, 12, "runtime", correlation=3)
+    launch(b, MAIN, 20, 2)
+    b.event(stream(0, 7), "gemm", 10, 100, correlation=1)
+    b.event(stream(0, 9), "nccl", 100 + gap, 200, "collective", correlation=2)
+    return b
+
+
+@pytest.mark.parametrize("gap", [5, 30, 31])
+def test_without_recorded_waits_what_ended_just_before_was_waited_for(gap: int) -> None:
+    found = path(two_streams(gap).trace())
+    if gap <= 30:
+        assert found[-3:] == [
+            (10, 90, "compute", "gemm"),
+            (100, gap, "kernel-kernel delay", "nccl"),
+            (100 + gap, 100 - gap, "communication", "nccl"),
+        ]
+    else:
+        assert found[-2:] == [
+            (20, 80 + gap, "launch", "cudaLaunchKernel"),
+            (100 + gap, 100 - gap, "communication", "nccl"),
+        ]
+    assert path(two_streams(gap).trace(), near="1us")[-2][2] == "launch"
+
+
+def test_a_recorded_wait_is_for_work_that_was_launched_before_it() -> None:
+    b = two_streams(50)
+    launch(b, MAIN, 14, 4)
+    b.event(stream(0, 8), "after the wait", 20, 145, correlation=4)
+    b.event(SYNC_9, "Stream Wait Event", 11, 12, "sync", correlation=3)
+    found = result(with_streams(b.trace()))
+    rows = [(row["class"], row["name"]) for row in found.table.to_dicts()]
+    assert rows[-3:] == [("compute", "gemm"), ("kernel-kernel delay", "nccl"), ("communication", "nccl")]
+    assert not [note for note in found.notes if "inferred" in note]
+
+
+def test_where_waits_are_recorded_there_are_no_others() -> None:
+    b = two_streams()
+    b.event(SYNC, "Stream Wait Event", 11, 12, "sync", correlation=3)
+    assert path(with_streams(b.trace()))[-2] == (20, 85, "launch", "cudaLaunchKernel")
+
+
+def test_a_recorded_synchronisation_tells_which_stream_was_waited_for() -> None:
+    b = two_streams()
+    b.event(MAIN, "cudaStreamSynchronize", 40, 210, "sync", correlation=5)
+    b.event(MAIN, "aten::add", 210, 220, "op")
+    assert ("communication", "nccl") in {row[2:] for row in path(with_streams(b.trace()))}
+    b.event(SYNC, "Stream Sync", 40, 210, "sync", correlation=5)
+    found = path(with_streams(b.trace()))
+    assert found[-3:] == [
+        (10, 90, "compute", "gemm"),
+        (100, 110, "sync", "cudaStreamSynchronize"),
+        (210, 10, "CPU", "aten::add"),
+    ]
+
+
+def test_a_thread_takes_over_from_the_one_that_stopped() -> None:
+    """The forward pass on one thread, the backward pass on another, then the optimizer on the first again."""
+    b = Building()
+    for start, lane, number in ((0, MAIN, 1), (40, BACKWARD, 2), (80, MAIN, 3)):
+        b.event(lane, f"op {number}", start, start + 30, "op")
+        launch(b, lane, start + 10, number)
+        b.event(stream(), f"kernel {number}", start + 16, start + 18, correlation=number)
+    assert [(row[0], row[3]) for row in path(b.trace()) if row[3].startswith("op") or "nothing" in row[3]] == [
+        (0, "op 1"), (15, "op 1"), (30, "nothing recorded"),
+        (40, "op 2"), (55, "op 2"), (70, "nothing recorded"),
+        (80, "op 3"), (95, "op 3"),
+    ]  # fmt: skip
+
+
+def test_a_pause_is_not_handed_to_a_thread_that_goes_on_or_launches_nothing() -> None:
+    b = Building()
+    for start in (0, 40):
+        b.event(MAIN, "main", start, start + 30, "op")
+    launch(b, MAIN, 10, 1)
+    b.event(stream(), "kernel", 16, 18, correlation=1)
+    b.event(thread("loader"), "read", 5, 35, "op")
+    b.event(BACKWARD, "beside", 20, 39, "op")
+    b.event(BACKWARD, "beside", 39.5, 60, "op")
+    launch(b, BACKWARD, 22, 2)
+    b.event(stream(), "kernel", 28, 29, correlation=2)
+    trace = b.trace()
+    table = result(trace, Window(0, 70 * US)).table
+    assert set(table["where"].to_list()) == {"python (1)"}
+
+
+def test_the_default_is_the_longest_step_of_each_rank() -> None:
+    b = two_kernels()
+    b.event(MAIN, "ProfilerStep#1", 0, 45, "step", step=1)
+    b.event(MAIN, "ProfilerStep#2", 45, 130, "step", step=2)
+    trace = b.trace()
+    assert trace.steps.height == 2
+    found = result(trace)
+    assert found.table["start"].to_list()[0] == 45 * US
+    assert found.table["duration"].sum() == 85 * US
+    assert found.notes[0].startswith("rank 0, ProfilerStep#2, the longest step: 85.00 us, bound by compute 61.18 %")
+
+
+def test_a_pause_before_work_without_a_known_launch_is_unknown() -> None:
+    b = Building()
+    b.event(stream(), "first", 0, 10)
+    b.event(stream(), "second", 20, 30)
+    assert [row[2] for row in path(b.trace())] == ["compute", "unknown", "compute"]
+
+
+def test_hlo_ops_have_no_path() -> None:
+    b = Building(format="xplane")
+    b.event(Lane("XLA Ops", 0, "ops", work=True), "dot.1", 0, 10)
+    found = result(b.trace())
+    assert found.table.is_empty()
+    assert "HLO op" in found.notes[0]
+
+
+KINDS = {
+    "cudaLaunchKernel": "runtime", "cudaMemcpyAsync": "runtime", "aten::mm": "op", "cudaDeviceSynchronize": "sync",
+}  # fmt: skip
+HOST = st.lists(
+    st.tuples(st.integers(0, 1), st.sampled_from(sorted(KINDS)), st.integers(0, 60), st.integers(0, 25)),
+    min_size=1,
+    max_size=14,
+)
+WORK = st.lists(st.tuples(st.integers(7, 9), st.integers(0, 15), st.integers(0, 80), st.integers(0, 25)), max_size=12)
+
+
+@given(HOST, WORK, st.lists(st.integers(0, 60), max_size=2), st.tuples(st.integers(0, 60), st.integers(0, 60)))
+def test_a_path_is_continuous_and_each_row_is_what_ran_then(
+    host: list[tuple[int, str, int, int]],
+    work: list[tuple[int, int, int, int]],
+    waits: list[int],
+    span: tuple[int, int],
+) -> None:
+    b = Building()
+    for i, (number, name, start, length) in enumerate(host):
+        b.event(Lane(f"thread {number}"), name, start, start + length, KINDS[name], correlation=i)
+    for number, call, start, length in work:
+        b.event(stream(0, number), f"kernel {call}", start, start + length, correlation=call)
+    for start in waits:
+        b.event(SYNC_9, "Stream Wait Event", start, start + 1, "sync")
+    trace = with_streams(b.trace())
+    for window in (None, Window(span[0] * US, (span[0] + span[1]) * US)):
+        found = result(trace, window).table
+        low, high = (window or Window()).within(*trace.span)
+        ends = (found["start"] + found["duration"]).to_list()
+        assert found["start"].to_list()[1:] == ends[:-1]
+        assert all(low <= row["start"] and row["duration"] > 0 for row in found.iter_rows(named=True))
+        assert not ends or ends[-1] <= high
+        for row, end in zip(found.iter_rows(named=True), ends, strict=True):
+            assert row["event"] is None or _ran(trace.event(row["event"]), row, end), row
+
+
+def _ran(event: dict, row: dict, end: int) -> bool:
+    """Whether what a row is put down to fits the time of the row."""
+    if row["class"] in ("kernel-kernel delay", "unknown"):
+        return end <= event["start"]
+    return event["start"] <= row["start"] and (end <= event["end"] or row["class"] == "launch")
