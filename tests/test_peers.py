@@ -346,6 +346,34 @@ def test_operators_as_torch_tb_profiler_and_tracelens_tell_them(two_ranks: Trace
     assert {row["calls"] for row in table.values()} == {3}
 
 
+def test_the_critical_path_of_alexnet_has_the_edges_that_hta_finds(shared: Path) -> None:
+    """HTA's edges: the last kernel ends cudaDeviceSynchronize, and stream 7 waits for the FFT on stream 20.
+
+    HTA's own path weighs nothing outside kernels and calls, so that its length (and its 149 nodes) are not ours.
+    """
+    trace = load(open_paths([shared / "traces" / "kineto" / "critical_path_alexnet"]))
+    step = trace.events().filter(name="[param|pytorch.model.alex_net|0|0|0|measure|forward]", kind="annotation")
+    mark = step.collect().sort("start").row(-1, named=True)
+    path = rows(run(named("critical_path"), trace, Window(mark["start"], mark["end"])))
+    assert sum(row["duration"] for row in path) == mark["end"] - mark["start"]
+    sync = next(at for at, row in enumerate(path) if row["class"] == "sync" and row["name"] == "cudaDeviceSynchronize"
+                and path[at - 1]["class"] == "compute")  # fmt: skip
+    assert "epilogue::impl::globalKernel" in path[sync - 1]["name"]
+    source = next(at for at, row in enumerate(path) if "fft2d_c2r_32x32" in row["name"] and row["class"] == "compute")
+    assert [row["where"] for row in path[source : source + 3]] == ["stream 20", "stream 7", "stream 7"]
+    assert "elementwise_kernel" in path[source + 2]["name"]
+    launch = next(row for row in path if row["class"] == "launch" and row["start"] > path[source]["start"] - 600 * US)
+    assert trace.event(launch["event"])["correlation"] == 5597
+
+
+def test_sequences_as_hta_counts_them(two_ranks: Trace) -> None:
+    """HTA, of rank 0: aten::linear|sm80_xmma_gemm..., 3 times, 600 us of kernels, 570 us of operators."""
+    options = Options(given=(("length", "1"), ("operator", "aten::linear")))
+    (row,) = rows(run(named("sequences"), two_ranks, Window(ranks=(0,)), options))
+    assert row["sequence"].startswith("sm80_xmma_gemm")
+    assert [row["count"], *microseconds(row, "kernels", "host")] == [3, 600, 570]
+
+
 def test_gaps_and_their_causes(two_ranks: Trace) -> None:
     gaps = run(named("gaps"), two_ranks, Window(ranks=(0,)))
     longest = rows(gaps)[0]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
@@ -273,6 +273,7 @@ HOST = st.lists(
 WORK = st.lists(st.tuples(st.integers(7, 9), st.integers(0, 15), st.integers(0, 80), st.integers(0, 25)), max_size=12)
 
 
+@settings(max_examples=50)
 @given(HOST, WORK, st.lists(st.integers(0, 60), max_size=2), st.tuples(st.integers(0, 60), st.integers(0, 60)))
 def test_a_path_is_continuous_and_each_row_is_what_ran_then(
     host: list[tuple[int, str, int, int]],

@@ -10,6 +10,7 @@ from tracehound.analysis import (
     collectives,
     critical_path,
     gaps,
+    graphs,
     health,
     host,
     idle,
@@ -21,6 +22,7 @@ from tracehound.analysis import (
     overlap,
     overview,
     queue,
+    sequences,
     steps,
 )
 from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
@@ -37,6 +39,8 @@ ANALYSES: tuple[Analysis, ...] = (
     kernel_types.ANALYSIS,
     overlap.ANALYSIS,
     operators.ANALYSIS,
+    sequences.ANALYSIS,
+    graphs.ANALYSIS,
     gaps.ANALYSIS,
     idle.ANALYSIS,
     launches.ANALYSIS,

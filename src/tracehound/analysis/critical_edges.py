@@ -56,21 +56,25 @@ def edges(share: Share, near: int) -> Edges:
     device = work(share, "lane", "launch")
     ran = _work(device, share)
     active = _active(host)
-    launching = set(ran.thread) & set(active)
-    walk = Walk(ran, _threads(host, active, launching, ran, share), _waits(share), near)
-    return Edges(walk, _last(ran, active, launching, share.end), host)
+    acting = set(ran.thread) & set(active) or set(active)
+    walk = Walk(ran, _threads(host, active, acting, ran, share), _waits(share), near)
+    main = [lane for lane in share.lanes["lane"].to_list() if lane in acting]
+    if not ran.ends and main:
+        return Edges(walk, Place(share.end, main[0]), host)
+    return Edges(walk, _last(ran, active, acting, share.end), host)
 
 
 def _work(device: pl.DataFrame, share: Share) -> Work:
     calls = collected(
         share.threads.select("id", "lane", "start").filter(pl.col("id").is_in(device["launch"].unique().to_list()))
     )
-    joined = device.select("launch").join(
+    joined = device.select("launch", "start").join(
         calls.select(pl.col("id").alias("launch"), pl.col("lane").alias("thread"), pl.col("start").alias("launched")),
         on="launch",
         how="left",
         maintain_order="left",
     )
+    launched = pl.min_horizontal(pl.col("launched").fill_null(LONG_AGO), "start")  # the device's clock may run ahead
     end = device["end"].to_numpy()
     by_end = np.argsort(end, kind="stable")
     what = pl.when(pl.col("kind").is_in(COLLECTIVES)).then(COMMUNICATION)
@@ -80,7 +84,7 @@ def _work(device: pl.DataFrame, share: Share) -> Work:
         start=device["start"].to_list(),
         end=end.tolist(),
         what=device.select(what.when(pl.col("kind").is_in(COPIES)).then(COPY).otherwise(COMPUTE)).to_series().to_list(),
-        launched=joined["launched"].fill_null(LONG_AGO).to_list(),
+        launched=joined.select(launched).to_series().to_list(),
         call=joined["launch"].fill_null(-1).to_list(),
         thread=joined["thread"].fill_null(-1).to_list(),
         before=_before(device["lane"].to_numpy(), end).tolist(),
@@ -109,15 +113,15 @@ def _active(host: pl.DataFrame) -> dict[int, Intervals]:
 
 
 def _threads(
-    host: pl.DataFrame, active: Mapping[int, Intervals], launching: set[int], ran: Work, share: Share
+    host: pl.DataFrame, active: Mapping[int, Intervals], acting: set[int], ran: Work, share: Share
 ) -> dict[int, Thread]:
-    """The threads with what may have made them wait; only those that launch work take over from one another."""
+    """The threads with what may have made them wait; only those that act take over from one another."""
     calls = _calls(host, ran, share)
     found = {}
     for lane, first in host.group_by("lane").agg(pl.col("start").min()).iter_rows():
         mine = calls.get(lane, [])
-        others = {other: active[other] for other in launching if other != lane}
-        taken = _handovers(active[lane], others) if lane in launching else []
+        others = {other: active[other] for other in acting if other != lane}
+        taken = _handovers(active[lane], others) if lane in acting else []
         found[lane] = Thread(first, mine, [call.end for call in mine], taken, [each.end for each in taken])
     return found
 
@@ -178,11 +182,11 @@ def _handovers(mine: Intervals, others: Mapping[int, Intervals]) -> list[Handove
     return [Handover(*each) for each in zip(*(a[lane >= 0].tolist() for a in (ends, stopped, lane)), strict=True)]
 
 
-def _last(ran: Work, active: Mapping[int, Intervals], launching: set[int], end: int) -> Place | None:
+def _last(ran: Work, active: Mapping[int, Intervals], acting: set[int], end: int) -> Place | None:
     """Where the window ends: in the work that runs then (of several, what runs longest), else on the last thread."""
     row = ran.by_end[-1] if ran.ends else -1
     if row >= 0 and (ran.ends[-1] >= end or not active):
         return Place(min(ran.ends[-1], end), ran.lane[row], row)
     if not active:
         return None
-    return Place(end, max(sorted(launching or active), key=lambda lane: int(active[lane].end[-1])))
+    return Place(end, max(sorted(acting), key=lambda lane: int(active[lane].end[-1])))

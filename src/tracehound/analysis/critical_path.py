@@ -12,7 +12,7 @@ import polars as pl
 
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.critical_edges import edges
-from tracehound.analysis.critical_walk import CLASSES, CPU, HOST, LOADING, SYNC, Leg
+from tracehound.analysis.critical_walk import CLASSES, COMMUNICATION, CPU, HOST, LOADING, SYNC, Leg
 from tracehound.analysis.operator_tree import nearest
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length, one_of
@@ -47,9 +47,10 @@ to the work before on the stream, or to that on another stream which it waited f
 end). From a call that waits for the device (cudaDeviceSynchronize and the like, copies that block) to the work whose
 end it waited for (sync = from there to the call's return, and time in such calls that waited for nothing). Else along
 the host's thread: CPU = operators, calls, Python, and time in which nothing was recorded; data loading = below a
-DataLoader or an input iterator. A thread that was idle until another which launches work fell idle took over from it:
-this ties the backward pass to the program. compute, communication and copy are work on the device. unknown = a pause
-before work whose launch was not recorded. With by=name or by=class the rows are sums, the largest first.
+DataLoader or an input iterator. A thread that was idle until another one fell idle took over from it, if both launch
+work, or none does: this ties the backward pass to the program. compute, communication and copy are work on the device,
+or gloo's collectives on threads. unknown = a pause before work whose launch was not recorded. With by=name or by=class
+the rows are sums, the largest first.
 Which stream a call waited for, and that a stream waits for events, is taken from CUDA's synchronisation rows where they
 were recorded (enable_cuda_sync_events); the work waited for is that of another stream, launched before the wait, which
 ended last. Else a call waited for what ended last during it, and work for work on another stream that ended at most 30
@@ -158,7 +159,8 @@ def _classes(host: pl.DataFrame) -> Ints:
     names = host["name"].unique().drop_nulls()
     loading = names.filter(pl.Series([bool(_LOADS.search(name)) for name in names.cast(pl.String)], dtype=pl.Boolean))
     inside = nearest(local_parent(host), host["name"].is_in(loading.implode()).to_numpy()) >= 0
-    return np.where(inside, LOADING, np.where((host["kind"] == "sync").to_numpy(), SYNC, CPU))
+    by_kind = pl.when(kind="sync").then(SYNC).when(kind="collective").then(COMMUNICATION).otherwise(CPU)
+    return np.where(inside, LOADING, host.select(by_kind.cast(pl.Int64)).to_series().to_numpy())
 
 
 def _pairs(start: Ints, end: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints]:

@@ -181,12 +181,17 @@ class Walk:
         return [Leg(taken.stopped, place.time, HOST, place.lane, -1)], Place(taken.stopped, taken.lane)
 
     def _ended_in(self, call: Call) -> int:
-        """The row of the work whose end the call waited for, -1 if for none."""
+        """The row of the work whose end the call waited for, -1 if for none.
+
+        It began before the call returned, so that the walk goes back in time with every call.
+        """
         work = self.work
         if call.own is not None:
             row = max(call.own, key=lambda each: work.end[each], default=-1)
-            return row if row >= 0 and call.start < work.end[row] <= call.end else -1
+            ended = row >= 0 and call.start < work.end[row] <= call.end and work.start[row] < call.end
+            return row if ended else -1
         for row in self._ended(call.end, call.start):
-            if work.launched[row] <= call.start and call.lane in (None, work.lane[row]):
+            mine = call.lane in (None, work.lane[row]) and work.launched[row] <= call.start
+            if mine and work.start[row] < call.end:
                 return row
         return -1

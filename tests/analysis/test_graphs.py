@@ -1,0 +1,41 @@
+"""What graphs do: launches with the same kernels are one graph."""
+
+from __future__ import annotations
+
+from building import US, Building, stream, thread
+from tracehound.analysis import named, run
+
+MAIN = thread("python (1)")
+
+
+def launch(b: Building, start: float, correlation: int, *nodes: str) -> None:
+    """A graph whose nodes run for 10 us each, 5 us apart, on two streams in turn."""
+    b.event(MAIN, "cudaGraphLaunch", start, start + 4, "runtime", correlation=correlation)
+    for k, name in enumerate(nodes):
+        b.event(stream(0, 7 + k % 2), name, start + 15 * k + 5, start + 15 * k + 15, correlation=correlation)
+
+
+def test_launches_of_the_same_kernels_are_one_row() -> None:
+    b = Building()
+    launch(b, 0, 1, "gemm", "norm", "gemm")
+    launch(b, 100, 2, "gemm", "norm", "gemm")
+    launch(b, 200, 3, "gemm", "gemm")
+    b.event(MAIN, "cudaLaunchKernel", 300, 302, "runtime", correlation=4)
+    b.event(stream(), "eager", 310, 330, correlation=4)
+    trace = b.trace()
+    result = run(named("graphs"), trace)
+    first, second = result.table.to_dicts()
+    assert [first[name] for name in ("first", "nodes", "launches")] == ["gemm", 3, 2]
+    assert [first[name] // US for name in ("device", "span", "gaps", "mean", "max", "call")] == [60, 80, 20, 40, 40, 8]
+    assert first["share"] == 0.6
+    assert trace.event(first["event"])["name"] == "cudaGraphLaunch"
+    assert (second["nodes"], second["launches"], second["gaps"] // US) == (2, 1, 5)
+    assert result.notes == ("in graphs: 8 of 9 kernels, copies and memsets, 80.00 us (80.00 %) of device time",)
+
+
+def test_without_graphs_that_is_said() -> None:
+    b = Building()
+    b.event(stream(), "eager", 0, 10)
+    result = run(named("graphs"), b.trace())
+    assert result.table.is_empty()
+    assert result.notes == ("no launch of a CUDA or HIP graph is recorded here",)
