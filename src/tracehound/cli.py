@@ -190,6 +190,8 @@ def _export(asked: Namespace) -> int:
     for note in written.notes:
         _say(printable(note))
     _say(f"{place.name}: {written.said}")
+    if place.lies_in(map(Path, asked.paths)):
+        _say(f"{place.name} lies in a folder that was read, and will be read with it")
     return 0
 
 

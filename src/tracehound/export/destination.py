@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +48,10 @@ class Destination:
             if beside != self.path:
                 with suppress(OSError):
                     beside.unlink(missing_ok=True)
+
+    def lies_in(self, folders: Iterable[Path]) -> bool:
+        """Whether it is in one of these paths, or below."""
+        return self.path is not None and any(self.path.is_relative_to(folder.resolve()) for folder in folders)
 
     @property
     def name(self) -> str:

@@ -32,9 +32,9 @@ def parquet(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written
 
 
 def arrow(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
-    """Write an Arrow IPC file (Feather), compressed with zstd."""
+    """Write an Arrow IPC file (Feather), compressed with zstd; with the types that any version of Arrow reads."""
     rows = _Rows(trace, window, tell)
-    rows.source.sink_ipc(file, compression="zstd", record_batch_size=BATCH)
+    rows.source.sink_ipc(file, compression="zstd", compat_level=pl.CompatLevel.oldest(), record_batch_size=BATCH)
     return Written(rows.given)
 
 

@@ -1,0 +1,105 @@
+"""XLA profiles out of the model, in the form that XLA itself writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from exporting import document, opened, own, rows, written
+from tracehound.errors import TracehoundError
+from tracehound.trace import Trace, Window, collected
+
+
+def placed(trace: Trace) -> list[tuple[object, ...]]:
+    """Every event with where it is drawn."""
+    lanes = trace.lanes.select("lane", "rank", "role", "work", pl.col("name").alias("row"))
+    events = collected(trace.events()).join(lanes, on="lane", suffix="_of_lane")
+    columns = ("row", "role", "work", "rank_of_lane", "name", "start", "end", "device_start", "run")
+    plain = [pl.col(name).cast(pl.String) if name in ("name", "role") else pl.col(name) for name in columns]
+    return sorted(events.select(plain).rows(), key=repr)
+
+
+@pytest.mark.parametrize("sample", ["jax_cpu8_b128", "torch_xla_spmd4", "torch_xla_remote"])
+def test_a_profile_reads_back_as_it_was(samples: Path, tmp_path: Path, sample: str) -> None:
+    trace = opened(samples / sample)
+    told = written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    assert again.parts[0].format == "chrome"
+    assert placed(again) == placed(trace)
+    assert told.events == trace.lanes["events"].sum()
+    assert again.ranks.select("rank", "label").equals(trace.ranks.select("rank", "label"))
+    assert [note.text for note in again.notes if note.level == "dropped"] == []
+
+
+def test_accelerators_of_real_profiles_read_back(shared: Path, tmp_path: Path) -> None:
+    for sample in ("jax_rocm_gemm", "jax_rocm_conv_legacy", "tpu_v6e_x4_offload"):
+        trace = opened(shared / "traces" / "xla" / sample)
+        out = tmp_path / f"{sample}.json"
+        told = written(trace, out)
+        again = opened(out)
+        assert placed(again) == placed(trace), sample
+        assert told.curves > 0
+        assert [note.text for note in again.notes if note.level == "dropped"] == []
+
+
+def test_an_event_says_what_the_model_knows(samples: Path) -> None:
+    trace = opened(samples / "jax_cpu8_b128")
+    found = document(trace)
+    processes = {event["pid"]: event["args"]["name"] for event in own(found) if event["name"] == "process_name"}
+    assert set(processes.values()) == {f"/device:CPU:{number}" for number in range(8)} | {"/host:CPU"}
+    threads = {
+        (event["pid"], event["tid"]): event["args"]["name"] for event in own(found) if event["name"] == "thread_name"
+    }
+    assert len(threads) == trace.lanes.height
+    op = next(e for e in own(found) if e["ph"] == "X" and "hlo_category" in e["args"])
+    assert processes[op["pid"]].startswith("/device:")
+    assert threads[op["pid"], op["tid"]] == "XLA Ops"
+    assert {"hlo_op", "hlo_module", "run_id"} <= set(op["args"])
+
+
+def test_times_are_exact_to_the_picosecond(samples: Path) -> None:
+    trace = opened(samples / "jax_cpu8_b128")
+    events = [event for event in own(document(trace)) if event["ph"] == "X"]
+    told = sorted((round(event["ts"] * 1e6), round(event["dur"] * 1e6)) for event in events)
+    assert told == sorted(collected(trace.events().select("start", pl.col("end") - pl.col("start"))).rows())
+
+
+def test_a_window_keeps_whole_what_overlaps_it(samples: Path) -> None:
+    trace = opened(samples / "jax_cpu8_b128")
+    low, high = trace.span[1] // 3, trace.span[1] // 2
+    lanes = trace.lanes_of([2])["lane"].to_list()
+    inside = collected(trace.events(lanes).filter((pl.col("start") < high) & (pl.col("end") > low)))
+    events = [event for event in own(document(trace, Window(low, high, ranks=(2,)))) if event["ph"] == "X"]
+    long = inside.filter(pl.col("end") > pl.col("start"))
+    assert len(events) >= long.height > 0
+    assert sum(round(event["dur"] * 1e6) for event in events) == (inside["end"] - inside["start"]).sum()
+
+
+def test_several_hosts_keep_their_devices_apart(samples: Path, tmp_path: Path) -> None:
+    trace = opened(samples / "jax_cpu8_b128", samples / "jax_cpu8_b4096")
+    assert len(trace.parts) == 2
+    written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    assert again.ranks.height == trace.ranks.height == 16
+    columns = ("name", "start", "end", "self", "depth")
+    assert rows(again, *columns) == rows(trace, *columns)
+
+
+def test_kinds_of_traces_do_not_mix(samples: Path) -> None:
+    trace = opened(samples / "jax_cpu8_b128", samples / "torch_ddp_gloo")
+    with pytest.raises(TracehoundError, match="export each alone"):
+        document(trace)
+
+
+def test_xla_s_own_json_is_copied(shared: Path, tmp_path: Path) -> None:
+    path = next((shared / "traces" / "xla" / "tpu_vllm_qwen3_a").rglob("*.trace.json.gz"))
+    trace = opened(path)
+    out = tmp_path / path.name.removesuffix(".gz")
+    written(trace, out)
+    again = opened(out)
+    assert again.events().collect().equals(trace.events().collect())
+    assert [note.text for note in again.notes] == [note.text for note in trace.notes]
+    assert json.loads(out.read_bytes())["displayTimeUnit"]
