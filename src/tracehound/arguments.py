@@ -125,8 +125,8 @@ OUT's name says what is written, or --format does:
 
 The JSON keeps every event of a JSON file as it is, byte for byte, and adds counter tracks: the length of each stream's
 queue, and the bandwidth of copies. Of an xplane.pb it has what Tracehound shows. Several ranks become one file on one
-clock, in which their processes and ids are told apart. The tables have the columns of the table events: tracehound query
---tables events.
+clock, in which their processes and ids are told apart. The tables have the columns of the table events, as
+tracehound query --tables events lists them.
 
 --rank, --step and --window leave out what lies outside. What crosses an edge is whole in JSON, and cut in a table.
 """
