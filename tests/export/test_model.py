@@ -94,6 +94,23 @@ def test_kinds_of_traces_do_not_mix(samples: Path) -> None:
         document(trace)
 
 
+def test_counters_of_the_trace_are_written_too(tmp_path: Path) -> None:
+    named = [
+        {"ph": "M", "name": "process_name", "pid": 3, "args": {"name": "/device:TPU:0"}},
+        {"ph": "M", "name": "thread_name", "pid": 3, "tid": 1, "args": {"name": "XLA Ops"}},
+    ]
+    for host in ("a", "b"):
+        op = {"ph": "X", "name": "fusion", "pid": 3, "tid": 1, "ts": 1, "dur": 2, "args": {"hlo_category": "fusion"}}
+        samples = [{"ph": "C", "name": "power", "pid": 3, "ts": ts, "args": {"watts": ts * 1.5}} for ts in (1, 2)]
+        (tmp_path / f"{host}.trace.json").write_text(json.dumps({"traceEvents": [*named, op, *samples]}))
+    trace = opened(tmp_path / "a.trace.json", tmp_path / "b.trace.json")
+    written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    counters = again.lanes.filter(pl.col("role") == "counter")
+    assert counters.select("rank", "name", "unit").rows() == [(0, "power", "watts"), (1, "power", "watts")]
+    assert [again.samples(lane).rows() for lane in counters["lane"]] == [[(0, 1.5), (1_000_000, 3.0)]] * 2
+
+
 def test_xla_s_own_json_is_copied(shared: Path, tmp_path: Path) -> None:
     path = next((shared / "traces" / "xla" / "tpu_vllm_qwen3_a").rglob("*.trace.json.gz"))
     trace = opened(path)
@@ -101,5 +118,5 @@ def test_xla_s_own_json_is_copied(shared: Path, tmp_path: Path) -> None:
     written(trace, out)
     again = opened(out)
     assert again.events().collect().equals(trace.events().collect())
-    assert [note.text for note in again.notes] == [note.text for note in trace.notes]
+    assert [note.text for note in again.notes if note.level != "info"] == [note.text for note in trace.notes]
     assert json.loads(out.read_bytes())["displayTimeUnit"]

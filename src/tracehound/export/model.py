@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import polars as pl
 
 from tracehound.analysis.share import overlapping, shares
@@ -34,13 +35,14 @@ _COLUMNS: Final = ("start", "end", "name", "kind", "step", "op", "device_start",
 
 
 class Thread(NamedTuple):
-    """One lane as a viewer sees it."""
+    """One lane as a viewer sees it; `unit` is that of a counter's values, and None for a lane of events."""
 
     lane: int
     process: int
     number: int
     name: str
     events: int
+    unit: str | None
 
 
 class Processes(NamedTuple):
@@ -68,7 +70,7 @@ def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Wr
             events += len(texts)
             done += min(BATCH, thread.events - at)
             tell(done / total)
-    curves = 0
+    curves = sum(_copied(trace, window, thread, document) for thread in processes.threads)
     for share in shares(trace, window):
         place = Place(b"%d" % processes.of_rank.get(share.rank, 0), 0)
         for curve in drawn(share, place) if share.rank in processes.of_rank else ():
@@ -92,7 +94,8 @@ def placed(trace: Trace, window: Window) -> Processes:
         number = numbers.setdefault(process, len(numbers) + 1)
         if row["rank"] is not None:
             of_rank.setdefault(row["rank"], number)
-        threads.append(Thread(row["lane"], number, len(threads) + 1, name, row["events"]))
+        unit = row["unit"] or "value" if row["role"] == "counter" and not row["events"] else None
+        threads.append(Thread(row["lane"], number, len(threads) + 1, name, row["events"], unit))
     return Processes(numbers, tuple(threads), of_rank)
 
 
@@ -119,9 +122,25 @@ def _named(processes: Processes) -> Iterator[bytes]:
         yield encoded({"ph": "M", "name": "process_name", "pid": number, "args": {"name": name}})
         yield encoded({"ph": "M", "name": "process_sort_index", "pid": number, "args": {"sort_index": number}})
     for thread in processes.threads:
+        if thread.unit is not None:
+            continue
         where = {"ph": "M", "pid": thread.process, "tid": thread.number}
         yield encoded({**where, "name": "thread_name", "args": {"name": thread.name}})
         yield encoded({**where, "name": "thread_sort_index", "args": {"sort_index": thread.number}})
+
+
+def _copied(trace: Trace, window: Window, thread: Thread, document: Document) -> bool:
+    """Write the samples of a counter of the trace that lie in the window; whether there are any."""
+    if thread.unit is None:
+        return False
+    samples = trace.samples(thread.lane).filter(pl.col("time").is_between(*window.within(*trace.span)))
+    head = {"ph": "C", "name": thread.name, "pid": thread.process}
+    texts = [
+        encoded({**head, "ts": msgspec.Raw(us(time).encode()), "args": {thread.unit: value}})
+        for time, value in samples.iter_rows()
+    ]
+    document.add(NEXT.join(texts))
+    return bool(texts)
 
 
 class _Ops(dict[int, bytes]):
