@@ -171,6 +171,7 @@ FIELDS = st.dictionaries(
         st.tuples(FIELDS, st.sampled_from(["X", "i", "C", "s", "f", "M", "b", ""]), st.floats(0, 1e15)), max_size=30
     )
 )
+@settings(max_examples=50)
 def test_whatever_stands_in_a_file_comes_out_unchanged(
     tmp_path_factory: pytest.TempPathFactory, found: list[tuple[dict, str, float]]
 ) -> None:
