@@ -14,12 +14,13 @@ from tracehound.errors import TracehoundError
 from tracehound.store import Opening, open_paths
 from tracehound.trace import Part
 from tracehound.ui.app import TracehoundApp
-from tracehound.ui.keys import KEYS, TITLES
+from tracehound.ui.keys import KEYS
 from tracehound.ui.panes.deck import TABS
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.screens.source import CodeView
 from tracehound.ui.widgets.bars import TabBar
+from tracehound.ui.widgets.desk import Desk
 from tracehound.ui.widgets.fact_sheet import FactSheet
 from tracehound.ui.widgets.prompt import PromptInput
 from tracehound.ui.widgets.result_table import ResultTable
@@ -512,7 +513,7 @@ async def test_what_cannot_be_read_ends_the_explorer_with_the_reason(opening: Op
 
 def bound() -> set[str]:
     names = set()
-    for widget in (Explorer, Timeline, ResultTable, FactSheet, CodeView, PromptInput):
+    for widget in (Explorer, Timeline, Desk, ResultTable, FactSheet, CodeView, PromptInput):
         names |= {binding.id for binding in getattr(widget, "BINDINGS", ())}
     return names
 
@@ -520,9 +521,9 @@ def bound() -> set[str]:
 def test_every_key_has_an_id_of_its_own_and_does_something() -> None:
     ids = [key.id for key in KEYS]
     assert len(set(ids)) == len(ids)
-    for group in TITLES:
-        keys = [name for key in KEYS if key.group == group for name in key.keys]
-        assert len(set(keys)) == len(keys), f"one key does two things in {group}"
+    for groups in (("everywhere",), ("timeline", "lanes"), ("table",), ("details",), ("source",), ("prompt",)):
+        keys = [name for key in KEYS if key.group in groups for name in key.keys]
+        assert len(set(keys)) == len(keys), f"one key does two things in {groups}"
     assert {key.id for key in KEYS} <= bound()
 
 
