@@ -66,11 +66,14 @@ class Graph:
         first, last = np.maximum(inside[:-1] - held, 0), inside[1:]
         known = first < last
         pairs = np.column_stack([np.where(known, first, 0), np.where(known, last, 1)]).ravel()
-        padded = np.append(self.value[: pairs.max(initial=0)], [np.nan, np.nan])  # an index may be that of the end
-        low, high = (
-            np.where(known, reduce.reduceat(padded, pairs)[::2], np.nan) for reduce in (np.fmin, np.fmax)
-        )  # fmt: skip
+        seen = self._padded[: int(pairs.max(initial=0)) + 1]
+        low, high = (np.where(known, reduce.reduceat(seen, pairs)[::2], np.nan) for reduce in (np.fmin, np.fmax))
         return low, high
+
+    @cached_property
+    def _padded(self) -> Floats:
+        """The values and two that are none: an index may be that of the end."""
+        return np.append(self.value, [np.nan, np.nan])
 
     @cached_property
     def _changes(self) -> Ints:
