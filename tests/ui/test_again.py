@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exploring import press, said, settled
+from stages import TRACE
 from tracehound.cli import main
 from tracehound.store import open_paths
 from tracehound.ui.again import command
@@ -19,17 +20,26 @@ from tracehound.units import LONGEST, exact, parse_duration
 
 
 def test_paths_are_quoted_and_what_limits_nothing_is_left_out() -> None:
-    assert command(("my logs", "--run", "a;b"), View(), None, "gaps") == "tracehound report 'my logs' --run 'a;b' gaps"
+    assert (
+        command(("my logs", "--run", "a;b"), TRACE, View(), None, "gaps")
+        == "tracehound report 'my logs' --run 'a;b' gaps"
+    )
 
 
 def test_window_and_ranks() -> None:
     view = View(ranks=(0, 2))
-    line = command(("x",), view, (12_500_000_000, 1_000_000_000_001), "ops")
+    line = command(("x",), TRACE, view, (12_500_000_000, 1_000_000_000_001), "ops")
     assert line == "tracehound report x ops --window 12.5ms..1.000000000001s --rank 0,2"
 
 
 def test_a_tab_without_an_analysis() -> None:
-    assert command(("x",), View(), None, "search") == "tracehound report x ops"
+    assert command(("x",), TRACE, View(), None, "search") == "tracehound report x ops"
+
+
+def test_the_lane_under_the_cursor() -> None:
+    lane = TRACE.lanes["lane"][0]
+    line = command(("x",), TRACE, View(lane=lane), None, "slices")
+    assert line == r"tracehound report x slices --set 'lane=^stream\ 7$' --rank 0"
 
 
 @given(st.integers(-LONGEST, LONGEST))
@@ -37,7 +47,7 @@ def test_times_are_exact(ps: int) -> None:
     assert parse_duration(exact(ps)) == ps
 
 
-@pytest.mark.parametrize("keys", ["4 Y", "2 space Y", "1 w w Y", "4 space 6 Y", "1 Y", "7 Y", "t Y"])
+@pytest.mark.parametrize("keys", ["4 Y", "2 space Y", "1 w w Y", "4 space 6 Y", "1 Y", "7 Y", "t Y", "1 j 4 space S Y"])
 async def test_what_is_copied_prints_what_is_shown(
     keys: str, samples: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

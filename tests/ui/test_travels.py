@@ -202,3 +202,25 @@ def test_every_way_is_on_a_key_and_known(opening: Opening) -> None:
 
     asked = {key.action.split("'")[1] for key in KEYS if key.action.removeprefix("screen.").startswith("travel(")}
     assert asked == set(Explorer(opening).travels.ways)
+
+
+async def test_slices_of_the_lane_under_the_cursor_in_the_window(opening: Opening) -> None:
+    async with explored(opening, (160, 40)) as (explorer, pilot):
+        await press(pilot, "j", "S")
+        pane = explorer.deck.tables["slices"]
+        result = pane.table.result
+        assert result is not None
+        assert result.notes == ("4 events, busy 360.0 us of 2.000 ms",)
+        assert sorted(result.table["name"]) == ["kernel 0", "kernel 1"]
+
+        await press(pilot, "1", "right_parenthesis")
+        result = pane.table.result
+        assert result is not None
+        assert result.notes == ("2 events, busy 180.0 us of 1.000 ms",)
+
+        await press(pilot, "J", "J")
+        result = pane.table.result
+        assert result is not None
+        assert "aten::mm" in result.table["name"].to_list()
+        await press(pilot, "2", "K", "S")
+        assert pilot.app.focused is pane.table

@@ -25,6 +25,7 @@ from tracehound.analysis import (
     sequences,
     steps,
 )
+from tracehound.analysis import breakdown, collectives, gaps, health, host, idle, ops, overview, slices, steps
 from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
 from tracehound.analysis.result import Analysis, Column, Options, Result
 from tracehound.analysis.share import run, run_all
@@ -48,6 +49,7 @@ ANALYSES: tuple[Analysis, ...] = (
     bandwidth.ANALYSIS,
     critical_path.ANALYSIS,
     host.ANALYSIS,
+    slices.ANALYSIS,
     ANNOTATIONS,
     collectives.ANALYSIS,
     health.ANALYSIS,

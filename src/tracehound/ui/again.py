@@ -5,8 +5,11 @@ Owns how a view is said in options. Knows no widget.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
+
+import polars as pl
 
 from tracehound.analysis import ANALYSES
 from tracehound.trace import Trace
@@ -17,7 +20,7 @@ INSTEAD = "ops"
 """The report of a tab that shows no analysis."""
 
 
-def command(said: Sequence[str], view: View, window: tuple[int, int] | None, tab: str) -> str:
+def command(said: Sequence[str], trace: Trace, view: View, window: tuple[int, int] | None, tab: str) -> str:
     """``tracehound report PATH... ANALYSIS --window A..B --rank LIST``, quoted for a shell.
 
     `said` is what the explorer was started with: paths, and how to read them.
@@ -26,8 +29,13 @@ def command(said: Sequence[str], view: View, window: tuple[int, int] | None, tab
     words = ["tracehound", "report", *said, analysis]
     if window is not None:
         words += ["--window", f"{exact(window[0])}..{exact(window[1])}"]
-    if view.ranks is not None:
-        words += ["--rank", ",".join(map(str, view.ranks))]
+    ranks = view.ranks
+    if analysis == "slices" and view.lane is not None:
+        lane = trace.lanes.row(by_predicate=pl.col("lane") == view.lane, named=True)
+        ranks = ranks if lane["rank"] is None else (lane["rank"],)
+        words += ["--set", f"lane=^{re.escape(lane['name'])}$"]
+    if ranks is not None:
+        words += ["--rank", ",".join(map(str, ranks))]
     return shlex.join(words)
 
 

@@ -79,6 +79,8 @@ KEYS: tuple[Key, ...] = (
     Key("pane.health", ("8",), "8", "show('health')", "Health: what was repaired, dropped, inferred", "everywhere"),
     Key("pane.details", ("9",), "9", "show('details')", "Details: all that the selected event carries", "everywhere"),
     Key("pane.host", ("t",), "t", "show('host')", "Threads: what the host did in the window", "everywhere"),
+    Key("pane.slices", ("S",), "S", "show('slices')",
+        "Slices: what ran on the lane under the cursor, in the window", "everywhere"),
     Key("pane.query", (":",), ":", "show('query')", "Query: ask anything in SQL", "everywhere"),
     Key("pane.zoom", ("z",), "z", "zoom_pane", "Give the whole screen to this pane, and back", "everywhere", "full"),
     Key("source.read", ("O",), "O", "read_source", "Read the source line of the selected event", "everywhere"),

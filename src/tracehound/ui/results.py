@@ -5,10 +5,11 @@ Owns the questions that follow from that and where the answers are shown. Knows 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tracehound.trace import Trace, Window
-from tracehound.ui import follow, words
+from tracehound.ui import follow, navigate, words
 from tracehound.ui.answers import Answers, Snapshot
 from tracehound.ui.asking import Asker
 from tracehound.ui.panes.deck import TYPED, Deck
@@ -59,6 +60,8 @@ class Results:
         for name in self._deck.in_sight:
             if name not in TYPED:
                 window = view.window.at(*(self._narrowed(name, view) or (None, None)))
+                if name == "slices":
+                    window = of_lane(window, snapshot.trace, view)
                 if self._answers.ask(name, snapshot.trace, snapshot.question(name, window)):
                     self._deck.tables[name].wait(f"{name}: working it out")
 
@@ -88,3 +91,11 @@ class Results:
             return
         there = Window(*window, ranks=(row["rank"],))
         self._answers.ask("gap-host", snapshot.trace, snapshot.question("host", there))
+
+
+def of_lane(window: Window, trace: Trace, view: View) -> Window:
+    """The window, of the lane under the cursor alone; of all lanes where it is on none."""
+    rank = navigate.rank_of(trace, view)
+    if view.lane is None or rank is None:
+        return window
+    return replace(window, ranks=(rank,), lanes=(view.lane,))

@@ -24,7 +24,7 @@ from tracehound.ui.widgets.result_table import ResultTable
 TABS = (
     Tab("ops", "2"), Tab("gaps", "3"), Tab("steps", "4"), Tab("annotations", "5", "annot"),
     Tab("collectives", "6", "coll"), Tab("breakdown", "7", "break"), Tab("health", "8"), Tab("details", "9"),
-    Tab("host", "t"), Tab("search", "/", "find"), Tab("query", ":", "sql"),
+    Tab("host", "t"), Tab("slices", "S"), Tab("search", "/", "find"), Tab("query", ":", "sql"),
 )  # fmt: skip
 
 STACKED = {"breakdown": ("breakdown", "overview"), "details": ()}

@@ -208,7 +208,7 @@ class Explorer(Screen[None]):
         self.travels.arrived(new)
         if new.selection != old.selection:
             self.header.window = words.selected(new.selection) if new.selection is not None else ""
-        if (new.selection, new.ranks) != (old.selection, old.ranks):
+        if (new.selection, new.ranks, new.lane) != (old.selection, old.ranks, old.lane):
             self.results.ask(self.view)
         if new.event is None and self.trace is not None:
             self.header.event = describe.counter(self.trace, new)
@@ -326,7 +326,9 @@ class Explorer(Screen[None]):
         """Copy the command that prints what the tab shows, of the selected window or of what the timeline shows."""
         if self.trace is not None:
             window = again.shown(self.trace, self.view) if self.focused is self.timeline else self.view.selection
-            self.app.copy_to_clipboard(line := again.command(self.said, self.view, window, self.arrangement.active))
+            self.app.copy_to_clipboard(
+                line := again.command(self.said, self.trace, self.view, window, self.arrangement.active)
+            )
             self.key_bar.say(f"copied: {line}")
 
     # -- searching

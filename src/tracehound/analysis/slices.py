@@ -1,0 +1,113 @@
+"""What ran on every lane, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.measured import measured
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, pattern
+from tracehound.analysis.share import overlapping
+from tracehound.intervals import union
+from tracehound.trace import collected
+from tracehound.units import count, duration
+
+DEFINITION = """\
+For every lane (a stream or line of a device, a thread of a host), the events that overlap the window, by name and kind:
+total = sum of their lengths, clipped to the window, self = total less the time of events nested inside them, average =
+total / count. busy is the time in which anything ran on the lane, overlaps once. "of lane" is self / sum of self over
+the lane: of a lane whose events overlap one another (asynchronous copies) the sum is more than busy. Perfetto's table
+"Slices" of an area selection has count, wall duration (our total) and average, and adds up what is nested. Lanes in the
+order of the timeline, names by self time."""
+
+COLUMNS = (
+    Column("rank", "count", "rank; none for a thread of a host", brief=False),
+    Column("lane", "text", "stream or line of the device, or thread of the host"),
+    Column("name", "text", "name of the events"),
+    Column("kind", "text", "what they are", brief=False),
+    Column("count", "count", "events of which a part lies in the window"),
+    Column("self", "time", "length less the time of events nested inside"),
+    Column("share", "share", "self time", "the self time of all events of the lane"),
+    Column("total", "time", "sum of lengths"),
+    Column("average", "time", "total / count"),
+    Column("busy", "time", "when anything ran on the lane, in the whole window", brief=False),
+    Column("host", "text", "machine or process", brief=False),
+    Column("event", "id", "the longest"),
+)
+
+LANE = Setting("lane", "", "only lanes whose name has this pattern (default: all)", pattern)
+
+_EVENTS = ("id", "lane", "start", "end", "name", "kind", "parent", "self", "device_start", "device_end")
+_KEY = ("id_of_lane", "name", "kind")
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each name on each lane; ranks of one host give the same rows for its threads."""
+    wanted = LANE.of(options.given)
+    lanes = share.lanes.select("lane", "rank", "host", pl.col("name").alias("called"))
+    lanes = lanes.filter(pl.Series([wanted.search(name) is not None for name in lanes["called"]], dtype=pl.Boolean))
+    here = pl.col("lane").is_in(lanes["lane"].to_list())
+    sides = [share.device, overlapping(share.threads, share.start, share.end) if share.windowed else share.threads]
+    tables = [_by_name(collected(side.filter(here).select(_EVENTS)), share) for side in sides]
+    rows = lanes.join(pl.concat(tables), on="lane", maintain_order="left_right")
+    return rows.rename({"lane": "id_of_lane", "called": "lane"})
+
+
+def _by_name(events: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """The events (sorted by id) of some lanes, by lane and name, the longest of each, and when the lane was busy."""
+    rows = measured(events, share.start, share.end)
+    longest = pl.col("length").arg_max()  # of several the first
+    named = rows.group_by("lane", "name", "kind").agg(
+        pl.len().cast(pl.Int64).alias("count"),
+        pl.col("own").sum().alias("self"),
+        pl.col("length").sum().alias("total"),
+        pl.col("length").max().alias("most"),
+        pl.col("id").get(longest).alias("event"),
+    )
+    busy = pl.DataFrame(
+        [(key, _covered(lane, share)) for (key,), lane in events.group_by("lane", maintain_order=True)],
+        schema={"lane": pl.Int64, "busy": pl.Int64},
+        orient="row",
+    )
+    return named.with_columns(pl.col("name", "kind").cast(pl.String)).join(busy, on="lane")
+
+
+def _covered(lane: pl.DataFrame, share: Share) -> int:
+    low, high = (np.clip(lane[side].to_numpy(), share.start, share.end) for side in ("start", "end"))
+    return union(low, high).length
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """Rows by lane; of one lane the notes say how long it was busy."""
+    if not any(table.height for table in tables):
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["nothing ran on these lanes in this window"])
+    rows = pl.concat(tables).unique(_KEY, keep="first", maintain_order=True)
+    order = rows["id_of_lane"].unique(maintain_order=True)
+    lanes = rows.select("id_of_lane", "lane", "busy").unique("id_of_lane", maintain_order=True)
+    names = {index: host.name for index, host in enumerate(scene.hosts)}
+    table = rows.with_columns(
+        (pl.col("self") / pl.col("self").sum().over("id_of_lane")).fill_nan(0.0).alias("share"),
+        (pl.col("total") / pl.col("count")).alias("average"),
+        pl.col("host").replace_strict(names, return_dtype=pl.String),
+        pl.col("id_of_lane").replace_strict(order, pl.int_range(len(order), eager=True)).alias("place"),
+    ).sort("place", "self", "total", "name", "kind", descending=[False, True, True, False, False])
+    note = f"{count(len(order))} lanes"
+    if len(order) == 1:
+        events, busy = int(rows["count"].sum()), int(lanes["busy"][0])
+        note = f"{count(events)} events, busy {duration(busy)} of {duration(scene.end - scene.start)}"
+    return answer(ANALYSIS, table, scene, options, [note])
+
+
+ANALYSIS = Analysis(
+    name="slices",
+    title="Slices",
+    question="What ran on every lane in this window, by name?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(LANE,),
+)
