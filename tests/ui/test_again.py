@@ -39,7 +39,7 @@ def test_a_tab_without_an_analysis() -> None:
 def test_the_lane_under_the_cursor() -> None:
     lane = TRACE.lanes["lane"][0]
     line = command(("x",), TRACE, View(lane=lane), None, "slices")
-    assert line == r"tracehound report x slices --set 'lane=^stream\ 7$' --rank 0"
+    assert line == "tracehound report x slices --set 'lane=^stream 7$' --rank 0"
 
 
 @given(st.integers(-LONGEST, LONGEST))

@@ -53,6 +53,31 @@ def test_from_a_gap_to_its_cause(samples: Path, size: tuple[int, int]) -> None:
         assert terminal.ended() == 0
 
 
+def test_from_an_op_to_its_line_of_python_and_back(samples: Path) -> None:
+    with Terminal(str(samples / "jax_cpu8_b128")) as terminal:
+        terminal.wait_for("rank 0", "XLA Ops", "all-reduce")
+        terminal.press("1", "j", "j", ".")
+        terminal.wait_for("· XLA Ops")
+        terminal.press("o")
+        terminal.wait_for("CommonPjRtLoadedExecutable", "launch, ")
+        terminal.press("o")
+        terminal.wait_for("forward_backward", "around Execute")
+        terminal.press("o")
+        terminal.wait_for("$jax_train.py:100 train", "around forward_backward")
+        terminal.press("i")
+        terminal.wait_for("launches in $jax", "1 of 4")
+        terminal.press("i")
+        terminal.wait_for("jit_train_step(0)", "launched by Execute: 1 of 1,384")
+        terminal.press("u", "u")
+        terminal.wait_for("$jax_train.py:100 train", "place ")
+        terminal.press("g", "step 5", "enter")
+        terminal.wait_for("window 126.5 ms", "0 fit")
+        terminal.press("Y")
+        terminal.wait_for("copied: tracehound report ")
+        terminal.press("q")
+        assert terminal.ended() == 0
+
+
 def test_quitting_while_a_trace_is_read(samples: Path) -> None:
     with Terminal(str(samples / "jax_cpu8_b128")) as terminal:
         terminal.wait_for("quit")

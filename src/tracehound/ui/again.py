@@ -33,10 +33,15 @@ def command(said: Sequence[str], trace: Trace, view: View, window: tuple[int, in
     if analysis == "slices" and view.lane is not None:
         lane = trace.lanes.row(by_predicate=pl.col("lane") == view.lane, named=True)
         ranks = ranks if lane["rank"] is None else (lane["rank"],)
-        words += ["--set", f"lane=^{re.escape(lane['name'])}$"]
+        words += ["--set", f"lane=^{_literal(lane['name'])}$"]
     if ranks is not None:
         words += ["--rank", ",".join(map(str, ranks))]
     return shlex.join(words)
+
+
+def _literal(name: str) -> str:
+    """A pattern for just this name; blanks mean nothing special in one."""
+    return re.escape(name).replace(r"\ ", " ")
 
 
 def shown(trace: Trace, view: View) -> tuple[int, int] | None:

@@ -232,7 +232,7 @@ class Travels:
     def _end_prompt(self) -> None:
         """Ask no more, and give the keys back."""
         if self._prompt is not None:
+            self._screen.set_focus(self._before)  # first: Textual would choose another when it is removed
+            self._screen.key_bar.display = True
             self._prompt.remove()
             self._prompt = None
-            self._screen.key_bar.display = True
-            self._screen.set_focus(self._before)

@@ -15,6 +15,7 @@ from textual import events
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
@@ -185,6 +186,7 @@ class KeyBar(Widget):
         super().__init__()
         self._glyphs = glyphs
         self._table = table
+        self._silence: Timer | None = None
 
     def render_line(self, y: int) -> Strip:
         """What is said, else as many keys as fit; those of every pane come last."""
@@ -210,11 +212,12 @@ class KeyBar(Widget):
     def say(self, words: str) -> None:
         """Say something, for a while."""
         self.said = words
-        self.set_timer(SAID, lambda: self._hush(words))
+        if self._silence is not None:
+            self._silence.stop()
+        self._silence = self.set_timer(SAID, self._hush)
 
-    def _hush(self, words: str) -> None:
-        if self.said == words:
-            self.said = ""
+    def _hush(self) -> None:
+        self.said = ""
 
     def _fitting(self) -> list[tuple[Key, str, str]]:
         """The keys that there is room for, each with what is written of it; those of every pane come first."""
