@@ -103,7 +103,7 @@ async def test_queries_come_back_with_up_and_down(opening: Opening) -> None:
 
 
 async def test_a_query_is_stopped(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(_: Query, trace: Trace, *__: object, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> None:
+    def endless(_query: Query, trace: Trace, *_rest: object, collect: Callable[[pl.LazyFrame], pl.DataFrame]) -> None:
         while True:
             collect(trace.events())
 

@@ -71,7 +71,8 @@ def test_an_hlo_op_is_its_name_in_its_module() -> None:
 
 
 @pytest.mark.parametrize(
-    ("needle", "count"), [("gemm", 5), ("GEMM", 5), ("/^gemm$/", 4), ("/^Gemm_/", 1), ("mm_", 1), ("(", 0), ("", 0)]
+    ("needle", "count"),
+    [("gemm", 5), ("GEMM", 5), ("~^gemm$", 4), ("~ ^Gemm_", 1), ("~^gemm|^x", 5), ("mm_", 1), ("(", 0), ("", 0)],
 )
 def test_needles(needle: str, count: int) -> None:
     found = search.find(search.names(TRACE), needle)
@@ -79,10 +80,12 @@ def test_needles(needle: str, count: int) -> None:
     assert found.result.table["count"].sum() == count
 
 
-def test_a_broken_expression_is_text_and_says_so() -> None:
-    found = search.find(search.names(TRACE), "/(/")
+def test_a_broken_expression_matches_nothing_and_says_why() -> None:
+    found = search.find(search.names(TRACE), "~(")
     assert found.result.table.is_empty()
-    assert found.result.notes
+    assert found.failure == "not a regular expression: unclosed group"
+    assert found.failure in found.result.notes
+    assert len(found.walk.events) == 0
 
 
 def test_names_are_summed_up() -> None:

@@ -5,14 +5,15 @@ Owns what a needle matches and what is said of the matches. Knows no widget.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tracehound.analysis import needle
 from tracehound.analysis.result import Column, Result
+from tracehound.errors import TracehoundError
 from tracehound.trace import Trace, collected
 from tracehound.ui.walk import Walk
 
@@ -51,11 +52,12 @@ class Names:
 
 @dataclass(frozen=True)
 class Found:
-    """The matches of a needle: by name, and one by one."""
+    """The matches of a needle: by name, and one by one; `failure` says in one line why it can match nothing."""
 
     needle: str
     result: Result
     walk: Walk
+    failure: str = ""
 
 
 def names(trace: Trace) -> Names:
@@ -81,34 +83,14 @@ def names(trace: Trace) -> Names:
     return Names(trace, collected(query), codes, found["id"].to_numpy()[order], start[order], code[order])
 
 
-def find(known: Names, needle: str) -> Found:
-    """What matches: a piece of a name in any case, or ``/regular expression/``."""
-    table = known.table.filter(_matches(needle)) if needle else known.table.clear()
-    notes = (f"/{_pattern(needle)}/ is not a regular expression: taken as text",) if _broken(needle) else ()
-    result = Result("search", f"Events named {needle}" if needle else "Search", COLUMNS, table, table.height, notes)
-    return Found(needle, result, known.walk(needle, table["name"].unique()))
-
-
-def _matches(needle: str) -> pl.Expr:
-    pattern = _pattern(needle)
-    if pattern is not None and not _broken(needle):
-        return pl.col("name").str.contains(f"(?i){pattern}")
-    return pl.col("name").str.to_lowercase().str.contains(needle.lower(), literal=True)
-
-
-def _pattern(needle: str) -> str | None:
-    """What stands between the slashes, if the needle is written as a regular expression."""
-    match = re.fullmatch(r"/(.+)/", needle)
-    return match[1] if match else None
-
-
-def _broken(needle: str) -> bool:
-    """Whether the needle is written as a regular expression and is none for polars, whose dialect is Rust's."""
-    pattern = _pattern(needle)
-    if pattern is None:
-        return False
+def find(known: Names, text: str) -> Found:
+    """What matches: a piece of a name in any case, or what stands after ``~`` as a regular expression."""
+    failure = ""
+    table = known.table.clear()
     try:
-        pl.select(pl.lit("").str.contains(f"(?i){pattern}"))
-    except pl.exceptions.ComputeError:
-        return True
-    return False
+        table = known.table.filter(needle.found(pl.col("name"), text)) if text else table
+    except TracehoundError as error:
+        failure = error.message
+    title = f"Events named {text}" if text else "Search"
+    result = Result("search", title, COLUMNS, table, table.height, (failure,) if failure else ())
+    return Found(text, result, known.walk(text, table["name"].unique()), failure)

@@ -106,7 +106,7 @@ NOTHING = {
     "health": "nothing was repaired, dropped, missing or inferred",
     "host": "no host thread recorded anything here: profile with ProfilerActivity.CPU, or host_tracer_level above 0",
     "search": "no event of the trace has such a name",
-    "prompt": "type a part of a name, or /a regular expression/",
+    "prompt": "type a part of a name, or ~ and a regular expression",
 }
 """What would have to be recorded for a table to have rows."""
 

@@ -352,7 +352,8 @@ class Explorer(Screen[None]):
         if trace is None or found.needle != self.prompt.input.value:
             return
         walk = found.walk.after(self.view.start)
-        self.prompt.tell(words.matches(walk.words, found.result.total, self.glyphs.dot) if found.needle else "")
+        count = words.matches(walk.words, found.result.total, self.glyphs.dot) if found.needle else ""
+        self.prompt.tell(self.glyphs.cut(found.failure, self.size.width // 2) or count)
         nothing = words.nothing("search" if found.needle else "prompt", trace, None)
         self.deck.tables["search"].show(found.result, None, nothing)
         self.arrangement.show("search")

@@ -59,7 +59,7 @@ class SearchBar(Horizontal):
 
     def __init__(self) -> None:
         super().__init__()
-        self.input = SearchInput(placeholder="any event name; /regex/ between slashes", select_on_focus=True)
+        self.input = SearchInput(placeholder="a part of any event name, or ~regex", select_on_focus=True)
         self.input.cursor_blink = False
         self._count = Label("", classes="count", markup=False)
 
