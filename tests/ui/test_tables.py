@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
-from test_explorer import caption, explored, lines, opening, press, table
+from test_explorer import caption, explored, lines, opening, press, settled, table
 
 from tracehound.store import Opening
+from tracehound.ui.app import TracehoundApp
 from tracehound.ui.screens.columns import ColumnsScreen
 from tracehound.ui.screens.explorer import Explorer
 
@@ -185,3 +186,52 @@ async def test_what_cannot_be_saved_is_one_line(opening: Opening, tmp_path: Path
         assert what in str(saving._remark.render())
         await press(pilot, "escape")
         assert pilot.app.focused is table(explorer, "ops")
+
+
+def chart(explorer: Explorer, name: str) -> list[str]:
+    view = explorer.deck.tables[name].chart
+    return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
+
+
+async def test_a_chart_and_the_table_again(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        ops = table(explorer, "ops")
+        await press(pilot, "2")
+        height = ops.size.height
+        await press(pilot, "v")
+        assert ops.size.height == 2, "the header and the row under the cursor stay"
+        assert "4 executions, median 93.00 us, p99 97.00 us" in chart(explorer, "ops")[-1]
+        assert any("█" in line for line in chart(explorer, "ops"))
+        await press(pilot, "j")
+        assert "4 executions, median 92.00 us" in chart(explorer, "ops")[-1], "the histogram follows the row"
+        assert "gemm" in lines(ops)[1]
+        await press(pilot, "v")
+        assert ops.size.height == height
+        assert not explorer.deck.tables["ops"].charted
+
+
+async def test_a_histogram_is_of_the_selected_window(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "4", "down", "space", "2", "v")
+        assert "2 executions" in chart(explorer, "ops")[-1]
+
+
+async def test_other_tables_are_drawn_as_they_are_shown(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "7", "v")
+        assert chart(explorer, "breakdown")[0].startswith(" rank 0 █")
+        assert "█ compute" in " ".join(chart(explorer, "breakdown"))
+        await press(pilot, "4", "v", ">")
+        assert any("step 1" in line for line in chart(explorer, "steps")), "two steps are bars"
+        await press(pilot, "v", "f", *"step = 2", "enter", "v")
+        assert not any("step 1" in line for line in chart(explorer, "steps"))
+
+
+async def test_a_chart_in_ascii_is_ascii(opening: Opening) -> None:
+    app = TracehoundApp(opening, "ascii")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        for keys in (("2", "v"), ("7", "v"), ("4", "v"), ("2", "+"), ("escape", ":"), ("2", "f"), ("escape", "x")):
+            await press(pilot, *keys)
+            screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+            assert screen.isascii(), (keys, [char for char in screen if not char.isascii()])

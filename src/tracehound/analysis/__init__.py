@@ -23,9 +23,9 @@ from tracehound.analysis import (
     overview,
     queue,
     sequences,
+    slices,
     steps,
 )
-from tracehound.analysis import breakdown, collectives, gaps, health, host, idle, ops, overview, slices, steps
 from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
 from tracehound.analysis.result import Analysis, Column, Options, Result
 from tracehound.analysis.share import run, run_all

@@ -1,7 +1,7 @@
 """Numbers -> charts made of characters. The only importer of plotext.
 
-Owns bars and curves as lines of exactly the width asked for, without colours; `draw.plain` makes ASCII of them. Knows
-nothing of results or units: whoever asks names the ticks.
+Owns bars, columns and curves as lines of exactly the width asked for, without colours; `draw.plain` makes ASCII of
+them. Knows nothing of results or units: whoever asks names the ticks.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+_LEVELS = " ▁▂▃▄▅▆▇█"
 
 Values = Sequence[float] | npt.NDArray[np.float64] | npt.NDArray[np.int64]
 
@@ -36,6 +37,20 @@ def stacked(fractions: Sequence[float], glyphs: Sequence[str], width: int) -> st
     edges = np.rint(np.clip(np.cumsum([0.0, *np.nan_to_num(fractions)]), 0, 1) * width).astype(int)
     parts = zip(glyphs, np.diff(edges), strict=True)
     return "".join(glyph * int(length) for glyph, length in parts).ljust(width)
+
+
+def columns(heights: Values, height: int) -> list[str]:
+    """Columns beside each other, one a character wide, as `height` lines; the highest fills them.
+
+    To an eighth of a character; what is more than nothing shows at least a trace.
+    """
+    values = np.nan_to_num(np.asarray(heights, np.float64))
+    most = values.max(initial=0.0)
+    if most <= 0 or height < 1:
+        return [" " * len(values)] * max(height, 0)
+    eighths = np.where(values > 0, np.maximum(1, np.rint(values / most * height * 8)), 0).astype(int)
+    levels = [np.clip(eighths - 8 * row, 0, 8) for row in reversed(range(height))]
+    return ["".join(_LEVELS[level] for level in row) for row in levels]
 
 
 def line(

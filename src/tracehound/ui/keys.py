@@ -150,6 +150,7 @@ KEYS: tuple[Key, ...] = (
     Key("table.columns", ("+", "="), "+ =", "ask('columns')", "Choose the columns", "table", "columns"),
     Key("table.copy", ("c",), "c", "ask('copy cell')", "Copy the cell under the cursor, uncut", "table", "copy"),
     Key("table.copy_row", ("C",), "C", "ask('copy row')", "Copy the row", "table"),
+    Key("table.chart", ("v",), "v", "ask('chart')", "See it as a chart, or as a table again", "table", "chart"),
     Key("table.save", ("x",), "x", "ask('save')", "Save what is shown: csv, json, markdown or text", "table", "save"),
     Key("details.down", ("down", "j", "s"), "↓ j s", "move(1)", "A line down", "details"),
     Key("details.up", ("up", "k", "w"), "↑ k w", "move(-1)", "A line up", "details"),

@@ -5,6 +5,7 @@ Owns the order and the place in it. Knows no widget.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,21 +66,24 @@ def walk(trace: Trace, what: str, condition: pl.Expr) -> Walk:
 
 
 def instances(trace: Trace, event: int) -> Walk:
-    """All executions of the op that this event is one of, over all ranks; the event is the present one.
+    """All executions of the op that this event is one of, over all ranks; the event is the present one."""
+    found = trace.event(event)
+    return walk(trace, str(found["name"]), alike(trace, found)).at(event)
+
+
+def alike(trace: Trace, event: Mapping[str, Any]) -> pl.Expr:
+    """What holds for all executions of the op that this event is one of.
 
     An HLO op is its name in its module; anything else is its name, kind and side (device or host).
     """
-    found = trace.event(event)
-    name = str(found["name"])
-    if found["op"] is None:
-        device = pl.col("rank").is_not_null() if found["rank"] is not None else pl.col("rank").is_null()
-        condition = (pl.col("name") == name) & (pl.col("kind") == found["kind"]) & pl.col("op").is_null() & device
-    else:
-        condition = pl.col("op").is_in(_same_ops(trace, found))
-    return walk(trace, name, condition).at(event)
+    if event["op"] is not None:
+        return pl.col("op").is_in(_same_ops(trace, event))
+    device = pl.col("rank").is_not_null() if event["rank"] is not None else pl.col("rank").is_null()
+    same = pl.col("name").eq(str(event["name"])) & pl.col("kind").eq(str(event["kind"]))
+    return same & pl.col("op").is_null() & device
 
 
-def _same_ops(trace: Trace, event: dict[str, Any]) -> list[int]:
+def _same_ops(trace: Trace, event: Mapping[str, Any]) -> list[int]:
     """The rows of `ops` with the name, module and program of this event's op: one for each file."""
     row = trace.ops.row(by_predicate=pl.col("op") == event["op"], named=True)
     same = pl.all_horizontal(pl.col(column).eq_missing(pl.lit(row[column])) for column in ("name", "module", "program"))

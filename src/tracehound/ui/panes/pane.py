@@ -1,31 +1,39 @@
 """What every pane under the timeline answers, and the pane that shows one result.
 
-Owns the caption, the table, and the prompts about it: filter and file. Knows no trace: the screen says what is shown,
-or why not, and writes files.
+Owns the caption, the table or its chart, and the prompts about it: filter and file. Knows no trace: the screen says
+what is shown, or why not, and writes files.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 from textual import on
 from textual.app import ComposeResult
 from textual.message import Message
 
 from tracehound.analysis.result import Result
+from tracehound.draw import plots
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import words
 from tracehound.ui.panes.caption import Caption
 from tracehound.ui.screens.columns import ColumnsScreen
 from tracehound.ui.sheet import Choice
+from tracehound.ui.widgets.chart_view import ChartView
 from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.prompt import Prompt
-from tracehound.ui.widgets.result_table import ResultTable
+from tracehound.ui.widgets.result_table import HEADER, ResultTable
 
 Span = tuple[int, int]
+
+MANY = ("ops", "annotations", "collectives", "search")
+"""Results whose rows stand for many events each: their chart is a histogram of the row under the cursor."""
 
 
 class TablePane(Column):
@@ -54,12 +62,28 @@ class TablePane(Column):
         taken: bool = False
         failure: str = ""
 
+    @dataclass
+    class LengthsAsked(Message):
+        """The user looks at a histogram of what is like this event, of a window."""
+
+        pane: TablePane
+        event: int
+        window: Span | None
+
+    @dataclass
+    class Measured(Message):
+        """The lengths of what is like an event, in ps."""
+
+        event: int
+        lengths: npt.NDArray[np.int64]
+
     def __init__(self, name: str, glyphs: Glyphs = UNICODE, aside: tuple[str, ...] = ()) -> None:
         super().__init__(id=f"pane-{name}")
         self.caption = Caption(glyphs)
         self.table = ResultTable(glyphs, aside)
         self.filter = Prompt("filter", "gemm   self > 1ms and name ~ x   ~regex", glyphs)
         self.saving = Prompt("save as", "a name that ends with .csv, .json, .md or .txt", glyphs)
+        self.chart = ChartView(glyphs)
         self._window: Span | None = None
         self._so_far = ""
         self._told = ""
@@ -128,6 +152,8 @@ class TablePane(Column):
             case "columns":
                 screen = ColumnsScreen(shown, self.table.placed, self.caption.glyphs)
                 self.app.push_screen(screen, self._choose)
+            case "chart":
+                await self._toggle_chart()
             case "hide":
                 self.table.choice = shown.without(self.table.meant, self.table.placed)
             case "copy cell" | "copy row" if self.table.shown and self.table.placed:
@@ -150,6 +176,47 @@ class TablePane(Column):
         if not prompt.is_attached:
             await self.mount(prompt)
         prompt.begin(text)
+
+    # -- the chart
+
+    async def _toggle_chart(self) -> None:
+        """Give the room of all rows but one to a chart, or give it back."""
+        if self.charted:
+            self.chart.display = False
+        elif self.chart.is_attached:
+            self.chart.display = True
+        else:
+            await self.mount(self.chart, after=self.table)
+        self.table.styles.height = HEADER + 1 if self.charted else "1fr"
+        self.styles.height = "4fr" if self.charted else "1fr"  # of what it shares with another table
+        self.table.call_after_refresh(self.table.reveal)
+        self._draw()
+
+    @property
+    def charted(self) -> bool:
+        """Whether there is a chart under the table."""
+        return self.chart.is_attached and bool(self.chart.display)
+
+    @on(ResultTable.Highlighted)
+    def _draw(self) -> None:
+        """Draw what is shown, or what the row under the cursor stands for."""
+        shown = self.table.sheet
+        if not self.charted or shown is None:
+            return
+        row, event = self.table.row, (self.table.row or {}).get("event")
+        if shown.result.analysis in MANY and row is not None and isinstance(event, int):
+            self.chart.draws = None
+            self.post_message(self.LengthsAsked(self, event, self._window))
+            return
+        column = self.table.column or (self.table.order or ("",))[0]
+        result = replace(shown.result, table=shown.rows)
+        self.chart.draws = partial(plots.plot, result, column, self.table.cursor)
+
+    @on(Measured)
+    def _measured(self, message: Measured) -> None:
+        message.stop()
+        if message.event == (self.table.row or {}).get("event"):
+            self.chart.draws = partial(plots.histogram, message.lengths)
 
     # -- prompts
 

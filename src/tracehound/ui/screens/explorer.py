@@ -28,6 +28,7 @@ from tracehound.ui.asking import Asker
 from tracehound.ui.background import Background
 from tracehound.ui.decoder import Decoder
 from tracehound.ui.finder import Finder
+from tracehound.ui.lengths import measure
 from tracehound.ui.links import Linker
 from tracehound.ui.loading import Loading
 from tracehound.ui.panes.deck import Deck, labelled
@@ -254,6 +255,11 @@ class Explorer(Screen[None]):
     def _save_asked(self, message: TablePane.SaveAsked) -> None:
         if self.trace is not None:
             save(self.background, self.trace, self.view, message)
+
+    @on(TablePane.LengthsAsked)
+    def _lengths_asked(self, message: TablePane.LengthsAsked) -> None:
+        if self.trace is not None:
+            measure(self.background, self.trace, message)
 
     @on(QueryPane.Asked)
     def _query_asked(self, message: QueryPane.Asked) -> None:

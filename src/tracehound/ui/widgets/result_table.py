@@ -213,18 +213,22 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
                     self.scroll_to(x=placed.left and placed.left - GAP, animate=False, immediate=True)
         self.refresh_line(0)
         self.refresh_line(self.cursor + HEADER)
+        self.post_message(self.Highlighted(self, self.row))
 
     def watch_cursor(self, old: int, new: int) -> None:
         """Draw the two rows that changed, and tell."""
         self.refresh_line(old + HEADER)
         self.refresh_line(new + HEADER)
-        page = self.size.height - HEADER
-        top = self.scroll_offset.y
-        if new < top:
-            self.scroll_to(y=new, animate=False, immediate=True)
-        elif new >= top + page:
-            self.scroll_to(y=new - page + 1, animate=False, immediate=True)
+        self.reveal()
         self.post_message(self.Highlighted(self, self.row))
+
+    def reveal(self) -> None:
+        """Bring the cursor into sight."""
+        page, top = self.size.height - HEADER, self.scroll_offset.y
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, immediate=True)
+        elif self.cursor >= top + page:
+            self.scroll_to(y=self.cursor - page + 1, animate=False, immediate=True)
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:  # noqa: FBT001, FBT002, as Textual
         """Other columns may fit now; placed before they are painted, since `Resize` comes when they have been."""

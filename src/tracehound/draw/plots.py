@@ -1,0 +1,169 @@
+"""A result -> the chart that people would rather look at than read: lines of characters, of exactly the size asked for.
+
+Owns which chart an analysis has, and its words. Knows no colours; `draw.chart` draws, `draw.plain` makes ASCII of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from rich.cells import cell_len
+
+from tracehound.analysis.result import Column, Result
+from tracehound.draw import chart
+from tracehound.draw.cells import cell, heading
+from tracehound.draw.table import fitted
+from tracehound.units import count, duration
+
+Size = tuple[int, int]
+"""Width and height in characters."""
+
+PARTS = MappingProxyType({"compute": "█", "communication": "▓", "copy": "░", "idle": "·"})
+"""The parts of a rank's time and what they are drawn with."""
+
+FEWEST = 3
+"""Steps from which their lengths are drawn as a curve."""
+
+SPREAD = 30
+"""How many times the shortest the longest must be for a histogram to have a logarithmic scale."""
+
+FEWEST_BINS = 8
+"""Columns of a histogram, at least."""
+
+LABEL = 3
+"""A label takes at most one part in so many of the width."""
+
+_PLACES = ("rank", "step", "ordinal")
+"""Numbers that say which, and not how much."""
+
+_NUMBERS = ("time", "bytes", "rate", "share", "count", "number")
+
+
+def plot(result: Result, column: str, cursor: int, size: Size) -> list[str]:
+    """The chart of a result whose rows are in the order shown; `column` is the one that matters, `cursor` a row.
+
+    Empty where there is nothing to draw, or no room.
+    """
+    draw = _PLOTS.get(result.analysis)
+    return (draw(result, cursor, size) if draw is not None else []) or bars(result, column, cursor, size)
+
+
+def steps(result: Result, cursor: int, size: Size) -> list[str]:
+    """The length of every step on its slowest rank, over the number of the step."""
+    del cursor
+    longest = result.table.group_by("step").agg(pl.col("duration").max()).drop_nulls().sort("step")
+    if longest.height < FEWEST:
+        return []
+    numbers, times = longest["step"].to_list(), longest["duration"].to_list()
+    ticks = [(number, str(number)) for number in dict.fromkeys((numbers[0], numbers[len(numbers) // 2], numbers[-1]))]
+    marks = [(value, duration(value)) for value in dict.fromkeys((min(times), max(times)))]
+    drawn = chart.line(numbers, times, size[0], size[1] - 1, ticks=ticks, marks=marks)
+    return [*drawn, _fit("length of each step on its slowest rank, by number of the step", size[0])] if drawn else []
+
+
+def breakdown(result: Result, cursor: int, size: Size) -> list[str]:
+    """A bar for each rank, divided as its time was; the ranks about the cursor, where not all fit."""
+    width, height = size
+    shares = [f"{name}_share" for name in PARTS]
+    labels = [f"rank {rank}" for rank in result.table["rank"].to_list()]
+    room = max(map(len, labels), default=0)
+    if not labels or width < room + 20 or height < 2:
+        return []
+    rows = zip(labels, result.table.select(shares).rows(), strict=True)
+    lines = [
+        f"{label:<{room}} {chart.stacked([part or 0.0 for part in parts], [*PARTS.values()], width - room - 1)}"
+        for label, parts in rows
+    ]
+    more = len(lines) - (height - 1)
+    legend = "  ".join(f"{glyph} {name}" for name, glyph in PARTS.items())
+    first = _first(cursor, len(lines), height - 1)
+    shown = lines[first : first + height - 1]
+    return [*shown, _fit(f"{legend}  {more:,} more ranks" if more > 0 else legend, width)]
+
+
+def bars(result: Result, column: str, cursor: int, size: Size) -> list[str]:
+    """A bar for each row, as long as its value of the column; the rows about the cursor, where not all fit."""
+    width, height = size
+    value = _valued(result, column)
+    if value is None or result.table.is_empty() or width < 24 or height < 2:
+        return []
+    first = _first(cursor, result.table.height, height - 1)
+    rows = result.table.slice(first, height - 1)
+    most = _most(result.table[value.name])
+    names = [_label(result, row) for row in rows.iter_rows(named=True)]
+    words = [cell(value, number) for number in rows[value.name].to_list()]
+    room, beside = min(max(map(cell_len, names)), width // LABEL), max(map(cell_len, words))
+    lines = []
+    for name, number, word in zip(names, rows[value.name].to_list(), words, strict=True):
+        drawn = chart.bar((number or 0) / most if most else 0.0, width - room - beside - 2)
+        lines.append(f"{_fit(name, room)} {drawn} {word:>{beside}}")
+    base = f", of {value.base}" if value.base else ""
+    return [*lines, _fit(f"{heading(value)}: {value.meaning}{base}" if value.meaning else heading(value), width)]
+
+
+def histogram(lengths: npt.NDArray[np.int64], size: Size) -> list[str]:
+    """How many of these lengths (ps) are how long; where they differ much, on a logarithmic scale."""
+    width, height = size
+    if not len(lengths) or width < 24 or height < 4:
+        return []
+    low, high = int(lengths.min()), int(lengths.max())
+    logarithmic = low > 0 and high > SPREAD * low
+    scale: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]] = np.log if logarithmic else np.asarray
+    ends = scale(np.array([low, max(high, low + 1)], np.float64))
+    wide = max(1, width // max(FEWEST_BINS, round(2 * len(lengths) ** 0.5)))
+    numbers, _ = np.histogram(scale(lengths.astype(np.float64)), width // wide, (float(ends[0]), float(ends[1])))
+    drawn = chart.columns(np.repeat(numbers, wide), height - 2)
+    middle, late = (duration(int(np.percentile(lengths, part, method="nearest"))) for part in (50, 99))
+    center = float(np.exp(ends.mean())) if logarithmic else float(ends.mean())
+    told = f"{count(len(lengths))} executions, median {middle}, p99 {late}, highest {count(int(numbers.max()))}"
+    axis = _spread([duration(low), duration(round(center)), duration(high)], len(drawn[0])).ljust(width)
+    return [*(line.ljust(width) for line in drawn), axis, _fit(f"{told}{', log scale' if logarithmic else ''}", width)]
+
+
+_PLOTS: MappingProxyType[str, Callable[[Result, int, Size], list[str]]] = MappingProxyType(
+    {"steps": steps, "breakdown": breakdown}
+)
+"""The analyses that have a chart of their own; others have bars."""
+
+
+def _valued(result: Result, column: str) -> Column | None:
+    """The column that is drawn: the one that matters if it holds amounts, else the first one with times, else any."""
+    amounts = [each for each in result.columns if each.unit in _NUMBERS and each.name not in _PLACES]
+    named = [each for each in amounts if each.name == column]
+    times = [each for each in amounts if each.unit == "time"]
+    return next(iter([*named, *times, *amounts]), None)
+
+
+def _first(cursor: int, rows: int, room: int) -> int:
+    """The first row of those that are shown, so that the cursor's is among them."""
+    return max(0, min(cursor - room // 2, rows - room))
+
+
+def _most(values: pl.Series) -> float:
+    most = values.max()
+    return float(most) if isinstance(most, int | float) and np.isfinite(most) and most > 0 else 0.0
+
+
+def _label(result: Result, row: dict[str, object]) -> str:
+    """What a row is called: its first text, behind its rank or step where it has one."""
+    numbers = [f"{name} {row[name]}" for name in ("rank", "step") if row.get(name) is not None]
+    texts = [cell(column, row[column.name]) for column in result.columns if column.unit == "text" and row[column.name]]
+    return " ".join([*numbers, *texts[:1]]) or "-"
+
+
+def _fit(text: str, width: int) -> str:
+    fit = fitted(text, width)
+    return fit + " " * (width - cell_len(fit))
+
+
+def _spread(words: list[str], width: int) -> str:
+    """Three words at the left, in the middle and at the right of a line."""
+    left, middle, right = words
+    line = left + middle.center(max(0, width - 2 * max(len(left), len(right)))).rjust(
+        max(0, width - max(len(left), len(right)) - len(left))
+    )
+    return line[: width - len(right)].ljust(width - len(right)) + right
