@@ -117,7 +117,7 @@ def histogram(lengths: npt.NDArray[np.int64], size: Size) -> list[str]:
     wide = max(1, width // max(FEWEST_BINS, round(2 * len(lengths) ** 0.5)))
     numbers, _ = np.histogram(scale(lengths.astype(np.float64)), width // wide, (float(ends[0]), float(ends[1])))
     drawn = chart.columns(np.repeat(numbers, wide), height - 2)
-    middle, late = (duration(int(np.percentile(lengths, part, method="nearest"))) for part in (50, 99))
+    middle, late = (duration(round(float(np.percentile(lengths, part)))) for part in (50, 99))
     center = float(np.exp(ends.mean())) if logarithmic else float(ends.mean())
     told = f"{count(len(lengths))} executions, median {middle}, p99 {late}, highest {count(int(numbers.max()))}"
     axis = _spread([duration(low), duration(round(center)), duration(high)], len(drawn[0])).ljust(width)
