@@ -48,14 +48,14 @@ def test_without_a_table_nothing_changes(path: Path) -> None:
     ],
 )  # fmt: skip
 def test_how_keys_are_written(written: str, name: str, shown: str, path: Path) -> None:
-    key = table(f'[keys]\npane.host = "{written}"\n', path)["pane.host"]
+    key = table(f'[keys]\nsource.copy = "{written}"\n', path)["source.copy"]
     assert (key.keys, key.shown) == ((name,), shown)
 
 
-@pytest.mark.parametrize("form", ['timeline.fit = ["x", "F6"]', '"timeline.fit" = ["x", "F6"]'])
+@pytest.mark.parametrize("form", ['timeline.fit = ["%", "F6"]', '"timeline.fit" = ["%", "F6"]'])
 def test_several_keys_however_the_id_is_spelt(form: str, path: Path) -> None:
     key = table(f"[keys]\n{form}\n", path)["timeline.fit"]
-    assert (key.keys, key.shown) == (("x", "f6"), "x F6")
+    assert (key.keys, key.shown) == (("percent_sign", "f6"), "% F6")
 
 
 def test_keys_may_change_places(path: Path) -> None:
@@ -98,37 +98,37 @@ def test_keys_that_are_no_table(path: Path) -> None:
 
 
 def test_one_key_may_do_two_things_in_two_panes(path: Path) -> None:
-    keys = table('[keys]\ntable.first = "w"\ntable.window = "x"\n', path)
+    keys = table('[keys]\ntable.first = "w"\ntable.window = "%"\n', path)
     assert "w" in keys["timeline.zoom_in"].keys
     assert keys["table.first"].keys == ("w",)
 
 
 async def test_the_explorer_obeys_and_says_so(opening: Opening, path: Path) -> None:
-    text = '[keys]\npane.steps = "x"\nquit = "X"\ntimeline.fit = "b"\n'
+    text = '[keys]\npane.steps = "%"\nquit = "Q"\ntimeline.fit = ";"\n'
     app = TracehoundApp(opening, table=tuple(table(text, path).values()))
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
         explorer = app.explorer
-        await press(pilot, "x")
+        await press(pilot, "%")
         assert explorer.deck.active == "steps"
         await press(pilot, "2", "4")
         assert explorer.deck.active == "ops", "the usual key does nothing any more"
 
         await press(pilot, "1", "w", "0")
         zoomed = explorer.view
-        await press(pilot, "b")
+        await press(pilot, ";")
         assert explorer.view.end - explorer.view.start == 2 * (zoomed.end - zoomed.start)
 
         screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-        assert " x steps " in screen
-        assert " b fit " in screen
-        assert " X quit " in screen
+        assert " % steps " in screen
+        assert " ; fit " in screen
+        assert " Q quit " in screen
         await press(pilot, "?")
         screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-        assert any(line.split("Steps")[0].split() == ["│", "x"] for line in _lines(screen, "Steps"))
-        await press(pilot, "escape", "/", "X", "x")
+        assert any(line.split("Steps")[0].split() == ["│", "%"] for line in _lines(screen, "Steps"))
+        await press(pilot, "escape", "/", "Q", "%")
         assert isinstance(pilot.app.focused, SearchInput)
-        assert pilot.app.focused.value == "Xx", "typing is typing"
+        assert pilot.app.focused.value == "Q%", "typing is typing"
 
 
 def _lines(screen: str, word: str) -> list[str]:
@@ -136,13 +136,13 @@ def _lines(screen: str, word: str) -> list[str]:
 
 
 async def test_the_palette_shows_the_keys_as_they_are(opening: Opening, path: Path) -> None:
-    app = TracehoundApp(opening, table=tuple(table('[keys]\ntimeline.fit = "b"\n', path).values()))
+    app = TracehoundApp(opening, table=tuple(table('[keys]\ntimeline.fit = ";"\n', path).values()))
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "ctrl+p", *"fit", "space", *"the")
         await pilot.pause(0.3)
         screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-        assert "Fit the whole run (b)" in screen
+        assert "Fit the whole run (;)" in screen
 
 
 def test_a_bad_configuration_is_one_line(samples: Path, tmp_path: Path) -> None:

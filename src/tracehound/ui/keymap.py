@@ -122,11 +122,19 @@ def _refuse_clashes(table: Sequence[Key], chosen: Mapping[str, object], path: Pa
                 raise TracehoundError(what, path, line_of(path, f"keys.{key.id}"), remedy)
 
 
+_PLACES = {"lanes": "timeline"}
+"""Groups whose keys work where those of another do."""
+
+_INNER = ("details", "source", "prompt")
+"""Groups whose keys come before those that work everywhere."""
+
+
 def _meet(key: Key, other: Key) -> bool:
     """Whether both work in one place; Esc may do one thing after the other."""
     if {key.id, other.id} == {"clear", "timeline.clear"}:
         return False
-    return key.group == other.group or "everywhere" in (key.group, other.group)
+    places = {_PLACES.get(group, group) for group in (key.group, other.group)}
+    return len(places) == 1 or ("everywhere" in places and not places & {*_INNER})
 
 
 def _textual(name: str) -> str:
