@@ -99,6 +99,8 @@ class TablePane(Column):
         self._window, self._so_far = window, so_far
         self.table.empty = why_empty if result.table.is_empty() else "no row passes the filter"
         self.table.result = result
+        if self.filter.input.value:
+            self.filter.tell(self.table.refusal)  # its columns may be others
         self._describe()
 
     def fail(self, message: str) -> None:
@@ -113,7 +115,7 @@ class TablePane(Column):
             self.caption.parts = (message,)
 
     def tell(self, message: str) -> None:
-        """Say in the caption what was just done, until something else is."""
+        """Say in the caption what was just done, until the cursor moves on."""
         self._told = message
         self._describe()
 
@@ -198,6 +200,11 @@ class TablePane(Column):
         return self.chart.is_attached and bool(self.chart.display)
 
     @on(ResultTable.Highlighted)
+    def _highlighted(self) -> None:
+        if self._told:
+            self.tell("")
+        self._draw()
+
     def _draw(self) -> None:
         """Draw what is shown, or what the row under the cursor stands for."""
         shown = self.table.sheet
