@@ -150,5 +150,5 @@ def test_a_bad_configuration_is_one_line(samples: Path, tmp_path: Path) -> None:
     (tmp_path / "tracehound" / "config.toml").write_text("[keys]\nquti = 'x'\n")
     with Terminal(str(samples / "torch_stacks"), XDG_CONFIG_HOME=str(tmp_path)) as terminal:
         screen = terminal.wait_for("no action has the id")
-        assert "did you mean quit?" in " ".join(screen.split())
+        assert "didyoumeanquit?" in "".join(screen.split())
         assert terminal.ended() == 2
