@@ -38,7 +38,7 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
 
 def test_what_was_kept_comes_back() -> None:
     path = folder() / "one.json"
-    kept = Session(VIEW, "steps", {"a": View(1, 2, ranks=(0, 3))}, {"lanes": {"pinned": [3], "of": None}})
+    kept = Session(VIEW, "steps", {"a": View(1, 2, ranks=(0, 3))}, {"pinned": [3], "of": None})
     remember(path, kept)
     assert recalled(path) == kept
     assert path.stat().st_mode & 0o777 == 0o600
@@ -121,12 +121,12 @@ async def test_the_explorer_begins_where_it_ended(samples: Path) -> None:
     app = TracehoundApp(open_paths([samples / "torch_stacks"]))
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
-        await press(pilot, "w", "w", "full_stop", "m", "a", "5")
+        await press(pilot, "down", "p", "c", "w", "w", "full_stop", "m", "a", "5")
         view, kept = app.explorer.view, app.explorer.travels.remembered
         assert kept is not None
 
     app = TracehoundApp(open_paths([samples / "torch_stacks"]))
-    app.explorer.travels.session = replace(kept, more={"of": "others"})
+    app.explorer.travels.session = kept
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
         assert app.explorer.view == view
@@ -137,13 +137,16 @@ async def test_the_explorer_begins_where_it_ended(samples: Path) -> None:
         assert app.explorer.view.event is None
         again = app.explorer.travels.remembered
         assert again is not None
-        assert again.more == {"of": "others"}
+        assert again.lanes == kept.lanes
+        assert set(again.lanes) >= {"pinned", "colour"}
 
 
 async def test_a_session_of_another_world_does_no_harm(samples: Path) -> None:
     app = TracehoundApp(open_paths([samples / "torch_stacks"]))
     odd = View(-5, -9, ranks=(7,), lane=44, event=1 << 50, selection=(9, 3), focus=-1)
-    app.explorer.travels.session = Session(odd, "no such tab", {"a": odd})
+    app.explorer.travels.session = Session(
+        odd, "no such tab", {"a": odd}, {"folded": 3, "pinned": [4, "none"], "order": 7, "colour": [], "hidden": {}}
+    )
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
         assert app.explorer.deck.active == "ops"

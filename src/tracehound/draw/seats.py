@@ -81,15 +81,16 @@ def seats_of(plain: Mapping[str, Any]) -> Seats:
     """What `plain` wrote; whatever is not as it wrote it is left out."""
     order = plain.get("order")
     return Seats(
-        frozenset(_texts(plain.get("hidden"))),
-        _texts(plain.get("pinned")),
-        {str(group): _texts(lanes) for group, lanes in order.items()} if isinstance(order, Mapping) else {},
+        frozenset(texts(plain.get("hidden"))),
+        texts(plain.get("pinned")),
+        {str(group): texts(lanes) for group, lanes in order.items()} if isinstance(order, Mapping) else {},
         needle if isinstance(needle := plain.get("needle"), str) else "",
         "lane" if plain.get("grouping") == "lane" else "rank",
     )
 
 
-def _texts(value: object) -> tuple[str, ...]:
+def texts(value: object) -> tuple[str, ...]:
+    """The words of a list; nothing where it is none."""
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, Sequence) else ()
 
 

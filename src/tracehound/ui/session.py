@@ -33,15 +33,12 @@ _ROW: Final = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Session:
-    """Where one was (None: nowhere yet), which tab was shown, and the marks.
-
-    `more` is what other parts of the explorer keep, in JSON's types, each under a name of its own.
-    """
+    """Where one was (None: nowhere yet), which tab was shown, the marks, and how the lanes were arranged."""
 
     view: View | None = None
     pane: str = ""
     marks: Mapping[str, View] = field(default_factory=dict)
-    more: Mapping[str, Any] = field(default_factory=dict)
+    lanes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def folder() -> Path:

@@ -74,6 +74,7 @@ class Travels:
         trace, view, session = self._screen.trace, self._screen.view, self.session
         if trace is None or session.view is None:
             return
+        self._screen.stage.desk.restore(session.lanes)
         arrangement = self._screen.arrangement
         if session.pane in self._screen.deck.tabs and arrangement.active == FIRST:
             arrangement.show(session.pane)
@@ -88,7 +89,7 @@ class Travels:
         screen = self._screen
         if screen.trace is None or screen.reading.busy:
             return None
-        return replace(self.session, view=screen.view, pane=screen.arrangement.active, marks=self.marks)
+        return Session(screen.view, screen.arrangement.active, self.marks, screen.stage.desk.kept)
 
     # -- along links
 

@@ -15,7 +15,7 @@ from textual.app import ComposeResult
 from tracehound.draw.colouring import By, colouring, following
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.outline import Track
-from tracehound.draw.seats import Seats, seats_of
+from tracehound.draw.seats import Seats, seats_of, texts
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace
 from tracehound.ui import ranks
@@ -66,11 +66,11 @@ class Desk(Column):
             self._colour(by, timeline.trace)
         timeline.seat(seats_of(kept))
         lanes = {track.key: track.lane for group in timeline.sheet.groups for track in group.tracks}
-        folded, expanded = (kept.get(name, ()) for name in ("folded", "expanded"))
+        folded, expanded = (texts(kept.get(name)) for name in ("folded", "expanded"))
         timeline.relay(
             replace(
                 timeline.sheet,
-                folded=frozenset(key for key in folded if isinstance(key, str)),
+                folded=frozenset(folded),
                 expanded=frozenset(lanes[key] for key in expanded if key in lanes),
             )
         )
