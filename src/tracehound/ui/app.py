@@ -6,15 +6,17 @@ Owns themes, colours and the command palette; what is explored is the screen's b
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from rich.console import RenderableType
-from textual import on
+from textual import events, on
 from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.actions import ActionParseResult
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
+from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
@@ -31,6 +33,7 @@ from tracehound.ui.loading import Loading
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.source.finding import Sources
 from tracehound.ui.themes import THEMES, chosen
+from tracehound.ui.typed import TypedAhead
 
 
 class TracehoundApp(App[None]):
@@ -59,6 +62,8 @@ class TracehoundApp(App[None]):
         glyphs = ASCII if alphabet == "ascii" else MONO if self.no_color else UNICODE
         self.explorer = Explorer(opening, glyphs, table, sources)
         self.set_keymap(keymap(table))
+        self.typed = TypedAhead(self)
+        self._asking = {key.action for key in table if key.asks}
         self.set_class(alphabet == "ascii", "-ascii")
         for ours in THEMES:
             self.register_theme(ours)
@@ -84,12 +89,28 @@ class TracehoundApp(App[None]):
             explorer.timeline.supply,
             explorer.travels.linker,
         )
-        return any(worker.busy for worker in workers)
+        return self.typed.waits or any(worker.busy for worker in workers)
 
     def get_driver_class(self) -> type[Driver]:
         """The terminal's driver, unless the user chose another."""
         found = super().get_driver_class()
         return QuickDriver if found is LinuxDriver else found
+
+    async def on_event(self, event: events.Event) -> None:
+        """Keys wait for the prompt that they are meant for."""
+        if not (isinstance(event, events.Key) and self.typed.take(event)):
+            await super().on_event(event)
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Do what a key is for; what is typed after one that asks for text is text."""
+        if action in self._asking:
+            self.typed.expect()
+        return await super().run_action(action, default_namespace, namespaces)
 
     def on_mount(self) -> None:
         """After a stop, or an editor, the terminal may show anything, too."""

@@ -31,8 +31,8 @@ class Key:
     """One row of the table.
 
     `keys` are the keys that do it, as Textual names them; `shown` is how they are written for people. `action` is the
-    method without ``action_``. `label` is one word for the footer ("" keeps it out of the footer), `meaning` one line
-    for the help screen.
+    method without ``action_``; where it `asks`, what is typed next is text. `label` is one word for the footer (""
+    keeps it out of the footer), `meaning` one line for the help screen.
     """
 
     id: str
@@ -43,6 +43,7 @@ class Key:
     group: Group
     label: str = ""
     priority: bool = False
+    asks: bool = False
 
     def written(self, alphabet: str) -> str:
         """How the keys are written in a glyphs' alphabet: without arrows in ASCII."""
@@ -56,14 +57,15 @@ _IN_ASCII = {"←": "Left", "→": "Right", "↑": "Up", "↓": "Down", "⇧": "
 
 KEYS: tuple[Key, ...] = (
     Key("help", ("?", "f1"), "?", "help", "Show this page", "everywhere", "help"),
-    Key("search", ("/",), "/", "search", "Search every event name of the whole trace", "everywhere", "search"),
+    Key("search", ("/",), "/", "search",
+        "Search every event name of the whole trace", "everywhere", "search", asks=True),
     Key("walk.next", ("n",), "n", "travel('walk', 1)", "Next match, or next instance of the op", "everywhere"),
     Key("walk.previous", ("N",), "N", "travel('walk', -1)",
         "Previous match, or previous instance of the op", "everywhere"),
     Key("back", ("u", "backspace"), "u Bksp", "travel('back', -1)", "Back to the place where one was", "everywhere"),
     Key("forward", ("U",), "U", "travel('back', 1)", "Forward again", "everywhere"),
-    Key("mark", ("m",), "m", "travel('mark')", "Mark this place by a letter", "everywhere"),
-    Key("to_mark", ("'",), "'", "travel('to_mark')", "Go to the place with that letter", "everywhere"),
+    Key("mark", ("m",), "m", "travel('mark')", "Mark this place by a letter", "everywhere", asks=True),
+    Key("to_mark", ("'",), "'", "travel('to_mark')", "Go to the place with that letter", "everywhere", asks=True),
     Key("copy_command", ("Y",), "Y", "copy_command", "Copy the command that prints this in a shell", "everywhere"),
     Key("clear", ("escape",), "Esc", "clear", "Clear the window, leave a prompt, or stop reading", "everywhere"),
     Key("palette", ("ctrl+p",), "Ctrl+P", "app.command_palette", "Find any command by its name", "everywhere"),
@@ -81,7 +83,7 @@ KEYS: tuple[Key, ...] = (
     Key("pane.host", ("t",), "t", "show('host')", "Threads: what the host did in the window", "everywhere"),
     Key("pane.slices", ("S",), "S", "show('slices')",
         "Slices: what ran on the lane under the cursor, in the window", "everywhere"),
-    Key("pane.query", (":",), ":", "show('query')", "Query: ask anything in SQL", "everywhere"),
+    Key("pane.query", (":",), ":", "show('query')", "Query: ask anything in SQL", "everywhere", asks=True),
     Key("pane.zoom", ("z",), "z", "zoom_pane", "Give the whole screen to this pane, and back", "everywhere", "full"),
     Key("source.read", ("O",), "O", "read_source", "Read the source line of the selected event", "everywhere"),
     Key("repaint", ("ctrl+l",), "Ctrl+L", "app.repaint", "Draw the screen again, all of it", "everywhere"),
@@ -117,7 +119,8 @@ KEYS: tuple[Key, ...] = (
         "In: what was launched here; n and N lead to the others", "timeline"),
     Key("timeline.next_step", (")",), ")", "screen.travel('step', 1)", "Select the next step", "timeline"),
     Key("timeline.previous_step", ("(",), "(", "screen.travel('step', -1)", "Select the previous step", "timeline"),
-    Key("timeline.place", ("g",), "g", "screen.travel('place')", "Go to a time or a step", "timeline", "go to"),
+    Key("timeline.place", ("g",), "g", "screen.travel('place')",
+        "Go to a time or a step", "timeline", "go to", asks=True),
     Key("timeline.mark", ("v",), "v", "mark", "Begin a range here, or end it: move to stretch it", "timeline", "range"),
     Key("timeline.clear", ("escape",), "Esc", "clear", "Select nothing", "timeline"),
     Key("lanes.fold", ("space",), "Space", "fold", "Fold the group to one line, or unfold it", "lanes"),
@@ -127,13 +130,15 @@ KEYS: tuple[Key, ...] = (
     Key("lanes.pin", ("p",), "p", "pin", "Pin the lane to the top, or put it back", "lanes"),
     Key("lanes.up", ("<",), "<", "move_lane(-1)", "Move the lane up in its group", "lanes"),
     Key("lanes.down", (">",), ">", "move_lane(1)", "Move the lane down", "lanes"),
-    Key("lanes.filter", ("\\",), "\\", "filter_lanes", "Show the lanes whose names have a part", "lanes"),
-    Key("lanes.ranks", ("R",), "R", "choose_ranks", "Choose the ranks that are shown and counted: 0,2-5", "lanes"),
+    Key("lanes.filter", ("\\",), "\\", "filter_lanes", "Show the lanes whose names have a part", "lanes", asks=True),
+    Key("lanes.ranks", ("R",), "R", "choose_ranks",
+        "Choose the ranks that are shown and counted: 0,2-5", "lanes", asks=True),
     Key("lanes.colour", ("c",), "c", "colour", "Colour by kind, by name, by HLO category or by step", "lanes"),
     Key("lanes.group", ("b",), "b", "regroup", "Lanes by rank, or the same stream of all ranks together", "lanes"),
     Key("table.choose", ("enter",), "Enter", "choose", "Go to the row's event or window", "table", "go"),
     Key("table.window", ("space", "w"), "Space w", "pick_window", "Select the row's window", "table", "window"),
-    Key("table.filter", ("f",), "f", "ask('filter')", "Filter the rows: gemm, self > 1ms, name ~ x", "table", "filter"),
+    Key("table.filter", ("f",), "f", "ask('filter')",
+        "Filter the rows: gemm, self > 1ms, name ~ x", "table", "filter", asks=True),
     Key("table.sort_next", (">",), ">", "sort_column(1)", "Sort by the next column", "table", "sort"),
     Key("table.sort_previous", ("<",), "<", "sort_column(-1)", "Sort by the column before", "table"),
     Key("table.sort_here", ("o",), "o", "sort_here", "Sort by the column under the cursor, or reverse", "table"),
@@ -151,7 +156,8 @@ KEYS: tuple[Key, ...] = (
     Key("table.copy", ("c",), "c", "ask('copy cell')", "Copy the cell under the cursor, uncut", "table", "copy"),
     Key("table.copy_row", ("C",), "C", "ask('copy row')", "Copy the row", "table"),
     Key("table.chart", ("v",), "v", "ask('chart')", "See it as a chart, or as a table again", "table", "chart"),
-    Key("table.save", ("x",), "x", "ask('save')", "Save what is shown: csv, json, markdown or text", "table", "save"),
+    Key("table.save", ("x",), "x", "ask('save')",
+        "Save what is shown: csv, json, markdown or text", "table", "save", asks=True),
     Key("details.down", ("down", "j", "s"), "↓ j s", "move(1)", "A line down", "details"),
     Key("details.up", ("up", "k", "w"), "↑ k w", "move(-1)", "A line up", "details"),
     Key("details.page_down", ("pagedown", "space"), "PgDn Space", "page(1)", "A page down", "details"),
@@ -160,7 +166,7 @@ KEYS: tuple[Key, ...] = (
     Key("details.last", ("end", "G"), "End G", "last", "To the end", "details"),
     Key("details.open", ("enter",), "Enter", "open", "Read the source line here, or of the event", "details", "source"),
     Key("details.edit", ("e",), "e", "edit", "Open the source line in $VISUAL or $EDITOR", "details", "edit"),
-    Key("details.find", ("f",), "f", "find", "Find text in the details", "details", "find"),
+    Key("details.find", ("f",), "f", "find", "Find text in the details", "details", "find", asks=True),
     Key("details.find_next", ("n",), "n", "find_next(1)", "Next place of that text", "details"),
     Key("details.find_previous", ("N",), "N", "find_next(-1)", "Place before of that text", "details"),
     Key("details.unfind", ("escape",), "Esc", "unfind", "End the finding", "details"),

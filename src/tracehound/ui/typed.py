@@ -1,0 +1,71 @@
+"""Keys that arrive before the prompt they are meant for: typed fast, pasted, or all at once over a slow line.
+
+Owns how long they wait and the order in which they go on. A key that asks for text needs a moment until the prompt has
+the focus; without this, what is typed next would be obeyed as keys of the pane that had it before.
+"""
+
+from __future__ import annotations
+
+from textual.app import App
+from textual.events import Key
+from textual.timer import Timer
+from textual.widgets import Input
+
+TURN = 0.01
+"""Seconds between two looks at who has the focus."""
+
+SETTLED = 2
+"""Looks that must find a prompt before the keys go on: until then some may still be on their way."""
+
+PATIENCE = 40
+"""Looks after which no prompt is to be expected any more."""
+
+
+class TypedAhead:
+    """Holds keys of an app back from `expect` until a prompt has the focus."""
+
+    def __init__(self, app: App[None]) -> None:
+        self._app = app
+        self._held: list[Key] = []
+        self._again: list[Key] = []
+        self._timer: Timer | None = None
+        self._looks = self._found = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether keys are held back."""
+        return self._timer is not None
+
+    def expect(self) -> None:
+        """A prompt is about to open."""
+        self._looks = self._found = 0
+        if self._timer is None:
+            self._timer = self._app.set_interval(TURN, self._look)
+
+    def take(self, key: Key) -> bool:
+        """Whether this key has to wait, or was on its way to another pane while a prompt got the focus."""
+        if self.waits:
+            key.stop()
+            self._held.append(key)
+            return True
+        prompt = self._app.focused
+        if not key.is_forwarded or not key.is_printable or not isinstance(prompt, Input) or key in self._again:
+            self._again = [other for other in self._again if other is not key]
+            return False
+        copy = Key(key.key, key.character)
+        self._again.append(copy)
+        key.stop()
+        prompt._forward_event(copy)  # noqa: SLF001, there is no other way to give a widget a key
+        return True
+
+    def _look(self) -> None:
+        self._looks += 1
+        self._found += isinstance(self._app.focused, Input)
+        if self._found < SETTLED and self._looks < PATIENCE:
+            return
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        keys, self._held = sorted(self._held, key=lambda key: key.time), []
+        for key in keys:
+            self._app.post_message(Key(key.key, key.character))
