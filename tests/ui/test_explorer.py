@@ -236,17 +236,17 @@ async def test_search_counts_while_one_types_and_cycles(opening: Opening) -> Non
 async def test_search_is_over_hosts_and_devices_and_by_regular_expression(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash")
-        explorer.prompt.input.value = "~^(gemm|aten::)"
+        explorer.seeking.prompt.input.value = "~^(gemm|aten::)"
         await settled(pilot)
         names = table(explorer, "search").result
         assert names is not None
         assert sorted(names.table["name"].to_list()) == ["aten::copy_", "gemm"]
-        explorer.prompt.input.value = "~("
+        explorer.seeking.prompt.input.value = "~("
         await settled(pilot)
-        assert "unclosed group" in str(explorer.prompt._count.render())
+        assert "unclosed group" in str(explorer.seeking.prompt._count.render())
         assert "not a regular expression" in caption(explorer, "search")
         await press(pilot, "escape")
-        assert not explorer.prompt.open
+        assert not explorer.seeking.prompt.open
 
 
 async def test_an_empty_search_says_what_to_type(opening: Opening) -> None:

@@ -123,7 +123,7 @@ class Travels:
         """Have the instances of an event's op worked out, to walk from one to the next."""
         self._steps_due = 0
         self._screen.walk = None
-        self._screen.finder.walk(trace, event)
+        self._screen.seeking.finder.walk(trace, event)
 
     def begun(self, walk: Walk) -> None:
         """They are known: make the steps that were asked for meanwhile."""

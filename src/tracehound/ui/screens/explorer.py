@@ -39,6 +39,7 @@ from tracehound.ui.panes.query import QueryPane
 from tracehound.ui.results import Results
 from tracehound.ui.saving import save
 from tracehound.ui.screens.help import HelpScreen
+from tracehound.ui.seeking import Seeking
 from tracehound.ui.source.finding import Sources
 from tracehound.ui.supply import Supply
 from tracehound.ui.travels import FIRST, Travels
@@ -88,7 +89,7 @@ class Explorer(Screen[None]):
         self.visits = Visits(self, sources, glyphs)
         self.background = Background()
         self.reading = Loading(self, opening)
-        self.finder = Finder(self, self.background)
+        self.seeking = Seeking(self, self.background)
         self.decoder = Decoder(self)
         self.travels = Travels(self)
         self.asker = Asker()
@@ -98,12 +99,10 @@ class Explorer(Screen[None]):
         self.deck = Deck(glyphs)
         self.results = Results(self.deck, Answers(self, self.background))
         self.details = DetailsPane(glyphs)
-        self.prompt = SearchBar()
         self.arrangement = Arrangement(self.stage, self.deck, self.details, self._in_sight)
         self.key_bar = KeyBar(glyphs, table)
         self._opening = opening
         self._unread = frozenset[int]()
-        self._needle_due: str | None = None
 
     def compose(self) -> ComposeResult:
         """Header, timeline, tabs, panes, keys."""
@@ -111,7 +110,7 @@ class Explorer(Screen[None]):
         yield self.stage
         yield self.arrangement.tabs
         yield self.arrangement.bottom
-        yield self.prompt
+        yield self.seeking.prompt
         yield self.key_bar
 
     def on_mount(self) -> None:
@@ -341,48 +340,23 @@ class Explorer(Screen[None]):
 
     def action_search(self) -> None:
         """Open the prompt."""
-        self.prompt.begin()
-        if self.trace is not None:
-            self.finder.prepare(self.trace)
-        self.key_bar.display = False
+        self.seeking.begin()
 
     @on(SearchBar.Changed)
     def _needle_changed(self, message: SearchBar.Changed) -> None:
-        if self.trace is not None:
-            self.finder.search(self.trace, message.needle)
+        self.seeking.typed(message.needle)
 
     @on(Finder.Searched)
     def _searched(self, message: Finder.Searched) -> None:
-        """Show what matches; go there only when the search was sent off before."""
-        found, trace = message.found, self.trace
-        if trace is None or found.needle != self.prompt.input.value:
-            return
-        walk = found.walk.after(self.view.start)
-        count = words.matches(walk.words, found.result.total, self.glyphs.dot) if found.needle else ""
-        self.prompt.tell(self.glyphs.cut(found.failure, self.size.width // 2) or count)
-        nothing = words.nothing("search" if found.needle else "prompt", trace, None)
-        self.deck.tables["search"].show(found.result, None, nothing)
-        self.arrangement.show("search")
-        self.walk = walk if found.needle else None
-        if self._needle_due == found.needle:
-            self._needle_due = None
-            self.travels.to(walk)
+        self.seeking.show(message.found)
 
     @on(SearchBar.Submitted)
     def _submitted(self, message: SearchBar.Submitted) -> None:
-        """Go to the first match in sight, or after what is in sight."""
-        self._end_prompt()
-        self.view = replace(self.view, needle=message.needle)
-        if self.walk is not None and self.walk.what == message.needle:
-            self.travels.to(self.walk)
-        else:
-            self._needle_due = message.needle
+        self.seeking.submit(message.needle)
 
     @on(SearchBar.Cancelled)
-    def _end_prompt(self) -> None:
-        self.prompt.end()
-        self.key_bar.display = True
-        self.timeline.focus()
+    def _search_cancelled(self) -> None:
+        self.seeking.end()
 
     # -- panes and their sizes
 

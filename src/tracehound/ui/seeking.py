@@ -1,0 +1,72 @@
+"""Searching: from the first letter in the prompt to the event that one goes to.
+
+Owns the prompt, and which search is to be followed as soon as it is done. The screen owns the view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tracehound.ui import words
+from tracehound.ui.background import Background
+from tracehound.ui.finder import Finder
+from tracehound.ui.search import Found
+from tracehound.ui.widgets.search_bar import SearchBar
+
+if TYPE_CHECKING:
+    from tracehound.ui.screens.explorer import Explorer
+
+
+class Seeking:
+    """The search of a screen."""
+
+    def __init__(self, screen: Explorer, background: Background) -> None:
+        self.prompt = SearchBar()
+        self.finder = Finder(screen, background)
+        self._screen = screen
+        self._due: str | None = None
+
+    def begin(self) -> None:
+        """Open the prompt."""
+        self.prompt.begin()
+        if self._screen.trace is not None:
+            self.finder.prepare(self._screen.trace)
+        self._screen.key_bar.display = False
+
+    def typed(self, needle: str) -> None:
+        """The text is another one."""
+        if self._screen.trace is not None:
+            self.finder.search(self._screen.trace, needle)
+
+    def show(self, found: Found) -> None:
+        """Show what matches; go there only when the search was sent off before."""
+        screen, trace = self._screen, self._screen.trace
+        if trace is None or found.needle != self.prompt.input.value:
+            return
+        walk = found.walk.after(screen.view.start)
+        count = words.matches(walk.words, found.result.total, screen.glyphs.dot) if found.needle else ""
+        self.prompt.tell(screen.glyphs.cut(found.failure, screen.size.width // 2) or count)
+        nothing = words.nothing("search" if found.needle else "prompt", trace, None)
+        screen.deck.tables["search"].show(found.result, None, nothing)
+        screen.arrangement.show("search")
+        screen.walk = walk if found.needle else None
+        if self._due == found.needle:
+            self._due = None
+            screen.travels.to(walk)
+
+    def submit(self, needle: str) -> None:
+        """Go to the first match in sight, or after what is in sight."""
+        screen = self._screen
+        self.end()
+        screen.view = replace(screen.view, needle=needle)
+        if screen.walk is not None and screen.walk.what == needle:
+            screen.travels.to(screen.walk)
+        else:
+            self._due = needle
+
+    def end(self) -> None:
+        """Close the prompt."""
+        self.prompt.end()
+        self._screen.key_bar.display = True
+        self._screen.timeline.focus()
