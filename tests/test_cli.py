@@ -265,6 +265,30 @@ def test_a_baseline_stands_in_for_its_run(job: Path, tmp_path: Path, capsys: pyt
     assert capsys.readouterr().out == expected
 
 
+def test_options_may_stand_between_paths(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (
+        ["report", str(job), "--top", "1", "ops"],
+        ["query", str(job), "--top", "1", "SELECT 1 AS one FROM ranks"],
+        ["diff", str(job), "--top", "1", str(job)],
+    ):
+        assert main(arguments) == 0, arguments
+        assert capsys.readouterr().out
+
+
+def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, trace = tmp_path / "base.json", tmp_path / "trace.json"
+    assert main(["check", str(job), "--save-baseline", str(base)]) == 0
+    capsys.readouterr()
+    assert main(["diff", str(base), str(job), "--rank", "0"]) == 0
+    assert "is a baseline: --rank, --step and --window narrow the other run alone" in capsys.readouterr().err
+    trace.write_bytes(kineto(0))
+    assert main(["check", str(trace), "--save-baseline", str(trace)]) == 2
+    assert "is no baseline, and is not replaced" in capsys.readouterr().err
+    assert trace.read_bytes() == kineto(0)
+
+
 # --- what is wrong, in one line
 
 

@@ -53,7 +53,8 @@ def parsed(arguments: Sequence[str]) -> Namespace:
     """
     rest = list(arguments)
     command = _command(rest)
-    asked = _PARSERS[command]().parse_args(rest)
+    parser = _PARSERS[command]()
+    asked = parser.parse_args(rest) if "--" in rest else parser.parse_intermixed_args(rest)
     asked.command = command
     return asked
 

@@ -20,7 +20,18 @@ from shutil import get_terminal_size
 from tracehound import report
 from tracehound.analysis import ANALYSES, Analysis, Options, Result, named, run, where
 from tracehound.arguments import as_summary, parsed
-from tracehound.diff import Profile, Verdict, compare, condition, judged, judged_alone, loaded, profile, saved
+from tracehound.diff import (
+    Profile,
+    Verdict,
+    compare,
+    condition,
+    judged,
+    judged_alone,
+    loaded,
+    profile,
+    refuse_other,
+    saved,
+)
 from tracehound.draw.table import UNLIMITED, Line
 from tracehound.errors import BAD_INPUT, TracehoundError, printable
 from tracehound.export import Tell
@@ -127,6 +138,8 @@ def _query(asked: Namespace) -> int:
 def _diff(asked: Namespace) -> int:
     conditions = [condition(text) for text in asked.fail_on]  # what is wrong with one is told before a trace is read
     form = _page_form(asked)
+    if asked.save_baseline:
+        refuse_other(asked.save_baseline)
     with _workshop(asked) as shop:
         base, other = (_profile([path], asked, shop) for path in asked.paths)
     verdicts = judged(base, other, conditions)
@@ -139,6 +152,8 @@ def _check(asked: Namespace) -> int:
     if not conditions and not asked.save_baseline:
         raise TracehoundError("no condition", remedy="tracehound check PATH... --fail-on 'idle > 20%'")
     form = _page_form(asked)
+    if asked.save_baseline:
+        refuse_other(asked.save_baseline)
     with _workshop(asked) as shop:
         found = _profile(asked.paths, asked, shop)
     verdicts = judged_alone(found, conditions)
@@ -149,6 +164,8 @@ def _profile(paths: Sequence[str], asked: Namespace, shop: Workshop) -> Profile:
     """What is known of a run: measured, or kept in a file."""
     kept = loaded(Path(paths[0])) if len(paths) == 1 else None
     if kept is not None:
+        if asked.rank or asked.step or asked.window:
+            _say(printable(f"{paths[0]} is a baseline: --rank, --step and --window narrow the other run alone"))
         return kept
     trace, window = _ready(_opening(paths, asked, shop), asked)
     return profile(trace, window, _helpers(trace, shop))

@@ -54,6 +54,21 @@ def test_a_value_that_is_none_of_its_column_is_damage(tmp_path: Path) -> None:
             loaded(path)
 
 
+def test_nothing_but_a_baseline_is_replaced(tmp_path: Path) -> None:
+    found, path = measured(run(steps=2)), tmp_path / "base.json"
+    for content in (b"", b'{"traceEvents": []}', b'{"schema"'):
+        path.write_bytes(content)
+        with pytest.raises(TracehoundError, match="is no baseline, and is not replaced"):
+            saved(found, path)
+        assert path.read_bytes() == content
+    with pytest.raises(TracehoundError, match="is not replaced"):
+        saved(found, tmp_path)
+    path.unlink()
+    saved(found, path)
+    saved(found, path)
+    assert loaded(path) is not None
+
+
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(TracehoundError):
         saved(measured(run(steps=2)), tmp_path / "no" / "base.json")

@@ -28,7 +28,7 @@ SLOWER = measured(run(changed(0, length=300.0), seed=6))
         ("op:gemm_nt > +10%", True),
         ("op:GEMM > +10%", True),
         ("op:softmax > +10%", False),
-        ("op:nothing > +10%", False),
+        ("Step_Time > +3 %", True),
         ("op:gemm.n > 100us", True),
         ("communication > +1%", False),
     ],
@@ -70,7 +70,8 @@ def test_few_steps_are_judged_by_their_averages_and_that_is_said() -> None:
         ("", "no condition"),
         ("idle", "no condition"),
         ("idle >", "no condition"),
-        ("idle > 3", "no condition"),
+        ("idle > 3", "has no unit; such as 3% or 3ms"),
+        ("idle >= 3%", ">= is neither > nor <"),
         ("idle > 3 parsecs", "is not a time"),
         ("idle > 1.2.3%", "no number"),
         ("idleness > 3%", "cannot be judged"),
@@ -84,6 +85,13 @@ def test_what_is_no_condition_is_said_in_one_line(text: str, why: str) -> None:
         condition(text)
     assert why in str(raised.value)
     assert "\x1b" not in str(raised.value)
+
+
+def test_a_pattern_that_no_op_has_is_an_error() -> None:
+    for judge in (lambda asked: judged(BASE, SLOWER, asked), lambda asked: judged_alone(SLOWER, asked)):
+        with pytest.raises(TracehoundError, match="no op has that in its name"):
+            judge([condition("op:nothing > 5ms")])
+    assert not judged(BASE, SLOWER, [condition("op:gemm_nt < -90%")])[0].failed
 
 
 def test_one_run_has_no_base() -> None:

@@ -5,6 +5,7 @@ Owns the form: JSON with a ``schema``, its frames as columns.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,8 +25,18 @@ _OPS: Final = {
 }
 
 
+def refuse_other(path: Path) -> None:
+    """Raise TracehoundError where something else than a baseline is in the place of one: that is not replaced."""
+    if os.path.lexists(path) and not _marked(path):
+        raise TracehoundError("is no baseline, and is not replaced", path, remedy="give --save-baseline another name")
+
+
 def saved(profile: Profile, path: Path) -> None:
-    """Write the profile beside `path` and put it there. Raises TracehoundError where that cannot be done."""
+    """Write the profile beside `path` and put it there, where there is none but another baseline.
+
+    Raises TracehoundError where that cannot be done.
+    """
+    refuse_other(path)
     document = {
         "schema": SCHEMA,
         "name": profile.name,
@@ -46,18 +57,23 @@ def saved(profile: Profile, path: Path) -> None:
 
 def loaded(path: Path) -> Profile | None:
     """The profile in a file; None where the file is none of these. Raises TracehoundError for one that is damaged."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(len(_MARK))
-            if head != _MARK:
-                return None
-            content = head + file.read()
-    except OSError:
+    if not _marked(path):
         return None
     try:
-        return _profile(orjson.loads(content))
+        return _profile(orjson.loads(path.read_bytes()))
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise TracehoundError("the baseline is damaged", path, remedy="save it again: --save-baseline") from error
+
+
+def _marked(path: Path) -> bool:
+    """Whether it is a file that begins as a baseline does."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(len(_MARK)) == _MARK
+    except OSError:
+        return False
 
 
 _MARK: Final = f'{{"schema":"{SCHEMA}"'.encode()

@@ -241,7 +241,7 @@ def _verdicts(base: Floats, other: Floats) -> list[str]:
         doubts = ["too few steps"] * base.shape[1]
     else:
         rare = level(len(base), len(other))
-        doubts = ["" if each <= rare else "perhaps " if each <= HINT else "within noise" for each in found.tolist()]
+        doubts = ["" if each <= rare else "perhaps " if each <= HINT else "noise" for each in found.tolist()]
     return [_word(*each) for each in zip(doubts, base.mean(axis=0), other.mean(axis=0), strict=True)]
 
 
@@ -267,7 +267,11 @@ def _about_ops(found: Sequence[Match], own: Sequence[Floats], table: pl.DataFram
     """How much of each run found a partner, and what the differences add up to."""
     alone = np.array([match.how == ALONE for match in found], np.bool_)
     shares = [1 - float(side[:, alone].sum()) / float(side.sum()) if side.sum() else 1.0 for side in own]
-    notes = [f"matched: {share(shares[0])} of the ops' time in the base, {share(shares[1])} in the other"]
+    notes = [
+        f"matched: {share(shares[0])} of the ops' time in the base, {share(shares[1])} in the other",
+        "verdicts: held against all rows of their table at once, so that one table in a hundred errs; the same change"
+        " may be told from chance among few rows and not among many",
+    ]
     if not table.filter((pl.col("change") != 0) | (pl.col("exposed_change") != 0)).height:
         notes.append("no difference")
     return notes

@@ -24,7 +24,7 @@ ops whose name has that regular expression in it). LIMIT is +3% (more than the b
 the base), 20% (of the step) or 5ms (in a step). A limit with a sign needs a base, and fails only where the steps tell
 the change from chance (one time in a hundred by chance itself); with fewer than 4 steps on a side averages decide."""
 
-_CONDITION: Final = re.compile(r"\s*(op:.+?|[a-z_]+)\s*([<>])\s*([+-]?)\s*([0-9.]+)\s*(%|[a-zµ]+)\s*")
+_CONDITION: Final = re.compile(r"\s*(op:.+?|[A-Za-z_]+)\s*([<>]=?|=+)\s*([+-]?)\s*([0-9.]+)\s*(%|[a-zµ]*)\s*")
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,13 @@ def condition(text: str) -> Condition:
     if match is None:
         raise TracehoundError(f"no condition: {printable(text)!r}", remedy="such as 'step_time > +3%'; see --help")
     what, sense, sign, number, unit = match.groups()
+    if sense not in ("<", ">"):
+        raise TracehoundError(f"no condition: {printable(text)!r}: {sense} is neither > nor <", remedy="see --help")
+    if not unit:
+        raise TracehoundError(
+            f"no condition: {printable(text)!r} has no unit", remedy=f"such as {number}% or {number}ms"
+        )
+    what = what if what.startswith("op:") else what.lower()
     if what not in ("step_time", *PARTS) and not what.startswith("op:"):
         names = ", ".join(("step_time", *PARTS, "op:PATTERN"))
         raise TracehoundError(f"{printable(what)!r} cannot be judged", remedy=f"there are {names}")
@@ -84,12 +91,25 @@ def judged_alone(profile: Profile, conditions: Sequence[Condition]) -> list[Verd
         if each.sign:
             remedy = "tracehound diff BASE OTHER --fail-on ..."
             raise TracehoundError(f"{each.text!r} compares with a base", remedy=remedy)
+    _refuse_unknown(conditions, profile)
     return [_level(profile, each) for each in conditions]
 
 
 def judged(base: Profile, other: Profile, conditions: Sequence[Condition]) -> list[Verdict]:
-    """What comes of conditions on a comparison: those without a sign are about the other run alone."""
+    """What comes of conditions on a comparison: those without a sign are about the other run alone.
+
+    Raises TracehoundError for one about ops of which neither run has any.
+    """
+    _refuse_unknown(conditions, base, other)
     return [_change(base, other, each) if each.sign else _level(other, each) for each in conditions]
+
+
+def _refuse_unknown(conditions: Sequence[Condition], *profiles: Profile) -> None:
+    """A misspelt op would never fail."""
+    names = {name for profile in profiles for name in profile.ops["name"].unique().to_list()}
+    for each in conditions:
+        if each.what.startswith("op:") and not any(map(_pattern(each.what).search, names)):
+            raise TracehoundError(f"{each.text!r}: no op has that in its name", remedy="tracehound report PATH ops")
 
 
 def _level(profile: Profile, asked: Condition) -> Verdict:

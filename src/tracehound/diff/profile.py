@@ -51,9 +51,12 @@ class Profile:
     def about(self) -> str:
         """What was measured, in words: ``6 steps on 2 ranks, work on the device``."""
         ranks = f"{self.ranks:,} rank{'s' * (self.ranks != 1)}"
-        return (
-            f"{self.steps.height:,} {self.what} on {ranks}, {self.of}" if self.steps.height else f"nothing on {ranks}"
-        )
+        if self.steps.is_empty():
+            return f"nothing on {ranks}"
+        one = self.steps.height == 1
+        what = self.what.replace("steps", "step", 1).replace("executions", "execution", 1) if one else self.what
+        count = "" if self.what == "the whole run" else f"{self.steps.height:,} "
+        return f"{count}{what} on {ranks}, {self.of}"
 
 
 _COLUMNS: Final = (

@@ -5,6 +5,7 @@ Owns what may be written over, and the words for a disk that is full. Knows no f
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -106,8 +107,12 @@ def _told(path: Path | None) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
+        if error.errno == errno.EPIPE or f"os error {errno.EPIPE}" in str(error):
+            raise BrokenPipeError from error
         raise _refused(error, path) from error
     except pl.exceptions.PolarsError as error:
+        if f"os error {errno.EPIPE}" in str(error):
+            raise BrokenPipeError from error
         if "os error" not in str(error) and not str(error).startswith("parquet: "):
             raise
         raise TracehoundError("cannot be written: is there no space left on device?", path) from error

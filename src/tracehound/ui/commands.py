@@ -43,7 +43,11 @@ class Commands(Provider):
         app: TracehoundApp = self.app  # type: ignore[assignment]
         explorer = app.explorer
         for analysis in ANALYSES:
-            yield (f"Show {analysis.name}", analysis.question, partial(explorer.action_show, _tab(analysis.name)))
+            yield (
+                f"Show {analysis.name.replace('_', ' ')}",
+                analysis.question,
+                partial(explorer.action_show, _tab(analysis.name)),
+            )
         for key in explorer.keys:
             if key.group == "everywhere" and not key.id.startswith("pane.") and key.id not in NOT_OFFERED:
                 target = explorer if not key.action.startswith("app.") else app
