@@ -168,7 +168,8 @@ class Part:
 
     `scan` (the events, which may lie on disk), `lanes`, `ranks`, `steps`, `ops` and `counters` have the schemas above
     with local ids: `lane`, `op`, `parent`, `launch` and `event` are rows, `host` a position in `hosts`, `rank` a row of
-    `ranks`. `ranks.rank` is what the file claims (null: nothing), and `places` is what the format needs to find the
+    `ranks`. `facets` are those of `FACETS` that the file has, of which `record` is that of an event.
+    `ranks.rank` is what the file claims (null: nothing), and `places` is what the format needs to find the
     args of an event again, sealed in a part from a cache. `home` is the folder there in which the part lies, None for
     one in memory.
     """
@@ -187,6 +188,7 @@ class Part:
     places: Any = None
     home: Path | None = None
     counters: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTERS))
+    facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
 
     @property
     def events(self) -> pl.DataFrame:
@@ -241,6 +243,8 @@ class Trace:
     origin_ns: int | None
     notes: tuple[Note, ...] = ()
     counters: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTERS))
+    facets: tuple[Mapping[str, pl.LazyFrame], ...] = ()
+    """Those of each part, with times of this trace."""
 
     def events(self, lanes: Sequence[int] | None = None) -> pl.LazyFrame:
         """The events of these lanes (None: of all), lazily, in the schema `EVENTS`, sorted by (lane, start, -end)."""

@@ -42,7 +42,13 @@ def told(part: Part) -> list[object]:
     """All that a part says, to be compared."""
     events = part.events.with_columns(pl.col("name").cast(pl.String))
     frames = [frame.rows() for frame in (events, part.lanes, part.ranks, part.steps, part.ops)]
-    return [*frames, part.hosts, part.wall_ns, part.facts, part.notes, part.places.tolist()]
+    facets = {name: rows(facet) for name, facet in sorted(part.facets.items())}
+    return [*frames, facets, part.hosts, part.wall_ns, part.facts, part.notes, part.places.tolist()]
+
+
+def rows(facet: pl.LazyFrame) -> list[tuple]:
+    """The rows of a facet, its categories as text."""
+    return facet.with_columns(pl.col(pl.Categorical).cast(pl.String)).collect().rows()
 
 
 def write(path: Path, events: list[dict], **around: object) -> Path:

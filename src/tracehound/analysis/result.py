@@ -7,13 +7,14 @@ Owns `Result` and `Column` (the only things a pane or a writer needs), `Analysis
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
 
 from tracehound.analysis.settings import Given, Setting
+from tracehound.facets import empty
 from tracehound.trace import Host, Note
 
 Unit = Literal[
@@ -24,8 +25,8 @@ Unit = Literal[
 a fraction of the base that the column names, `id` an event of the trace (never shown, only followed), `host` a list of
 `COVER` structs: what host threads did meanwhile, `number` any other number, which is shown as it is, `decimal` one with
 a fraction, such as an average of counts, `difference` a time with its sign, `growth` a difference as a fraction of what
-it is compared with, `depth` how deep in a tree the row's first column lies (0: at a root; it has no words of its own, the
-first column is indented by it; rows come depth first)."""
+it is compared with, `depth` how deep in a tree the row's first column lies (0: at a root; it has no words of its own,
+but the first column is indented by it; rows come depth first)."""
 
 COVER = pl.List(
     pl.Struct(
@@ -108,6 +109,11 @@ class Share:
     end: int
     windowed: bool
     home: Path | None = None
+    facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
+
+    def facet(self, name: str) -> pl.LazyFrame:
+        """What events of the rank's file carry, in a schema of `FACETS`; join it to events by `record`."""
+        return self.facets.get(name, empty(name))
 
 
 @dataclass(frozen=True)

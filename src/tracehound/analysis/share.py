@@ -118,6 +118,7 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
             end=end,
             windowed=timed,
             home=trace.parts[part].home,
+            facets=trace.facets[part],
         )
 
 

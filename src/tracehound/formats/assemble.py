@@ -88,6 +88,7 @@ class Decoded:
     notes: Sequence[Note] = ()
     places: Any = None
     counters: Counters = field(default_factory=Counters)
+    facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
 
 
 def held(frame: pl.DataFrame) -> tuple[Piece, ...]:
@@ -134,6 +135,7 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
         notes=tuple(notes),
         places=decoded.places,
         counters=decoded.counters.samples.with_columns(pl.col("lane") + lanes.height),
+        facets=decoded.facets,
     )
 
 

@@ -75,6 +75,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             notes=(*read.notes, *events.notes),
             places=read.places,
             counters=events.counters,
+            facets=events.facets,
         ),
         spill,
     )

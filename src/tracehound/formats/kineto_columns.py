@@ -31,30 +31,12 @@ from tracehound.formats.json_columns import (
     whole_numbers,
 )
 from tracehound.formats.json_slices import Shape, Slice
+from tracehound.formats.kineto_args import NO_ARGS, Args, message, read
+from tracehound.formats.kineto_facets import Facets
 from tracehound.formats.kineto_memory import allocations
 from tracehound.formats.kineto_names import category, message_bytes, tensor_bytes
 from tracehound.formats.kineto_tally import ENDLESS, Tally
 from tracehound.intervals import Ints
-
-
-class Args(msgspec.Struct, gc=False, frozen=True):
-    """The args that are read of every event; the rest stays in the file."""
-
-    correlation: Any = MISSING
-    external: Any = msgspec.field(default=None, name="External id")
-    external_old: Any = msgspec.field(default=MISSING, name="external id")
-    stream: int | float | str | None = None
-    device: int | float | str | None = None
-    bytes: Any = None
-    name: Any = None
-    collective: Any = msgspec.field(default=None, name="Collective name")
-    elements_in: Any = msgspec.field(default=None, name="In msg nelems")
-    elements_out: Any = msgspec.field(default=None, name="Out msg nelems")
-    dtype: Any = None
-
-
-_NO_ARGS: Final = Args()
-_NAMES: Final = dict(zip(Args.__struct_encode_fields__, Args.__struct_fields__, strict=True))
 
 
 class Event(msgspec.Struct, gc=False):
@@ -67,7 +49,7 @@ class Event(msgspec.Struct, gc=False):
     tid: int | float | str | None = None
     ts: int | float = 0
     dur: int | float = False  # which is 0, and tells that the file says nothing
-    args: Args = _NO_ARGS
+    args: Args = NO_ARGS
 
 
 class ExactEvent(Event, gc=False):
@@ -78,10 +60,6 @@ class ExactEvent(Event, gc=False):
 
 
 def _lenient(event: Mapping[str, Any], _: bytes) -> Event:
-    args = event.get("args")
-    said = args if isinstance(args, Mapping) else {}
-    read = {name: said[key] for key, name in _NAMES.items() if key in said}
-    read.update({key: as_id(read[key]) for key in ("stream", "device") if key in read})
     return Event(
         ph=as_text(event.get("ph")),
         cat=as_text(event.get("cat")),
@@ -90,15 +68,22 @@ def _lenient(event: Mapping[str, Any], _: bytes) -> Event:
         tid=as_id(event.get("tid")),
         ts=event.get("ts", 0),
         dur=False if event.get("dur") is None else event["dur"],
-        args=Args(**read),
+        args=read(event.get("args")),
     )
 
 
 def _exact(data: memoryview) -> list[Event]:
-    return [*msgspec.json.decode(data, type=list[ExactEvent])]
+    return [*msgspec.json.decode(bytes(data), type=list[ExactEvent])]
 
 
-SHAPE: Final = Shape(msgspec.json.Decoder(list[Event]).decode, _exact, _lenient)
+_EVENTS: Final = msgspec.json.Decoder(list[Event])
+
+
+def _fast(data: memoryview) -> list[Event]:
+    return _EVENTS.decode(bytes(data))  # raw args share the memory of what was decoded, which the reader uses again
+
+
+SHAPE: Final = Shape(_fast, _exact, _lenient)
 
 
 class _Inputs(msgspec.Struct):
@@ -127,6 +112,7 @@ MEMORY: Final = "[memory]"
 """The name of the instants at which memory is allocated or freed."""
 
 _PARAMS: Final = "record_param_comms"
+_CALLS: Final = ("op", "annotation")
 _PLAIN, _METADATA, _DEVICE, _PARAMETERS, _GLOO, _COUNTER, _MEMORY = range(7)
 
 
@@ -159,7 +145,7 @@ class Columns:
     args have them) number the values that the columns stand for. `metadata` has the names that metadata events give to
     a (pid, tid), and `messages` the bytes of the message (-1: unknown) for the External id of every operator that
     started a collective. `endless` counts the complete events without a duration; `samples` are those of counters, by
-    `Series` or `Memory`.
+    `Series` or `Memory`; `facets` what only some events carry.
     """
 
     def __init__(self) -> None:
@@ -168,10 +154,12 @@ class Columns:
         self.messages: dict[int, int] = {}
         self.endless = Tally()
         self.samples = Samples()
+        self.facets = Facets()
         self._count = 0
         self._pieces: list[Piece] = []
         self._complete = Answers(self.signatures, lambda signature: signature[0] == "X")
         self._manner = Answers(self.signatures, _manner)
+        self._calls = Answers(self.signatures, lambda signature: category(signature[1]).kind in _CALLS)
         self._manner_by_name = Answers(self.names, _manner_by_name)
 
     def add(self, piece: Slice[Event]) -> None:
@@ -200,10 +188,14 @@ class Columns:
         if len(special):
             manner = manner[special]
             self._add_metadata(special[manner == _METADATA], events)
-            self._add_devices(special[manner == _DEVICE], events, columns)
+            self._add_devices(special[manner == _DEVICE], events, columns, first)
             self._add_parameters(special[manner == _PARAMETERS], args, columns)
             self._add_gloo(special[manner == _GLOO], piece, columns)
             self._add_samples(special[manner >= _COUNTER], piece, columns, first)
+            self._add_messages(special, piece, first)
+        calls = np.flatnonzero(self._calls.of(signature))
+        if len(calls):
+            self.facets.add("called", (calls + first).tolist(), [args[row] for row in calls.tolist()])
 
     def all(self) -> Piece:
         """The columns of all events, in the order of the file."""
@@ -223,7 +215,7 @@ class Columns:
             event = events[row]
             self.metadata[event.name, event.pid, event.tid] = as_text(event.args.name)
 
-    def _add_devices(self, rows: Ints, events: list[Event], columns: Piece) -> None:
+    def _add_devices(self, rows: Ints, events: list[Event], columns: Piece, first: int) -> None:
         args = [events[row].args for row in rows.tolist()]
         said = zip(
             columns.signature[rows].tolist(),
@@ -234,11 +226,19 @@ class Columns:
         columns.device[rows] = self.devices.column(said, len(args))
         columns.bytes[rows] = [_size(said) for said in args]
         columns.collective[rows] = [said.collective is not None for said in args]
+        self.facets.add("launched", (rows + first).tolist(), args)
 
     def _add_parameters(self, rows: Ints, args: list[Args], columns: Piece) -> None:
         for row in rows.tolist():
             columns.bytes[row] = _size(args[row])
             self.messages[int(columns.external[row])] = int(columns.bytes[row])
+
+    def _add_messages(self, rows: Ints, piece: Slice[Event], first: int) -> None:
+        """What names a collective, on devices and on the host."""
+        named = [row for row in rows.tolist() if piece.events[row].args.collective is not None]
+        raws = piece.raws() if named else []
+        if named and len(raws) == len(piece.events):
+            self.facets.add("communicated", [first + row for row in named], [message(raws[row]) for row in named])
 
     def _add_gloo(self, rows: Ints, piece: Slice[Event], columns: Piece) -> None:
         raws = piece.raws() if len(rows) else []
@@ -260,6 +260,7 @@ class Columns:
                 self.samples.add(first + row, int(columns.start[row]), values)
             elif event.ph in ("i", "I"):
                 self.samples.add(first + row, int(columns.start[row]), allocations(said))
+                self.facets.add_allocation(first + row, int(columns.start[row]), event.tid, said)
 
 
 def _manner(signature: Signature) -> int:

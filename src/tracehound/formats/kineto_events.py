@@ -75,7 +75,8 @@ class Share:
 
     `lanes` has the keys of the lanes in the order of their numbers, and how many elements each has; `named`, `messages`
     are those of `Columns`. `sample` has some of the starts (ns), `span` the start and length of the profiler's own span
-    (`INVALID` where that is no time; None without a span). `samples` are of counters, with times in ns.
+    (`INVALID` where that is no time; None without a span). `samples` are of counters, and `facets` of the
+    sorts of `FACETS`, with times in ns.
     """
 
     stretches: tuple[Stretch, ...]
@@ -87,6 +88,7 @@ class Share:
     span: tuple[int, int] | None
     family: str
     samples: Sampled
+    facets: Mapping[str, Kept]
 
 
 def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share:
@@ -124,6 +126,7 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
         span=_span(columns, events),
         family=next((found for _, cat, *_ in columns.signatures if (found := category(cat).family)), ""),
         samples=columns.samples.done(),
+        facets={facet: spill.keep(frame, f"{name}-{facet}") for facet, frame in columns.facets.frames().items()},
     )
 
 

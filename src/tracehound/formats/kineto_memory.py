@@ -35,7 +35,12 @@ class Memory(NamedTuple):
 
 def allocations(args: Mapping[str, object]) -> Mapping[Memory, object]:
     """What an event tells, by counter; `change` is what was allocated just then, less than 0 where it was freed."""
-    kind, device = whole_number(args.get("Device Type")), whole_number(args.get("Device Id"))
-    device = -1 if kind <= CPU else max(device, 0)
+    device = device_of(args)
     totals = {Memory(device, held): args[name] for held, name in _TOTALS.items() if name in args}
     return totals or {Memory(device, "change"): args.get("Bytes")}
+
+
+def device_of(args: Mapping[str, object]) -> int:
+    """The device whose allocator it is, -1 for the host's."""
+    kind, device = whole_number(args.get("Device Type")), whole_number(args.get("Device Id"))
+    return -1 if kind <= CPU else max(device, 0)

@@ -15,6 +15,7 @@ import polars as pl
 
 from tracehound.formats.assemble import Piece
 from tracehound.formats.counters import Counters, Sampled, joined
+from tracehound.formats.facets import beside
 from tracehound.formats.json_columns import INVALID, whole_number
 from tracehound.formats.kineto_columns import GLOO, Id
 from tracehound.formats.kineto_counters import drawn, tells_no_totals
@@ -45,6 +46,7 @@ class Whole:
     span_ns: tuple[int, int] | None
     notes: tuple[Note, ...]
     counters: Counters
+    facets: Mapping[str, pl.LazyFrame]
 
 
 class _Times(NamedTuple):
@@ -97,6 +99,7 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
         wall_ns=base + origin if pieces and base + origin > UNIX else None,
         span_ns=_span(shares, base),
         notes=tally.notes(),
+        facets=beside([share.facets for share in shares], firsts, lambda ns: _placed(ns, times, origin), spill),
         counters=drawn(samples, origin, [-2 if device is None else device for device in placed.ranks["device"]]),
     )
 
@@ -114,6 +117,12 @@ def _samples(shares: Sequence[Share], times: _Times, firsts: Sequence[int], tall
     tally.add(UNPLACED, int(np.count_nonzero(~good)), next(iter(firsts), 0))
     tally.add(NO_TOTALS, tells_no_totals(samples), 0)
     return samples.at(np.flatnonzero(good))
+
+
+def _placed(ns: Ints, times: _Times, origin: int) -> tuple[Mask, Ints]:
+    """Which of these times are in time, and all of them in ps from the origin."""
+    good = times.sampled(ns)
+    return good, np.where(good, ns - origin, 0) * 1000
 
 
 def _sifted(stretch: Stretch, times: _Times, first: int, tally: Tally, spill: Spill) -> Stretch | None:

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from isal.isal_zlib import crc32
 
+from tracehound.formats import facets
 from tracehound.formats.packed import scan, written
 from tracehound.formats.spill import columns_of
 from tracehound.trace import COUNTERS, LANES, OPS, RANKS, STEPS, Note, Part
@@ -38,7 +39,10 @@ class Sealed(bytes):
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What `HEAD` holds after a digest of it: `frames` are Arrow streams, `files` size and CRC of the events' files."""
+    """What `HEAD` holds after a digest of it: `frames` are Arrow streams, `files` size and CRC of the events' files.
+
+    `facets` are those of the files of facets.
+    """
 
     format: str
     hosts: tuple[str, ...]
@@ -48,6 +52,7 @@ class _Head(msgspec.Struct, frozen=True):
     places: bytes
     frames: dict[str, bytes]
     files: dict[str, tuple[int, int]]
+    facets: dict[str, tuple[int, int]]
 
 
 def save(part: Part, folder: Path) -> None:
@@ -56,6 +61,8 @@ def save(part: Part, folder: Path) -> None:
     if not files:
         written([columns_of(part.events)], folder)
         files = sorted(folder.glob(EVENTS_FILES))
+    if not facets.files(folder):
+        facets.written(part.facets, folder)
     head = _Head(
         format=part.format,
         hosts=part.hosts,
@@ -65,6 +72,7 @@ def save(part: Part, folder: Path) -> None:
         places=msgspec.msgpack.encode(part.places, enc_hook=_encoded),
         frames={name: _stream(getattr(part, name)) for name in _FRAMES},
         files={file.name: _checked(file) for file in files},
+        facets={file.name: _checked(file) for file in facets.files(folder)},
     )
     encoded = msgspec.msgpack.encode(head)
     (folder / HEAD).write_bytes(_digest(encoded) + encoded)
@@ -78,7 +86,7 @@ def load(folder: Path, path: Path) -> Part:
         if digest != _digest(encoded):  # Arrow that is damaged would panic, not raise
             raise DamagedError(str(folder))
         head = msgspec.msgpack.decode(encoded, type=_Head)
-        if any(_checked(folder / name) != checked for name, checked in head.files.items()):
+        if any(_checked(folder / name) != checked for name, checked in (head.files | head.facets).items()):
             raise DamagedError(str(folder))
         frames = {name: pl.read_ipc_stream(io.BytesIO(head.frames[name])) for name in _FRAMES}
         if any(frames[name].schema != schema for name, schema in _FRAMES.items()):
@@ -93,6 +101,7 @@ def load(folder: Path, path: Path) -> Part:
             notes=tuple(Note(_level(level), text, count, where) for level, text, count, where in head.notes),
             places=Sealed(head.places),
             home=folder,
+            facets=facets.found(tuple(head.facets), folder),
             **frames,
         )
     except (OSError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:

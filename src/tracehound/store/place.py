@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from tracehound.facets import FACETS
 from tracehound.store.ranks import Numbering, number
 from tracehound.trace import COUNTERS, EVENTS, LANES, OPS, RANKS, STEPS, Host, Note, Part, Trace, spanned
 
@@ -41,6 +42,7 @@ def place(name: str, parts: Sequence[Part], notes: Sequence[Note] = ()) -> Trace
         origin_ns=clock.origin_ns,
         notes=tuple(all_notes),
         counters=_stack([_counters(p, i, clock.shift[i]) for i, p in enumerate(parts)], COUNTERS),
+        facets=tuple(_facets(p, clock.shift[i]) for i, p in enumerate(parts)),
     )
 
 
@@ -151,6 +153,13 @@ def _steps(part: Part, index: int, first_host: int, numbering: Numbering, shift:
 
 def _counters(part: Part, index: int, shift: int) -> pl.DataFrame:
     return part.counters.with_columns(_wide("lane", index), pl.col("time") + shift).cast(COUNTERS)
+
+
+def _facets(part: Part, shift: int) -> dict[str, pl.LazyFrame]:
+    return {
+        name: facet.with_columns(pl.col("time") + shift) if "time" in FACETS[name] else facet
+        for name, facet in part.facets.items()
+    }
 
 
 def _stack(frames: Sequence[pl.DataFrame], schema: pl.Schema) -> pl.DataFrame:

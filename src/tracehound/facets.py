@@ -1,0 +1,79 @@
+"""What only some events carry and only some analyses need: frames beside the events of a part.
+
+Owns their schemas. Knows no format. A facet has a row for every event of its sort that carries any of it; `record` is
+that of the event in `EVENTS`, by which the two are joined. What a file does not tell is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import polars as pl
+
+FACETS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
+    {
+        "launched": pl.Schema(  # kernels: how they were launched
+            {
+                "record": pl.Int64(),
+                "grid": pl.Categorical(),  # "128,1,1": blocks, or work groups
+                "block": pl.Categorical(),  # "256,1,1": threads
+                "registers": pl.Int32(),  # per thread
+                "shared": pl.Int64(),  # bytes of shared memory per block
+                "blocks_per_sm": pl.Float64(),  # blocks of the grid, over the multiprocessors of the device
+                "warps_per_sm": pl.Float64(),
+                "occupancy": pl.Float64(),  # estimated achieved occupancy, a fraction
+            }
+        ),
+        "called": pl.Schema(  # operators: what they were called with, as JSON without blanks
+            {
+                "record": pl.Int64(),
+                "dims": pl.Categorical(),  # "[[32,3,224,224],[],[]]"
+                "types": pl.Categorical(),
+                "strides": pl.Categorical(),
+                "concrete": pl.Categorical(),  # values of the inputs that are no tensors
+                "stack": pl.Categorical(),  # the Python call stack, where that is text
+                "hierarchy": pl.Categorical(),  # of modules, likewise
+                "sequence": pl.Int64(),  # autograd's number, shared by a forward operator and its backward node
+                "forward": pl.Int64(),  # the thread of the forward operator
+            }
+        ),
+        "communicated": pl.Schema(  # collectives: operators that start them, and kernels
+            {
+                "record": pl.Int64(),
+                "collective": pl.Categorical(),  # "allreduce", "_allgather_base"
+                "dtype": pl.Categorical(),
+                "group": pl.Categorical(),  # the process group's name
+                "description": pl.Categorical(),
+                "ranks": pl.Categorical(),  # the members of the group, as the file spells them
+                "size": pl.Int32(),  # how many members the group has
+                "sequence": pl.Int64(),  # number of the collective within its group
+                "elements_in": pl.Int64(),
+                "elements_out": pl.Int64(),
+                "split_in": pl.Categorical(),
+                "split_out": pl.Categorical(),
+                "source": pl.Int32(),  # rank that sends
+                "destination": pl.Int32(),
+            }
+        ),
+        "allocated": pl.Schema(  # what an allocator gave or took back, in the order of the file
+            {
+                "record": pl.Int64(),
+                "time": pl.Int64(),  # ps
+                "device": pl.Int32(),  # -1: the host
+                "bytes": pl.Int64(),  # less than 0 where it was freed
+                "address": pl.Int64(),
+                "allocated": pl.Int64(),  # held by the allocator then, in all
+                "reserved": pl.Int64(),
+                "thread": pl.Int64(),
+            }
+        ),
+    }
+)
+"""The schemas of the facets, by name."""
+
+
+def empty(name: str) -> pl.LazyFrame:
+    """A facet of a file that tells nothing of the sort."""
+    return pl.LazyFrame(schema=FACETS[name])

@@ -1,0 +1,73 @@
+"""Facets that were put aside, segment after segment -> frames beside the events of the part.
+
+Owns how they lie on disk: a file for each facet and segment. Knows no event's meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from tracehound.facets import FACETS
+from tracehound.formats.spill import Kept, Spill
+from tracehound.intervals import Ints, Mask
+
+Placed = Callable[[Ints], tuple[Mask, Ints]]
+"""What tells which times of a file can be true, and what they are on the clock of the part."""
+
+
+def beside(
+    segments: Sequence[Mapping[str, Kept]], firsts: Sequence[int], placed: Placed, spill: Spill
+) -> dict[str, pl.LazyFrame]:
+    """The facets of all segments, whose first events have the records `firsts`, in their order.
+
+    They lie in the spill's folder, or in memory where it has none. Raises OSError as writing does.
+    """
+    found: dict[str, list[pl.DataFrame | Path]] = {}
+    for number, (segment, first) in enumerate(zip(segments, firsts, strict=True)):
+        for name, kept in segment.items():
+            rows = _of_part(kept.rows(), first, placed)
+            if spill.folder is not None:
+                path = spill.folder / f"{name}-{number:06}.arrow"
+                rows.write_ipc(path, compression="zstd")
+                found.setdefault(name, []).append(path)
+            else:
+                found.setdefault(name, []).append(rows)
+    return {name: _scan(name, pieces) for name, pieces in found.items()}
+
+
+def written(facets: Mapping[str, pl.LazyFrame], folder: Path) -> None:
+    """Write facets that are in memory. Raises OSError."""
+    for name, facet in facets.items():
+        facet.collect().write_ipc(folder / f"{name}-{0:06}.arrow", compression="zstd")
+
+
+def found(names: Sequence[str], folder: Path) -> dict[str, pl.LazyFrame]:
+    """The facets that lie in files of these names in a folder, each in the order of its files."""
+    sorts = {name.rpartition("-")[0] for name in names}
+    return {
+        sort: _scan(sort, [folder / name for name in sorted(names) if name.startswith(f"{sort}-")])
+        for sort in sorts & FACETS.keys()
+    }
+
+
+def files(folder: Path) -> list[Path]:
+    """The files of facets in a folder."""
+    return sorted(path for name in FACETS for path in folder.glob(f"{name}-*.arrow"))
+
+
+def _of_part(rows: pl.DataFrame, first: int, placed: Placed) -> pl.DataFrame:
+    rows = rows.with_columns(pl.col("record") + first)
+    if "time" not in rows.columns:
+        return rows
+    good, time = placed(rows["time"].to_numpy())
+    return rows.with_columns(pl.Series("time", time)).filter(pl.Series(good))
+
+
+def _scan(name: str, pieces: Sequence[pl.DataFrame | Path]) -> pl.LazyFrame:
+    paths = [piece for piece in pieces if isinstance(piece, Path)]
+    if paths:
+        return pl.scan_ipc(paths).cast(FACETS[name])
+    return pl.concat([piece for piece in pieces if isinstance(piece, pl.DataFrame)]).lazy()

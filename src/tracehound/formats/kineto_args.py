@@ -1,0 +1,100 @@
+"""Which args of an event are read with it; the rest stays in the file.
+
+Owns their spellings since 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from tracehound.formats.json_columns import MISSING, as_id
+
+NOTHING: Final = msgspec.Raw()
+
+
+class Args(msgspec.Struct, gc=False, frozen=True):
+    """The args that are read of every event. Raw ones are looked at where they matter, each distinct text once."""
+
+    correlation: Any = MISSING
+    external: Any = msgspec.field(default=None, name="External id")
+    external_old: Any = msgspec.field(default=MISSING, name="external id")
+    stream: int | float | str | None = None
+    device: int | float | str | None = None
+    bytes: Any = None
+    name: Any = None
+    collective: Any = msgspec.field(default=None, name="Collective name")
+    elements_in: Any = msgspec.field(default=None, name="In msg nelems")
+    elements_out: Any = msgspec.field(default=None, name="Out msg nelems")
+    dtype: Any = None
+    dims: msgspec.Raw = msgspec.field(default=NOTHING, name="Input Dims")
+    dims_old: msgspec.Raw = msgspec.field(default=NOTHING, name="Input dims")
+    types: msgspec.Raw = msgspec.field(default=NOTHING, name="Input type")
+    strides: msgspec.Raw = msgspec.field(default=NOTHING, name="Input Strides")
+    concrete: msgspec.Raw = msgspec.field(default=NOTHING, name="Concrete Inputs")
+    stack: msgspec.Raw = msgspec.field(default=NOTHING, name="Call stack")
+    hierarchy: msgspec.Raw = msgspec.field(default=NOTHING, name="Module Hierarchy")
+    sequence: Any = msgspec.field(default=MISSING, name="Sequence number")
+    forward: Any = msgspec.field(default=MISSING, name="Fwd thread id")
+    grid: msgspec.Raw = NOTHING
+    block: msgspec.Raw = NOTHING
+    registers: Any = msgspec.field(default=MISSING, name="registers per thread")
+    shared: Any = msgspec.field(default=MISSING, name="shared memory")
+    blocks_per_sm: Any = msgspec.field(default=None, name="blocks per SM")
+    warps_per_sm: Any = msgspec.field(default=None, name="warps per SM")
+    occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
+
+
+class Message(msgspec.Struct, gc=False, frozen=True):
+    """The args that only collectives have: they are few, and decoded again for these."""
+
+    collective: Any = msgspec.field(default=None, name="Collective name")
+    dtype: Any = None
+    group: Any = msgspec.field(default=None, name="Process Group Name")
+    description: Any = msgspec.field(default=None, name="Process Group Description")
+    ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
+    size: Any = msgspec.field(default=None, name="Group size")
+    sequence: Any = msgspec.field(default=None, name="Seq")
+    elements_in: Any = msgspec.field(default=None, name="In msg nelems")
+    elements_out: Any = msgspec.field(default=None, name="Out msg nelems")
+    split_in: Any = msgspec.field(default=None, name="In split size")
+    split_out: Any = msgspec.field(default=None, name="Out split size")
+    source: Any = msgspec.field(default=None, name="Src Rank")
+    destination: Any = msgspec.field(default=None, name="Dst Rank")
+
+
+class _Collective(msgspec.Struct):
+    args: Message = Message()
+
+
+NO_ARGS: Final = Args()
+
+_NAMES: Final = dict(zip(Args.__struct_encode_fields__, Args.__struct_fields__, strict=True))
+_RAW: Final = {name for name in Args.__struct_fields__ if getattr(NO_ARGS, name) is NOTHING}
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
+_COLLECTIVE: Final = msgspec.json.Decoder(_Collective)
+
+
+def message(event: msgspec.Raw) -> Message:
+    """What the args of an event tell of a collective; nothing where they cannot be read."""
+    try:
+        return _COLLECTIVE.decode(event).args
+    except (msgspec.MsgspecError, RecursionError):
+        return Message()
+
+
+def read(said: object) -> Args:
+    """The args of an event that was decoded leniently."""
+    if not isinstance(said, Mapping):
+        return NO_ARGS
+    found = {name: said[key] for key, name in _NAMES.items() if key in said}
+    found.update({key: as_id(found[key]) for key in ("stream", "device") if key in found})
+    found.update({key: _encoded(found[key]) for key in _RAW & found.keys()})
+    return Args(**found)
+
+
+def _encoded(value: object) -> msgspec.Raw:
+    return msgspec.Raw(_ENCODER.encode(value))
