@@ -65,3 +65,21 @@ def plain(rows: int = 3) -> Result:
     names = [f"op{number}" for number in range(rows)]
     table = pl.DataFrame({"name": names, "total": [(number + 1) * 10**9 for number in range(rows)]})
     return Result("plain", "Plain", columns, table, rows)
+
+
+TREE = (
+    Column("call", "text", "what was called"),
+    Column("total", "time", "sum of lengths"),
+    Column("depth", "depth", "calls around it"),
+    Column("event", "id", "the longest", brief=False),
+)
+
+
+def tree() -> Result:
+    """Two roots, the first with two branches."""
+    rows = [
+        ("main", 90, 0, 1), ("train", 60, 1, 2), ("forward", 25, 2, 3), ("backward", 35, 2, 4),
+        ("save", 20, 1, 5), ("worker", 40, 0, 6), ("load", 40, 1, 7),
+    ]  # fmt: skip
+    table = pl.DataFrame(rows, schema=["call", "total", "depth", "event"], orient="row")
+    return Result("stacks", "Stacks", TREE, table.with_columns(pl.col("total") * 10**9), len(rows))

@@ -24,7 +24,7 @@ UNIT: Final = re.compile(r"(?!(?:and|or)\b)(?:%|[a-zµμ]{1,3}(?:/s)?(?!\w))", r
 SHOWN: Final = 10
 """So many columns are named where none is near."""
 
-_LIKE: MappingProxyType[Unit, Unit] = MappingProxyType({"instant": "time", "number": "count"})
+_LIKE: MappingProxyType[Unit, Unit] = MappingProxyType({"instant": "time", "number": "count", "depth": "count"})
 """Units whose values are compared with those of another."""
 
 _BYTES = MappingProxyType(

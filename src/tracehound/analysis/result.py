@@ -25,8 +25,8 @@ Unit = Literal[
 a fraction of the base that the column names, `id` an event of the trace (never shown, only followed), `host` a list of
 `COVER` structs: what host threads did meanwhile, `number` any other number, which is shown as it is, `decimal` one with
 a fraction, such as an average of counts, `difference` a time with its sign, `growth` a difference as a fraction of what
-it is compared with, `depth` how deep in a tree the row's first column lies (0: at a root; it has no words of its own,
-but the first column is indented by it; rows come depth first)."""
+it is compared with, `depth` how deep in a tree a row lies (0: at a root; it has no words of its own: the first column
+of text is indented by it, and rows come depth first)."""
 
 COVER = pl.List(
     pl.Struct(

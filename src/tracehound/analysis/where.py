@@ -21,6 +21,7 @@ import polars as pl
 from tracehound.analysis import meant
 from tracehound.analysis.needle import SIGN, checked, found, holding, matching
 from tracehound.analysis.result import Column, Result
+from tracehound.analysis.trees import passing
 from tracehound.errors import TracehoundError, printable
 
 DEEPEST: Final = 40
@@ -63,9 +64,10 @@ def condition(text: str, columns: Sequence[Column]) -> pl.Expr:
 
 
 def kept(result: Result, text: str, top: int | None = None) -> Result:
-    """At most `top` of the rows that the filter keeps; a note says how many it kept."""
-    rows = result.table.filter(condition(text, result.columns))
-    told = f"where {printable(text.strip())}: {rows.height:,} of {result.table.height:,} rows"
+    """At most `top` of the rows that the filter keeps, in a tree with those above them; a note says how many."""
+    rows, passed = passing(result.table, result.columns, condition(text, result.columns))
+    told = f"where {printable(text.strip())}: {passed:,} of {result.table.height:,} rows"
+    told += f", and {rows.height - passed:,} above them" if rows.height > passed else ""
     return replace(result, table=rows if top is None else rows.head(top), notes=(told, *result.notes))
 
 

@@ -59,6 +59,11 @@ def shown(result: Result) -> tuple[Column, ...]:
     return tuple(column for column in result.columns if column.unit != "id")
 
 
+def readable(result: Result) -> tuple[Column, ...]:
+    """The columns that people read: the depth of a tree's row is read from where its name stands."""
+    return tuple(column for column in shown(result) if column.unit != "depth")
+
+
 def valued(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:
     """The columns of which some row has a value; all of them when there are no rows."""
     return tuple(c for c in columns if table.is_empty() or table[c.name].null_count() < table.height)

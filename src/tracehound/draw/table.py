@@ -14,7 +14,9 @@ from typing import Literal
 from rich.cells import cell_len, set_cell_size
 
 from tracehound.analysis.result import Column, Result
-from tracehound.draw.cells import alignment, covers, heading, meanings, shown, valued, words
+from tracehound.analysis.trees import depths, stem
+from tracehound.draw.cells import alignment, covers, heading, meanings, readable, valued, words
+from tracehound.draw.indents import indents
 from tracehound.errors import printable
 from tracehound.units import TimeUnit, instant, middle, short_name
 
@@ -42,16 +44,24 @@ class Line:
 
 @dataclass(frozen=True)
 class _Block:
-    """A column's words, below a heading of one or two lines, and how wide they are."""
+    """A column's words, below a heading of one or two lines, and how wide they are; in a tree with what leads in."""
 
     column: Column
     head: tuple[str, str]
     cells: list[str]
     width: int
+    leads: Sequence[str] = ()
 
     def least(self, words: int) -> int:
         """How narrow it may be drawn where words may be cut to so many characters; numbers are never cut."""
-        return min(self.width, words) if alignment(self.column) == "left" else self.width
+        if alignment(self.column) == "right":
+            return self.width
+        return min(self.width, words + max(map(len, self.leads), default=0))
+
+    def cell(self, row: int, room: int) -> str:
+        """The words of a row in so many cells; what leads in is not cut before they are."""
+        lead = self.leads[row] if self.leads else ""
+        return lead + fitted(self.cells[row], max(1, room - len(lead)))
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,11 @@ def fitted(text: str, width: int) -> str:
 
 
 def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
-    blocks = [_block(column, words(result, column, unit)) for column in valued(shown(result), result.table)]
+    stands, leads = stem(result.columns), _leads(result, width)
+    blocks = [
+        _block(column, words(result, column, unit), leads if column is stands else ())
+        for column in valued(readable(result), result.table)
+    ]
     if sum(block.width for block in blocks) + len(GAP) * (len(blocks) - 1) <= width:
         return _Layout(blocks, [], [])
     host = [block.column.name for block in blocks if block.column.unit == "host"] if width >= READABLE else []
@@ -122,12 +136,26 @@ def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
     return _Layout(kept, below, [heading(block.column) for block in beside if block not in kept])
 
 
-def _block(column: Column, cells: list[str]) -> _Block:
+def _leads(result: Result, width: int) -> list[str]:
+    """What stands before the names of a tree's rows; nothing where the result is none."""
+    deep = depths(result.table, result.columns)
+    if deep is None or not len(deep):
+        return []
+    chosen = indents(int(deep.max()), width)
+    return [chosen.of(depth) for depth in deep.tolist()]
+
+
+def _block(column: Column, cells: list[str], leads: Sequence[str] = ()) -> _Block:
     """A column as wide as its cells; its heading breaks at a space where that makes it narrower."""
-    whole, widest = heading(column), max(map(cell_len, cells), default=0)
+    sizes = (
+        map(cell_len, cells)
+        if not leads
+        else (len(lead) + cell_len(cell) for lead, cell in zip(leads, cells, strict=True))
+    )
+    whole, widest = heading(column), max(sizes, default=0)
     above, _, below = whole.rpartition(" ")
     head = (above, below) if above and cell_len(whole) > widest else ("", whole)
-    return _Block(column, head, cells, max(widest, *map(cell_len, head)))
+    return _Block(column, head, cells, max(widest, *map(cell_len, head)), leads)
 
 
 def _rows(layout: _Layout, width: int) -> list[Line]:
@@ -137,8 +165,9 @@ def _rows(layout: _Layout, width: int) -> list[Line]:
     widths = _widths(blocks, width)
     heads = [_row([block.head[n] for block in blocks], blocks, widths, width) for n in (0, 1)]
     lines = [Line(head, "head") for head in heads if head]
-    for number, row in enumerate(zip(*(block.cells for block in blocks), strict=True)):
-        lines.append(Line(_row(row, blocks, widths, width)))
+    for number in range(len(blocks[0].cells)):
+        cells = [block.cell(number, room) for block, room in zip(blocks, widths, strict=True)]
+        lines.append(Line(_row(cells, blocks, widths, width)))
         if layout.below:
             lines += [Line(_clipped(f"{INDENT}{text}", width), "detail") for text in layout.below[number]]
     return lines

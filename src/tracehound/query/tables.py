@@ -262,7 +262,8 @@ def column(name: str, kind: pl.DataType, tables: Sequence[Table]) -> Column:
     for table in tables:
         for known in table.columns:
             if known.name == plain and _fits(known, kind, table.schema[plain]):
-                return Column(name, "number" if known.unit == "id" else known.unit, known.meaning, known.base)
+                unit = "number" if known.unit in ("id", "depth") else known.unit  # rows come in any order
+                return Column(name, unit, known.meaning, known.base)
     if kind.is_integer():
         return Column(name, "count", "")
     if kind.is_numeric():

@@ -11,7 +11,8 @@ within a version. The order of keys and rows is the same for the same input.
 and ``--top``.
 ``unit`` is one of text, time (ps), instant (ps since time 0), bytes, count, share (a fraction of ``base``), rate (bytes
 per second), difference (ps, with a sign), growth (a difference as a fraction), flag (true or false), id (an event of
-this trace: equal ids are the same event), number (any other) and host (a list of ``{"thread", "event", "share",
+this trace: equal ids are the same event), depth (of a row in a tree, whose rows come depth first; 0 is a root), number
+(any other) and host (a list of ``{"thread", "event", "share",
 "time"}``). A value that is unknown is null. The ``analysis`` of a query is ``query``.
 
 ``TRACE`` is ``{"name", "files": [{"path", "format", "size"}], "hosts": [text], "ranks": [{"rank", "device", "model",

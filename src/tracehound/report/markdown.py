@@ -1,6 +1,7 @@
 """Results as Markdown tables, for issues and notes; the same words as the text report, uncut.
 
-Names come from a trace: whatever Markdown or HTML would make of them is escaped.
+Names come from a trace: whatever Markdown or HTML would make of them is escaped. In a tree a name has a dot before it
+for each level, since spaces would be lost.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tracehound.analysis.result import Result
-from tracehound.draw.cells import alignment, heading, meanings, shown, words
+from tracehound.analysis.trees import depths, stem
+from tracehound.draw.cells import alignment, heading, meanings, readable, words
 from tracehound.draw.table import UNLIMITED, Line, caption
 from tracehound.errors import printable
 from tracehound.report.about import About, Look, narrowed, sentences
 from tracehound.report.page import Page
 from tracehound.report.summary import Summary
+
+LEVEL = "· "
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|&~#$])")
 
@@ -53,7 +57,7 @@ def escaped(text: str) -> str:
 
 def _section(table: Result, look: Look, more: Sequence[str]) -> Iterator[Line]:
     title = " ".join(line.text for line in caption(table, UNLIMITED, look.unit))
-    columns = shown(table)
+    columns, stands = readable(table), stem(table.columns)
     yield Line(f"## {escaped(title)}")
     yield Line("")
     if table.table.is_empty():
@@ -61,12 +65,22 @@ def _section(table: Result, look: Look, more: Sequence[str]) -> Iterator[Line]:
     else:
         yield _row([heading(column) for column in columns])
         yield _row(["---:" if alignment(column) == "right" else "---" for column in columns])
-        cells = (words(table, column, look.unit) for column in columns)
-        yield from (_row([escaped(word) for word in row]) for row in zip(*cells, strict=True))
+        cells = (
+            [f"{lead}{escaped(word)}" for lead, word in zip(leads, words(table, column, look.unit), strict=True)]
+            for column in columns
+            for leads in [_leads(table) if column is stands else [""] * table.table.height]
+        )
+        yield from (_row(row) for row in zip(*cells, strict=True))
     notes = [*meanings(columns), *table.notes, *more]
     if notes:
         yield Line("")
         yield from _listed(notes)
+
+
+def _leads(table: Result) -> list[str]:
+    """What stands before the names of a tree's rows."""
+    deep = depths(table.table, table.columns)
+    return [] if deep is None else [LEVEL * depth for depth in deep.tolist()]
 
 
 def _row(cells: Sequence[str]) -> Line:

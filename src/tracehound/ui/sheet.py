@@ -13,14 +13,16 @@ import polars as pl
 
 from tracehound.analysis import where
 from tracehound.analysis.result import Column, Result
+from tracehound.analysis.trees import passing
 from tracehound.draw.cells import cell, valued
 from tracehound.errors import TracehoundError
+from tracehound.ui.folding import UNTOUCHED, Folds, Tree, ordered, tree
 
 Order = tuple[str, bool]
 """A column, and whether its values fall from top to bottom."""
 
-ASIDE = ("id", "host")
-"""Units that are followed, or listed beside the table, and have no column in it."""
+ASIDE = ("id", "host", "depth")
+"""Units that are followed, listed beside the table, or drawn before a name, and have no column in it."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +50,37 @@ class Sheet:
     order: Order | None = None
     choice: Choice = Choice()
     aside: tuple[str, ...] = ()
+    folds: Folds = UNTOUCHED
 
     @cached_property
+    def _passing(self) -> tuple[pl.DataFrame, int]:
+        table, columns = self.result.table, self.result.columns
+        return passing(table, columns, where.condition(self.filter, columns)) if self.filter else (table, table.height)
+
+    @property
     def kept(self) -> pl.DataFrame:
-        """The rows that pass the filter, in the result's own order."""
-        table = self.result.table
-        return table.filter(where.condition(self.filter, self.result.columns)) if self.filter else table
+        """The rows that pass the filter, in the result's own order; in a tree also those above them."""
+        return self._passing[0]
+
+    @property
+    def passed(self) -> int:
+        """How many rows pass the filter."""
+        return self._passing[1]
 
     @cached_property
     def rows(self) -> pl.DataFrame:
         """The rows that pass the filter, in order; what is not known comes last."""
-        if self.order is None:
-            return self.kept
-        name, falls = self.order
-        return self.kept.sort(name, descending=falls, nulls_last=True, maintain_order=True)
+        return self.kept if self.order is None else ordered(self.kept, self.result.columns, self.order)
+
+    @cached_property
+    def tree(self) -> Tree | None:
+        """The tree that the rows are; None where the result is none."""
+        return tree(self.rows, self.result.columns, self.folds, searched=bool(self.filter))
+
+    @cached_property
+    def seen(self) -> pl.DataFrame:
+        """The rows on lines of their own: all, in a tree those in no folded one."""
+        return self.rows if self.tree is None else self.rows[self.tree.seen]
 
     @cached_property
     def offered(self) -> tuple[Column, ...]:
@@ -92,8 +111,8 @@ class Sheet:
         return self.choice.without(name) if name in placed and len(placed) > 1 else self.choice
 
     def text(self, row: int, name: str) -> str:
-        """The words of one cell, uncut."""
-        return cell(self.result.column(name), self.rows[name][row])
+        """The words of one cell, uncut, of a row that is seen."""
+        return cell(self.result.column(name), self.seen[name][row])
 
 
 def refusal(result: Result, text: str) -> str:

@@ -216,7 +216,7 @@ class TablePane(Column):
             self.post_message(self.LengthsAsked(self, event, self._window))
             return
         column = self.table.column or (self.table.order or ("",))[0]
-        result = replace(shown.result, table=shown.rows)
+        result = replace(shown.result, table=shown.seen)
         self.chart.draws = partial(plots.plot, result, column, self.table.cursor)
 
     @on(Measured)

@@ -6,13 +6,16 @@ Owns the widths. Knows nothing of widgets or colours: words come from `draw.cell
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import polars as pl
 from rich.cells import cell_len
 
 from tracehound.analysis.result import Column
+from tracehound.analysis.trees import depths, stem
 from tracehound.draw.cells import alignment, cell, heading, valued
+from tracehound.draw.indents import STEP, indents
 from tracehound.draw.table import fitted
 from tracehound.ui.sheet import ASIDE
 
@@ -20,6 +23,12 @@ SAMPLE = 200
 """Rows that are looked at to find how wide a column is, besides those with its extreme values."""
 
 GAP = 2
+
+MOVED = 24
+"""Cells by which the deepest names of a tree are moved in, as far as the width of their column goes."""
+
+MARK = 2
+"""Cells of the mark before a tree's name, which says whether the row is folded."""
 
 READABLE, NARROWEST = 20, 8
 """Widths of a text column below which rather other columns go, and below which it is not cut."""
@@ -33,20 +42,28 @@ class Placed:
     left: int
     width: int
 
-    def fits(self, text: str) -> str:
-        """`text` in exactly the column's width."""
-        text = fitted(text, self.width)
+    def fits(self, text: str, lead: str = "") -> str:
+        """`text` in exactly the column's width, after what leads in."""
+        text = fitted(lead + fitted(text, max(1, self.width - cell_len(lead))), self.width)
         pad = " " * (self.width - cell_len(text))
         return pad + text if alignment(self.column) == "right" else text + pad
 
 
 @dataclass(frozen=True)
 class Needed:
-    """A column, the cells that its heading and words need, and how many different values its rows have."""
+    """A column, the cells that its heading and words need, and how many different values its rows have.
+
+    `deepest` is the level of its deepest row, -1 where its words are not moved in.
+    """
 
     column: Column
     width: int
     distinct: int
+    deepest: int = -1
+
+    def lead(self, line: int) -> int:
+        """Cells that words are moved in at most, and their mark, on a line of so many."""
+        return len(indents(self.deepest, line).of(self.deepest)) + MARK if self.deepest >= 0 else 0
 
 
 def needed(columns: Sequence[Column], rows: pl.DataFrame) -> tuple[Needed, ...]:
@@ -57,21 +74,39 @@ def needed(columns: Sequence[Column], rows: pl.DataFrame) -> tuple[Needed, ...]:
     )
 
 
+def moved(columns: Sequence[Needed], rows: pl.DataFrame, every: Sequence[Column]) -> tuple[Needed, ...]:
+    """The same for rows of a tree, whose names are moved in; `every` column of the result tells how far."""
+    deep, name = depths(rows, every), stem(every)
+    if deep is None or name is None or not len(deep):
+        return tuple(columns)
+    leads = np.minimum(deep * STEP, MOVED) + MARK
+    farthest = int(np.argmax(leads + rows[name.name].str.len_chars().fill_null(0).to_numpy()))
+    deepest, words = int(deep.max()), int(leads[farthest]) + cell_len(cell(name, rows[name.name][farthest]))
+    return tuple(
+        replace(needs, width=max(needs.width, words), deepest=deepest) if needs.column.name == name.name else needs
+        for needs in columns
+    )
+
+
 def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
     """The columns that a line of `width` cells shows; those that are not brief make way, the last ones first.
 
     Text is cut before a column goes, first where few rows differ; what still does not fit reaches beyond the edge.
     """
     widths = {needs.column.name: needs.width for needs in columns}
+    leads = {needs.column.name: needs.lead(width) for needs in columns}
     shown = [needs.column for needs in columns]
     for column in reversed([column for column in shown if not column.brief]):
-        if _line(shown, {c.name: _cut(c, widths[c.name], READABLE) for c in shown}) > width and len(shown) > 1:
+        if (
+            _line(shown, {c.name: _cut(c, widths[c.name], READABLE + leads[c.name]) for c in shown}) > width
+            and len(shown) > 1
+        ):
             shown = [other for other in shown if other is not column]
     texts = [needs for needs in columns if needs.column in shown and needs.column.unit == "text"]
     for least in (READABLE, NARROWEST):
         for needs in sorted(texts, key=lambda needs: needs.distinct):
             name, spare = needs.column.name, width - _line(shown, widths)
-            widths[name] = max(min(widths[name], least), widths[name] + min(0, spare))
+            widths[name] = max(min(widths[name], least + leads[name]), widths[name] + min(0, spare))
     result, left = [], 0
     for column in shown:
         result.append(Placed(column, left, widths[column.name]))

@@ -25,10 +25,12 @@ from textual.strip import Strip
 from tracehound.analysis.result import Result
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import keys, sheet
-from tracehound.ui.sheet import ASIDE, Choice, Order, Sheet
+from tracehound.ui.folding import UNTOUCHED, Tree, Way
+from tracehound.ui.sheet import Choice, Order, Sheet
 from tracehound.ui.tones import Tones, tones
 from tracehound.ui.widgets import table_lines
-from tracehound.ui.widgets.columns import GAP, Needed, Placed, needed, place
+from tracehound.ui.widgets.columns import GAP, Needed, Placed, moved, needed, place
+from tracehound.ui.widgets.page import Page
 from tracehound.ui.widgets.plain_bars import suit
 
 HEADER = 1
@@ -103,7 +105,10 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._places: tuple[Placed, ...] = ()
         self._filter = ""
         self._sort: Order | None = None
-        self._page: tuple[int, list[dict[str, Any]]] = (0, [])
+        self._page = Page()
+        self._folds = UNTOUCHED
+        self._tree: Tree | None = None
+        self._passed = 0
 
     @property
     def _look(self) -> Tones:
@@ -118,8 +123,8 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def shown(self) -> int:
-        """How many rows the filter leaves."""
-        return self._rows.height
+        """How many rows pass the filter."""
+        return self._passed
 
     @property
     def filter(self) -> str:
@@ -136,7 +141,7 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         """What is shown of the result, and how; None without one."""
         if self.result is None:
             return None
-        return Sheet(self.result, self._filter, self._sort, self.choice, self._aside)
+        return Sheet(self.result, self._filter, self._sort, self.choice, self._aside, self._folds)
 
     @property
     def meant(self) -> str:
@@ -165,7 +170,8 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         number = self.scroll_offset.y + y - HEADER
         if number < self._rows.height:
             ground = self._ground(number)
-            strip = table_lines.row(self._places, self._row(number), self.column, self._look, ground)
+            values = self._page.row(number, self.size.height)
+            strip = table_lines.row(self._places, values, self.column, self._look, ground, self._lead(number))
             return strip.crop_extend(left, left + width, ground.line)
         if not self._rows.height and y > HEADER:
             style = self.get_component_rich_style("result-table--empty", partial=False)
@@ -180,7 +186,7 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
     def watch_result(self, old: Result | None, new: Result | None) -> None:
         """Show another result: of the same analysis, the cursor stays on its row number and the order is kept."""
         if old is None or new is None or old.analysis != new.analysis or old.columns != new.columns:
-            self._sort = None
+            self._sort, self._folds = None, UNTOUCHED
             self.set_reactive(ResultTable.choice, Choice())
             self.set_reactive(ResultTable.column, "")
             self.set_reactive(ResultTable.cursor, 0)
@@ -243,7 +249,7 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_blur(self) -> None:
         """The cursor's line looks different without the focus."""
-        self.refresh_line(self.cursor + HEADER)
+        self.on_focus()
 
     def on_click(self, event: events.Click) -> None:
         """A row: put the cursor there, and the second time go to what it is about. The header: sort."""
@@ -256,7 +262,9 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         number = self.scroll_offset.y + where.y - HEADER
         if number < self._rows.height:
             self.cursor = number
-            if event.chain > 1:
+            if where.x + self.scroll_offset.x <= len(self._lead(number).words):
+                self.action_fold("turn")
+            elif event.chain > 1:
                 self.action_choose()
 
     def action_move(self, rows: int) -> None:
@@ -281,6 +289,13 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         if names:
             here = names.index(self.column) + by if self.column in names else (0 if by > 0 else len(names) - 1)
             self.column = names[max(0, min(here, len(names) - 1))]
+
+    def action_fold(self, way: Way) -> None:
+        """Fold or unfold rows of a tree, or go from a row to the one around it or inside."""
+        if self._tree is not None and self._rows.height:
+            self._folds, row = self._tree.turned(self.cursor, way)
+            self._arrange()
+            self.cursor = self._tree.place_of(row)
 
     def action_choose(self) -> None:
         """Ask to go to what the row is about."""
@@ -338,8 +353,10 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         if self.result is not None:
             self._filter = sheet.effective(self.result, self.needle, self._filter)
         shown = self.sheet
-        self._rows = shown.rows if shown is not None else pl.DataFrame()
-        self._needed = needed(shown.columns, self._rows) if shown is not None else ()
+        self._rows, self._needed, self._tree, self._passed = pl.DataFrame(), (), None, 0
+        if shown is not None:
+            self._rows, self._tree, self._passed = shown.seen, shown.tree, shown.passed
+            self._needed = moved(needed(shown.columns, shown.rows), shown.rows, shown.result.columns)
         self._place()
         self.virtual_size = self._extent
         self.refresh()
@@ -349,7 +366,7 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
     def _place(self) -> None:
         """Choose the columns that fit."""
         room = self._room
-        self._page = (0, [])
+        self._page = Page(self._rows.select(needs.column.name for needs in self._needed))
         self._places = place(self._needed, room - 1) if self._needed and room > 1 else ()
 
     @property
@@ -371,18 +388,10 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         marked = self.get_component_rich_style("result-table--column") if self.has_focus else Style.null()
         return table_lines.Ground(line, marked, coloured=not self.has_focus)
 
-    def _row(self, number: int) -> dict[str, Any]:
-        """The raw values of a row; a screenful is cut out of the frame at once."""
-        first, page = self._page
-        if not first <= number < first + len(page):
-            first = max(0, number - self.size.height)
-            names = [name for name in self._rows.columns if self._visible(name)]
-            page = self._rows.select(names).slice(first, 3 * max(1, self.size.height)).rows(named=True)
-            self._page = (first, page)
-        return page[number - first]
-
-    def _visible(self, name: str) -> bool:
-        return self.result is not None and self.result.column(name).unit not in ASIDE
+    def _lead(self, number: int) -> table_lines.Lead:
+        """What stands before a row's name in a tree."""
+        words = self._tree.lead(number, self._room, self._look.glyphs) if self._tree is not None else ""
+        return table_lines.Lead(self._tree.name if self._tree is not None else "", words)
 
     def notify_style_update(self) -> None:
         """Another theme: draw all again."""

@@ -69,7 +69,17 @@ def header(
     return Strip(segments).simplify()
 
 
-def row(places: Sequence[Placed], values: Mapping[str, Any], column: str, look: Tones, ground: Ground) -> Strip:
+@dataclass(frozen=True)
+class Lead:
+    """What stands before the words of one column; nothing in a table that is no tree."""
+
+    column: str = ""
+    words: str = ""
+
+
+def row(
+    places: Sequence[Placed], values: Mapping[str, Any], column: str, look: Tones, ground: Ground, lead: Lead
+) -> Strip:
     """The cells of a row in their places."""
     segments = [Segment(" ", ground.line)]
     for placed in places:
@@ -78,7 +88,8 @@ def row(places: Sequence[Placed], values: Mapping[str, Any], column: str, look: 
         style = ground.line + _tone(look, name, values[name]) if ground.coloured else ground.line
         style = style + ground.column if name == column else style
         gap = [Segment(" " * GAP, ground.line)] if placed.left else []
-        segments += [*gap, Segment(look.words(placed.fits(text)), style)]
+        before = lead.words if name == lead.column else ""
+        segments += [*gap, Segment(look.words(placed.fits(text, before)), style)]
     return Strip(segments).simplify()
 
 

@@ -1,0 +1,142 @@
+"""Which rows of a tree are folded, and what folding one more does.
+
+Owns that, and what stands before the names of a tree's rows. Knows no widget and no width: rows are positions in the
+table as it is filtered and sorted, which are the same from one arrangement to the next only by their `keys`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tracehound.analysis.result import Column
+from tracehound.analysis.trees import depths, stem
+from tracehound.draw.glyphs import Glyphs
+from tracehound.draw.indents import indents
+from tracehound.forest import Forest, Rows
+from tracehound.intervals import Mask
+
+AT_ONCE = 100
+"""A tree of more rows begins folded: as many levels are open as have together no more than this."""
+
+Way = Literal["turn", "inward", "outward", "more", "less"]
+"""Fold or unfold a row; unfold it or go to the first inside; fold it or go to the one around; a level more, or less."""
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Rows on the first `levels` levels are open (None: as many as are sensible), but for those `shut` or `opened`."""
+
+    levels: int | None = None
+    opened: frozenset[int] = frozenset()
+    shut: frozenset[int] = frozenset()
+
+    def opening(self, key: int) -> Folds:
+        """The same with this row open."""
+        return replace(self, opened=self.opened | {key}, shut=self.shut - {key})
+
+    def shutting(self, key: int) -> Folds:
+        """The same with this row folded."""
+        return replace(self, opened=self.opened - {key}, shut=self.shut | {key})
+
+
+UNTOUCHED = Folds()
+"""As a tree begins."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """The rows of a tree, in order, and which of them are folded.
+
+    `name` is the column that is moved in ("": none); `searched`: a filter has chosen the rows.
+    """
+
+    name: str
+    forest: Forest
+    keys: npt.NDArray[np.uint64]
+    folds: Folds
+    searched: bool = False
+
+    @cached_property
+    def levels(self) -> int:
+        """How many levels are open."""
+        if self.folds.levels is not None:
+            return self.folds.levels
+        if self.searched:
+            return max(0, len(self.forest.levels) - 1)  # what was looked for is to be seen
+        rows = np.cumsum([len(level) for level in self.forest.levels])
+        return max(0, int(np.searchsorted(rows, AT_ONCE, side="right")) - 1)
+
+    @cached_property
+    def closed(self) -> Mask:
+        """Which rows hide those inside."""
+        opened, shut = (np.array(sorted(keys), np.uint64) for keys in (self.folds.opened, self.folds.shut))
+        deep = (self.forest.level >= self.levels) & ~np.isin(self.keys, opened)
+        return self.forest.inner & (deep | np.isin(self.keys, shut))
+
+    @cached_property
+    def seen(self) -> Rows:
+        """The rows in no folded one."""
+        return np.flatnonzero(~self.forest.hidden(self.closed))
+
+    @property
+    def deepest(self) -> int:
+        """The level of the deepest row that is seen."""
+        return int(self.forest.level[self.seen].max(initial=0))
+
+    def lead(self, place: int, width: int, glyphs: Glyphs) -> str:
+        """What stands before the name of the row at a `place` among those seen, on a line of that width."""
+        row = self.seen[place]
+        mark = (glyphs.folded if self.closed[row] else glyphs.unfolded) if self.forest.inner[row] else " "
+        return f"{indents(self.deepest, width).of(int(self.forest.level[row]))}{mark} "
+
+    def turned(self, place: int, way: Way) -> tuple[Folds, int]:
+        """The folds after a key on the row at a `place` among those seen, and the row where the cursor is then."""
+        row = int(self.seen[place])
+        key, inner, closed = int(self.keys[row]), bool(self.forest.inner[row]), bool(self.closed[row])
+        match way:
+            case "more" | "less":
+                levels = self.levels + (1 if way == "more" else -1)
+                return Folds(max(0, min(levels, len(self.forest.levels) - 1))), row
+            case "turn" | "inward" if inner and closed:
+                return self.folds.opening(key), row
+            case "turn" | "outward" if inner and not closed:
+                return self.folds.shutting(key), row
+            case "inward" if inner:
+                return self.folds, row + 1
+            case "outward" if self.forest.parent[row] >= 0:
+                return self.folds, int(self.forest.parent[row])
+        return self.folds, row
+
+    def place_of(self, row: int) -> int:
+        """Where among the rows seen a row stands, or the folded one that it is in."""
+        return max(0, int(np.searchsorted(self.seen, row, side="right")) - 1)
+
+
+def tree(rows: pl.DataFrame, columns: Sequence[Column], folds: Folds, *, searched: bool) -> Tree | None:
+    """The tree that these rows are; None where the result is none."""
+    deep, name = depths(rows, columns), stem(columns)
+    if deep is None:
+        return None
+    forest = Forest(deep)
+    names = rows[name.name].hash(0).to_numpy() if name is not None else np.zeros(rows.height, np.uint64)
+    return Tree(name.name if name is not None else "", forest, forest.keys(names), folds, searched)
+
+
+def ordered(rows: pl.DataFrame, columns: Sequence[Column], order: tuple[str, bool]) -> pl.DataFrame:
+    """The rows sorted by a column, what is not known last; in a tree those in one row among themselves."""
+    name, falls = order
+    deep = depths(rows, columns)
+    if deep is None:
+        return rows.sort(name, descending=falls, nulls_last=True, maintain_order=True)
+    place = pl.int_range(pl.len())
+    by = rows.select(place.sort_by(name, descending=falls, nulls_last=True, maintain_order=True)).to_series().to_numpy()
+    rank = np.empty(rows.height, np.int64)
+    rank[by] = np.arange(rows.height)
+    return rows[Forest(deep).sorted(rank)]

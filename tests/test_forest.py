@@ -1,0 +1,95 @@
+"""Trees of rows: parents, levels, sums, orders and filters, against the obvious walk."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracehound.forest import Forest, heaviest
+
+DEPTHS = st.lists(st.integers(-2, 6), max_size=40)
+
+
+def nested(steps: list[int]) -> list[int]:
+    """Depths that never skip a level."""
+    depths, now = list[int](), -1
+    for step in steps:
+        now = max(0, min(step, now + 1))
+        depths.append(now)
+    return depths
+
+
+def above(depths: list[int], row: int) -> int:
+    return next((other for other in range(row - 1, -1, -1) if depths[other] < depths[row]), -1)
+
+
+def path(depths: list[int], row: int) -> list[int]:
+    return [*path(depths, up), row] if (up := above(depths, row)) >= 0 else [row]
+
+
+def forest(depths: list[int]) -> Forest:
+    return Forest(np.array(depths, np.int64))
+
+
+@given(DEPTHS)
+def test_above_a_row_is_the_nearest_earlier_one_that_is_less_deep(steps: list[int]) -> None:
+    for depths in (steps, nested(steps)):
+        trees = forest(depths)
+        assert trees.parent.tolist() == [above(depths, row) for row in range(len(depths))]
+        assert trees.level.tolist() == [len(path(depths, row)) - 1 for row in range(len(depths))]
+        levels = [[row for row, level in enumerate(trees.level) if level == n] for n in range(len(trees.levels))]
+        assert [rows.tolist() for rows in trees.levels] == levels
+        assert trees.inner.tolist() == [row in trees.parent for row in range(len(depths))]
+        assert all(list(trees.climb(row)) == path(depths, row)[::-1] for row in range(len(depths)))
+
+
+@given(DEPTHS, st.randoms(use_true_random=False))
+def test_sums_filters_and_folds_are_those_of_paths(steps: list[int], chance) -> None:  # type: ignore[no-untyped-def]
+    rows = range(len(steps))
+    trees, paths = forest(steps), [path(steps, row) for row in rows]
+    values = [chance.randrange(100) for _ in rows]
+    chosen = [chance.random() < 0.3 for _ in rows]
+    mask = np.array(chosen, np.bool_)
+    assert trees.summed(np.array(values, np.int64)).tolist() == [
+        sum(values[other] for other in rows if row in paths[other]) for row in rows
+    ]
+    assert trees.with_above(mask).tolist() == [any(chosen[o] and row in paths[o] for o in rows) for row in rows]
+    assert trees.hidden(mask).tolist() == [any(chosen[up] for up in paths[row][:-1]) for row in rows]
+
+
+@given(DEPTHS, st.randoms(use_true_random=False))
+def test_sorting_sorts_those_with_one_parent(steps: list[int], chance) -> None:  # type: ignore[no-untyped-def]
+    ranks = [chance.randrange(4) for _ in steps]
+    paths = [[(ranks[up], up) for up in path(steps, row)] for row in range(len(steps))]
+    expected = sorted(range(len(steps)), key=paths.__getitem__)
+    assert forest(steps).sorted(np.array(ranks, np.int64)).tolist() == expected
+
+
+@given(DEPTHS, st.lists(st.integers(0, 2), min_size=40, max_size=40))
+def test_a_row_has_the_key_of_its_path(steps: list[int], names: list[int]) -> None:
+    trees = forest(steps)
+    keys = trees.keys(np.array(names[: len(steps)], np.uint64)).tolist()
+
+    def told(row: int) -> tuple[object, ...]:
+        up = above(steps, row)
+        earlier = sum(above(steps, o) == up and names[o] == names[row] for o in range(row))
+        return (*(told(up) if up >= 0 else ()), (names[row], earlier))
+
+    assert len(set(keys)) == len(keys)
+    cut = len(steps) * 2 // 3
+    assert keys[:cut] == forest(steps[:cut]).keys(np.array(names[:cut], np.uint64)).tolist()
+    assert len({told(row) for row in range(len(steps))}) == len(keys)
+
+
+def test_a_row_keeps_its_key_when_others_come_and_go() -> None:
+    one = forest([0, 1, 2, 1]).keys(np.array([7, 8, 9, 6], np.uint64))
+    two = forest([0, 0, 1, 1, 2]).keys(np.array([5, 7, 6, 8, 9], np.uint64))
+    assert one.tolist() == [two[row] for row in (1, 3, 4, 2)]
+
+
+def test_the_heaviest_rows_stay_in_order() -> None:
+    weight = np.array([9, 5, 5, 4, 8])
+    assert heaviest(weight, 3).tolist() == [0, 1, 4]
+    assert heaviest(weight, None).tolist() == heaviest(weight, 5).tolist() == [0, 1, 2, 3, 4]
+    assert heaviest(weight[:0], 3).tolist() == []
