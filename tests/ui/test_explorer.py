@@ -188,7 +188,7 @@ async def test_every_table_follows_the_selected_window(opening: Opening) -> None
 
 async def test_a_range_marked_in_the_timeline_narrows_the_tables(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
-        await press(pilot, "2", "1", "j", "j", "v", "full_stop", "v")
+        await press(pilot, "2", "T", "j", "j", "v", "full_stop", "v")
         assert explorer.view.selection is not None
         assert "window" in caption(explorer, "ops")
 
@@ -312,7 +312,7 @@ async def test_zoom_and_sizes(opening: Opening) -> None:
         assert explorer.timeline.size.height == height + 2
         await press(pilot, "{")
         assert explorer.timeline.size.height == height
-        await press(pilot, "1", "z")
+        await press(pilot, "T", "z")
         assert explorer.timeline.size.height > 20
         await press(pilot, "z", "2", "z")
         assert table(explorer, "ops").size.height > 18

@@ -114,7 +114,7 @@ async def test_the_explorer_obeys_and_says_so(opening: Opening, path: Path) -> N
         await press(pilot, "2", "4")
         assert explorer.deck.active == "ops", "the usual key does nothing any more"
 
-        await press(pilot, "1", "w", "0")
+        await press(pilot, "T", "w", "0")
         zoomed = explorer.view
         await press(pilot, ";")
         assert explorer.view.end - explorer.view.start == 2 * (zoomed.end - zoomed.start)

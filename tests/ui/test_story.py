@@ -21,7 +21,7 @@ def test_from_a_gap_to_its_cause(samples: Path, size: tuple[int, int]) -> None:
         terminal.wait_for("rank 0", "XLA Ops", "all-reduce")
 
         whole = _span(terminal.screen)
-        terminal.press("1", "w", "w")
+        terminal.press("T", "w", "w")
         zoomed = _span(terminal.screen)
         assert zoomed < whole
         terminal.press("0")
@@ -56,7 +56,7 @@ def test_from_a_gap_to_its_cause(samples: Path, size: tuple[int, int]) -> None:
 def test_from_an_op_to_its_line_of_python_and_back(samples: Path) -> None:
     with Terminal(str(samples / "jax_cpu8_b128")) as terminal:
         terminal.wait_for("rank 0", "XLA Ops", "all-reduce")
-        terminal.press("1", "j", "j", ".")
+        terminal.press("T", "j", "j", ".")
         terminal.wait_for("· XLA Ops")
         terminal.press("o")
         terminal.wait_for("CommonPjRtLoadedExecutable", "launch, ")

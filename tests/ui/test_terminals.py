@@ -17,7 +17,7 @@ from tracehound.ui.app import TracehoundApp
 from tracehound.ui.source.finding import Sources
 
 SCREENS = {
-    "timeline": ("2", "enter", "1"),
+    "timeline": ("2", "enter", "T"),
     "tables": ("2", "j"),
     "details": ("slash", *"addmm", "enter", "9", "f", *"forward", "enter"),
     "finding": ("slash", *"addmm", "enter", "9", "f", *"forward"),

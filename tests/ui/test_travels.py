@@ -187,7 +187,7 @@ async def test_marks(opening: Opening) -> None:
         assert "marked a" in said(explorer)
         assert pilot.app.focused is explorer.timeline
 
-        await press(pilot, "2", "enter", "1", "0", "apostrophe", "a")
+        await press(pilot, "2", "enter", "T", "0", "apostrophe", "a")
         assert explorer.view == here
         await press(pilot, "u")
         assert explorer.view != here
@@ -213,7 +213,7 @@ async def test_slices_of_the_lane_under_the_cursor_in_the_window(opening: Openin
         assert result.notes == ("4 events, busy 360.0 us of 2.000 ms",)
         assert sorted(result.table["name"]) == ["kernel 0", "kernel 1"]
 
-        await press(pilot, "1", "right_parenthesis")
+        await press(pilot, "T", "right_parenthesis")
         result = pane.table.result
         assert result is not None
         assert result.notes == ("2 events, busy 180.0 us of 1.000 ms",)

@@ -13,10 +13,10 @@ from tracehound.ui.keys import KEYS
 @pytest.mark.parametrize(
     ("pane", "burst", "shown"),
     [
-        ("1", ":SELECT 6 * 7 * 11 AS x FROM lanes LIMIT 1\r", " 462"),
-        ("1", "/addmm", "addmm"),
-        ("1", "gstep 2", "step 2"),
-        ("1", "\\thread", "thread"),
+        ("T", ":SELECT 6 * 7 * 11 AS x FROM lanes LIMIT 1\r", " 462"),
+        ("T", "/addmm", "addmm"),
+        ("T", "gstep 2", "step 2"),
+        ("T", "\\thread", "thread"),
         ("2", "fself > 1ns and name ~ mm", "self > 1ns and name ~ mm"),
     ],
     ids=["query", "search", "place", "lanes", "filter"],

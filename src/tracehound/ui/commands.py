@@ -46,7 +46,7 @@ class Commands(Provider):
             yield (
                 f"Show {analysis.name.replace('_', ' ')}",
                 analysis.question,
-                partial(explorer.action_show, _tab(analysis.name)),
+                partial(explorer.action_show, analysis.name),
             )
         for key in explorer.keys:
             if key.group == "everywhere" and not key.id.startswith("pane.") and key.id not in NOT_OFFERED:
@@ -58,8 +58,3 @@ class Commands(Provider):
             if key.group == "lanes":
                 yield (f"Lanes: {key.meaning} ({key.shown})", "", partial(explorer.stage.desk.run_action, key.action))
         yield ("Change the theme", "Ours, dark and light, and others", app.action_change_theme)
-
-
-def _tab(analysis: str) -> str:
-    """The tab that shows an analysis: the overview stands under the breakdown."""
-    return "breakdown" if analysis == "overview" else analysis

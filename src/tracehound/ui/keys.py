@@ -12,11 +12,12 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["everywhere", "timeline", "lanes", "table", "details", "source", "prompt"]
+Group = Literal["everywhere", "overview", "timeline", "lanes", "table", "details", "source", "prompt"]
 """Where a key works: on any pane, or while that widget has the focus."""
 
 TITLES: dict[Group, str] = {
     "everywhere": "Everywhere",
+    "overview": "Overview",
     "timeline": "Timeline",
     "lanes": "Lanes",
     "table": "Tables",
@@ -71,13 +72,17 @@ KEYS: tuple[Key, ...] = (
     Key("palette", ("ctrl+p",), "Ctrl+P", "app.command_palette", "Find any command by its name", "everywhere"),
     Key("focus.next", ("tab",), "Tab", "app.focus_next", "Go to the next pane on the screen", "everywhere"),
     Key("focus.previous", ("shift+tab",), "Shift+Tab", "app.focus_previous", "Go to the pane before", "everywhere"),
-    Key("pane.timeline", ("1",), "1", "show('timeline')", "Timeline", "everywhere"),
+    Key("menu", ("M", "f2"), "M", "menu",
+        "Menu: all there is to look at, each with a key of its own", "everywhere", "menu"),
+    Key("pane.timeline", ("T",), "T", "show('timeline')", "Timeline", "everywhere"),
+    Key("pane.overview", ("1",), "1", "show('overview')",
+        "Overview: steps, breakdown, top ops, health on one page", "everywhere"),
     Key("pane.ops", ("2",), "2", "show('ops')", "Ops: kernels, or HLO ops by self time", "everywhere"),
     Key("pane.gaps", ("3",), "3", "show('gaps')", "Gaps: where the device does nothing", "everywhere"),
     Key("pane.steps", ("4",), "4", "show('steps')", "Steps", "everywhere"),
     Key("pane.annotations", ("5",), "5", "show('annotations')", "Annotations of the program", "everywhere"),
     Key("pane.collectives", ("6",), "6", "show('collectives')", "Collectives", "everywhere"),
-    Key("pane.breakdown", ("7",), "7", "show('breakdown')", "Breakdown of the time, and overview", "everywhere"),
+    Key("pane.breakdown", ("7",), "7", "show('breakdown')", "Breakdown of the time, and the devices", "everywhere"),
     Key("pane.health", ("8",), "8", "show('health')", "Health: what was repaired, dropped, inferred", "everywhere"),
     Key("pane.details", ("9",), "9", "show('details')", "Details: all that the selected event carries", "everywhere"),
     Key("pane.host", ("t",), "t", "show('host')", "Threads: what the host did in the window", "everywhere"),
@@ -90,6 +95,12 @@ KEYS: tuple[Key, ...] = (
     Key("timeline.shorter", ("{",), "{", "resize_timeline(-2)", "Make the timeline shorter", "everywhere"),
     Key("timeline.taller", ("}",), "}", "resize_timeline(2)", "Make the timeline taller", "everywhere"),
     Key("quit", ("q", "ctrl+q"), "q", "app.quit", "Quit at once", "everywhere", "quit"),
+    Key("overview.choose", ("enter", "space"), "Enter", "choose", "Show all of the part under the cursor",
+        "overview", "show"),
+    Key("overview.left", ("left", "h", "a"), "← h a", "move(-1, 0)", "To the part at the left", "overview"),
+    Key("overview.right", ("right", "l", "d"), "→ l d", "move(1, 0)", "To the part at the right", "overview"),
+    Key("overview.down", ("down", "j", "s"), "↓ j s", "move(0, 1)", "To the part below", "overview"),
+    Key("overview.up", ("up", "k", "w"), "↑ k w", "move(0, -1)", "To the part above", "overview"),
     Key("timeline.left", ("left", "h", "a"), "← h a", "pan(-1, 4)", "Pan to the left", "timeline", "pan"),
     Key("timeline.right", ("right", "l", "d"), "→ l d", "pan(1, 4)", "Pan to the right", "timeline"),
     Key("timeline.page_left", ("shift+left", "H", "A"), "⇧← H A", "pan(-1, 1)", "One screen left", "timeline"),

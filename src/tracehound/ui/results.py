@@ -40,6 +40,8 @@ class Results:
         """Show nothing: the ids in the tables mean something else now."""
         for pane in self._deck.tables.values():
             pane.forget()
+        for slot in self._deck.overview.slots.values():
+            slot.forget()
 
     def pick(self, window: Span, table: str, view: View) -> None:
         """Remember that a window was picked from a table: that one table is not narrowed to its own row."""
@@ -59,11 +61,12 @@ class Results:
             return
         for name in self._deck.in_sight:
             if name not in TYPED:
-                window = view.window.at(*(self._narrowed(name, view) or (None, None)))
+                analysis = name.rpartition("/")[2]
+                window = view.window.at(*(self._narrowed(analysis, view) or (None, None)))
                 if name == "slices":
                     window = of_lane(window, snapshot.trace, view)
-                if self._answers.ask(name, snapshot.trace, snapshot.question(name, window)):
-                    self._deck.tables[name].wait(f"{name}: working it out")
+                if self._answers.ask(name, snapshot.trace, snapshot.question(analysis, window)):
+                    self._deck.shows(name).wait(f"{analysis}: working it out")
 
     def query(self, asker: Asker, asked: QueryPane.Asked, view: View) -> None:
         """Have a query answered for the view."""
@@ -74,7 +77,7 @@ class Results:
         """Show an answer, if its pane still waits for it."""
         if self._snapshot is None or not self._answers.wanted(answer):
             return
-        table, window = self._deck.tables[answer.pane], answer.question.window
+        table, window = self._deck.shows(answer.pane), answer.question.window
         if answer.result is None:
             table.fail(answer.failure)
             return

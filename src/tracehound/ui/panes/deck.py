@@ -5,16 +5,16 @@ Owns which panes there are, in which tab each stands, and which one is in sight.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from textual.app import ComposeResult
 from textual.reactive import reactive
 
 from tracehound.analysis import ANALYSES
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.ui.keys import Key
 from tracehound.ui.panes.gaps import GapsPane
+from tracehound.ui.panes.overview import PARTS, OverviewPane, Slot
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.panes.query import QueryPane
 from tracehound.ui.widgets.bars import Tab
@@ -22,13 +22,28 @@ from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.result_table import ResultTable
 
 TABS = (
-    Tab("ops", "2"), Tab("gaps", "3"), Tab("steps", "4"), Tab("annotations", "5", "annot"),
-    Tab("collectives", "6", "coll"), Tab("breakdown", "7", "break"), Tab("health", "8"), Tab("details", "9"),
+    Tab("overview", "1", "over"), Tab("ops", "2"), Tab("gaps", "3"), Tab("steps", "4"),
+    Tab("annotations", "5", "annot"), Tab("collectives", "6", "coll"), Tab("breakdown", "7", "break"),
+    Tab("health", "8"), Tab("details", "9"),
     Tab("host", "t"), Tab("slices", "S"), Tab("search", "/", "find"), Tab("query", ":", "sql"),
 )  # fmt: skip
 
-STACKED = {"breakdown": ("breakdown", "overview"), "details": ()}
-"""Which results a tab shows under each other, where that is not the one of its name. Details are no result."""
+STACKED = {
+    "breakdown": ("breakdown", "overview"),
+    "details": (),
+    "overview": tuple(f"overview/{name}" for name in PARTS),
+}
+"""Which results a tab shows, where that is not the one of its name alone. Details are no result; those of the overview
+have the name of the tab before their own."""
+
+OTHERS: Mapping[str, str] = MappingProxyType(
+    {
+        "details": "What does the selected event carry?",
+        "search": "Which events have this in their names?",
+        "query": "Anything else, in SQL",
+    }
+)
+"""Tabs that show no analysis, and what they answer."""
 
 TYPED = ("search", "query")
 """Tabs whose results come when somebody types, and not by themselves."""
@@ -49,6 +64,7 @@ class Deck(Column):
         super().__init__()
         self.gaps = GapsPane(glyphs)
         self.questions = QueryPane(glyphs)
+        self.overview = OverviewPane(glyphs)
         names = [analysis.name for analysis in ANALYSES if analysis.name != "gaps"]
         self.tables = {name: TablePane(name, glyphs) for name in (*names, "search")}
         self.tables |= {"gaps": self.gaps.gaps, "gap-host": self.gaps.host, "query": self.questions.found}
@@ -56,7 +72,9 @@ class Deck(Column):
         beside = {pane for panes in STACKED.values() for pane in panes}
         self._tabs |= {name: self.tables[name] for name in names if name not in {*self._tabs, *beside}}
 
-    def _in_tab(self, tab: str) -> GapsPane | QueryPane | TablePane | Column:
+    def _in_tab(self, tab: str) -> GapsPane | QueryPane | OverviewPane | TablePane | Column:
+        if tab == "overview":
+            return self.overview
         if tab in ("gaps", "query"):
             return self.gaps if tab == "gaps" else self.questions
         return Column(*(self.tables[name] for name in STACKED[tab])) if tab in STACKED else self.tables[tab]
@@ -75,14 +93,18 @@ class Deck(Column):
         """The results of the active tab."""
         return STACKED.get(self.active, (self.active,))
 
+    def shows(self, result: str) -> TablePane | Slot:
+        """What shows a result."""
+        return self.overview.slots.get(result) or self.tables[result]
+
     def name_of(self, table: ResultTable) -> str:
         """Which result a table shows."""
         return next(name for name, pane in self.tables.items() if pane.table is table)
 
     def focus_active(self) -> None:
         """Give the keys to the first table of the active tab, or to the prompt of queries."""
-        if self.active == "query":
-            self.questions.focus_pane()
+        if self.active in ("query", "overview"):
+            (self.questions if self.active == "query" else self.overview).focus_pane()
             return
         for name in self.in_sight[:1]:
             self.tables[name].focus_pane()
@@ -94,9 +116,3 @@ class Deck(Column):
         wanted = self._tabs.get(active)
         if self.is_running and wanted is not None and not wanted.is_attached:
             self.mount(wanted)
-
-
-def labelled(table: Sequence[Key]) -> tuple[Tab, ...]:
-    """The tabs with the keys of a table that show them."""
-    shown = {key.id: key.shown.partition(" ")[0] for key in table}
-    return tuple(replace(tab, key=shown.get(f"pane.{tab.pane}", shown.get(tab.pane, tab.key))) for tab in TABS)

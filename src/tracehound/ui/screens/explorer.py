@@ -21,7 +21,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.progress import brief
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import again, describe, follow, keys, navigate, words
+from tracehound.ui import again, describe, follow, keys, menu, navigate, words
 from tracehound.ui.answers import Answers
 from tracehound.ui.arrangement import Arrangement
 from tracehound.ui.asking import Asker
@@ -31,14 +31,16 @@ from tracehound.ui.finder import Finder
 from tracehound.ui.lengths import measure
 from tracehound.ui.links import Linker
 from tracehound.ui.loading import Loading
-from tracehound.ui.panes.deck import Deck, labelled
+from tracehound.ui.panes.deck import Deck
 from tracehound.ui.panes.details import DetailsPane
 from tracehound.ui.panes.gaps import GapsPane
+from tracehound.ui.panes.overview import OverviewPane
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.panes.query import QueryPane
 from tracehound.ui.results import Results
 from tracehound.ui.saving import save
 from tracehound.ui.screens.help import HelpScreen
+from tracehound.ui.screens.menu import MenuScreen
 from tracehound.ui.seeking import Seeking
 from tracehound.ui.source.finding import Sources
 from tracehound.ui.supply import Supply
@@ -46,7 +48,7 @@ from tracehound.ui.travels import FIRST, Travels
 from tracehound.ui.view import View
 from tracehound.ui.visits import Visits
 from tracehound.ui.walk import Walk
-from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
+from tracehound.ui.widgets.bars import MENU, HeaderBar, KeyBar, TabBar
 from tracehound.ui.widgets.fact_sheet import FactSheet
 from tracehound.ui.widgets.reading_panel import ReadingPanel
 from tracehound.ui.widgets.result_table import ResultTable
@@ -117,7 +119,8 @@ class Explorer(Screen[None]):
         """Show the frame first, then begin to read."""
         self.header.title = self._opening.name
         self.header.news = "reading"
-        self.arrangement.tabs.tabs = labelled(self.keys)
+        menu.label(self.arrangement.tabs, self.keys, None)
+        self.deck.overview.keys = menu.written(self.keys)
         self.deck.tables["search"].wait("Search: press / and type a part of a name")
         self.arrangement.lay()
         self.arrangement.show(FIRST)
@@ -184,6 +187,7 @@ class Explorer(Screen[None]):
             self.walk = None
             self.results.forget()
         self.header.facts = tuple(words.about(new))
+        menu.label(self.arrangement.tabs, self.keys, new)
         if old is not None:
             self.travels.grown(old, new)
         view = navigate.fit(new, self.view) if old is None else follow.moved(self.view, old, new)
@@ -361,10 +365,24 @@ class Explorer(Screen[None]):
     # -- panes and their sizes
 
     @on(TabBar.Chosen)
-    def _tab_chosen(self, message: TabBar.Chosen) -> None:
-        self.action_show(message.pane)
-        if message.pane == "search" and self.walk is None:
+    @on(OverviewPane.Chosen)
+    def _tab_chosen(self, message: TabBar.Chosen | OverviewPane.Chosen) -> None:
+        self._choose(message.pane)
+
+    def _choose(self, pane: str | None) -> None:
+        """Show what was chosen by its name."""
+        if pane == MENU:
+            self.action_menu()
+        elif pane == "search" and self.walk is None:
             self.action_search()
+        elif pane is not None:
+            self.action_show(pane)
+
+    def action_menu(self) -> None:
+        """Show all there is to look at."""
+        self.app.push_screen(
+            MenuScreen(menu.entries(self.keys, self.trace), self.glyphs, self.deck.active), self._choose
+        )
 
     @on(KeyBar.Pressed)
     async def _key_clicked(self, message: KeyBar.Pressed) -> None:

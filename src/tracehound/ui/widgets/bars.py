@@ -96,8 +96,12 @@ class Tab:
     brief: str = ""
 
 
+MENU = "menu"
+"""The pane that the last tab names: all that there is."""
+
+
 class TabBar(Widget):
-    """The panes under the timeline; the active one is marked."""
+    """The panes under the timeline; the active one is marked. The last tab, at the right, opens the menu."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"tab-bar--key", "tab-bar--active"}
@@ -112,7 +116,11 @@ class TabBar(Widget):
     """
 
     tabs: reactive[tuple[Tab, ...]] = reactive(())
-    """What there is."""
+    """What has a place of its own."""
+    others: reactive[tuple[Tab, ...]] = reactive(())
+    """What has one only while it is shown."""
+    menu: reactive[Tab | None] = reactive(None)
+    """The tab of the menu."""
     active: reactive[str] = reactive("")
     """The pane that is shown."""
 
@@ -123,7 +131,7 @@ class TabBar(Widget):
         pane: str
 
     def render_line(self, y: int) -> Strip:
-        """All tabs on one line."""
+        """All tabs on one line, that of the menu at its end."""
         del y
         key, active = (self.get_component_rich_style(f"tab-bar--{part}", partial=False) for part in ("key", "active"))
         segments = list[Segment]()
@@ -132,25 +140,38 @@ class TabBar(Widget):
                 segments.append(Segment(f" {tab.key} {name} ", active))
             else:
                 segments += [Segment(f" {tab.key} ", key), Segment(f"{name} ", self.rich_style)]
-        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+        if self.menu is None:
+            return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+        last = [Segment(f" {self.menu.key} ", key), Segment(f"{self.menu.brief} ", self.rich_style)]
+        strip = Strip(segments).adjust_cell_length(max(0, self._room), self.rich_style)
+        return Strip([*strip, *last]).adjust_cell_length(self.size.width, self.rich_style)
 
     def on_click(self, event: events.Click) -> None:
         """Tell which tab it was."""
         left = 0
+        if event.x >= self._room:
+            self.post_message(self.Chosen(MENU))
+            return
         for tab, name in self._named():
             left += _length([(tab, name)])
             if event.x < left:
                 self.post_message(self.Chosen(tab.pane))
                 return
 
+    @property
+    def _room(self) -> int:
+        """The cells that are left for the tabs."""
+        return self.size.width - (_length([(self.menu, self.menu.brief)]) if self.menu is not None else 0)
+
     def _named(self) -> list[tuple[Tab, str]]:
         """The tabs with their names, shortened where all do not fit; the last that still do not are left out."""
-        full = [(tab, tab.pane) for tab in self.tabs]
-        if _length(full) <= self.size.width:
+        tabs = [*self.tabs, *(tab for tab in self.others if tab.pane == self.active)]
+        full = [(tab, tab.pane.replace("_", " ")) for tab in tabs]
+        if _length(full) <= self._room:
             return full
-        named = [(tab, tab.brief or tab.pane) for tab in self.tabs]
+        named = [(tab, tab.brief or name) for tab, name in full]
         for each in reversed(named):
-            if _length(named) > self.size.width and each[0].pane != self.active:
+            if _length(named) > self._room and each[0].pane != self.active:
                 named = [other for other in named if other is not each]
         return named
 

@@ -1,0 +1,84 @@
+"""Under which heading each analysis is listed, and which traces cannot answer it.
+
+Owns the headings, the questions that people come with, and what an analysis needs of a trace. Knows no layout. An
+analysis that is in no row of `TOPICS` is listed last; one that is in none of `NEEDS` may be asked of every trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Literal
+
+from tracehound.trace import Trace
+
+TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("Time", ("findings", "overview", "breakdown", "steps", "utilisation", "gaps", "idle", "critical_path")),
+    ("Device", ("ops", "kernels", "kernel_types", "sequences", "graphs", "roofline")),
+    ("Host", ("operators", "modules", "host", "stacks", "launches", "queue", "annotations", "slices")),
+    ("Communication", ("collectives", "overlap", "distributed", "stragglers")),
+    ("Memory", ("memory", "bandwidth", "transfers")),
+    ("XLA", ("programs", "hlo_ops", "hlo")),
+    ("Trace", ("health",)),
+)
+"""Headings, and the analyses under each in the order in which one would ask them."""
+
+LAST: Final = "More"
+"""The heading of what is in no row of `TOPICS`."""
+
+Need = Literal["device", "pytorch", "xla"]
+
+NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
+    {
+        "breakdown": ("device",),
+        "gaps": ("device",),
+        "idle": ("device",),
+        "utilisation": ("pytorch", "device"),
+        "critical_path": ("pytorch",),
+        "kernels": ("device",),
+        "kernel_types": ("device",),
+        "overlap": ("device",),
+        "sequences": ("device",),
+        "graphs": ("pytorch", "device"),
+        "operators": ("pytorch",),
+        "modules": ("pytorch",),
+        "stacks": ("pytorch",),
+        "launches": ("device",),
+        "queue": ("device",),
+        "bandwidth": ("device",),
+        "roofline": ("xla",),
+        "transfers": ("xla",),
+        "programs": ("xla",),
+        "hlo_ops": ("xla",),
+        "hlo": ("xla",),
+    }
+)
+"""What a trace must hold for an analysis to have rows; nothing that could only be known by working it out."""
+
+_LACKS: Final[Mapping[Need, str]] = MappingProxyType(
+    {
+        "device": "no device activity was recorded in this trace",
+        "pytorch": "only a trace of the PyTorch profiler can answer this",
+        "xla": "only an XLA profile can answer this",
+    }
+)
+
+
+def headed(names: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """These analyses under their headings; headings without any are left out."""
+    listed = {name for _, row in TOPICS for name in row}
+    rows = [(title, [name for name in row if name in names]) for title, row in TOPICS]
+    rows.append((LAST, [name for name in names if name not in listed]))
+    return [(title, row) for title, row in rows if row]
+
+
+def lacking(name: str, trace: Trace) -> str:
+    """Why the trace cannot answer an analysis, in a few words; nothing where it may."""
+    return next((_LACKS[need] for need in NEEDS.get(name, ()) if not _has(trace, need)), "")
+
+
+def _has(trace: Trace, need: Need) -> bool:
+    if need == "device":
+        return bool(trace.lanes["work"].any())
+    formats = {part.format for part in trace.parts}
+    return "kineto" in formats if need == "pytorch" else bool(formats - {"kineto"})

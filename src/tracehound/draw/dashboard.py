@@ -1,0 +1,292 @@
+"""Results -> the parts of the overview: few lines each, of exactly the size asked for.
+
+Owns what is said of a result where there is room for a glance, and how parts share a screen. Lines are made of pieces
+of text with what each is; colours are for whoever shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+from rich.cells import cell_len, set_cell_size
+
+from tracehound.analysis.result import Column, Result
+from tracehound.draw import chart
+from tracehound.draw.cells import cell
+from tracehound.draw.plots import PARTS
+from tracehound.draw.table import fitted
+from tracehound.units import count, duration, share
+
+Sort = Literal["plain", "dim", "strong", "bar", "slow", "bad", "warn", "compute", "communication", "copy", "idle"]
+"""What a piece of a line is. Meaning never rests on it alone."""
+
+Piece = tuple[str, Sort]
+Line = list[Piece]
+
+SLOW: Final = 1.5
+"""A step of so many times the median length stands out."""
+
+STEPS: Final = 12
+"""Lines that the chart of the steps takes where there is room."""
+
+LEAST: Final = 3
+"""Lines of a part at least: its title and two more."""
+
+_LEVELS: Final[Mapping[str, Sort]] = MappingProxyType({"dropped": "bad", "repaired": "warn", "missing": "warn"})
+
+
+class Said(NamedTuple):
+    """A part of the overview: what stands beside its title, and the lines under that."""
+
+    note: str
+    lines: list[Line]
+
+
+def drawn(result: Result, width: int, height: int) -> Said:
+    """A result in `height` lines of `width` cells, fewer where it has no more to say."""
+    if result.table.is_empty():
+        words = result.notes[0] if result.notes else "nothing to show"
+        return Said("", _wrapped(words, width, height, "dim"))
+    said = _DRAWN.get(result.analysis, listed)(result, width, height)
+    return Said(said.note, [_fit(line, width) for line in said.lines[:height]])
+
+
+def wanted(result: Result) -> int:
+    """The lines that a result would fill, if it could."""
+    rows = result.table.height
+    return {"steps": STEPS, "breakdown": rows + 1 + (rows > 1), "health": max(1, rows)}.get(
+        result.analysis, max(1, rows)
+    )
+
+
+def steps(result: Result, width: int, height: int) -> Said:
+    """A column for each step, as high as it took on its slowest rank; those far above the median are marked."""
+    every = result.table.group_by("step").agg(pl.col("duration").max()).drop_nulls().sort("step")
+    numbers, lengths = every["step"].to_list(), every["duration"].to_numpy()
+    if not len(lengths):
+        return listed(result, width, height)
+    middle, worst = float(np.median(lengths)), int(lengths.argmax())
+    note = f"{count(len(lengths))}, median {duration(round(middle))}"
+    longest = f"longest {duration(int(lengths[worst]))}: step {numbers[worst]}"
+    if result.table["inferred"].any():
+        note += ", inferred"
+    if height < 2 or width < 16:
+        return Said(note, [[(longest, "plain")]])
+    bins = np.linspace(0, len(lengths), min(width, len(lengths)) + 1).astype(int)[:-1]
+    highest = np.maximum.reduceat(lengths, bins)
+    wide = min(max(1, width // len(highest)), 8)
+    gap = wide > 2
+    levels = chart.columns(np.repeat(highest, wide), height - 1)
+    lines = []
+    for row in levels:
+        line: Line = []
+        for index, value in enumerate(highest.tolist()):
+            text = row[index * wide : (index + 1) * wide - gap] + " " * gap
+            line.append((text, "slow" if value > SLOW * middle else "bar"))
+        lines.append(line)
+    ends = f"step {numbers[0]}" if len(numbers) == 1 else f"steps {numbers[0]} to {numbers[-1]}"
+    lines.append([(f"{ends}  ", "dim"), (longest, "slow" if lengths[worst] > SLOW * middle else "plain")])
+    return Said(note, lines)
+
+
+def breakdown(result: Result, width: int, height: int) -> Said:
+    """A bar for each rank, divided as its time was; of more than fit those that idle most, under one for all."""
+    table = result.table
+    shares = [f"{name}_share" for name in PARTS]
+    span = table["span"].to_numpy()
+    every = [float(table[name].fill_null(0).to_numpy() @ span) / max(1, int(span.sum())) for name in shares]
+    rows = [(f"rank {rank}", parts) for rank, *parts in table.select("rank", *shares).rows()]
+    note = f"{count(len(rows))} ranks" if len(rows) > 1 else ""
+    if len(rows) > height - 1:
+        idlest = sorted(rows, key=lambda row: -(row[1][-1] or 0.0))
+        rows = [("all", every), *idlest[: max(0, height - 2)]]
+        note += ", those that idle most"
+    elif 1 < len(rows) <= height - 2:
+        rows = [("all", every), *rows]
+    room = max(len(label) for label, _ in rows)
+    lines = [_divided(f"{label:<{room}} ", parts, width) for label, parts in rows]
+    return Said(note, [*lines[: height - 1], _legend(every, width)])
+
+
+def _sort(part: str) -> Sort:
+    return next(sort for sort in ("compute", "communication", "copy", "idle") if sort == part)
+
+
+def _legend(every: Sequence[float], width: int) -> Line:
+    """What the parts of a bar are, and their shares over all ranks; in long words, or in short ones."""
+    parts = list(zip(PARTS.items(), (f"{part * 100:.0f}" for part in every), strict=True))
+    if width >= _SPACIOUS:
+        return [
+            piece
+            for (name, glyph), part in parts
+            for piece in ((f"{glyph} ", _sort(name)), (f"{name} {part} %  ", "plain"))
+        ]
+    return [
+        piece for (name, glyph), part in parts for piece in ((glyph, _sort(name)), (f"{name[:4]} {part}% ", "plain"))
+    ]
+
+
+_SPACIOUS: Final = 60
+_BUSY: Final = len(" 100.00 % busy")
+
+
+def _divided(label: str, parts: Sequence[float | None], whole: int) -> Line:
+    """A label, a bar of parts, and what part of the time the device works."""
+    beside = _BUSY if whole >= 44 else 0
+    width = whole - len(label) - beside
+    fractions = [part or 0.0 for part in parts]
+    bar = chart.stacked(fractions, [*PARTS.values()], max(0, width))
+    line: Line = [(label, "plain")]
+    at = 0
+    for name, glyph in PARTS.items():
+        length = bar.count(glyph)
+        line.append((bar[at : at + length], _sort(name)))
+        at += length
+    line.append((bar[at:], "plain"))
+    return [*line, (f"{share(1 - fractions[-1])} busy".rjust(beside), "dim")] if beside else line
+
+
+def ops(result: Result, width: int, height: int) -> Said:
+    """The ops that take most of the time, with a bar for the share of each."""
+    table = result.table.head(height)
+    most = max([part or 0.0 for part in table["share"].to_list()], default=0.0) or 1.0
+    beside = 10 + (11 if width >= 40 else 0)
+    room = max(12, width - beside - (width // 4 if width >= 56 else 0))
+    spare = width - room - beside
+    lines = []
+    for name, part, own in table.select("name", "share", "self").rows():
+        words = fitted(cell(Column("name", "text", ""), name), room)
+        bar = chart.bar((part or 0.0) / most, spare) if spare > 2 else ""
+        pieces: Line = [(words + " " * (room - cell_len(words)), "plain")]
+        pieces.append((f" {share(part or 0.0):>8} ", "strong"))
+        pieces.append((bar, "bar"))
+        if beside > 10:
+            pieces.append((f" {duration(own or 0):>10}", "dim"))
+        lines.append(pieces)
+    return Said(f"{count(result.total)}, by self time", lines)
+
+
+def health(result: Result, width: int, height: int) -> Said:
+    """What was repaired, dropped, missing or inferred."""
+    lines: list[Line] = []
+    rows = result.table.select("level", "count", "what").rows()
+    for at, (level, number, what) in enumerate(rows[:height]):
+        words = f"{count(number)} {what}" if number > 1 else what
+        spare = height - len(lines) - (len(rows) - at - 1)
+        first, *rest = _wrapped(words, max(8, width - 9), max(1, spare), "plain")
+        lines += [[(f"{level:<9}", _LEVELS.get(level, "dim")), *first], *([(" " * 9, "plain"), *line] for line in rest)]
+    more = len(rows) - height
+    return Said(f"{more} more" if more > 0 else "", lines)
+
+
+def listed(result: Result, width: int, height: int) -> Said:
+    """The first rows of any result: its texts, behind its first amount."""
+    texts = [column for column in result.columns if column.unit == "text"]
+    amounts = [column for column in result.columns if column.unit in ("time", "share")][:1]
+    lines: list[Line] = []
+    for row in result.table.head(height).iter_rows(named=True):
+        line: Line = [(f"{cell(each, row[each.name]):>10} ", "strong") for each in amounts]
+        line += [(f"{cell(each, row[each.name])}  ", "plain") for each in texts if row[each.name]]
+        lines.append(line)
+    del width
+    return Said(f"{count(result.total)} row{'s' * (result.total != 1)}", lines)
+
+
+_DRAWN: Final[Mapping[str, Callable[[Result, int, int], Said]]] = MappingProxyType(
+    {"steps": steps, "breakdown": breakdown, "ops": ops, "health": health}
+)
+"""How results are drawn that have a way of their own."""
+
+
+def failed(words: str, width: int, height: int) -> Said:
+    """Why there is no result."""
+    return Said("", _wrapped(words, width, height, "warn"))
+
+
+def _wrapped(words: str, width: int, height: int, sort: Sort) -> list[Line]:
+    lines: list[Line] = []
+    text = ""
+    for word in words.split():
+        if text and cell_len(text) + 1 + cell_len(word) > width:
+            lines.append([(text, sort)])
+            text = word
+        else:
+            text = f"{text} {word}".strip()
+    lines.append([(text, sort)])
+    if len(lines) > height:
+        kept = [piece[0] for line in lines[height - 1 :] for piece in line]
+        lines = [*lines[: height - 1], [(" ".join(kept), sort)]]
+    return [_fit(line, width) for line in lines]
+
+
+def _fit(line: Line, width: int) -> Line:
+    """The pieces that fit, the last one cut."""
+    fit: Line = []
+    left = width
+    for text, sort in line:
+        if left <= 0:
+            break
+        size = cell_len(text)
+        fit.append((text if size <= left else set_cell_size(text, left - 1) + "…", sort))
+        left -= size
+    return fit
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a part stands on the overview, in cells: its title is on line `top`."""
+
+    part: str
+    left: int
+    top: int
+    width: int
+    height: int
+
+
+def placed(wishes: Mapping[str, int], width: int, height: int) -> list[Place]:
+    """Where parts stand that want so many lines under their titles, column by column.
+
+    In one column, two or three, as the width allows; what does not fit at all is left out, from the end of its column.
+    """
+    number = 1 if width < 64 else 2 if width < 132 else 3
+    columns = [[part for part in column if part in wishes] for column in _COLUMNS[number]]
+    columns = [column for column in columns if column]
+    each = (width - 2 * (len(columns) - 1)) // max(1, len(columns))
+    found = []
+    for index, column in enumerate(columns):
+        kept = column[: max(1, height // LEAST)]
+        top = 0
+        heights = shared([wishes[part] + 1 for part in kept], height)
+        for part, lines in zip(kept, heights, strict=True):
+            found.append(Place(part, index * (each + 2), top, each, lines))
+            top += lines
+    return found
+
+
+_COLUMNS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = MappingProxyType(
+    {
+        1: (("findings", "breakdown", "steps", "ops", "health"),),
+        2: (("breakdown", "steps"), ("findings", "ops", "health")),
+        3: (("breakdown", "steps"), ("ops",), ("findings", "health")),
+    }
+)
+"""Which parts stand under each other, by the number of columns."""
+
+
+def shared(wishes: Sequence[int], height: int) -> list[int]:
+    """Heights that add up to `height` at most: the least for each, then line by line to those that want more."""
+    heights = [min(LEAST, height) for _ in wishes]
+    left = height - sum(heights)
+    while left > 0:
+        hungry = [index for index, wish in enumerate(wishes) if heights[index] < wish]
+        if not hungry:
+            break
+        for index in hungry[:left]:
+            heights[index] += 1
+            left -= 1
+    return heights

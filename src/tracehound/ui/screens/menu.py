@@ -1,0 +1,258 @@
+"""The menu: every pane that there is, under headings, to choose with one key.
+
+Owns how entries are laid out in columns, and the keys on them. What they are is for `ui.menu`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import ModalScreen
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Label
+
+from tracehound.draw.glyphs import Glyphs
+from tracehound.ui.menu import Entry
+
+Heading = tuple[str, list[Entry]]
+Cell = Entry | str
+"""An entry, a heading, or nothing."""
+
+NARROW = 26
+"""Cells that a column takes at least."""
+
+TELLING = 64
+"""Cells from which a column says what its entries answer."""
+
+ROOM = 6
+"""Lines of the screen that the list leaves to its frame and what is under it."""
+
+
+class MenuList(Widget, can_focus=True):
+    """The entries in columns; one of them is under the cursor."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"menu-list--{part}" for part in ("head", "key", "cursor", "grey")}
+    DEFAULT_CSS = """
+    MenuList {
+        height: auto; color: $text;
+        & > .menu-list--head { color: $text-muted; text-style: bold; }
+        & > .menu-list--key { color: $accent; text-style: bold; }
+        & > .menu-list--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
+        & > .menu-list--grey { color: $text-disabled; }
+        &:ansi > .menu-list--cursor { background: ansi_default; color: ansi_default; text-style: reverse; }
+        &:ansi > .menu-list--grey { color: ansi_bright_black; }
+        &:nocolor > .menu-list--grey { text-style: dim; }
+    }
+    """
+
+    cursor: reactive[int] = reactive(0)
+    """The entry that Enter chooses, by its number."""
+
+    @dataclass
+    class Chosen(Message):
+        """An entry was chosen."""
+
+        entry: Entry
+
+    @dataclass
+    class Pointed(Message):
+        """The cursor is on another entry."""
+
+        entry: Entry
+
+    def __init__(self, headings: Sequence[Heading], glyphs: Glyphs, first: str) -> None:
+        super().__init__()
+        self._headings = headings
+        self._glyphs = glyphs
+        self._entries = [entry for _, under in headings for entry in under]
+        at = next((number for number, entry in enumerate(self._entries) if entry.pane == first), 0)
+        self.set_reactive(MenuList.cursor, at)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many lines as the longest column has."""
+        del container, viewport
+        return max(map(len, self._columns(width)))
+
+    def _columns(self, width: int) -> list[list[Cell]]:
+        """The cells of every column: as few columns as the height of the screen allows."""
+        most = max(1, width // NARROW)
+        lines = max(8, self.app.size.height - ROOM)
+        return next(
+            (found for number in range(1, most) if max(map(len, found := flowed(self._headings, number))) <= lines),
+            flowed(self._headings, most),
+        )
+
+    def _each(self) -> int:
+        """The width of a column."""
+        width = self.size.width
+        return width // len(self._columns(width))
+
+    def render_line(self, y: int) -> Strip:
+        """Line `y` of all columns."""
+        width = self._each()
+        segments = list[Segment]()
+        for column in self._columns(self.size.width):
+            segments += Strip(self._cell(column[y] if y < len(column) else "", width)).adjust_cell_length(
+                width, self.rich_style
+            )
+        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+
+    def _cell(self, cell: Cell, width: int) -> list[Segment]:
+        head, key, cursor, grey = (
+            self.get_component_rich_style(f"menu-list--{part}", partial=False)
+            for part in ("head", "key", "cursor", "grey")
+        )
+        if isinstance(cell, str):
+            return [Segment(f" {cell}", head)]
+        plain = grey if cell.lacks else self.rich_style
+        under = cell is self._entries[self.cursor]
+        styles = (cursor + Style(bold=True), cursor) if under else (grey if cell.lacks else key, plain)
+        text = f"{cell.title:<17}" if width >= TELLING else cell.title
+        room = width - 5 - len(text)
+        more = self._glyphs.cut(cell.lacks or cell.question, room) if width >= TELLING else ""
+        line = [Segment(f" {cell.key or ' '} ", styles[0]), Segment(f"{text} ", styles[1])]
+        line += (
+            [Segment(more, styles[1] if under else grey if cell.lacks else head + Style(bold=False))] if more else []
+        )
+        return [*Strip(line).adjust_cell_length(width - 1, styles[1] if under else self.rich_style)]
+
+    def watch_cursor(self) -> None:
+        """Say what it is about."""
+        self.post_message(self.Pointed(self._entries[self.cursor]))
+
+    def validate_cursor(self, cursor: int) -> int:
+        """Keep the cursor on an entry."""
+        return max(0, min(cursor, len(self._entries) - 1))
+
+    def move(self, by: int) -> None:
+        """To the next (1) or previous (-1) entry."""
+        self.cursor += by
+
+    def aside(self, by: int) -> None:
+        """To the entry beside, in the next (1) or previous (-1) column."""
+        columns = self._columns(self.size.width)
+        at = next((x, y) for x, cells in enumerate(columns) for y, cell in enumerate(cells) if self._is_cursor(cell))
+        x = max(0, min(at[0] + by, len(columns) - 1))
+        there = [(abs(y - at[1]), cell) for y, cell in enumerate(columns[x]) if isinstance(cell, Entry)]
+        if there:
+            self.cursor = self._entries.index(min(there, key=lambda each: each[0])[1])
+
+    def _is_cursor(self, cell: Cell) -> bool:
+        return cell is self._entries[self.cursor]
+
+    def choose(self, key: str | None = None) -> bool:
+        """Choose the entry with this key, without one that under the cursor; whether there is one."""
+        found = [each for each in self._entries if each.key == key] if key else [self._entries[self.cursor]]
+        for entry in found:
+            self.cursor = self._entries.index(entry)
+            self.post_message(self.Chosen(entry))
+        return bool(found)
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose what was clicked."""
+        where = event.get_content_offset(self)
+        columns = self._columns(self.size.width)
+        if where is None or where.x // self._each() >= len(columns):
+            return
+        column = columns[where.x // self._each()]
+        cell = column[where.y] if where.y < len(column) else ""
+        if isinstance(cell, Entry):
+            self.cursor = self._entries.index(cell)
+            self.choose()
+
+
+class MenuScreen(ModalScreen[str | None]):
+    """Every pane; gives the name of the chosen one, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "close", tooltip="Back to where one was", id="menu.close"),
+        Binding("enter", "choose", "show", tooltip="Show what is under the cursor", id="menu.choose"),
+        Binding("down", "move(1)", show=False, tooltip="Next", id="menu.down"),
+        Binding("up", "move(-1)", show=False, tooltip="The one before", id="menu.up"),
+        Binding("right", "aside(1)", show=False, tooltip="Next column", id="menu.right"),
+        Binding("left", "aside(-1)", show=False, tooltip="Column before", id="menu.left"),
+    ]
+    DEFAULT_CSS = """
+    MenuScreen { align: center middle; background: $background 60%; }
+    MenuScreen > Vertical {
+        width: 96%; max-width: 180; height: auto; max-height: 100%; background: $panel; border: round $primary;
+        border-title-color: $primary;
+    }
+    MenuScreen Label { color: $text-muted; width: 100%; height: 1; padding: 0 1; text-wrap: nowrap; }
+    MenuScreen #about { color: $accent; }
+    """
+
+    def __init__(self, headings: Sequence[Heading], glyphs: Glyphs, first: str) -> None:
+        super().__init__()
+        self.entries = MenuList(headings, glyphs, first)
+        self._glyphs = glyphs
+        self._about = Label("", id="about", markup=False)
+
+    def compose(self) -> ComposeResult:
+        """The list, what the entry under the cursor answers, and what the keys do."""
+        with Vertical() as box:
+            box.border_title = "What to look at"
+            yield self.entries
+            yield self._about
+            yield Label(self._glyphs.words("the key beside a name shows it · arrows and Enter do, too · Esc leaves"))
+
+    def on_mount(self) -> None:
+        """The keys are for the list."""
+        self.entries.focus()
+        self.entries.watch_cursor()
+
+    def on_key(self, event: events.Key) -> None:
+        """A key that stands beside a name."""
+        if event.character and event.is_printable and self.entries.choose(event.character):
+            event.stop()
+            event.prevent_default()
+
+    @on(MenuList.Pointed)
+    def _pointed(self, message: MenuList.Pointed) -> None:
+        entry = message.entry
+        words = f"{entry.title}: {entry.lacks}" if entry.lacks else entry.question
+        self._about.update(self._glyphs.words(words))
+
+    @on(MenuList.Chosen)
+    def _chosen(self, message: MenuList.Chosen) -> None:
+        if not message.entry.lacks:
+            self.dismiss(message.entry.pane)
+
+    def action_choose(self) -> None:
+        """Show what is under the cursor."""
+        self.entries.choose()
+
+    def action_move(self, by: int) -> None:
+        """Move in the list."""
+        self.entries.move(by)
+
+    def action_aside(self, by: int) -> None:
+        """Move to the column beside."""
+        self.entries.aside(by)
+
+
+def flowed(headings: Sequence[Heading], number: int) -> list[list[Cell]]:
+    """The cells of `number` columns of about equal length, in reading order; no heading stands alone at an end."""
+    blocks: list[list[Cell]] = [[title, *under] for title, under in headings]
+    total = sum(map(len, blocks)) + len(blocks) - 1
+    most = -(-total // number)
+    columns: list[list[Cell]] = [[]]
+    for block in blocks:
+        fits = len(columns[-1]) + 1 + len(block) <= most + 1
+        if columns[-1] and not fits and len(columns) < number:
+            columns.append([])
+        columns[-1] += [*([""] if columns[-1] else []), *block]
+    return columns
