@@ -1,0 +1,190 @@
+"""How often each XLA program ran, how long, how far apart, and how long after the host had enqueued it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
+from tracehound.trace import collected
+
+DEFINITION = """\
+An execution is one run of a compiled XLA module on one device: an event of a TPU's line "XLA Modules"; on GPUs and CPUs
+from the first op of a run to the end of its last. It counts at its full length when a part of it lies in the window.
+gap = from the end of the execution before on the same line, whatever program that was, to its start; interval = from
+the start of the same program's execution before, on the same device.
+
+enqueue = the host event that launched the execution: on TPUs the DoEnqueueProgram whose producer id it consumes (else
+the one of the same run_id), on GPUs the launch with the correlation id of its first kernel, on CPUs the Execute of its
+run. delay = start of the execution - start of its enqueue: a long one means that the host is far ahead, which is well.
+late = enqueued only after the execution before had ended: the device had run dry, and the gap is the host's. Where an
+execution begins before its enqueue the clocks disagree, or the ids do: its delay is left out, and a note counts them.
+
+XProf has no such table; its trace viewer draws the modules, and the arrows from their enqueues.
+
+With the setting by=execution there is a row for each execution, in the order of time."""
+
+BY: Final = Setting(
+    "by", "program", "what a row is: a program (over all devices) or an execution", one_of("program", "execution")
+)
+
+COLUMNS = (
+    Column("name", "text", "module, as the framework named it"),
+    Column("program", "text", "id of the compiled program", brief=False),
+    Column("executions", "count", "runs, over all devices"),
+    Column("ranks", "count", "devices on which it ran", brief=False),
+    Column("total", "time", "sum of the executions' lengths", brief=False),
+    Column("share", "share", "its executions", "all executions"),
+    Column("min", "time", "shortest execution", brief=False),
+    Column("median", "time", "half of the executions are not longer"),
+    Column("mean", "time", "total / executions", brief=False),
+    Column("max", "time", "longest execution"),
+    Column("interval", "time", "median from start to start on one device", brief=False),
+    Column("gap", "time", "median from the end of the execution before, of any program"),
+    Column("gaps", "time", "sum of these gaps", brief=False),
+    Column("enqueued", "count", "executions whose enqueue on the host is known", brief=False),
+    Column("delay", "time", "median from enqueue to start"),
+    Column("max_delay", "time", "longest from enqueue to start", brief=False),
+    Column("late", "count", "enqueued only after the device had run dry"),
+    Column("event", "id", "the longest execution"),
+)
+
+EXECUTIONS = (
+    Column("rank", "count", "rank"),
+    Column("line", "text", "line of the device", brief=False),
+    Column("name", "text", "module, as the framework named it"),
+    Column("program", "text", "id of the compiled program", brief=False),
+    Column("number", "count", "which execution of the program on the device, from 1"),
+    Column("run", "number", "run_id, as far as the device keeps it", brief=False),
+    Column("start", "instant", "start since the first event"),
+    Column("duration", "time", "length"),
+    Column("interval", "time", "from the start of the program's execution before", brief=False),
+    Column("gap", "time", "from the end of the execution before, of any program"),
+    Column("enqueue", "text", "host event that launched it", brief=False),
+    Column("delay", "time", "from its enqueue to its start"),
+    Column("late", "flag", "enqueued only after the device had run dry"),
+    Column("event", "id", "the execution"),
+)
+
+_NAMED: Final = r"^(.*)\((\d+)\)$"
+_WANTED: Final = ("id", "lane", "start", "end", "name", "run", "launch")
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each execution that overlaps the window, sorted by line and start; ps."""
+    del options
+    lanes = share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "modules"))
+    if lanes.is_empty():
+        return pl.DataFrame()
+    runs = collected(share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list())).select(_WANTED))
+    before = pl.col("end").cum_max().shift(1).over("lane")
+    timed = (
+        runs.join(_enqueues(share, runs), on="launch", how="left", maintain_order="left")
+        .join(lanes.select("lane", pl.col("name").alias("line")), on="lane", how="left", maintain_order="left")
+        .with_columns(
+            pl.lit(share.rank, pl.Int64).alias("rank"),
+            pl.col("name").cast(pl.String),
+            (pl.col("end") - pl.col("start")).alias("duration"),
+            (pl.col("start") - before).clip(lower_bound=0).alias("gap"),
+            (pl.col("start") - pl.col("start").shift(1).over("lane", "name")).alias("interval"),
+            (pl.col("start").cum_count().over("lane", "name")).cast(pl.Int64).alias("number"),
+            (pl.col("start") - pl.col("called")).alias("delay"),
+            (pl.col("called") >= before).alias("late"),
+        )
+    )
+    sooner = pl.col("delay") < 0
+    told = timed.with_columns(
+        sooner.fill_null(value=False).alias("sooner"),
+        *(pl.when(~sooner).then(pl.col(name)).alias(name) for name in ("delay", "late")),
+    )
+    return told.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)) if share.windowed else told
+
+
+def _enqueues(share: Share, runs: pl.DataFrame) -> pl.DataFrame:
+    """`launch`, and the name (`enqueue`) and start (`called`) of that host event.
+
+    The first op of a run, which stands in for a launch that lies before the recording, is none.
+    """
+    wanted = runs.lazy().select("launch").drop_nulls().unique()
+    calls = share.threads.filter(pl.col("kind") != "op").select("id", "start", "name")
+    return collected(calls.join(wanted, left_on="id", right_on="launch", how="semi")).select(
+        pl.col("id").alias("launch"), pl.col("name").cast(pl.String).alias("enqueue"), pl.col("start").alias("called")
+    )
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row for each program, the largest total first; or for each execution, the earliest first."""
+    by_execution = BY.of(options.given) == "execution"
+    shown = replace(ANALYSIS, columns=EXECUTIONS if by_execution else COLUMNS)
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return answer(shown, blank(shown.columns), scene, options, [_nothing(scene)])
+    runs = pl.concat(filled).with_columns(
+        pl.coalesce(pl.col("name").str.extract(_NAMED, 1), "name").alias("name"),
+        pl.col("name").str.extract(_NAMED, 2).alias("program"),
+    )
+    table = runs.rename({"id": "event"}).sort("start", "rank", "event") if by_execution else _programs(runs)
+    return answer(shown, table, scene, options, _notes(runs))
+
+
+def _programs(runs: pl.DataFrame) -> pl.DataFrame:
+    def rounded(value: pl.Expr) -> pl.Expr:
+        return value.round().cast(pl.Int64)
+
+    length = pl.col("duration")
+    return (
+        runs.group_by("name", "program")
+        .agg(
+            pl.len().cast(pl.Int64).alias("executions"),
+            pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
+            length.sum().alias("total"),
+            length.min().alias("min"),
+            rounded(length.median()).alias("median"),
+            rounded(length.mean()).alias("mean"),
+            length.max().alias("max"),
+            *(rounded(pl.col(name).median()).alias(name) for name in ("interval", "gap", "delay")),
+            pl.col("gap").sum().alias("gaps"),
+            pl.col("called").count().cast(pl.Int64).alias("enqueued"),
+            pl.col("delay").max().alias("max_delay"),
+            pl.when(pl.col("late").count() > 0).then(pl.col("late").sum()).alias("late"),
+            pl.col("id").sort_by("duration", "id", descending=[True, False]).first().alias("event"),
+        )
+        .with_columns((pl.col("total") / pl.col("total").sum()).fill_nan(None).alias("share"))
+        .sort("total", "name", "program", descending=[True, False, False])
+    )
+
+
+def _nothing(scene: Scene) -> str:
+    if scene.formats and set(scene.formats) == {"kineto"}:
+        return "no XLA programs: a PyTorch Profiler file knows none; graphs has what is launched as a whole there"
+    return "no execution of an XLA program here: were devices profiled (ProfileOptions.device_tracer_level)?"
+
+
+def _notes(runs: pl.DataFrame) -> list[str]:
+    known, sooner = runs["called"].count(), int(runs["sooner"].sum())
+    ranks = runs["rank"].n_unique()
+    notes = [
+        f"{runs.height:,} executions on {ranks} rank{'s' * (ranks > 1)}; "
+        f"the enqueue on the host is known of {known:,} of {runs.height:,}"
+    ]
+    if known < runs.height:
+        notes.append(f"of {runs.height - known:,} no enqueue is recorded: it lies before the profile, or has no run_id")
+    if sooner:
+        notes.append(f"{sooner:,} begin before their enqueue, so clocks or run ids disagree: they have no delay")
+    return notes
+
+
+ANALYSIS = Analysis(
+    name="programs",
+    title="Programs",
+    question="How often did each XLA program run, how long, and how long after the host enqueued it?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BY,),
+)

@@ -1,0 +1,134 @@
+"""Programs: executions, the gaps between them, and what the host enqueued when."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream, thread
+from tracehound.analysis import Options, named, run
+from tracehound.analysis.result import Result
+from tracehound.trace import Trace, Window
+
+MODULES = Lane("XLA Modules", 0, "modules")
+MAIN = thread("main/1")
+
+
+def programs(trace: Trace, window: Window | None = None, by: str = "program") -> Result:
+    return run(named("programs"), trace, window, Options(given=(("by", by),)))
+
+
+def enqueued(b: Building, name: str, called: float, start: float, end: float, number: int) -> None:
+    """An execution and the host event that produced it."""
+    b.event(MAIN, "DoEnqueueProgram", called, called + 1, "runtime", produces=number)
+    b.event(MODULES, name, start, end, "module", consumes=number, run=number)
+
+
+def test_one_row_for_each_program() -> None:
+    b = Building(format="xplane")
+    enqueued(b, "jit_f(7)", 0, 10, 30, 1)
+    enqueued(b, "jit_f(7)", 5, 31, 61, 2)
+    enqueued(b, "jit_g(8)", 80, 90, 95, 3)
+    rows = programs(b.trace()).table.rows(named=True)
+    assert [(r["name"], r["program"], r["executions"], r["ranks"]) for r in rows] == [
+        ("jit_f", "7", 2, 1),
+        ("jit_g", "8", 1, 1),
+    ]
+    f, g = ({name: value // US if value else value for name, value in r.items() if name in _TIMES} for r in rows)
+    assert f == {
+        "total": 50, "min": 20, "median": 25, "mean": 25, "max": 30, "interval": 21, "gap": 1, "gaps": 1, "delay": 18,
+        "max_delay": 26,
+    }  # fmt: skip
+    assert (g["gap"], g["gaps"], g["interval"], g["delay"]) == (29, 29, None, 10)
+    assert rows[0]["share"] == pytest.approx(50 / 55)
+    assert [(r["enqueued"], r["late"]) for r in rows] == [(2, 0), (1, 1)]
+
+
+_TIMES = ("total", "min", "median", "mean", "max", "interval", "gap", "gaps", "delay", "max_delay")
+
+
+def test_one_row_for_each_execution() -> None:
+    b = Building(format="xplane")
+    enqueued(b, "jit_f(7)", 0, 10, 30, 1)
+    enqueued(b, "jit_g(8)", 5, 30, 40, 2)
+    enqueued(b, "jit_f(7)", 50, 60, 61, 3)
+    rows = programs(b.trace(), by="execution").table.rows(named=True)
+    assert [
+        (r["name"], r["number"], r["start"] // US, r["duration"] // US, r["gap"], r["delay"] // US, r["late"])
+        for r in rows
+    ] == [
+        ("jit_f", 1, 10, 20, None, 10, None),
+        ("jit_g", 1, 30, 10, 0, 25, False),
+        ("jit_f", 2, 60, 1, 20 * US, 10, True),
+    ]
+    assert [r["enqueue"] for r in rows] == ["DoEnqueueProgram"] * 3
+
+
+def test_an_execution_that_begins_before_its_enqueue_has_no_delay() -> None:
+    b = Building(format="xplane")
+    enqueued(b, "jit_f(7)", 20, 10, 30, 1)
+    result = programs(b.trace())
+    row = result.table.row(0, named=True)
+    assert (row["enqueued"], row["delay"], row["late"]) == (1, None, None)
+    assert any("1 begin before their enqueue" in note for note in result.notes)
+
+
+def test_a_window_keeps_executions_at_full_length_with_the_gap_before_them() -> None:
+    b = Building(format="xplane")
+    for number in range(3):
+        enqueued(b, "jit_f(7)", 10 * number, 100 * number, 100 * number + 80, number)
+    row = programs(b.trace(), Window(150 * US, 190 * US)).table.row(0, named=True)
+    assert (row["executions"], row["total"] // US, row["gap"] // US) == (1, 80, 20)
+
+
+def test_a_profile_without_enqueues_says_so() -> None:
+    b = Building(format="xplane")
+    b.event(MODULES, "SyncTensorsGraph.9(0)", 0, 5, "module")
+    result = programs(b.trace())
+    assert result.table.select("enqueued", "late", "delay").row(0) == (0, None, None)
+    assert any("no enqueue is recorded" in note for note in result.notes)
+
+
+def test_what_a_pytorch_trace_has_instead_is_said() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 5)
+    assert "PyTorch Profiler file knows none" in programs(b.trace()).notes[0]
+    assert "device_tracer_level" in programs(Building(format="xplane").trace()).notes[0]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from("fg"), st.integers(0, 20), st.integers(0, 30), st.integers(0, 9)),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_all_of_it_against_a_loop(steps: list[tuple[int, str, int, int, int]]) -> None:
+    b = Building(format="xplane")
+    at = defaultdict[int, int](lambda: 50)
+    expected = defaultdict[str, list[tuple[int, int | None, int | None, bool | None]]](list)
+    begun = dict[tuple[int, str], int]()
+    for number, (rank, name, pause, length, ahead) in enumerate(steps):
+        first = rank not in at
+        before, start = at[rank], at[rank] + pause
+        b.event(MAIN, "Enqueue", start - ahead, start - ahead, "runtime", produces=number)
+        b.event(Lane(f"XLA Modules {rank}", rank, "modules"), name, start, start + length, "module", consumes=number)
+        at[rank] = start + length
+        last = begun.get((rank, name))
+        begun[rank, name] = start
+        gap = None if first else pause
+        late = None if first else start - ahead >= before
+        expected[name].append((length, gap, None if last is None else start - last, late))
+    for row in programs(b.trace()).table.rows(named=True):
+        lengths, gaps, intervals, late = zip(*expected[row["name"]], strict=True)
+        assert (row["executions"], row["total"], row["max"]) == (len(lengths), sum(lengths) * US, max(lengths) * US)
+        assert row["median"] == statistics.median(lengths) * US
+        for name, values in (("gap", gaps), ("interval", intervals)):
+            known = [value for value in values if value is not None]
+            assert row[name] == (statistics.median(known) * US if known else None)
+        decided = [value for value in late if value is not None]
+        assert row["late"] == (sum(decided) if decided else None)

@@ -1,0 +1,47 @@
+"""XProf's figures for programs, steps, duty cycle, collectives and transfers, on files of other people.
+
+The golden outputs are those of XProf 2.24.2. Where ours differ, the test says why.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tracehound.analysis import Options, Result, named, run
+from tracehound.store import load, open_paths
+from tracehound.trace import Trace
+
+
+@cache
+def trace(path: Path) -> Trace:
+    return load(open_paths([path]))
+
+
+@pytest.fixture
+def offload(shared: Path) -> Trace:
+    """Four TPU v6e cores whose arrays lie in the host's memory."""
+    return trace(shared / "traces/xla/tpu_v6e_x4_offload")
+
+
+def report(traced: Trace, analysis: str, **chosen: str) -> Result:
+    return run(named(analysis), traced, options=Options(given=tuple(chosen.items())))
+
+
+def test_every_execution_is_joined_to_the_one_enqueue_that_produced_it(offload: Trace) -> None:
+    table = report(offload, "programs", by="execution").table
+    assert table.height == 105 + 3 * 103
+    assert table["enqueue"].to_list() == ["DoEnqueueProgram"] * 414
+    launches = offload.events().filter(pl.col("kind") == "module").select("launch").collect()
+    assert launches["launch"].n_unique() == 414
+
+
+def test_programs_without_step_markers_tell_the_time_of_a_step(offload: Trace) -> None:
+    """XProf says "No step time measured" of this file."""
+    runs = report(offload, "programs", by="execution").table.filter(name="jit_f")
+    assert runs.group_by("rank").len()["len"].to_list() == [100] * 4
+    medians = runs.group_by("rank").agg(pl.col("interval").median() / 1e9).sort("rank")["interval"].to_list()
+    assert medians == pytest.approx([784.127, 784.104, 783.961, 783.862], abs=5e-4)
