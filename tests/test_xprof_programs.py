@@ -45,3 +45,28 @@ def test_programs_without_step_markers_tell_the_time_of_a_step(offload: Trace) -
     assert runs.group_by("rank").len()["len"].to_list() == [100] * 4
     medians = runs.group_by("rank").agg(pl.col("interval").median() / 1e9).sort("rank")["interval"].to_list()
     assert medians == pytest.approx([784.127, 784.104, 783.961, 783.862], abs=5e-4)
+
+
+def test_a_job_that_waits_for_the_hosts_memory_is_not_called_bound_by_hbm(offload: Trace) -> None:
+    """XProf calls its copy-done ops "HBM" bound at 25.7 to 27.4 GiB/s: it divides by the waits, we by the flights."""
+    result = report(offload, "transfers")
+    assert "waiting for copies from and to the host: 83.59 % of device time, 304.0 s" in result.notes[0]
+    assert "bound by the link to the host's memory" in result.notes[1]
+    assert result.table["copies"].to_list() == [300] * 8
+    rates = (result.table["rate"] / (1 << 30)).to_list()
+    assert min(rates) > 24.5
+    assert max(rates) < 27.5
+
+
+def test_waits_for_host_copies_are_those_of_xprofs_copy_done_ops(offload: Trace, shared: Path) -> None:
+    golden = pl.read_csv(shared / "golden/xprof/tpu_v6e_x4_offload/hlo_stats.csv")
+    moving = golden.filter(pl.col("HLO op category").is_in(["copy-start", "copy-done"]))
+    waited = moving["Total self time (us)"].sum() * 1e6
+    assert report(offload, "transfers").table["exposed"].sum() == pytest.approx(waited, rel=1e-9)
+    assert report(offload, "transfers", by="op").table["exposed"].sum() == pytest.approx(waited, rel=1e-9)
+
+
+def test_flights_are_united_not_added_up(offload: Trace) -> None:
+    """XProf's analyze_async_overlap says 1,128 s in flight and 1,100 s exposed, of 364 s of core time."""
+    table = report(offload, "transfers").table
+    assert table["exposed"].sum() < table["in_flight"].sum() < 480e12

@@ -26,6 +26,7 @@ from tracehound.analysis import (
     sequences,
     slices,
     steps,
+    transfers,
 )
 from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
 from tracehound.analysis.result import Analysis, Column, Options, Result
@@ -49,6 +50,7 @@ ANALYSES: tuple[Analysis, ...] = (
     launches.ANALYSIS,
     queue.ANALYSIS,
     bandwidth.ANALYSIS,
+    transfers.ANALYSIS,
     critical_path.ANALYSIS,
     host.ANALYSIS,
     slices.ANALYSIS,

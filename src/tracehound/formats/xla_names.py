@@ -199,16 +199,16 @@ def moved_bytes(text: str) -> int | None:
     head, equals, rest = text.partition(" = ")
     if not equals or not head:
         return None
-    shape, opcode = _split_shape(rest)
+    shape, opcode = split_shape(rest)
     paired = ("all-gather-start", "collective-permute-start", "copy-start")
     if opcode.startswith(paired) and shape.startswith("("):
-        parts = _elements(shape[1:-1])
+        parts = tuple_elements(shape[1:-1])
         shape = parts[0] if opcode.startswith("copy-start") else parts[min(1, len(parts) - 1)]
     size = shape_bytes(shape)
     return size if size < 2**63 else None
 
 
-def _split_shape(rest: str) -> tuple[str, str]:
+def split_shape(rest: str) -> tuple[str, str]:
     """The shape at the front of what follows ``=``, and the text after it."""
     depth = 0
     for at, char in enumerate(rest):
@@ -218,7 +218,7 @@ def _split_shape(rest: str) -> tuple[str, str]:
     return rest, ""
 
 
-def _elements(inside: str) -> list[str]:
+def tuple_elements(inside: str) -> list[str]:
     """The elements of a tuple's text, split at its own commas."""
     parts, depth, last = [], 0, 0
     for at, char in enumerate(inside):

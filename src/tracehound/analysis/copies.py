@@ -1,0 +1,158 @@
+"""The copies of a rank: from which memory to which each goes, and what of its time the device only waits for it.
+
+Owns where copies are found: the ops that start and await them on a TPU's cores, and the streams of a GPU.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from tracehound.analysis.async_ops import executions_of, joined, ops_of, waits
+from tracehound.analysis.bandwidth import kind_of
+from tracehound.analysis.busy import COPY, busy_of, work
+from tracehound.analysis.core_time import core_time
+from tracehound.analysis.measured import measured
+from tracehound.analysis.result import Share
+from tracehound.formats.xla_copies import HOST, copied
+from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
+
+
+class Copies(NamedTuple):
+    """The copies of a rank, and the time in which its device only waits for them.
+
+    `rows` has a row for each copy, `waits` for each stretch of a core that is spent on one (`own` of it by itself);
+    both with the columns `COPYKEY`. Where streams copy there are no such stretches, but `work` that hides copies.
+    """
+
+    rows: pl.DataFrame
+    waits: pl.DataFrame
+    work: Intervals
+
+    @property
+    def flight(self) -> Intervals:
+        """When a copy is under way."""
+        return union(self.rows["start"].to_numpy(), self.rows["end"].to_numpy())
+
+    def only(self, mine: pl.Expr) -> Copies:
+        """Those of which the expression on columns of `KEY` is true."""
+        return Copies(self.rows.filter(mine), self.waits.filter(mine), self.work)
+
+    def exposed(self, share: Share) -> tuple[int, int]:
+        """The time in which the device only waits for them, and what of their time in flight is not hidden; ps.
+
+        The two differ where the device has a clock of its own, on which the first is.
+        """
+        if self.waits.is_empty():
+            alone = subtract(self.flight, self.work).length
+            return alone, alone
+        start, end = (self.waits[name].clip(share.start, share.end).to_numpy() for name in ("start", "end"))
+        return int(self.waits["own"].sum()), union(start, end).length
+
+
+KEY: Final = ("source", "target", "name", "module")
+_ROWS: Final = ("id", "start", "end", "bytes", *KEY)
+
+
+def copies_of(share: Share) -> tuple[Copies, int]:
+    """The copies of a rank, as far as they lie in the window, and its device time; ps."""
+    found, span = _on_cores(share)
+    return (found, span) if found.rows.height else _on_streams(share)
+
+
+def _on_cores(share: Share) -> tuple[Copies, int]:
+    """The copies that the cores' own ops start and wait for (TPU), and the device time."""
+    everything = ops_of(share, "self", "device_start", "device_end")
+    if everything.is_empty():
+        return NONE, 0
+    here = everything.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
+    ops = share.ops.filter(pl.col("op").is_in(everything["op"].unique().implode()))
+    said = _said(ops)
+    pairs = joined(everything, ops, executions_of(share, everything["start"]))
+    paired = pl.concat([pairs["id"], pairs["done"]]).implode()
+    alone = everything.filter(~pl.col("id").is_in(paired) & ~pl.col("op").is_in(waits(ops)["op"].implode()))
+    copies = pl.concat([pairs.select("id", "start", "end", "op"), alone.select("id", "start", "end", "op")])
+    spent = pl.concat(
+        [
+            pairs.select("id", "op"),
+            pairs.select(pl.col("done").alias("id"), "op"),
+            alone.select("id", "op"),
+        ]
+    )
+    lengths = measured(here, share.start, share.end).select("id", "start", "end", "own")
+    found = Copies(
+        _inside(copies.join(said, on="op"), share).select(_ROWS),
+        spent.join(said, on="op").join(lengths, on="id").select("start", "end", "own", *KEY),
+        EMPTY,
+    )
+    return found, core_time(here, share)[0]
+
+
+def _said(ops: pl.DataFrame) -> pl.DataFrame:
+    """What the HLO lines of ops say of copies: `op`, from where to where, and the bytes of one."""
+    told = pl.concat_str("category", "text", separator=" ", ignore_nulls=True).str.contains(_COPYING)
+    found = [
+        (op, *copy, name, module or "")
+        for op, name, category, module, text in ops.filter(told)
+        .select("op", "name", "category", "module", "text")
+        .iter_rows()
+        if (copy := copied(name, category or "", text or "")) is not None
+    ]
+    names = ("op", "source", "target", "bytes", "name", "module")
+    return pl.DataFrame(found, schema={name: _TYPES.get(name, pl.String()) for name in names}, orient="row")
+
+
+_COPYING: Final = r"\b(copy|copy-start|async-start)\(|\b(infeed|outfeed|send|recv)\b"
+"""What the category and line of an op that copies contain: most ops need no closer look."""
+
+_TYPES: Final[Mapping[str, pl.DataType]] = {"op": pl.Int64(), "bytes": pl.Int64()}
+
+
+def _on_streams(share: Share) -> tuple[Copies, int]:
+    """The copies on the device's streams (GPU), and the device time."""
+    streams = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("work") & (pl.col("role") == "stream"))
+    events = work(share, "lane", "name", "bytes", "device_start", "device_end")
+    mine = pl.col("lane").is_in(streams["lane"].to_list()) & pl.col("kind").is_in(COPY) & (pl.col("kind") != "memset")
+    rows = events.filter(mine).with_columns(pl.col("name", "kind").cast(pl.String))
+    if rows.is_empty():
+        return NONE, 0
+    told = [(name, kind, *_ends(name, kind)) for name, kind in rows.select("name", "kind").unique().iter_rows()]
+    said = pl.DataFrame(told, schema=["name", "kind", "source", "target"], orient="row")
+    state = busy_of(events, share)
+    copies = rows.join(said, on=["name", "kind"]).with_columns(pl.lit("").alias("module"))
+    found = Copies(_inside(copies, share).select(_ROWS), NONE.waits, merge(state.compute, state.communication))
+    return found, core_time(events, share)[0]
+
+
+_SIDES: Final[Mapping[str, str]] = {"H": HOST, "D": "device", "P": "other device", "A": "array"}
+_DIRECTION: Final = re.compile(r"([HDPA])to([HDPA])")
+
+
+def _ends(name: str, kind: str) -> tuple[str, str]:
+    """From which memory to which a copy on a stream goes."""
+    told = _DIRECTION.fullmatch(kind_of(name, kind))
+    if told is None:
+        return ("unknown", "unknown")
+    return ("device" if told[1] == "P" else _SIDES[told[1]], _SIDES[told[2]])
+
+
+def _inside(copies: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """The parts of copies that lie in the window, with the bytes that they moved there."""
+    low, high = pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
+    part = (high - low) / (pl.col("end") - pl.col("start"))
+    moved = pl.when(part < 1).then((pl.col("bytes") * part).round().cast(pl.Int64)).otherwise("bytes")
+    return copies.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)).with_columns(
+        low.alias("start"), high.alias("end"), moved.alias("bytes")
+    )
+
+
+NONE: Final = Copies(
+    pl.DataFrame(
+        schema={name: pl.Int64() if name in ("id", "start", "end", "bytes") else pl.String() for name in _ROWS}
+    ),
+    pl.DataFrame(schema={"start": pl.Int64(), "end": pl.Int64(), "own": pl.Int64(), **dict.fromkeys(KEY, pl.String())}),
+    EMPTY,
+)

@@ -1,0 +1,220 @@
+"""Copies between memories: how much they move, how fast the link is, and how long the device only waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis.copies import KEY, Copies, copies_of
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
+from tracehound.formats.xla_copies import HOST
+from tracehound.units import duration, rate
+from tracehound.units import share as percent
+
+DEFINITION = """\
+A copy goes from one memory to another. On TPUs the layouts in an op's HLO line name the memories: S(5) is the host's,
+S(1) VMEM, no S(n) HBM. Copies are the pairs of copy-start and copy-done and of async-start and async-done (slices that
+are fetched ahead), infeed, outfeed, host send and recv, and a copy op between two memories. A pair is in flight from
+the start of the one op to the end of the other. On GPUs copies are those on the streams, by their direction; memsets
+are none.
+
+in flight = length of the union of these stretches, never their sum: copies that wait for one another overlap. exposed =
+time in which the core does nothing else: on TPUs the self time of the starting and waiting ops themselves, on the
+device's own clock; on GPUs in flight less the time in which a kernel runs. hidden = the rest of in flight. rate = bytes
+/ in flight: what the link gave while a copy in this direction was under way, queueing included.
+
+XProf takes a wait for the host's memory (copy-done with S(5)) for work that is bound by HBM, and counts it as duty. Its
+analyze_async_overlap adds up stretches that overlap. A rate above the device's memory bandwidth (as the profile states
+it, else 8,000 GB/s) is none: such copies are not measured, and a note says so.
+
+With the setting by=op there is a row for each op that copies, over all ranks."""
+
+BY: Final = Setting("by", "memory", "what a row is: a pair of memories (of each rank) or an op", one_of("memory", "op"))
+
+BEYOND: Final = 8e12
+"""No memory is faster, in bytes per second."""
+
+BOUND: Final = 0.2
+"""A device that waits for host copies for more than this share of its time is said to be bound by them."""
+
+_MEASURES: Final = (
+    Column("copies", "count", "copies"),
+    Column("bytes", "bytes", "moved"),
+    Column("in_flight", "time", "a copy is under way, overlaps once"),
+    Column("rate", "rate", "bytes / in flight"),
+    Column("exposed", "time", "the core does nothing but wait for them"),
+    Column("exposed_share", "share", "exposed", "device time"),
+    Column("hidden", "time", "in flight while the core works", brief=False),
+    Column("hidden_share", "share", "hidden", "in flight", brief=False),
+    Column("event", "id", "the copy with the longest wait"),
+)
+
+COLUMNS = (
+    Column("rank", "count", "rank"),
+    Column("source", "text", "memory from which"),
+    Column("target", "text", "memory to which"),
+    *_MEASURES,
+)
+
+BY_OP: Final = (
+    Column("name", "text", "HLO op, or copy, that starts it"),
+    Column("module", "text", "XLA module", brief=False),
+    Column("source", "text", "memory from which"),
+    Column("target", "text", "memory to which"),
+    *_MEASURES,
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each pair of memories, or each op; ps."""
+    by_op = BY.of(options.given) == "op"
+    key = ["source", "target", "name", "module"] if by_op else ["source", "target"]
+    found, span = copies_of(share)
+    if found.rows.is_empty():
+        return pl.DataFrame()
+    link = ["source", "target"]
+    ways = pl.DataFrame(
+        [{**dict(zip(link, way, strict=True)), **_link(found.only(_equal(link, way)))} for way in _groups(found, link)]
+    )
+    rows = [
+        {**dict(zip(key, group, strict=True)), **_measured(found.only(_equal(key, group)), share)}
+        for group in _groups(found, key)
+    ]
+    with_host = (pl.col("source") == HOST) | (pl.col("target") == HOST)
+    return (
+        pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"bytes": pl.Int64})
+        .join(ways, on=link, maintain_order="left")
+        .with_columns(
+            pl.lit(share.rank, pl.Int64).alias("rank"),
+            pl.lit(span, pl.Int64).alias("span"),
+            pl.lit(found.only(with_host).exposed(share)[0], pl.Int64).alias("host_wait"),
+        )
+    )
+
+
+def _groups(found: Copies, key: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return found.rows.select(key).unique(maintain_order=True).iter_rows()
+
+
+def _equal(key: Sequence[str], group: Sequence[str]) -> pl.Expr:
+    return pl.all_horizontal(pl.col(name) == value for name, value in zip(key, group, strict=True))
+
+
+def _link(found: Copies) -> dict[str, int]:
+    """What went from one memory to another in all, and in which time."""
+    return {"link_bytes": int(found.rows["bytes"].sum()), "link_time": found.flight.length}
+
+
+def _measured(found: Copies, share: Share) -> dict[str, object]:
+    """The figures of one group of copies."""
+    rows, flight = found.rows, found.flight.length
+    exposed, seen = found.exposed(share)
+    longest = rows.row(int((rows["end"] - rows["start"]).arg_max() or 0), named=True)
+    return {
+        "copies": rows.height,
+        "bytes": int(rows["bytes"].sum()) if rows["bytes"].count() else None,
+        "in_flight": flight,
+        "exposed": exposed,
+        "hidden": max(flight - seen, 0),
+        "event": longest["id"],
+        "longest": longest["end"] - longest["start"],
+    }
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row for each rank and pair of memories, the longest wait first; or for each op over all ranks."""
+    by_op = BY.of(options.given) == "op"
+    shown = replace(ANALYSIS, columns=BY_OP if by_op else COLUMNS)
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return answer(shown, blank(shown.columns), scene, options, [_nothing(scene)])
+    rows = pl.concat(filled, how="vertical_relaxed")
+    grouped = _over_ranks(rows) if by_op else rows
+    speed = pl.col("bytes") / pl.col("in_flight") * 1e12
+    peak = _peak(scene)
+    table = grouped.with_columns(
+        pl.when(pl.col("in_flight") > 0).then(speed).alias("speed"),
+        (pl.col("exposed") / pl.col("span")).fill_nan(None).alias("exposed_share"),
+        (pl.col("hidden") / pl.col("in_flight")).fill_nan(None).alias("hidden_share"),
+    ).with_columns(pl.when(pl.col("speed") <= peak).then("speed").alias("rate"))
+    order = ("exposed", "in_flight", "name") if by_op else ("place", "exposed", "in_flight")
+    if not by_op:
+        table = table.with_columns(pl.col("rank").rle_id().alias("place"))
+    table = table.sort(order, descending=[name in ("exposed", "in_flight") for name in order])
+    return answer(shown, table, scene, options, [*_verdict(rows), *_absurd(table, peak)])
+
+
+def _over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
+    whole = int(rows.group_by("rank").agg(pl.col("span").first())["span"].sum())
+    return rows.group_by(KEY).agg(
+        pl.col("copies", "in_flight", "exposed", "hidden").sum(),
+        pl.when(pl.col("bytes").count() > 0).then(pl.col("bytes").sum()).alias("bytes"),
+        pl.lit(whole).alias("span"),
+        pl.col("event").sort_by("longest", "event", descending=[True, False]).first(),
+    )
+
+
+def _peak(scene: Scene) -> float:
+    """The fastest memory that the profile knows of, bytes per second."""
+    found = [0.0]
+    for facts in scene.facts:
+        planes = facts.get("planes")
+        for plane in planes.values() if isinstance(planes, Mapping) else ():
+            for name, unit in (("peak_hbm_bw_gigabytes_per_second", 1e9), ("memory_bandwidth", 1.0)):
+                value = plane.get(name) if isinstance(plane, Mapping) else None
+                if isinstance(value, (int, float)) and 0 < value * unit < BEYOND:
+                    found.append(value * unit)
+    return max(found) or BEYOND
+
+
+def _verdict(rows: pl.DataFrame) -> list[str]:
+    """What the link to the host costs, over all ranks."""
+    ranks = rows.group_by("rank").agg(pl.col("span", "host_wait").first())
+    span, wait = int(ranks["span"].sum()), int(ranks["host_wait"].sum())
+    host = rows.filter((pl.col("source") == HOST) | (pl.col("target") == HOST))
+    if host.is_empty() or not span:
+        return []
+    links = host.unique(["rank", "source", "target"])
+    ways = links.group_by("source", "target").agg(pl.col("link_bytes", "link_time").sum()).sort("source", "target")
+    speeds = [
+        f"{source} to {target} {rate(moved / flight * 1e12)} ({moved / flight * 1e12 / (1 << 30):.1f} GiB/s)"
+        for source, target, moved, flight in ways.iter_rows()
+        if moved and flight
+    ]
+    told = f"waiting for copies from and to the host: {percent(wait / span)} of device time, {duration(wait)}"
+    notes = [f"{told}; {', '.join(speeds)}" if speeds else told]
+    if wait > BOUND * span:
+        notes.append("bound by the link to the host's memory, not by the device's own memory or its units")
+    return notes
+
+
+def _absurd(table: pl.DataFrame, peak: float) -> list[str]:
+    beyond = table.filter(pl.col("speed") > peak)
+    if beyond.is_empty():
+        return []
+    return [f"no rate of {beyond.height:,} rows: above {rate(peak)}, more than the device's memory gives"]
+
+
+def _nothing(scene: Scene) -> str:
+    if scene.formats and set(scene.formats) == {"kineto"}:
+        return "no copies on a stream here: profile with ProfilerActivity.CUDA (or XPU)"
+    return (
+        "no copies between memories here: the CPU's devices share the host's memory, and what host threads transfer "
+        "is in the report host; on TPUs the HLO lines of ops tell of copies (xplane.pb has them)"
+    )
+
+
+ANALYSIS = Analysis(
+    name="transfers",
+    title="Transfers",
+    question="How fast do copies move bytes between host and device memory, and how long does the device wait?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BY,),
+)

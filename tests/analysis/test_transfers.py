@@ -1,0 +1,129 @@
+"""Transfers: copies between memories, the speed of the link, and the time in which a device only waits for them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream
+from tracehound.analysis import Options, Result, named, run
+from tracehound.trace import Trace, Window
+
+CORE = Lane("XLA Ops", 0, "ops", work=True)
+SIZE = 1 << 20
+HERE, THERE = "f32[262144]{0}", "f32[262144]{0:S(5)}"
+
+
+def op(number: int, name: str, category: str, text: str) -> dict[str, object]:
+    return {
+        "op": number, "name": name, "category": category, "module": "jit_f", "program": 1, "framework": None,
+        "source": None, "text": f"%{name} = {text}", "flops": None, "bytes_accessed": None,
+    }  # fmt: skip
+
+
+def copying(number: int, suffix: str, source: str, target: str) -> list[dict[str, object]]:
+    """A pair of ops that copy 1 MiB."""
+    shape = f"({target}, {source}, u32[])"
+    return [
+        op(number, f"copy-start{suffix}", "copy-start", f"{shape} copy-start({source} %a)"),
+        op(number + 1, f"copy-done{suffix}", "copy-done", f"{target} copy-done({shape} %copy-start{suffix})"),
+    ]
+
+
+OPS = [*copying(0, "", THERE, HERE), *copying(2, ".1", HERE, THERE)]
+
+
+def transfers(trace: Trace, window: Window | None = None, by: str = "memory") -> Result:
+    return run(named("transfers"), trace, window, Options(given=(("by", by),)))
+
+
+def offloaded() -> Building:
+    """Two copies from the host that wait for one another, and one back that work hides but for its end."""
+    b = Building(format="xplane", ops=OPS)
+    b.event(CORE, "copy-start", 0, 1, "transfer", op=0)
+    b.event(CORE, "copy-start", 1, 2, "transfer", op=0)
+    b.event(CORE, "copy-done", 2, 12, "transfer", op=1)
+    b.event(CORE, "fusion", 12, 20, "op")
+    b.event(CORE, "copy-done", 20, 30, "transfer", op=1)
+    b.event(CORE, "copy-start.1", 30, 31, "transfer", op=2)
+    b.event(CORE, "fusion", 31, 60, "op")
+    b.event(CORE, "copy-done.1", 60, 62, "transfer", op=3)
+    b.event(CORE, "fusion", 62, 100, "op")
+    return b
+
+
+def test_waits_and_flights_of_each_pair_of_memories() -> None:
+    result = transfers(offloaded().trace())
+    rows = result.table.rows(named=True)
+    assert [
+        (r["source"], r["target"], r["copies"], r["bytes"], r["in_flight"] // US, r["exposed"] // US, r["hidden"] // US)
+        for r in rows
+    ] == [("host", "HBM", 2, 2 * SIZE, 30, 22, 8), ("HBM", "host", 1, SIZE, 32, 3, 29)]
+    assert rows[0]["rate"] == pytest.approx(2 * SIZE / 30e-6)
+    assert rows[0]["exposed_share"] == pytest.approx(0.22)
+    assert rows[0]["hidden_share"] == pytest.approx(8 / 30)
+    assert result.notes[0].startswith("waiting for copies from and to the host: 25.00 % of device time, 25.00 us; ")
+    assert "HBM to host 32.8 GB/s (30.5 GiB/s), host to HBM 69.9 GB/s (65.1 GiB/s)" in result.notes[0]
+    assert result.notes[1].startswith("bound by the link to the host's memory")
+
+
+def test_by_op_the_link_is_the_same() -> None:
+    result = transfers(offloaded().trace(), by="op")
+    assert result.table["name"].to_list() == ["copy-start", "copy-start.1"]
+    assert result.notes[:2] == transfers(offloaded().trace()).notes[:2]
+
+
+def test_a_window_takes_the_part_of_a_copy_inside() -> None:
+    rows = transfers(offloaded().trace(), Window(45 * US, 61 * US)).table.rows(named=True)
+    assert [(r["source"], r["in_flight"] // US, r["exposed"] // US, r["bytes"]) for r in rows] == [
+        ("HBM", 16, 1, SIZE // 2)
+    ]
+
+
+def test_on_streams_kernels_hide_copies() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 10)
+    b.event(stream(number=9), "Memcpy HtoD (Pinned -> Device)", 5, 15, "copy", bytes=SIZE)
+    b.event(stream(number=9), "Memcpy HtoD (Pinned -> Device)", 15, 20, "copy", bytes=SIZE)
+    b.event(stream(number=9), "Memset (Device)", 30, 40, "memset", bytes=SIZE)
+    row = transfers(b.trace()).table.row(0, named=True)
+    assert (row["source"], row["target"], row["copies"], row["bytes"]) == ("host", "device", 2, 2 * SIZE)
+    assert [row[name] // US for name in ("in_flight", "exposed", "hidden")] == [15, 10, 5]
+
+
+def test_a_rate_above_that_of_the_memory_is_none() -> None:
+    b = Building(facts={"planes": {"/device:TPU:0": {"peak_hbm_bw_gigabytes_per_second": 1638.0}}})
+    b.event(stream(), "Memcpy DtoD", 0, 1, "copy", bytes=1_700_000_000)
+    result = transfers(b.trace())
+    assert result.table["rate"].to_list() == [None]
+    assert "no rate of 1 rows: above 1.64 TB/s" in result.notes[0]
+
+
+def test_a_copy_that_says_nothing_has_unknown_ends_and_no_rate() -> None:
+    b = Building(format="xplane")
+    b.event(stream(), "__amd_rocclr_copyBuffer.kd", 0, 1, "copy")
+    for by in ("memory", "op"):
+        row = transfers(b.trace(), by=by).table.row(0, named=True)
+        assert (row["source"], row["target"], row["bytes"], row["rate"]) == ("unknown", "unknown", None, None)
+
+
+def test_where_there_is_none_the_reason_is_said() -> None:
+    assert "profile with ProfilerActivity.CUDA" in transfers(Building().trace()).notes[0]
+    assert "share the host's memory" in transfers(Building(format="xplane").trace()).notes[0]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(1, 15)), min_size=1, max_size=12))
+def test_flights_and_waits_against_instants(copies: list[tuple[bool, int, int]]) -> None:
+    b = Building()
+    b.event(stream(), "gemm", 10, 30)
+    flying: dict[bool, set[int]] = {True: set(), False: set()}
+    for number, (from_host, start, length) in enumerate(copies):
+        name = "Memcpy HtoD" if from_host else "Memcpy DtoH"
+        b.event(stream(number=10 + number), name, start, start + length, "copy", bytes=8)
+        flying[from_host] |= set(range(start, start + length))
+    for row in transfers(b.trace()).table.rows(named=True):
+        mine = flying[row["source"] == "host"]
+        alone = {instant for instant in mine if not 10 <= instant < 30}
+        measured = [row[name] // US for name in ("in_flight", "exposed", "hidden")]
+        assert measured == [len(mine), len(alone), len(mine) - len(alone)]
