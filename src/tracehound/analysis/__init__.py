@@ -5,10 +5,14 @@ from __future__ import annotations
 import difflib
 
 from tracehound.analysis import (
+    arrivals,
     bandwidth,
     breakdown,
+    clocks,
+    collective_calls,
     collectives,
     critical_path,
+    distributed,
     gaps,
     graphs,
     health,
@@ -55,7 +59,11 @@ ANALYSES: tuple[Analysis, ...] = (
     host.ANALYSIS,
     slices.ANALYSIS,
     ANNOTATIONS,
+    distributed.ANALYSIS,
     collectives.ANALYSIS,
+    collective_calls.ANALYSIS,
+    arrivals.ANALYSIS,
+    clocks.ANALYSIS,
     health.ANALYSIS,
 )
 

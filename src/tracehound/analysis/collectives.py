@@ -1,97 +1,160 @@
-"""Which collectives ran, how long they took and how much they moved."""
+"""Which collectives ran, how long they took, how much they moved and how fast, and who was waited for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.measured import measured
+from tracehound.analysis import bus
+from tracehound.analysis.calls import calls
+from tracehound.analysis.matched import HOW, matched
+from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.analysis.share import overlapping
-from tracehound.trace import collected
+from tracehound.analysis.settings import Setting, one_of
 
-DEFINITION = """\
+DEFINITION = f"""\
 Collectives are the communication kernels of NCCL, RCCL and their like (by the collective's name that the profiler
 recorded, else by the kernel's name), the HLO ops of collective opcodes, and on CPU-only PyTorch runs gloo's ranges on
-its threads. The lengths include the wait for the last participant. bytes is the size of one rank's message: of
-collectives that gather or scatter, the larger side. exposed time is in the breakdown: summing lengths counts what
-other work hides."""
+its threads. The lengths include the wait for the last participant. message is that of one rank: of collectives that
+gather or scatter, the larger side. exposed time is in the breakdown: summing lengths counts what other work hides.
+
+{HOW}
+
+transfer = the shortest call of a collective on any rank: what the last to come took; the rest of the other calls is
+wait. skew = from the first to the last arrival, on the common clock of the analysis clocks. last = the rank that came
+last most often. Of a collective that only one rank here has, transfer is that call, its wait included, and the
+bandwidths are what it is at least.
+
+{bus.DEFINITION}
+
+TraceLens has the same transfer ("comm latency") and bandwidths, but matches by order alone. The PyTorch TensorBoard
+plugin counts the host's range around a collective as communication, too."""
+
+BY: Final = Setting(
+    "by", "size", "what a row is: a name, type, group and message size, or all sizes together", one_of("size", "name")
+)
 
 COLUMNS = (
     Column("name", "text", "kernel, HLO op or range"),
     Column("count", "count", "executions over all ranks"),
+    Column("message", "bytes", "message of one rank, on average"),
     Column("total", "time", "sum of lengths, waiting included"),
     Column("average", "time", "total / count"),
-    Column("min", "time", "shortest: nearest to the transfer alone"),
+    Column("min", "time", "shortest", brief=False),
     Column("max", "time", "longest", brief=False),
-    Column("bytes", "bytes", "messages of all executions together"),
+    Column("transfer", "time", "average of the shortest of all ranks: what the last to come took"),
+    Column("wait", "time", "sum of what is longer than the transfer, over all ranks", brief=False),
+    Column("skew", "time", "average from the first to the last arrival"),
+    Column("last", "text", "rank that came last most often, and how often"),
+    Column("algorithm", "rate", "algorithm bandwidth: message / transfer", brief=False),
+    Column("bus", "rate", "bus bandwidth of nccl-tests"),
+    Column("collective", "text", "what it does", brief=False),
+    Column("dtype", "text", "type of the elements", brief=False),
+    Column("group", "text", "process group, else stream or program", brief=False),
+    Column("people", "count", "ranks of the group", brief=False),
+    Column("bytes", "bytes", "messages of all executions together", brief=False),
     Column("sized", "count", "executions whose size is known", brief=False),
-    Column("ranks", "count", "ranks on which it ran"),
+    Column("ranks", "count", "ranks here on which it ran"),
+    Column("matched", "count", "executions that were matched with those of other ranks", brief=False),
     Column("event", "id", "the longest"),
 )
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row per lane and name."""
+    """The calls of the rank."""
     del options
-    device = share.lanes.filter(pl.col("rank").is_not_null())
-    ops = device.filter(pl.col("role") == "ops")
-    lanes = (ops if ops.height else device.filter(pl.col("work")))["lane"].to_list()
-    events = share.device.filter(pl.col("lane").is_in(lanes))
-    if not lanes:
-        events = overlapping(share.threads, share.start, share.end)
-    mine = pl.col("kind") == "collective"
-    events = events if share.windowed else events.filter(mine)  # what is cut needs its children to be measured
-    return (
-        measured(collected(events), share.start, share.end)
-        .filter(mine)
-        .group_by("lane", pl.col("name").cast(pl.String))
-        .agg(
-            pl.len().cast(pl.Int64).alias("count"),
-            pl.col("length").sum().alias("total"),
-            pl.col("length").min().alias("min"),
-            pl.col("length").max().alias("max"),
-            pl.col("bytes").sum(),
-            pl.col("bytes").count().cast(pl.Int64).alias("sized"),
-            pl.col("id").sort_by("length", "id", descending=[True, False]).first().alias("event"),
-        )
-        .with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
-    )
+    return calls(share)
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """A row per name, the largest total first."""
+    """A row per name, type, group and size; the largest total first."""
     if not any(table.height for table in tables):
         return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no collective ran here"])
-    table = (
-        pl.concat(tables)
-        .unique(["lane", "name"], keep="first", maintain_order=True)
-        .group_by("name")
-        .agg(
-            pl.col("count", "total", "bytes", "sized").sum(),
-            pl.col("min").min(),
-            pl.col("event").sort_by("max", "rank", descending=[True, False]).first(),
-            pl.col("max").max(),
-            pl.col("rank").n_unique().alias("ranks"),
-        )
-        .with_columns(
-            (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("average"),
-            pl.when(pl.col("sized") > 0).then("bytes").alias("bytes"),
-        )
-        .sort("total", "name", descending=[True, False])
+    found = matched(tables, scene)
+    rows = found.calls.with_columns(pl.coalesce("description", "group").alias("group"))
+    alike = ["name", "collective", "dtype", "group", "people"]
+    if BY.of(options.given) == "size":
+        alike.append("message")
+        rows = rows.with_columns(pl.col("bytes").alias("message"))
+    summed = rows.group_by(alike).agg(
+        pl.len().cast(pl.Int64).alias("count"),
+        pl.col("length").sum().alias("total"),
+        pl.col("length").mean().round().cast(pl.Int64).alias("average"),
+        pl.col("length").min().alias("min"),
+        pl.col("length").max().alias("max"),
+        pl.col("wait").sum(),
+        pl.col("bytes").sum(),
+        pl.col("bytes").mean().round().cast(pl.Int64).alias("mean"),
+        pl.col("bytes").count().cast(pl.Int64).alias("sized"),
+        pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
+        pl.col("present").count().cast(pl.Int64).alias("matched"),
+        pl.col("event").sort_by("length", "rank", "event", descending=[True, False, False]).first(),
     )
+    table = summed.join(_instances(rows, alike), on=alike, how="left", nulls_equal=True).with_columns(
+        pl.col("mean").alias("message"),
+        pl.when(pl.col("sized") > 0).then("bytes").alias("bytes"),
+        pl.when(pl.col("matched") > 0).then("wait").alias("wait"),
+        bus.factor().alias("factor"),
+    )
+    shown = table.with_columns(bus.rates(pl.col("moved"), pl.col("took"))).sort(
+        "total", "name", "group", "mean", descending=[True, False, False, True]
+    )
+    return answer(ANALYSIS, shown, scene, options, [*_notes(shown), *absentees(found.calls, scene), *found.notes])
+
+
+def _instances(rows: pl.DataFrame, alike: Sequence[str]) -> pl.DataFrame:
+    """What is true of whole collectives: transfer, skew and who came last, by what is alike."""
+    length = pl.col("end") - pl.col("start")
+    each = rows.with_columns(
+        pl.coalesce("meeting", pl.col("event").hash()).alias("instance"),
+        pl.coalesce("transfer", length).alias("transfer"),
+    )
+    latest = pl.col("rank").sort_by("arrived", "rank").last()
+    ones = each.group_by(*alike, "instance").agg(
+        pl.col("transfer").first(),
+        pl.col("bytes").max(),
+        (pl.col("last") - pl.col("first")).first().alias("skew"),
+        pl.when(pl.col("present").first() > 1).then(latest).alias("who"),
+    )
+    sized = pl.col("bytes") > 0
+    last = ones.filter(pl.col("who").is_not_null()).group_by(*alike, "who").len()
+    most = last.sort("len", "who", descending=[True, False]).group_by(alike, maintain_order=True).first()
+    named = most.select(*alike, pl.format("{} ({})", "who", "len").alias("last"))
+    return (
+        ones.group_by(alike)
+        .agg(
+            pl.col("transfer").mean().round().cast(pl.Int64),
+            pl.col("skew").mean().round().cast(pl.Int64),
+            pl.col("transfer").filter(sized).sum().alias("took"),
+            pl.col("bytes").filter(sized).sum().alias("moved"),
+        )
+        .join(named, on=alike, how="left", nulls_equal=True)
+    )
+
+
+def _notes(table: pl.DataFrame) -> list[str]:
+    """What the table cannot tell."""
     unsized = int(table["count"].sum()) - int(table["sized"].sum())
     notes = [f"the size of {unsized:,} executions was not recorded"] if unsized else []
-    return answer(ANALYSIS, table, scene, options, notes)
+    if not int(table["matched"].sum()):
+        notes.append(
+            "no other rank's calls to match: transfers include the wait, bandwidths are what they are at least"
+        )
+    absurd = table.filter(pl.col("algorithm").is_null() & (pl.col("took") > 0) & (pl.col("moved") > 0)).height
+    if absurd:
+        notes.append(f"no bandwidth in {absurd:,} rows: it would be more than any link carries")
+    return notes
 
 
 ANALYSIS = Analysis(
     name="collectives",
     title="Collectives",
-    question="Which collectives ran, how long did they take and how much did they move?",
+    question="Which collectives ran, how long did they take, how much did they move, and who came last?",
     definition=DEFINITION,
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    settings=(BY,),
 )

@@ -1,0 +1,75 @@
+"""When each rank came to each collective, and how long it waited there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from tracehound.analysis.calls import calls
+from tracehound.analysis.matched import HOW, matched
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+
+DEFINITION = f"""\
+A row for each rank of each collective that two ranks or more of the trace have, in the order in which they came.
+{HOW}
+
+after = its arrival less the first, on the common clock of the analysis clocks; late = its arrival less the median
+arrival of the other ranks; transfer = the shortest call of any rank; wait = the length of its own call less that. The
+call of each rank is first wait, then transfer. start and duration are those of the call on the trace's own clock."""
+
+COLUMNS = (
+    Column("number", "number", "of the collective, in the order of first arrivals"),
+    Column("step", "number", "step of the rank"),
+    Column("name", "text", "kernel, HLO op or range"),
+    Column("rank", "number", "rank"),
+    Column("after", "time", "arrival after the first rank's"),
+    Column("wait", "time", "length of its call less the transfer"),
+    Column("transfer", "time", "shortest call of any rank"),
+    Column("late", "difference", "arrival less the median arrival of the others"),
+    Column("start", "instant", "start of its call, on the trace's own clock", brief=False),
+    Column("duration", "time", "length of its call", brief=False),
+    Column("bytes", "bytes", "message of the rank", brief=False),
+    Column("collective", "text", "what it does", brief=False),
+    Column("group", "text", "process group, else stream or program", brief=False),
+    Column("people", "count", "ranks of the group", brief=False),
+    Column("absent", "text", "ranks here that should have taken part", brief=False),
+    Column("event", "id", "the call"),
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """The calls of the rank."""
+    del options
+    return calls(share)
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row per collective and rank, by first arrivals, then by arrivals."""
+    found = matched(tables, scene)
+    rows = found.calls.filter(pl.col("meeting").is_not_null())
+    if rows.is_empty():
+        why = "no collective that two ranks of this trace have: open the files of all ranks together"
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [why, *found.notes])
+    order = rows.sort("first", "event").select("meeting").unique(maintain_order=True)
+    table = (
+        rows.join(order.with_row_index("number"), on="meeting")
+        .with_columns(
+            (pl.col("arrived") - pl.col("first")).alias("after"),
+            (pl.col("end") - pl.col("start")).alias("duration"),
+            pl.coalesce("description", "group").alias("group"),
+        )
+        .sort("number", "after", "rank")
+    )
+    return answer(ANALYSIS, table, scene, options, found.notes)
+
+
+ANALYSIS = Analysis(
+    name="arrivals",
+    title="Arrivals",
+    question="When did each rank come to each collective, and how long did it wait there?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+)

@@ -1,0 +1,41 @@
+"""How fast a collective moved its message, as nccl-tests counts.
+
+Owns the factors between the message and what crosses the links. Knows no ranks and no times.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+DEFINITION: Final = """\
+algorithm bandwidth = message / transfer, and bus bandwidth = that times what nccl-tests multiplies it with, so that it
+can be held against the links whatever the number n of ranks: all_reduce 2(n-1)/n; all_gather, reduce_scatter,
+all_to_all, gather and scatter (n-1)/n; all others 1. The message is that of one rank, of what gathers or scatters the
+larger side. n is the size of the group as the file has it, else the ranks seen here."""
+
+_SHARED: Final = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
+_WHOLE: Final = ("broadcast", "reduce", "collective_permute", "send", "recv")
+
+FASTEST: Final = 4e12
+"""Bytes per second that no link between devices carries: what seems faster is no bandwidth."""
+
+
+def factor(collective: str = "collective", people: str = "people") -> pl.Expr:
+    """Bus bandwidth over algorithm bandwidth, of columns of collectives and sizes of groups; null where unknown."""
+    what, n = pl.col(collective).cast(pl.String), pl.col(people)
+    share = pl.when(n > 0).then((n - 1) / n)
+    return (
+        pl.when(what == "all_reduce").then(2 * share)
+        .when(what.is_in(_SHARED)).then(share)
+        .when(what.is_in(_WHOLE)).then(1.0)
+    )  # fmt: skip
+
+
+def rates(moved: pl.Expr, time: pl.Expr) -> list[pl.Expr]:
+    """`algorithm` and `bus`, bytes per second, of bytes moved in a time (ps); null without a time or beyond belief."""
+    rate = pl.when((time > 0) & (moved > 0)).then(moved * 1e12 / time)
+    believed = pl.when(rate <= FASTEST).then(rate)
+    bus = believed * pl.col("factor")
+    return [believed.alias("algorithm"), pl.when(pl.col("factor") > 0).then(bus).alias("bus")]

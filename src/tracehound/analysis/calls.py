@@ -1,0 +1,149 @@
+"""The collectives that one rank took part in: a row for each call, with all that tells it from others.
+
+Owns what counts as a call, what it is called, and which process group it belongs to. Knows one rank alone: which calls
+of other ranks are the same collective is `matched`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis import replica_groups
+from tracehound.analysis.measured import measured
+from tracehound.analysis.result import Share
+from tracehound.analysis.share import overlapping
+from tracehound.trace import collected, schema
+
+CALLS: Final = schema(
+    {
+        "rank": pl.Int64(),
+        "event": pl.Int64(),
+        "name": pl.Categorical(),  # kernel, HLO op or range
+        "collective": pl.Categorical(),  # one of `COLLECTIVES`, or as the file calls it
+        "dtype": pl.Categorical(),
+        "group": pl.Categorical(),  # name of the process group; else the stream, or the program (XLA)
+        "description": pl.Categorical(),  # of the process group
+        "members": pl.Categorical(),  # "[0, 1]": ranks of the process group; or replica groups as HLO spells them
+        "size": pl.Int64(),  # how many ranks the group has, where the file says so
+        "bytes": pl.Int64(),  # message of one rank; of what gathers or scatters the larger side
+        "sequence": pl.Int64(),  # number of the call in its process group
+        "run": pl.Int64(),  # execution of the program (XLA)
+        "source": pl.Int64(),  # rank that sends, of a send and its receive
+        "destination": pl.Int64(),
+        "step": pl.Int64(),
+        "issued": pl.Int64(),  # start of the host's call that enqueued it; without one that of the call itself
+        "start": pl.Int64(),
+        "end": pl.Int64(),
+        "length": pl.Int64(),  # of what lies in the window
+    }
+)
+"""The calls of a rank, in the order in which they were issued. Times in ps; null where the file does not say."""
+
+COLLECTIVES: Final = (
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter", "barrier",
+    "collective_permute", "send", "recv", "send_recv",
+)  # fmt: skip
+"""What collectives do, by PyTorch's names. NCCL runs sends, receives and all-to-all in one kernel: send_recv."""
+
+POINT_TO_POINT: Final = ("send", "recv")
+
+TOGETHER: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
+"""Collectives that nobody leaves before everybody has come: they end together on all ranks."""
+
+_BY_NAME: Final = tuple(
+    (name, re.compile(pattern, re.IGNORECASE))
+    for name, pattern in (
+        ("send_recv", r"send_?recv"),
+        ("reduce_scatter", r"reduce[-_ ]?scatter"),
+        ("all_reduce", r"all[-_ ]?reduce|cross_device_reduce|quick_?reduce|psum"),
+        ("all_gather", r"all[-_ ]?gather"),
+        ("all_to_all", r"all[-_ ]?(?:to|2)[-_ ]?all|a2a"),
+        ("collective_permute", r"permute"),
+        ("broadcast", r"broadcast"),
+        ("barrier", r"barrier"),
+        ("gather", r"gather"),
+        ("scatter", r"scatter"),
+        ("reduce", r"reduce"),
+        ("send", r"send"),
+        ("recv", r"recv"),
+    )
+)
+
+
+def collective_of(name: str) -> str:
+    """What a collective does by what it is called: one of `COLLECTIVES`, or the name where that says nothing."""
+    return next((found for found, pattern in _BY_NAME if pattern.search(name)), name)
+
+
+def calls(share: Share) -> pl.DataFrame:
+    """The calls of a rank that overlap the window, in the schema `CALLS`."""
+    rows = _described(_joined(_executions(share), share), share)
+    issued = pl.coalesce("launched", "start").alias("issued")
+    return (
+        rows.with_columns(pl.lit(share.rank).alias("rank"), pl.col("id").alias("event"), issued)
+        .sort("issued", "start", "event")
+        .select(CALLS.names())
+        .cast(CALLS)
+    )
+
+
+def _executions(share: Share) -> pl.DataFrame:
+    """The events that are collectives: on the device, or on the host's threads where nothing works on a device."""
+    device = share.lanes.filter(pl.col("rank").is_not_null())
+    ops = device.filter(pl.col("role") == "ops")
+    lanes = (ops if ops.height else device.filter(pl.col("work")))["lane"].to_list()
+    events = share.device.filter(pl.col("lane").is_in(lanes))
+    if not lanes:
+        events = overlapping(share.threads, share.start, share.end)
+    mine = pl.col("kind") == "collective"
+    events = events if share.windowed else events.filter(mine)  # what is cut needs its children to be measured
+    found = measured(collected(events), share.start, share.end).filter(mine)
+    launches = found["launch"].drop_nulls().unique().to_list()
+    calls = collected(
+        share.threads.filter(pl.col("id").is_in(launches)).select(launch="id", launched="start")
+        if launches
+        else pl.LazyFrame(schema={"launch": pl.Int64, "launched": pl.Int64})
+    )
+    streams = share.lanes.select("lane", stream=pl.when(pl.col("role") == "stream").then("name"))
+    return found.join(calls, on="launch", how="left").join(streams, on="lane", how="left")
+
+
+def _joined(events: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """The events with what is known of their HLO ops; a start and its done are one call, from the start's start."""
+    known = share.ops.select("op", "category", "module", "text", called="name")
+    rows = events.join(known, on="op", how="left", maintain_order="left")
+    begun = pl.col("text").str.extract(r"-done\([^%)]*%?([\w.\-]+)")
+    done = begun.is_not_null()
+    rows = rows.with_columns(done.alias("done"), pl.coalesce(begun, "called").alias("pair"))
+    if not rows["done"].any():
+        return rows
+    place = ("lane", "run", "pair", "instance")
+    rows = rows.with_columns(pl.col("id").cum_count().over("lane", "run", "pair", "done").alias("instance"))
+    ends = rows.filter("done").select(*place, until="end", more="length")
+    starts = rows.filter(~pl.col("done")).join(ends, on=place, how="left", nulls_equal=True, maintain_order="left")
+    alone = rows.filter("done").join(starts, on=place, how="anti", nulls_equal=True)
+    ended = pl.coalesce("until", "end").alias("end"), (pl.col("length") + pl.col("more").fill_null(0)).alias("length")
+    return pl.concat([starts.with_columns(ended).select(rows.columns), alone.select(rows.columns)])
+
+
+def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """What each call does, and in which group."""
+    del share
+    said = pl.coalesce(pl.col("category"), pl.col("name").cast(pl.String))
+    names = rows.select(said.alias("said")).to_series()
+    known = {name: collective_of(name) for name in names.unique().drop_nulls().to_list()}
+    lines = {text: replica_groups.spelt(text) for text in rows["text"].unique().drop_nulls().to_list()}
+    sizes = {text: max(map(len, replica_groups.groups(text)), default=None) for text in lines}
+    text, nothing = pl.col("text"), pl.lit(None, pl.Int64)
+    return rows.with_columns(
+        names.replace_strict(known, return_dtype=pl.String).alias("collective"),
+        text.replace_strict(lines, default=None, return_dtype=pl.String).replace("", None).alias("members"),
+        text.replace_strict(sizes, default=None, return_dtype=pl.Int64).alias("size"),
+        pl.coalesce("stream", "module").alias("group"),
+        pl.lit(None, pl.String).alias("dtype"),
+        pl.lit(None, pl.String).alias("description"),
+        nothing.alias("sequence"), nothing.alias("source"), nothing.alias("destination"),
+    )  # fmt: skip

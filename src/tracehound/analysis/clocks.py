@@ -1,0 +1,80 @@
+"""How far the clocks of the ranks are apart, and how exactly their collectives tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from tracehound.analysis.calls import calls
+from tracehound.analysis.matched import matched
+from tracehound.analysis.offsets import BETTER, FEWEST
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.units import difference
+
+DEFINITION = f"""\
+Nobody leaves an all-reduce, all-gather, reduce-scatter, all-to-all or barrier before everybody has come, so that it
+ends for all ranks at one moment, but for what the last bytes take. offset is what must be added to the times of a rank
+so that its collectives end with those of the first rank: the median over all collectives that were matched, of the
+distance from the median end of all ranks. Ranks of one file share its clock. own = median distance of the ends from
+those of the others on the trace's own clock, left = the same after the offset: how exact it is. drift = how much the
+distance grows from the first third of the collectives to the last: the clocks run at different rates, or are set.
+
+An offset is applied, in collectives, arrivals, stragglers and wherever ranks are compared, where the ends agree
+{BETTER} times better with it, by 1 ns or more, and {FEWEST} collectives or more tell of it; else the trace's own clock
+is at least as good. --align collectives applies every offset to the timeline and to all tables."""
+
+COLUMNS = (
+    Column("rank", "number", "rank"),
+    Column("offset", "difference", "to be added to its times, against the first rank"),
+    Column("applied", "flag", "it is, where ranks are compared"),
+    Column("left", "time", "median distance of its ends with the offset: how exact it is"),
+    Column("own", "time", "median distance of its ends on the trace's own clock"),
+    Column("drift", "difference", "growth of the distance from the first to the last third"),
+    Column("matched", "count", "collectives that tell of it"),
+    Column("host", "text", "machine or process"),
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """The calls of the rank."""
+    del options
+    return calls(share)
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row per rank."""
+    found = matched(tables, scene)
+    told = found.clocks.filter(pl.col("matched") > 0)
+    if told.is_empty():
+        why = "no collectives of ranks in different files were matched: nothing tells of their clocks"
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [why, *found.notes])
+    hosts = {rank: scene.hosts[host].name for rank, host in scene.ranks.select("rank", "host").iter_rows()}
+    table = told.sort("rank").with_columns(
+        (pl.col("applied") != 0).alias("applied"),
+        pl.col("rank").replace_strict(hosts, return_dtype=pl.String).alias("host"),
+    )
+    return answer(ANALYSIS, table, scene, options, [*offset_notes(told), *found.notes])
+
+
+def offset_notes(clocks: pl.DataFrame) -> list[str]:
+    """What is applied to the times of ranks, in one line; nothing where the trace's own clock is as good."""
+    moved = clocks.filter(pl.col("applied") != 0)
+    if moved.is_empty():
+        return []
+    low, high = (int(moved["applied"].sort()[place]) for place in (0, -1))
+    span = difference(low) if low == high else f"{difference(low)} to {difference(high)}"
+    exact = difference(int(moved.select(pl.col("left").max()).item())).lstrip("+")
+    ranks = f"{moved.height:,} rank{'s' * (moved.height > 1)}"
+    return [f"clocks of {ranks} corrected by {span}, told by the ends of collectives, to within {exact}: see clocks"]
+
+
+ANALYSIS = Analysis(
+    name="clocks",
+    title="Clocks",
+    question="How far are the clocks of the ranks apart, and how exactly is that known?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+)

@@ -1,0 +1,94 @@
+"""Each collective, matched over the ranks: when they came, who was last, and how long the transfer took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from tracehound.analysis import bus
+from tracehound.analysis.calls import calls
+from tracehound.analysis.matched import HOW, matched
+from tracehound.analysis.process_groups import absentees
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+
+DEFINITION = f"""\
+A row for each collective that two ranks or more of the trace have. {HOW}
+
+start = first arrival, duration = from there to the last end, both on the common clock of the analysis clocks; skew =
+from the first to the last arrival; late = the last arrival less the median arrival of the others; transfer = the
+shortest call; wait = sum over the ranks of what is longer than that. The analysis arrivals has a row for each rank.
+
+{bus.DEFINITION}"""
+
+COLUMNS = (
+    Column("number", "number", "of the collective, in the order of first arrivals", brief=False),
+    Column("step", "number", "step of the rank that came last"),
+    Column("name", "text", "kernel, HLO op or range, on the rank that came last"),
+    Column("start", "instant", "first arrival"),
+    Column("duration", "time", "from the first arrival to the last end", brief=False),
+    Column("skew", "time", "from the first to the last arrival"),
+    Column("last", "number", "rank that came last"),
+    Column("late", "time", "last arrival less the median arrival of the others"),
+    Column("transfer", "time", "shortest call of any rank"),
+    Column("wait", "time", "sum of what is longer than the transfer, over all ranks"),
+    Column("bytes", "bytes", "message of one rank", brief=False),
+    Column("algorithm", "rate", "message / transfer", brief=False),
+    Column("bus", "rate", "bus bandwidth of nccl-tests", brief=False),
+    Column("collective", "text", "what it does", brief=False),
+    Column("group", "text", "process group, else stream or program", brief=False),
+    Column("ranks", "count", "ranks here that took part"),
+    Column("people", "count", "ranks of the group", brief=False),
+    Column("absent", "text", "ranks here that should have taken part", brief=False),
+    Column("event", "id", "the call of the rank that came last"),
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """The calls of the rank."""
+    del options
+    return calls(share)
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row per collective, in the order of first arrivals."""
+    found = matched(tables, scene)
+    rows = found.calls.filter(pl.col("meeting").is_not_null())
+    if rows.is_empty():
+        why = "no collective that two ranks of this trace have: open the files of all ranks together"
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [why, *found.notes])
+    latest = ("step", "name", "event")
+    table = (
+        rows.sort("meeting", "arrived", "rank")
+        .group_by("meeting", maintain_order=True)
+        .agg(
+            pl.col(*latest).last(),
+            pl.col("rank").last().alias("last"),
+            pl.col("late").last(),
+            pl.col("first").first().alias("start"),
+            (pl.col("ended").max() - pl.col("first").first()).alias("duration"),
+            (pl.col("last").first() - pl.col("first").first()).alias("skew"),
+            pl.col("transfer").first(),
+            pl.col("wait").sum(),
+            pl.col("bytes").max(),
+            pl.col("collective", "people", "absent").first(),
+            pl.coalesce("description", "group").first().alias("group"),
+            pl.col("present").first().alias("ranks"),
+        )
+        .with_columns(pl.col("late").clip(lower_bound=0), bus.factor().alias("factor"))
+        .with_columns(bus.rates(pl.col("bytes"), pl.col("transfer")))
+        .sort("start", "event")
+        .with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("number"))
+    )
+    return answer(ANALYSIS, table, scene, options, [*absentees(found.calls, scene), *found.notes])
+
+
+ANALYSIS = Analysis(
+    name="collective_calls",
+    title="Collective calls",
+    question="Who was last at each collective, by how much, and how long did the transfer take?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+)

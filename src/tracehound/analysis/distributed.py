@@ -1,0 +1,175 @@
+"""Each rank's computation, communication and their overlap; and of the communication what is transfer, what waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis.busy import busy
+from tracehound.analysis.calls import CALLS, calls
+from tracehound.analysis.clocks import offset_notes
+from tracehound.analysis.matched import HOW, Matched, matched
+from tracehound.analysis.process_groups import absentees
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.share import overlapping
+from tracehound.intervals import Intervals, clip, covered, intersect, subtract, union
+from tracehound.trace import collected
+from tracehound.units import share as percent
+
+DEFINITION = f"""\
+Per rank, and with the setting by=step per rank and step: computation = computation runs and no communication, overlap =
+both run at once, communication = communication runs and no computation, other = the rest of the span; the four add up
+to it. All are lengths of unions of intervals over all streams. Where nothing works on a device (CPU, gloo), computation
+is the time in the operators of the host outside its collectives.
+
+transfer and synchronising share out the time in which communication runs, hidden or not: of each call the last part,
+as long as the shortest call of that collective on any rank, is transfer, and what is before is synchronising: waiting
+for the last to come. Both are unions: where another collective transfers at once, a wait is hidden. unmatched is the
+rest: communication that no other rank here has.
+
+{HOW}
+
+The PyTorch TensorBoard plugin has the same computation, overlapping, communication and other, and data transfer and
+synchronising. It also counts the host's range around a collective as communication (and as transfer); it takes the
+i-th collective of every rank for the same, and shows nothing when their numbers differ; since PyTorch 2.0 it takes
+NCCL's kernels for computation. Its steps last until the last kernel that was launched in them; here they end where they
+are marked to end."""
+
+BY: Final = Setting(
+    "by", "run", "what a row is: the run (of each rank) or a step (of each rank)", one_of("run", "step")
+)
+
+_TIMES: Final = (
+    Column("computation", "time", "computation runs and no communication"),
+    Column("overlap", "time", "computation and communication run at once"),
+    Column("communication", "time", "communication runs and no computation"),
+    Column("other", "time", "neither runs"),
+    Column("transfer", "time", "communication that moves data: as long as the shortest call of the collective"),
+    Column("synchronising", "time", "communication that only waits for the last to come"),
+    Column("waiting", "share", "synchronising", "the span"),
+    Column("unmatched", "time", "communication that no other rank here has", brief=False),
+)
+
+COLUMNS = (Column("rank", "number", "rank"), Column("span", "time", "from first to last work, or the window"), *_TIMES)
+
+BY_STEP: Final = (
+    Column("step", "number", "number of the step"),
+    Column("rank", "number", "rank"),
+    Column("start", "instant", "start of the step, or of the part in the window", brief=False),
+    Column("span", "time", "length of the step, or of the part in the window"),
+    *_TIMES,
+    Column("event", "id", "the mark of the step"),
+)
+
+_PARTS: Final = ("step", "event", "low", "high", "computation", "overlap", "communication", "other")
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """The calls of the rank, and rows (without a call's event) of its run or steps with their parts; ps."""
+    computing, communicating, low, high = _states(share)
+    stretches = _stretches(share, low, high, BY.of(options.given))
+    start, end = stretches["low"].to_numpy(), stretches["high"].to_numpy()
+    both = intersect(computing, communicating)
+    times = {
+        "computation": covered(subtract(computing, communicating), start, end),
+        "overlap": covered(both, start, end),
+        "communication": covered(subtract(communicating, computing), start, end),
+    }
+    parts = stretches.with_columns(
+        pl.lit(share.rank, pl.Int64).alias("rank"), *(pl.Series(name, values) for name, values in times.items())
+    ).with_columns((pl.col("high") - pl.col("low") - pl.sum_horizontal(*times)).alias("other"))
+    return pl.concat([calls(share).with_columns(pl.lit(value=True).alias("call")), parts], how="diagonal")
+
+
+def _states(share: Share) -> tuple[Intervals, Intervals, int, int]:
+    """When the rank computes and communicates, and the bounds of its work: of its device, else of its host."""
+    state = busy(share)
+    if share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height:
+        return state.compute, state.communication, state.start, state.end
+    kinds = pl.col("kind").is_in(["op", "collective"])
+    rows = collected(
+        overlapping(share.threads, share.start, share.end).filter(kinds).select("start", "end", "kind", "name")
+    )
+    own = pl.col("name").cast(pl.String).str.contains(r"^c10d::|^record_param_comms$|^gloo:|^nccl:")
+    ops, collectives = rows.filter((pl.col("kind") == "op") & ~own), rows.filter(pl.col("kind") == "collective")
+    computing, communicating = (
+        clip(union(each["start"].to_numpy(), each["end"].to_numpy()), share.start, share.end)
+        for each in (ops, collectives)
+    )
+    if share.windowed or rows.is_empty():
+        return computing, communicating, share.start, share.end if share.windowed else share.start
+    return computing, communicating, int(rows["start"].to_numpy().min()), int(rows["end"].to_numpy().max())
+
+
+def _stretches(share: Share, low: int, high: int, by: str) -> pl.DataFrame:
+    """The run, or the steps with the part of them that lies in the window."""
+    if by == "run":
+        nothing = pl.Series([None], dtype=pl.Int64)
+        return pl.DataFrame({"step": nothing, "event": nothing, "low": [low], "high": [high]})
+    steps = share.steps.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)).sort("start")
+    begin, until = pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
+    return steps.select(pl.col("step").cast(pl.Int64), "event", low=begin, high=until)
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row per rank, or per step and rank."""
+    by_step = BY.of(options.given) == "step"
+    shown = replace(ANALYSIS, columns=BY_STEP if by_step else COLUMNS)
+    parts = [table.filter(pl.col("call").is_null()).select("rank", *_PARTS) for table in tables if table.height]
+    rows = pl.concat(parts) if parts else pl.DataFrame()
+    if rows.is_empty():
+        why = "no steps here: mark them with profiler.step(), StepTraceAnnotation or StepTrace"
+        return answer(shown, blank(shown.columns), scene, options, [why if by_step else "no rank here"])
+    found = matched([table.filter("call").select(CALLS.names()) for table in tables if "call" in table.columns], scene)
+    halves = pl.concat([_halves(found, of_rank) for of_rank in rows.partition_by("rank", maintain_order=True)])
+    table = halves.with_columns(
+        (pl.col("high") - pl.col("low")).alias("span"),
+        pl.col("low").alias("start"),
+    ).with_columns((pl.col("synchronising") / pl.col("span")).fill_nan(None).alias("waiting"))
+    order = ("step", "rank", "start") if by_step else ("rank",)
+    notes = [*_notes(table), *offset_notes(found.clocks), *absentees(found.calls, scene), *found.notes]
+    return answer(shown, table.sort(order), scene, options, notes)
+
+
+def _halves(found: Matched, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of one rank with what of their communication transfers, waits, and is not matched."""
+    mine = found.calls.filter(pl.col("rank") == rows["rank"][0])
+    known = mine.filter(pl.col("meeting").is_not_null())
+    start, end, transfer = (known[name].to_numpy() for name in ("start", "end", "transfer"))
+    moving, matched_ = union(end - transfer, end), union(start, end)
+    every = union(mine["start"].to_numpy(), mine["end"].to_numpy())
+    low, high = rows["low"].to_numpy(), rows["high"].to_numpy()
+    lengths = {
+        "transfer": covered(moving, low, high),
+        "synchronising": covered(subtract(matched_, moving), low, high),
+        "unmatched": covered(subtract(every, matched_), low, high),
+    }
+    told = len(start) > 0
+    return rows.with_columns(
+        *(pl.Series(name, values if told or name == "unmatched" else [None] * len(values), pl.Int64)
+          for name, values in lengths.items())
+    )  # fmt: skip
+
+
+def _notes(table: pl.DataFrame) -> list[str]:
+    """What part of all communication only waits."""
+    waits, moves = int(table["synchronising"].sum()), int(table["transfer"].sum())
+    if not waits + moves:
+        return ["transfer and waiting are told apart where the files of several ranks are open together"]
+    return [f"all ranks: {percent(waits / (waits + moves))} of the communication only waits for the last rank"]
+
+
+ANALYSIS = Analysis(
+    name="distributed",
+    title="Distributed",
+    question="How much does each rank compute, communicate and wait for others, and what do they overlap?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BY,),
+)

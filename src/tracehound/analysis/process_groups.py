@@ -1,0 +1,138 @@
+"""Which ranks meet each other in collectives, who of them is in this trace, and who is not.
+
+Owns the reading of the members of groups, as PyTorch and HLO spell them. Sees the small tables of `calls`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from tracehound.analysis import replica_groups
+from tracehound.analysis.result import Scene
+from tracehound.trace import schema
+
+_ELIDED: Final = "..."
+_HLO: Final = "replica_groups"
+_MOST_NOTES: Final = 6
+_MOST_RUNS: Final = 12
+
+_PLACED: Final = schema({"members": pl.String, "number": pl.Int64, "rank": pl.Int64})
+_KNOWN: Final = schema({"members": pl.String, "number": pl.Int64, "expected": pl.List(pl.Int64)})
+
+
+class Circled(NamedTuple):
+    """Calls with the `circle` they belong to, a number that the calls of ranks that meet each other have in common.
+
+    `calls` also has people (size of the group: what the file says, else as far as this trace tells), fellows (how many
+    ranks of this trace are in it), lowest and highest of these. `circles` has the ranks of this trace that are
+    `expected` in each circle: those the file names, else those that were seen.
+    """
+
+    calls: pl.DataFrame
+    circles: pl.DataFrame
+    notes: tuple[str, ...]
+
+
+def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
+    """Put the calls of all ranks, in the schema `CALLS`, into their circles."""
+    placed, known = _told(calls, sorted(scene.ranks["rank"].to_list()))
+    rows = calls.join(placed, on=["members", "rank"], how="left", maintain_order="left")
+    spelt = pl.col("members").cast(pl.String).str.starts_with(_HLO).fill_null(value=False)
+    lost = rows.select(spelt & pl.col("number").is_null()).to_series()
+    number = pl.when(lost).then(-1 - pl.col("rank")).otherwise("number").alias("number")
+    rows = rows.with_columns(number).with_columns(pl.struct("group", "members", "number").hash().alias("circle"))
+    seen = rows.group_by("circle", "members", "number").agg(pl.col("rank").unique().sort().alias("seen"))
+    circles = seen.join(known, on=["members", "number"], how="left", maintain_order="left").select(
+        "circle",
+        pl.coalesce("expected", "seen").alias("expected"),
+        (pl.lit(_complete(scene)) | (pl.col("expected").is_not_null())).alias("sure"),
+    )
+    ranks = pl.col("expected").list
+    of_circle = circles.select(
+        "circle", "sure", fellows=ranks.len().cast(pl.Int64), lowest=ranks.first(), highest=ranks.last()
+    )
+    rows = rows.join(of_circle, on="circle", how="left", maintain_order="left").with_columns(
+        pl.coalesce("size", pl.when("sure").then("fellows")).alias("people")
+    )
+    why = "name replica groups of more devices than this trace has, and which are its own is not recorded"
+    notes = (f"not matched: {lost.sum():,} calls {why}",) if lost.any() else ()
+    return Circled(rows.drop("number", "sure"), circles.drop("sure"), notes)
+
+
+def _told(calls: pl.DataFrame, ranks: Sequence[int]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The groups that spellings of members name: where each rank of this trace is placed, and who is in each group."""
+    spelt = calls.select("members").unique(maintain_order=True).drop_nulls().to_series().cast(pl.String).to_list()
+    found = [(text, number, group) for text in spelt for number, group in enumerate(_groups(text, ranks))]
+    members = pl.col("members").cast(pl.Categorical())
+    placed = pl.DataFrame(
+        [(text, number, rank) for text, number, group in found for rank in group], _PLACED, orient="row"
+    )
+    return placed.with_columns(members), pl.DataFrame(found, _KNOWN, orient="row").with_columns(members)
+
+
+def _groups(text: str, ranks: Sequence[int]) -> list[list[int]]:
+    """The ranks of this trace in each group that a spelling names; none where it does not tell.
+
+    The ids of HLO are those of the program's devices: the ranks of this trace in their order, where there are as many.
+    """
+    if not text.startswith(_HLO):
+        return [] if _ELIDED in text else [sorted(_numbers(text) & set(ranks))]
+    groups = replica_groups.groups(text)
+    if not groups:
+        return [list(ranks)]
+    ids = sorted(device for group in groups for device in group)
+    return [sorted(ranks[device] for device in group) for group in groups] if ids == list(range(len(ranks))) else []
+
+
+def _complete(scene: Scene) -> bool:
+    """Whether this trace has all ranks of the job, as far as its files say how many these are."""
+    worlds = [world for facts in scene.facts if isinstance(world := facts.get("world_size"), int)]
+    return max(worlds, default=0) <= scene.ranks.height
+
+
+def absent(met: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
+    """The collectives (`meeting`) that not all expected ranks have, with these ranks as text."""
+    fewer = met.filter(pl.col("present") < pl.col("fellows")).group_by("meeting").agg(
+        pl.col("circle").first(), pl.col("rank")
+    )  # fmt: skip
+    missing = pl.col("expected").list.set_difference("rank").list.sort().cast(pl.List(pl.String))
+    return fewer.join(circles, on="circle", how="left").select("meeting", absent=missing.list.join(", "))
+
+
+def absentees(calls: pl.DataFrame, scene: Scene) -> list[str]:
+    """Notes: the ranks that process groups name and this trace does not have, and those that missed a collective."""
+    notes = []
+    here = set(scene.ranks["rank"].to_list())
+    named = calls.filter(pl.col("members").is_not_null()).select("group", "description", "members")
+    for group, description, members in named.unique(maintain_order=True).cast(pl.String).rows():
+        gone = set() if members.startswith(_HLO) or _ELIDED in members else _numbers(members) - here
+        if gone:
+            called = f"{group} ({description})" if description else group
+            notes.append(f"of process group {called} not in this trace: {in_words(sorted(gone))}")
+    more = len(notes) - _MOST_NOTES
+    notes = [*notes[:_MOST_NOTES], f"{more:,} more process groups lack ranks"] if more > 0 else notes
+    missed = calls.filter(pl.col("absent").is_not_null()).unique("meeting")
+    if missed.height:
+        who = {int(rank) for ranks in missed["absent"].unique().to_list() for rank in ranks.split(", ")}
+        notes.append(f"{missed.height:,} collectives lack a call of {in_words(sorted(who))}")
+    return notes
+
+
+def in_words(ranks: Sequence[int]) -> str:
+    """``rank 3``, ``ranks 1, 4-7``: runs of numbers by their ends."""
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and runs[-1][1] == rank - 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    told = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs[:_MOST_RUNS])
+    return f"rank{'s' * (len(ranks) > 1)} {told}{', …' * (len(runs) > _MOST_RUNS)}"
+
+
+def _numbers(text: str) -> set[int]:
+    return {int(word) for word in re.findall(r"\d{1,9}", text)}
