@@ -453,3 +453,34 @@ def test_every_execution_has_the_call_that_enqueued_it(tpu: Trace) -> None:
     launches = [tpu.event(event)["name"] for event in modules["launch"].drop_nulls()]
     assert modules.height == len(launches) == 414
     assert set(launches) == {"DoEnqueueProgram"}
+
+
+PLUGIN = ("legacy", "real2024", "nogpuann")
+"""One run as PyTorch wrote it until 1.13, as it writes it now, and that without annotations on the device."""
+
+
+@pytest.fixture(scope="module", params=PLUGIN)
+def told_to_plugin(request: pytest.FixtureRequest, shared: Path) -> Trace:
+    return load(open_paths([shared / "golden" / "two_rank" / request.param]))
+
+
+def test_step_time_breakdown_of_the_plugin(told_to_plugin: Trace) -> None:
+    """Its numbers of `legacy`. Of the others it takes collectives for kernels (475 us and 0), and shadows for steps.
+
+    Of the steps of `real2024` it has five in place of three, on average 600 us long.
+    """
+    table = run(named("step_parts"), told_to_plugin, Window(ranks=(0,))).table
+    assert table["step"].to_list() == [10, 11, 12]
+    for row in table.rows(named=True):
+        assert microseconds(
+            row, "kernel", "copy", "memset", "communication", "runtime", "data_loader", "cpu", "other", "duration"
+        ) == [305, 20, 1, 150, 145, 100, 45, 234, 1000]
+
+
+def test_steps_of_a_real_trace_as_the_plugin_bounds_them(shared: Path) -> None:
+    """18,839 us on average; the plugin counts the shadow of step 15 as a fourth step of no length: 14,129 us."""
+    trace = load(open_paths([shared / "traces" / "kineto" / "rocm_resnet_rank0of8"]))
+    table = run(named("step_parts"), trace).table
+    assert table["step"].to_list() == [15, 16, 17]
+    assert round(table["duration"].sum() / 3 / US) == 18_839
+    assert round(table["duration"].sum() / 4 / US) == 14_129

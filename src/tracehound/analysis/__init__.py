@@ -29,6 +29,7 @@ from tracehound.analysis import (
     queue,
     sequences,
     slices,
+    step_parts,
     steps,
     transfers,
 )
@@ -42,6 +43,7 @@ ANALYSES: tuple[Analysis, ...] = (
     breakdown.ANALYSIS,
     steps.ANALYSIS,
     programs.ANALYSIS,
+    step_parts.ANALYSIS,
     ops.ANALYSIS,
     kernels.ANALYSIS,
     kernel_types.ANALYSIS,

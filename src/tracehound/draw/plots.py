@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
 from tracehound.draw.cells import cell, heading
+from tracehound.draw.divided import step_parts
 from tracehound.draw.table import fitted
 from tracehound.units import count, duration
 
@@ -125,7 +126,7 @@ def histogram(lengths: npt.NDArray[np.int64], size: Size) -> list[str]:
 
 
 _PLOTS: MappingProxyType[str, Callable[[Result, int, Size], list[str]]] = MappingProxyType(
-    {"steps": steps, "breakdown": breakdown}
+    {"steps": steps, "breakdown": breakdown, "step_parts": step_parts}
 )
 """The analyses that have a chart of their own; others have bars."""
 

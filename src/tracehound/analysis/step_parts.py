@@ -1,0 +1,187 @@
+"""What each step's time goes to, device and host together; on average, and how that is spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.activity import PARTS, activity
+from tracehound.analysis.busy import work
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.stretches import BOUNDS, stretches
+from tracehound.intervals import covered
+from tracehound.units import duration
+from tracehound.units import share as percent
+
+DEFINITION = """\
+Every instant of a step goes to the first of these that holds there, so that the eight add up to the step: kernel = a
+kernel that is no collective runs; copy = a copy runs; memset; communication = a collective runs on the device, or Gloo,
+MPI or UCC on the host; runtime = a thread of the host is in a call of the runtime, launching or waiting; data loader =
+a thread is in enumerate(DataLoader)# or DataPipe#; cpu = a thread is in an operator or an annotation (frames of Python
+do not count: they cover everything); other = none of these. What is hidden behind a part before it does not count.
+
+A step begins at its mark on the host (never at its shadow on the device) and lasts until the mark ends and all work
+that it launched has ended; it begins no earlier than the step before has ended, nor than the work that was launched
+before the first step has (the setting bounds=mark keeps to the marks instead). The last step is partial where the
+recording stopped before its work was done: it has less than 80 % as many device events as the step before, or none.
+Averages leave it out. A window keeps the steps that overlap it, at full length.
+
+by=part has a row for each rank and part: the mean, the standard deviation of a sample and the extremes over steps, and
+the share of all time of the steps.
+
+These are the parts, precedence and bounds of the step time breakdown of the PyTorch TensorBoard plugin. It takes
+collectives for kernels in traces since 2023 (the ids by which it knows them have changed), counts host ranges of nccl:
+annotations as communication, takes the shadows of steps on the device for further steps of no length, and leaves out
+partial steps."""
+
+BY: Final = Setting(
+    "by", "step", "what a row is: a step of a rank, or a part of a rank's steps", one_of("step", "part")
+)
+
+_MEANING: Final = {
+    "kernel": "kernels compute",
+    "copy": "copies run and no kernel",
+    "memset": "memsets run and none of the before",
+    "communication": "collectives run and none of the before (exposed)",
+    "runtime": "the host is in calls of the runtime, the device idle",
+    "data_loader": "the host waits for data, the device idle",
+    "cpu": "the host is in operators or annotations, the device idle",
+    "other": "none of these",
+}
+_BRIEF: Final = ("kernel", "communication", "runtime", "data_loader", "cpu", "other")
+
+COLUMNS: Final = (
+    Column("step", "count", "number of the step"),
+    Column("rank", "count", "rank"),
+    Column("name", "text", "what marked it", brief=False),
+    Column("start", "instant", "start since the first event", brief=False),
+    Column("duration", "time", "length of the step"),
+    *(Column(part, "time", _MEANING[part], brief=part in _BRIEF) for part in PARTS),
+    Column("partial", "flag", "its device work was not recorded to the end", brief=False),
+    Column("inferred", "flag", "not marked by the profiler", brief=False),
+    Column("event", "id", "the mark"),
+)
+
+BY_PART: Final = (
+    Column("rank", "count", "rank"),
+    Column("part", "text", "what the time goes to"),
+    Column("mean", "time", "average of a step"),
+    Column("share", "share", "this part", "the time of all whole steps"),
+    Column("std", "time", "standard deviation of a sample"),
+    Column("min", "time", "least of a step", brief=False),
+    Column("p50", "time", "median"),
+    Column("max", "time", "most of a step"),
+    Column("step", "count", "where it is most"),
+    Column("event", "id", "the mark of that step"),
+)
+
+_WHOLE: Final = 0.8
+"""A last step with less than this part of the device events of the one before is partial."""
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each step that overlaps the window: lengths in ps."""
+    steps = share.steps
+    if steps.is_empty():
+        return pl.DataFrame()
+    everything = replace(share, device=share.anytime)
+    events = work(everything, "step", "launch")
+    found = stretches(steps, events, BOUNDS.of(options.given)).with_columns(_partial(steps, events))
+    if share.windowed:
+        found = found.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
+    start, end = found["start"].to_numpy(), found["end"].to_numpy()
+    lengths = {part: covered(when, start, end) for part, when in activity(share, events).items()}
+    rest = end - start - sum(lengths.values(), start=np.zeros(len(start), np.int64))
+    return found.select(
+        pl.col("step").cast(pl.Int64),
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        "name",
+        "start",
+        (pl.col("end") - pl.col("start")).alias("duration"),
+        *(pl.Series(part, lengths.get(part, rest)) for part in PARTS),
+        "partial",
+        "inferred",
+        "event",
+        pl.lit(events.height > 0).alias("works"),
+    )
+
+
+def _partial(steps: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
+    """Which steps, in the order of their starts, are the last one and lack device work."""
+    launched = events.filter(pl.col("launch").is_not_null())["step"].value_counts(name="work")
+    ordered = steps.sort("start").join(launched, on="step", how="left", maintain_order="left")["work"].fill_null(0)
+    partial = np.zeros(steps.height, np.bool_)
+    if steps.height > 1:
+        before, last = ordered.tail(2).to_list()
+        partial[-1] = last < _WHOLE * before
+    return pl.Series("partial", partial)
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row per step and rank, by step; or per rank and part, in the order of precedence."""
+    by_part = BY.of(options.given) == "part"
+    shown = replace(ANALYSIS, columns=BY_PART if by_part else COLUMNS)
+    filled = [table for table in tables if table.height]
+    if not filled:
+        how = "mark them with profiler.step(), StepTraceAnnotation or StepTrace"
+        return answer(shown, blank(shown.columns), scene, options, [f"no steps here: {how}"])
+    rows = pl.concat(filled, how="vertical_relaxed").sort("step", "rank", "start")
+    whole = rows.filter(~pl.col("partial"))
+    table = _by_part(whole) if by_part else rows
+    return answer(shown, table, scene, options, _notes(rows, whole))
+
+
+def _by_part(rows: pl.DataFrame) -> pl.DataFrame:
+    """Mean and spread of every part over the steps of each rank."""
+    value = pl.col("value")
+    long = rows.unpivot(PARTS, index=["rank", "step", "event", "duration"], variable_name="part")
+    return (
+        long.group_by("rank", "part", maintain_order=True)
+        .agg(
+            value.mean().round().cast(pl.Int64).alias("mean"),
+            (value.sum() / pl.col("duration").sum()).fill_nan(None).alias("share"),
+            value.std().round().cast(pl.Int64).alias("std"),
+            value.min().alias("min"),
+            value.quantile(0.5, "linear").round().cast(pl.Int64).alias("p50"),
+            value.max().alias("max"),
+            pl.col("step", "event").get(value.arg_max()),
+        )
+        .sort("rank", maintain_order=True)
+    )
+
+
+def _notes(rows: pl.DataFrame, whole: pl.DataFrame) -> list[str]:
+    """What an average step is made of, and what is to be known of the steps."""
+    notes = []
+    total = int(whole["duration"].sum())
+    if total:
+        parts = [(part, int(whole[part].sum())) for part in PARTS]
+        told = ", ".join(f"{part.replace('_', ' ')} {percent(took / total)}" for part, took in parts if took)
+        notes.append(f"an average step takes {duration(round(total / whole.height))}: {told}")
+    if left := rows.height - whole.height:
+        words = "step is partial, and is" if left == 1 else "steps are partial, and are"
+        notes.append(f"{left} {words} left out of the average: the recording stopped before its device work was done")
+    silent = rows.filter(~pl.col("works"))["rank"].unique().sort().to_list()
+    if silent:
+        ranks = ", ".join(map(str, silent[:8])) + (", …" if len(silent) > 8 else "")
+        notes.append(f"no device activity was recorded on rank {ranks}: profile with ProfilerActivity.CUDA (or XPU)")
+    if rows["inferred"].any():
+        notes.append(f"inferred: no marks; a step is one execution of {rows.filter('inferred')['name'][0]}")
+    return notes
+
+
+ANALYSIS = Analysis(
+    name="step_parts",
+    title="Step parts",
+    question="What does a step's time go to: kernels, copies, communication, runtime, data loading, CPU?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BY, BOUNDS),
+)

@@ -1,0 +1,202 @@
+"""What steps are made of: stories for each part and for the bounds, and all of it against a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream, thread
+from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis.activity import PARTS
+from tracehound.trace import Trace, Window
+
+MAIN = thread("python (1)")
+OTHER = thread("loader (2)")
+
+
+def told(trace: Trace, window: Window | None = None, **settings: str) -> Result:
+    return run(named("step_parts"), trace, window, Options(given=tuple(sorted(settings.items()))))
+
+
+def lengths(row: dict[str, Any]) -> dict[str, int]:
+    """The parts of a step that take any time, in us."""
+    return {part: row[part] // US for part in PARTS if row[part]}
+
+
+def step(b: Building, number: int, start: float, end: float) -> None:
+    b.event(MAIN, f"ProfilerStep#{number}", start, end, "step", step=number)
+
+
+def launch(
+    b: Building, name: str, called: float, start: float, end: float, kind: str = "kernel", lane: int = 7
+) -> None:
+    """A call that takes 2 us, and the work that it put on a stream."""
+    number = len(b.rows)
+    b.event(MAIN, "cudaLaunchKernel", called, called + 2, "runtime", correlation=number)
+    b.event(stream(0, lane), name, start, end, kind, correlation=number)
+
+
+def test_every_instant_goes_to_the_first_part_that_holds_there() -> None:
+    b = Building()
+    step(b, 1, 0, 100)
+    b.event(MAIN, "aten::mm", 0, 40, "op")
+    launch(b, "gemm", 10, 20, 30)
+    launch(b, "ncclDevKernel_AllReduce", 14, 25, 50, "collective", 8)
+    launch(b, "Memcpy HtoD", 18, 28, 45, "copy", 9)
+    launch(b, "Memset", 22, 60, 61, "memset")
+    b.event(MAIN, "cudaDeviceSynchronize", 55, 70, "sync")
+    b.event(OTHER, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 65, 80, "annotation")
+    b.event(MAIN, "forward", 75, 85, "annotation")
+    b.event(MAIN, "train.py(3): main", 0, 100, "python")
+    (row,) = told(b.trace()).table.rows(named=True)
+    assert row["duration"] == 100 * US
+    assert lengths(row) == {
+        "kernel": 10, "copy": 15, "memset": 1, "communication": 5, "runtime": 6 + 14, "data_loader": 10, "cpu": 19,
+        "other": 20,
+    }  # fmt: skip
+
+
+def test_gloo_communicates_on_the_host_and_nccl_only_launches_there() -> None:
+    b = Building()
+    step(b, 1, 0, 100)
+    b.event(MAIN, "nccl:all_reduce", 0, 10, "annotation")
+    b.event(OTHER, "gloo:all_reduce", 20, 50, "annotation")
+    launch(b, "gemm", 60, 70, 80)
+    (row,) = told(b.trace()).table.rows(named=True)
+    assert lengths(row) == {"kernel": 10, "communication": 30, "runtime": 2, "cpu": 10, "other": 48}
+
+
+def test_a_step_lasts_until_its_work_is_done_and_the_next_begins_then() -> None:
+    b = Building()
+    step(b, 1, 0, 10)
+    step(b, 2, 10, 20)
+    launch(b, "k", 2, 5, 15)
+    launch(b, "k", 12, 15, 40)
+    rows = told(b.trace()).table.rows(named=True)
+    assert [(row["start"] // US, row["duration"] // US, lengths(row)) for row in rows] == [
+        (0, 15, {"kernel": 10, "runtime": 2, "other": 3}),
+        (15, 25, {"kernel": 25}),
+    ]
+    marked = told(b.trace(), bounds="mark").table.rows(named=True)
+    assert [(row["start"] // US, row["duration"] // US) for row in marked] == [(0, 10), (10, 10)]
+
+
+def test_work_from_before_the_first_step_is_not_of_it() -> None:
+    b = Building()
+    step(b, 1, 10, 20)
+    b.event(stream(), "launched before the recording", 12, 30)
+    launch(b, "k", 15, 30, 50)
+    (row,) = told(b.trace()).table.rows(named=True)
+    assert row["duration"] == 20 * US
+    assert lengths(row) == {"kernel": 20}
+
+
+def test_a_last_step_whose_work_is_missing_is_partial_and_not_in_the_average() -> None:
+    b = Building()
+    for number in (1, 2, 3):
+        step(b, number, 100 * number, 100 * number + 100)
+        for place in range(5 if number < 3 else 3):
+            launch(b, "k", 100 * number + 10 * place, 100 * number + 10 * place + 3, 100 * number + 10 * place + 10)
+    result = told(b.trace())
+    assert result.table["partial"].to_list() == [False, False, True]
+    assert result.notes[0].startswith("an average step takes 100.0 us: kernel 35.00 %")
+    assert "1 step is partial" in result.notes[1]
+
+
+def test_shadows_of_steps_on_the_device_are_no_steps() -> None:
+    b = Building()
+    step(b, 1, 0, 100)
+    launch(b, "k", 10, 20, 30)
+    b.event(Lane("stream 7 annotations", 0, "annotations"), "ProfilerStep#1", 20, 30, "annotation")
+    assert told(b.trace()).table["duration"].to_list() == [100 * US]
+
+
+def test_mean_and_spread_of_every_part() -> None:
+    b = Building()
+    for number, took in ((1, 10), (2, 20), (3, 60)):
+        step(b, number, 100 * number, 100 * number + 100)
+        launch(b, "k", 100 * number, 100 * number + 5, 100 * number + 5 + took)
+    rows = told(b.trace(), by="part").table.rows(named=True)
+    assert [row["part"] for row in rows] == list(PARTS)
+    kernel = rows[0]
+    assert [kernel[name] // US for name in ("mean", "std", "min", "p50", "max")] == [30, 26, 10, 20, 60]
+    assert (kernel["share"], kernel["step"]) == (pytest.approx(0.3), 3)
+    assert sum(row["mean"] for row in rows) == 100 * US
+
+
+def test_a_window_keeps_the_steps_that_overlap_it_whole() -> None:
+    b = Building()
+    for number in (0, 1, 2):
+        step(b, number, 100 * number, 100 * number + 100)
+        launch(b, "k", 100 * number, 100 * number + 5, 100 * number + 15)
+    found = told(b.trace(), Window(150 * US, 160 * US)).table
+    assert (found["step"].to_list(), found["kernel"].to_list()) == ([1], [10 * US])
+
+
+def test_what_was_not_recorded_is_told() -> None:
+    b = Building()
+    step(b, 1, 0, 10)
+    b.event(MAIN, "aten::mm", 0, 4, "op")
+    result = told(b.trace())
+    assert lengths(result.table.row(0, named=True)) == {"cpu": 4, "other": 6}
+    assert any("ProfilerActivity.CUDA" in note for note in result.notes)
+    nothing = Building()
+    nothing.event(stream(), "k", 0, 1)
+    assert "profiler.step()" in told(nothing.trace()).notes[0]
+
+
+KINDS = {"kernel": "kernel", "copy": "copy", "memset": "memset", "collective": "communication"}
+HOST = {"runtime": "runtime", "sync": "runtime", "op": "cpu", "annotation": "cpu", "python": "other"}
+WORK = st.lists(st.tuples(st.sampled_from([*KINDS]), st.integers(0, 3), st.integers(0, 30), st.integers(0, 9)))
+CALLS = st.lists(st.tuples(st.sampled_from([*HOST]), st.integers(0, 2), st.integers(0, 30), st.integers(0, 9)))
+MARKS = st.lists(st.integers(1, 8), min_size=1, max_size=4)
+
+
+@given(WORK, CALLS, MARKS)
+def test_parts_against_a_loop(
+    work: list[tuple[str, int, int, int]], calls: list[tuple[str, int, int, int]], marks: list[int]
+) -> None:
+    b, at, steps = Building(), 0, []
+    for number, length in enumerate(marks):
+        b.event(MAIN, f"ProfilerStep#{number}", at, at + length, "step", step=number)
+        steps.append((at, at + length))
+        at += length
+    for kind, lane, start, length in work:
+        b.event(stream(0, lane), kind, start, start + length, kind)
+    for kind, lane, start, length in calls:
+        b.event(thread(f"thread {lane}"), kind, start, start + length, kind)
+    events = [(KINDS[k], s, s + n) for k, _, s, n in work] + [(HOST[k], s, s + n) for k, _, s, n in calls]
+    table = told(b.trace(), bounds="mark").table
+    for row, (start, end) in zip(table.rows(named=True), steps, strict=True):
+        found = dict.fromkeys(PARTS, 0)
+        for now in range(start, end):
+            found[next((p for p in PARTS[:-1] if any(q == p and s <= now < e for q, s, e in events)), "other")] += 1
+        assert {part: row[part] // US for part in PARTS} == found
+
+
+@given(MARKS, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.integers(0, 9)), max_size=8))
+def test_bounds_against_a_loop(marks: list[int], work: list[tuple[int, int, int]]) -> None:
+    """The bounds one after the other: no later than the mark, the work, or the step before allow."""
+    b, at, steps = Building(), 0, []
+    for number, length in enumerate(marks):
+        b.event(MAIN, f"ProfilerStep#{number}", at, at + length, "step", step=number)
+        steps.append((at, at + length))
+        at += length
+    spans: dict[int, list[int]] = {}
+    for number, (which, delay, length) in enumerate(work):
+        if which >= len(steps):
+            continue
+        called = steps[which][0]
+        b.event(thread("caller"), "cudaLaunchKernel", called, called, "runtime", correlation=number)
+        b.event(stream(0, number), "k", called + delay, called + delay + length, correlation=number)
+        spans.setdefault(which, []).append(called + delay + length)
+    ready, expected = 0, []
+    for number, (start, end) in enumerate(steps):
+        begin = max(start, ready)
+        ready = max([begin, end, *spans.get(number, [])])
+        expected.append((begin, ready - begin))
+    rows = told(b.trace()).table.rows(named=True)
+    assert [(row["start"] // US, row["duration"] // US) for row in rows] == expected
