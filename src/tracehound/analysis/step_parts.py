@@ -11,6 +11,7 @@ import polars as pl
 
 from tracehound.analysis.activity import PARTS, activity
 from tracehound.analysis.busy import work
+from tracehound.analysis.phases import inference, phases
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.stretches import BOUNDS, stretches
@@ -31,8 +32,12 @@ before the first step has (the setting bounds=mark keeps to the marks instead). 
 recording stopped before its work was done: it has less than 80 % as many device events as the step before, or none.
 Averages leave it out. A window keeps the steps that overlap it, at full length.
 
-by=part has a row for each rank and part: the mean, the standard deviation of a sample and the extremes over steps, and
-the share of all time of the steps.
+Where nothing marks steps they are inferred, and so labelled: from the annotations of an inference engine (vLLM, SGLang;
+phase says which steps are prefill and which decode, where the names do), from annotations that follow one another and
+cover most of the time, from the ends of an optimizer's steps, or from replays of CUDA or HIP graphs, in that order.
+
+by=part has a row for each rank, phase and part: the mean, the standard deviation of a sample and the extremes over
+steps, and the share of all time of the steps.
 
 These are the parts, precedence and bounds of the step time breakdown of the PyTorch TensorBoard plugin. It takes
 collectives for kernels in traces since 2023 (the ids by which it knows them have changed), counts host ranges of nccl:
@@ -59,6 +64,7 @@ COLUMNS: Final = (
     Column("step", "count", "number of the step"),
     Column("rank", "count", "rank"),
     Column("name", "text", "what marked it", brief=False),
+    Column("phase", "text", "prefill, decode or both (mixed), where the name tells"),
     Column("start", "instant", "start since the first event", brief=False),
     Column("duration", "time", "length of the step"),
     *(Column(part, "time", _MEANING[part], brief=part in _BRIEF) for part in PARTS),
@@ -69,6 +75,7 @@ COLUMNS: Final = (
 
 BY_PART: Final = (
     Column("rank", "count", "rank"),
+    Column("phase", "text", "prefill, decode or both (mixed), where the names of steps tell"),
     Column("part", "text", "what the time goes to"),
     Column("mean", "time", "average of a step"),
     Column("share", "share", "this part", "the time of all whole steps"),
@@ -101,6 +108,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.col("step").cast(pl.Int64),
         pl.lit(share.rank, pl.Int64).alias("rank"),
         "name",
+        phases(found["name"]),
         "start",
         (pl.col("end") - pl.col("start")).alias("duration"),
         *(pl.Series(part, lengths.get(part, rest)) for part in PARTS),
@@ -137,11 +145,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 
 def _by_part(rows: pl.DataFrame) -> pl.DataFrame:
-    """Mean and spread of every part over the steps of each rank."""
+    """Mean and spread of every part over the steps of each rank, or of each of its phases."""
     value = pl.col("value")
-    long = rows.unpivot(PARTS, index=["rank", "step", "event", "duration"], variable_name="part")
+    long = rows.unpivot(PARTS, index=["rank", "phase", "step", "event", "duration"], variable_name="part")
     return (
-        long.group_by("rank", "part", maintain_order=True)
+        long.group_by("rank", "phase", "part", maintain_order=True)
         .agg(
             value.mean().round().cast(pl.Int64).alias("mean"),
             (value.sum() / pl.col("duration").sum()).fill_nan(None).alias("share"),
@@ -151,7 +159,7 @@ def _by_part(rows: pl.DataFrame) -> pl.DataFrame:
             value.max().alias("max"),
             pl.col("step", "event").get(value.arg_max()),
         )
-        .sort("rank", maintain_order=True)
+        .sort("rank", "phase", maintain_order=True)
     )
 
 
@@ -171,7 +179,7 @@ def _notes(rows: pl.DataFrame, whole: pl.DataFrame) -> list[str]:
         ranks = ", ".join(map(str, silent[:8])) + (", …" if len(silent) > 8 else "")
         notes.append(f"no device activity was recorded on rank {ranks}: profile with ProfilerActivity.CUDA (or XPU)")
     if rows["inferred"].any():
-        notes.append(f"inferred: no marks; a step is one execution of {rows.filter('inferred')['name'][0]}")
+        notes.append(inference(rows.filter("inferred")["name"][0]))
     return notes
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import busy
+from tracehound.analysis.phases import inference
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.intervals import covered
 from tracehound.units import duration
@@ -15,10 +16,12 @@ from tracehound.units import duration
 DEFINITION = """\
 A step is what the profiler marked: ProfilerStep#N on the host (never its shadow on the device, which is shorter and
 wrong for work launched by other threads), StepTraceAnnotation, StepTrace, or a device's Steps line. Without marks,
-one execution of the module that takes the most device time, from its start to the next start; such steps are labelled
-inferred. duration = end - start of the mark. busy, compute, communication and idle are the device's state inside that
-stretch, as in the breakdown. Device work of an asynchronous step may run after its mark has ended: it then counts for
-the step in whose stretch it ran.
+one execution of the module that takes the most device time, from its start to the next start; where there are no
+modules, the annotations of an inference engine (vLLM, SGLang), annotations that follow one another and cover most of
+the time, the stretches between the ends of an optimizer's steps, or those between replays of graphs, in that order.
+Such steps are labelled inferred. duration = end - start of the mark. busy, compute, communication and idle are the
+device's state inside that stretch, as in the breakdown. Device work of an asynchronous step may run after its mark has
+ended: it then counts for the step in whose stretch it ran.
 
 A window keeps the steps that overlap it, at full length. The PyTorch TensorBoard plugin took the device shadows for
 steps of length 0; we do not."""
@@ -89,7 +92,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     count, ranks = rows["step"].n_unique(), rows["rank"].n_unique()
     notes = [f"{count} step{'s' * (count > 1)} on {ranks} rank{'s' * (ranks > 1)}: {spread}"]
     if rows["inferred"].any():
-        notes.append(f"inferred: no marks; a step is one execution of {rows.filter('inferred')['name'][0]}")
+        notes.append(inference(rows.filter("inferred")["name"][0]))
     return notes
 
 

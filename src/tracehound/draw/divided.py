@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 from rich.cells import cell_len
 
 from tracehound.analysis.result import Column, Result
@@ -42,9 +41,8 @@ def step_parts(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
     """A bar for each step, as long as the step, or a bar for each rank, divided as an average step is."""
     table = result.table
     if "part" in table.columns:
-        parts = table.select("rank", "part", "mean").with_columns(pl.col("part").cast(pl.Enum([*GLYPHS])))
-        table = parts.pivot("part", index="rank", values="mean", maintain_order=True, sort_columns=True)
-        labels = [f"rank {rank}" for rank in table["rank"].to_list()]
+        table = table.pivot("part", index=["rank", "phase"], values="mean", maintain_order=True)
+        labels = [f"rank {rank} {phase or ''}".rstrip() for rank, phase in table.select("rank", "phase").iter_rows()]
         cursor //= max(1, len(GLYPHS))
     else:
         several = table["rank"].n_unique() > 1

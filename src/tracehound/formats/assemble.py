@@ -31,6 +31,7 @@ from tracehound.formats.finishing import (
 )  # fmt: skip
 from tracehound.formats.nests import CONCURRENT
 from tracehound.formats.packed import written
+from tracehound.formats.recurring import told_by, with_events
 from tracehound.formats.spill import Kept, Spill
 from tracehound.intervals import Ints
 from tracehound.trace import LANES, OPS, RANKS, ROLE, Note, Part, schema
@@ -116,8 +117,9 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
         steps = steps.with_columns(pl.Series("event", marks[steps["event"].to_numpy()]))
     notes = list(decoded.notes)
     if steps.height and steps["inferred"].all():
-        count, name = steps["step"].n_unique(), steps["name"][0]
-        notes.append(Note("inferred", f"no step marks; steps inferred from the repeating module {name}", count))
+        how = f"the repeating module {steps['name'][0]}" if len(ran.lane) else told_by(steps)
+        notes.append(Note("inferred", f"no step marks; steps inferred from {how}", steps["step"].n_unique()))
+        steps = steps if len(ran.lane) else with_events(steps, scan)
     timed = lanes.with_columns(
         pl.Series("rows", seen.rows), pl.Series("first", seen.first), pl.Series("last", seen.last)
     )

@@ -19,11 +19,12 @@ from tracehound.formats.ahead import ahead
 from tracehound.formats.batches import Batch, Rows, Runs, Source, batches, joined
 from tracehound.formats.links import HostCalls, executions, from_parents
 from tracehound.formats.nests import Course, Nested, Open, nest, survey
+from tracehound.formats.recurring import GRAPHS, recurring
 from tracehound.formats.spill import Column, frame_of
 from tracehound.formats.steps import calendar, infer, mark
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import lane_order
-from tracehound.trace import KIND, schema
+from tracehound.trace import KIND, KINDS, schema
 
 RAW = schema(
     {
@@ -112,12 +113,48 @@ def nothing_seen(lanes: int) -> Seen:
 
 
 def steps_of(raw: Raw, ran: Rows) -> pl.DataFrame:
-    """The steps of the file: marked, else inferred from the modules that `ran`.
+    """The steps of the file: marked, else inferred from the modules that `ran`, else from what recurs on hosts.
 
-    The `event` of a mark is its place among the marks, the first being 0: `Seen.marks` has the ids.
+    The `event` of a mark is its place among the marks, the first being 0: `Seen.marks` has the ids. Those of steps that
+    recur are not known yet.
     """
     marks = _marks(raw)
-    return mark(marks) if marks.height else infer(_placed(ran, raw.lanes))
+    if marks.height:
+        return mark(marks)
+    return infer(_placed(ran, raw.lanes)) if len(ran.lane) else recurring(_candidates(raw))
+
+
+def _candidates(raw: Raw) -> pl.DataFrame:
+    """The annotations and replays of graphs on hosts, in the order of their starts, with host and lane."""
+    of_lane, found = _lane_of_rows(raw), [pl.DataFrame(schema=_CANDIDATES)]
+    annotation = KINDS.index("annotation")
+    for number, (kept, shift, *_) in enumerate(raw.sources):
+        columns = kept.read(0, kept.height, ("name", "kind"))
+        names = frame_of({"name": Column(np.unique(columns["name"].values))}, {"name": RAW["name"]})["name"]
+        graphs = names.filter(names.cast(pl.String).is_in(GRAPHS)).to_physical().to_numpy()
+        chosen = (columns["kind"].values == annotation) | np.isin(columns["name"].values, graphs)
+        rows = np.flatnonzero(chosen)
+        lane = of_lane(number, rows)
+        rows, lane = rows[raw.lanes.rank[lane] < 0], lane[raw.lanes.rank[lane] < 0]
+        held = {name: column.at(rows) for name, column in kept.read(0, kept.height, _CANDIDATE).items()}
+        frame = frame_of(held, {name: RAW[name] for name in _CANDIDATE}).with_columns(
+            pl.Series("lane", lane), pl.Series("host", raw.lanes.host[lane]), pl.col("start", "end") + shift
+        )
+        found.append(frame.select(*_CANDIDATES).cast(_CANDIDATES))
+    return pl.concat(found).sort("start", maintain_order=True)
+
+
+_CANDIDATE: Final = ("start", "end", "name", "kind")
+_CANDIDATES: Final = schema(
+    {
+        "host": pl.Int64(),
+        "lane": pl.Int64(),
+        "start": pl.Int64(),
+        "end": pl.Int64(),
+        "name": pl.String(),
+        "kind": KIND,
+    }
+)
 
 
 def _marks(raw: Raw) -> pl.DataFrame:
