@@ -12,7 +12,8 @@ from typing import Any, Final
 import orjson
 import polars as pl
 
-from tracehound.diff.profile import IDENTITY, PARTS, Profile
+from tracehound.diff.identity import IDENTITY
+from tracehound.diff.profile import PARTS, Profile
 from tracehound.errors import TracehoundError
 
 SCHEMA: Final = "tracehound.profile/1"
@@ -80,9 +81,10 @@ _MARK: Final = f'{{"schema":"{SCHEMA}"'.encode()
 
 
 def _profile(document: dict[str, Any]) -> Profile:
+    ops = {"path": [""] * len(document["ops"]["step"]), **document["ops"]}  # older ones know the outermost operator
     frames = [
-        pl.DataFrame({name: document[key][name] for name in schema}, schema=schema)
-        for key, schema in (("steps", _STEPS), ("ops", _OPS))
+        pl.DataFrame({name: columns[name] for name in schema}, schema=schema)
+        for columns, schema in ((document["steps"], _STEPS), (ops, _OPS))
     ]
     if any(sum(frame.null_count().row(0)) for frame in frames):
         raise ValueError("a value is missing")

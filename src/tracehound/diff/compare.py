@@ -13,9 +13,10 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.result import Column, Result
+from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import ALONE, Match, matched
 from tracehound.diff.noise import HINT, LEAST, Floats, chances, level
-from tracehound.diff.profile import IDENTITY, PARTS, Profile
+from tracehound.diff.profile import PARTS, Profile
 from tracehound.units import share
 
 DEFINITION: Final = """\

@@ -12,10 +12,10 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.diff.profile import IDENTITY
+from tracehound.diff.identity import IDENTITY
 
 WAYS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
-    (IDENTITY[:6], "the same in all"),
+    (IDENTITY[:7], "the same in all"),
     (("module", "scope", "signature"), "module, scope and shapes"),
     (("module", "name", "scope"), "module, name and scope"),
     (("module", "name", "signature"), "module, name and shapes"),
@@ -25,10 +25,13 @@ WAYS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("name", "signature"), "name and shapes"),
     (("scope",), "scope"),
     (("signature",), "shapes"),
+    (("path", "name"), "call path and name"),
+    (("path", "family"), "call path and family"),
     (("operator", "name"), "operator and name"),
     (("operator", "family"), "operator and family"),
     (("name", "category"), "name"),
     (("family", "category"), "family"),
+    (("path",), "call path"),
     (("operator",), "operator"),
 )
 """What two ops have in common that are taken for one, the surest first, and how that is said.

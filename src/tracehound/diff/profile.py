@@ -6,29 +6,31 @@ ranks that have the step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import COMMUNICATION, COPY, WORK, local_parent, work
+from tracehound.analysis.busy import COMMUNICATION, COPY, local_parent
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.share import run
 from tracehound.diff import shares
-from tracehound.diff.launched import operators
-from tracehound.diff.names import kernel_family, module_name, op_name, signature
+from tracehound.diff.identity import IDENTITY, counted, identified
 from tracehound.diff.stretches import Stretches, stretches
+from tracehound.intervals import Ints
 from tracehound.nesting import own_stretches
-from tracehound.trace import Trace, Window, collected
+from tracehound.trace import Trace, Window
 
 PARTS: Final = ("compute", "communication", "copy", "idle")
 """What a step's time goes to; they add up to it."""
 
-IDENTITY: Final = ("name", "category", "module", "operator", "scope", "signature", "family")
-"""What tells one op from another in any run; empty words where a trace does not say."""
+
+STRETCHES: Final = {"rank": pl.Int64, "step": pl.Int64, "start": pl.Int64, "end": pl.Int64}
+
+LONGEST: Final = {**dict.fromkeys(IDENTITY, pl.String), "event": pl.Int64}
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,9 @@ class Profile:
 
     `steps` has a row for each step: step, ranks (how many have it), duration and `PARTS`. `ops` has a row for each
     step and op: step, `IDENTITY`, count, time (own time; several streams add up) and exposed (see `exposed_times`).
-    `what` says what the steps are and `of` which events the ops are.
+    `what` says what the steps are and `of` which events the ops are. Of a run whose trace is open `stretches` has the
+    steps of each rank (rank, step, start, end) and `longest` the longest execution of each op (`IDENTITY`, event); what
+    was saved has neither.
     """
 
     name: str
@@ -46,6 +50,8 @@ class Profile:
     of: str
     steps: pl.DataFrame
     ops: pl.DataFrame
+    stretches: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STRETCHES))
+    longest: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LONGEST))
 
     @property
     def about(self) -> str:
@@ -64,12 +70,15 @@ _COLUMNS: Final = (
     Column("step", "count", "step"),
     Column("what", "text", "what the step is"),
     Column("of", "text", "what the ops are"),
+    Column("start", "instant", "start of the step; null in the rows of ops"),
     Column("duration", "time", "length of the step; null in the rows of ops"),
     *(Column(name, "text", name) for name in IDENTITY),
     Column("count", "count", "executions that begin in the step"),
     Column("time", "time", "own time"),
     Column("exposed", "time", "time that goes to it and to nothing else"),
     Column("class", "count", "class of the work"),
+    Column("event", "id", "the longest execution that begins in the step"),
+    Column("length", "time", "of the longest"),
 )
 
 
@@ -97,7 +106,15 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
         .with_columns(pl.col("count", "time", "exposed") / pl.col("ranks"))
         .drop("ranks")
         .sort("step", *IDENTITY),
+        stretches=steps.select("rank", "step", "start", (pl.col("start") + pl.col("duration")).alias("end")),
+        longest=_longest(ops),
     )
+
+
+def _longest(ops: pl.DataFrame) -> pl.DataFrame:
+    """The longest execution of each op on any rank, in any step."""
+    by_length = ops.drop_nulls("event").sort("length", "event", descending=[True, False])
+    return by_length.unique(IDENTITY, keep="first", maintain_order=True).select(list(LONGEST))
 
 
 def _one(words: pl.Series) -> str:
@@ -107,98 +124,50 @@ def _one(words: pl.Series) -> str:
 def _per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row per step, and a row per step and op."""
     del options
-    events, of = _counted(share)
+    events, of = counted(share)
     when = stretches(share, events)
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
     owned = own_stretches(start, end, local_parent(events))
-    kinds = [events["kind"].cast(pl.String).is_in(names).to_numpy() for names in (COMMUNICATION, COPY)]
+    found = identified(events, share)
+    kinds = [found.ops["kind"].is_in(names).to_numpy() for names in (COMMUNICATION, COPY)]
     classes = shares.classes_of(kinds)
-    named = _named(events, share).with_columns(pl.Series("class", classes))
     began = np.searchsorted(when.start, start, side="right") - 1
     inside = (began >= 0) & (start < np.append(when.end, 0)[began])
     times = {
         "count": shares.Times(np.flatnonzero(inside), began[inside], np.ones(int(inside.sum()), np.int64)),
         "time": shares.own_times(owned, when),
-        "exposed": shares.exposed_times(owned, classes, when),
+        "exposed": shares.exposed_times(owned, classes[found.row], when),
     }
-    return pl.concat([_steps(when), _summed(named, times, when)], how="diagonal").with_columns(
+    named = found.ops.drop("kind").with_columns(pl.Series("class", classes, pl.Int64))
+    longest = events[times["count"].event].select("id", (pl.col("end") - pl.col("start")).alias("length"))
+    return pl.concat([_steps(when), _summed(named, found.row, times, longest, when)], how="diagonal").with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"), pl.lit(when.what).alias("what"), pl.lit(of).alias("of")
     )
 
 
-def _counted(share: Share) -> tuple[pl.DataFrame, str]:
-    """The work of the device, sorted by id; where none was recorded the operators of the host."""
-    more = ("name", "op", "launch")
-    events = work(share, *more)
-    if events.height or share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height:
-        return events, "work on the device"
-    on_host = share.threads.filter(pl.col("kind").is_in(["op", "collective"]))
-    return collected(on_host.select(*WORK, *more)), "operators on the host"
-
-
-def _named(events: pl.DataFrame, share: Share) -> pl.DataFrame:
-    """`IDENTITY` of each event."""
-    plain = pl.DataFrame({"name": events["name"].cast(pl.String).fill_null(""), "op": events["op"]})
-    known = share.ops.select(
-        "op",
-        pl.col("name").alias("hlo"),
-        pl.col("category").fill_null("").alias("kind of op"),
-        pl.col("module").fill_null(""),
-        pl.col("framework").fill_null("").alias("scope"),
-        pl.col("text").fill_null(""),
-    )
-    rows = plain.join(known, on="op", how="left", maintain_order="left").with_columns(
-        pl.col("module", "scope", "text", "kind of op").fill_null(""), operators(share, events["launch"])
-    )
-    is_hlo = pl.col("hlo").is_not_null()
-    name = pl.coalesce("hlo", "name")
-    return rows.select(
-        pl.when(is_hlo).then(_each(name, op_name)).otherwise(name).alias("name"),
-        pl.when(pl.col("kind of op") != "")
-        .then("kind of op")
-        .otherwise(pl.lit(events["kind"].cast(pl.String)))
-        .alias("category"),
-        _each(pl.col("module"), module_name).alias("module"),
-        pl.when(is_hlo).then(pl.lit("")).otherwise("operator").alias("operator"),
-        "scope",
-        _each(pl.col("text"), signature).alias("signature"),
-        pl.when(is_hlo).then(_each(name, op_name)).otherwise(_each(name, kernel_family)).alias("family"),
-    )
-
-
-def _each(words: pl.Expr, change: Callable[[str], str]) -> pl.Expr:
-    """Every word changed; each distinct one once."""
-
-    def changed(series: pl.Series) -> pl.Series:
-        distinct = series.unique().drop_nulls()
-        return series.replace_strict(
-            distinct, pl.Series([change(word) for word in distinct], dtype=pl.String), default=None
-        )
-
-    return words.map_batches(changed, return_dtype=pl.String)
-
-
 def _steps(when: Stretches) -> pl.DataFrame:
-    return pl.DataFrame({"step": when.number, "duration": when.end - when.start})
+    length = when.end - when.start
+    return pl.DataFrame({"step": when.number, "start": when.start, "duration": length})
 
 
-def _summed(named: pl.DataFrame, times: Mapping[str, shares.Times], when: Stretches) -> pl.DataFrame:
-    """What each op has of each step."""
-    kinds = (
-        named.select(pl.struct(pl.all()).rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
-        if named.height
-        else np.empty(0, np.int64)
-    )
-    first = named.with_columns(pl.Series("unit", kinds)).unique("unit", keep="first")
+def _summed(
+    named: pl.DataFrame, row: Ints, times: Mapping[str, shares.Times], events: pl.DataFrame, when: Stretches
+) -> pl.DataFrame:
+    """What each op has of each step; `events` are those that are counted, with their lengths."""
     rows = [
-        pl.DataFrame({"unit": kinds[found.event], "step": when.number[found.stretch], name: found.time})
+        pl.DataFrame({"unit": row[found.event], "step": when.number[found.stretch], name: found.time})
         for name, found in times.items()
     ]
+    rows[0] = rows[0].hstack(events)
     return (
         pl.concat(rows, how="diagonal")
         .group_by("unit", "step")
-        .agg(pl.col(*times).sum())
-        .join(first, on="unit")
+        .agg(
+            pl.col(*times).sum(),
+            pl.col("id").sort_by("length", "id", descending=[False, True], nulls_last=False).last().alias("event"),
+            pl.col("length").max(),
+        )
+        .join(named.with_row_index("unit").with_columns(pl.col("unit").cast(pl.Int64)), on="unit")
         .drop("unit")
         .with_columns(pl.lit(None, pl.Int64).alias("duration"))
     )
