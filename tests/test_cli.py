@@ -245,7 +245,7 @@ def test_a_gate_fails_in_every_form(form: str, job: Path, capsys: pytest.Capture
     if form == "json":
         document = json.loads(said.out)
         assert (document["schema"], document["failed"]) == ("tracehound.comparison/1", True)
-        assert list(document["results"]) == ["gate", "diff", "diff-categories", "diff-ops"]
+        assert list(document["results"]) == ["gate", "diff", "diff-categories", "diff-ops", "diff-causes"]
 
 
 def test_a_gate_for_ci(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,6 +115,14 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     return _summed(pl.concat(found)).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
 
 
+def of_device(share: Share, options: Options) -> tuple[Pauses, Ints]:
+    """The pauses of the whole device, and of each why it is one: a position in `CAUSES`."""
+    events = work(share, "lane", "launch")
+    rows = np.argsort(events["start"].to_numpy(), kind="stable")
+    pauses = pauses_of(events, rows)
+    return pauses, _causes(pauses, events, rows, _launches(share, events), DELAY.of(options.given))
+
+
 def pauses_of(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> Pauses:
     """The pauses between these rows of events, which are in the order of their starts."""
     start, end = (events[name].to_numpy()[rows] for name in ("start", "end"))

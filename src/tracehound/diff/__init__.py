@@ -6,7 +6,7 @@ A `Profile` is what is known of one run, a `Comparison` what two of them differ 
 from __future__ import annotations
 
 from tracehound.diff.baseline import loaded, refuse_other, saved
-from tracehound.diff.compare import DEFINITION, Comparison, compare
+from tracehound.diff.compare import DEFINITION, Comparison, compare, strangers
 from tracehound.diff.gate import GRAMMAR, Condition, Verdict, condition, judged, judged_alone
 from tracehound.diff.profile import Profile, profile
 
@@ -25,4 +25,5 @@ __all__ = [
     "profile",
     "refuse_other",
     "saved",
+    "strangers",
 ]

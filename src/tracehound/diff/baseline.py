@@ -13,6 +13,7 @@ import orjson
 import polars as pl
 
 from tracehound.diff.identity import IDENTITY
+from tracehound.diff.measures import MEASURES
 from tracehound.diff.profile import PARTS, Profile
 from tracehound.errors import TracehoundError
 
@@ -46,6 +47,8 @@ def saved(profile: Profile, path: Path) -> None:
         "of": profile.of,
         "steps": profile.steps.select(list(_STEPS)).to_dict(as_series=False),
         "ops": profile.ops.select(list(_OPS)).to_dict(as_series=False),
+        "measures": profile.measures.select(list(MEASURES)).to_dict(as_series=False),
+        "form": profile.form,
     }
     beside = path.with_name(f".{path.name}.part")
     try:
@@ -81,12 +84,13 @@ _MARK: Final = f'{{"schema":"{SCHEMA}"'.encode()
 
 
 def _profile(document: dict[str, Any]) -> Profile:
-    ops = {"path": [""] * len(document["ops"]["step"]), **document["ops"]}  # older ones know the outermost operator
-    frames = [
+    work = {"path": [""] * len(document["ops"]["step"]), **document["ops"]}  # older ones know the outermost operator
+    also = document.get("measures", {name: [] for name in MEASURES})
+    steps, ops, measures = frames = [
         pl.DataFrame({name: columns[name] for name in schema}, schema=schema)
-        for columns, schema in ((document["steps"], _STEPS), (ops, _OPS))
+        for columns, schema in ((document["steps"], _STEPS), (work, _OPS), (also, MEASURES))
     ]
     if any(sum(frame.null_count().row(0)) for frame in frames):
         raise ValueError("a value is missing")
     name, what, of = (str(document[key]) for key in ("name", "what", "of"))
-    return Profile(name, int(document["ranks"]), what, of, *frames)
+    return Profile(name, int(document["ranks"]), what, of, steps, ops, measures, str(document.get("form", "")))

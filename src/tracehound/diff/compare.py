@@ -5,18 +5,21 @@ Owns the results of a comparison. All times are of a step: averaged over the ran
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.result import Column, Result
+from tracehound.analysis.result import Column, Result, blank
+from tracehound.diff.columns import CATEGORIES, OPS, STEP, WATERFALL
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import ALONE, Match, matched
-from tracehound.diff.noise import HINT, LEAST, Floats, chances, level
+from tracehound.diff.noise import LEAST
+from tracehound.diff.numbers import Pair, Side, grouped, verdicts, whole
 from tracehound.diff.profile import PARTS, Profile
+from tracehound.diff.sections import sections
 from tracehound.units import share
 
 DEFINITION: Final = """\
@@ -32,80 +35,89 @@ Ops are the same in both runs by the surest of these that finds a partner: modul
 alike; then fewer of them. Numbers that a compiler gives (.123, .clone, .remat) are no part of a name, and of a match
 one op may stand against many. What has no partner is listed as added or removed.
 
+Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. Of a counter of bytes the peak
+in a step is compared, of others the average over its time; only counters that both runs have.
+
 A change is called one (slower, faster, more, less) only where the steps tell it from chance: a permutation test over
-the steps of both runs, for ops over all of them at once, which errs in one comparison of a hundred at most (of
-thirty-five with 4 steps on a side); "perhaps" stands before what errs in one of twenty. With fewer than 4 steps on a
-side nothing is called a change."""
-
-STEP: Final = (
-    Column("part", "text", "the step, and what it goes to"),
-    Column("base", "time", "average of a step in the base"),
-    Column("other", "time", "average of a step in the other run"),
-    Column("change", "difference", "other less base"),
-    Column("relative", "growth", "change / base"),
-    Column("base_median", "time", "median step of the base", brief=False),
-    Column("other_median", "time", "median step of the other run", brief=False),
-    Column("base_spread", "time", "standard deviation among the steps of the base", brief=False),
-    Column("other_spread", "time", "standard deviation among the steps of the other run", brief=False),
-    Column("verdict", "text", "what the steps tell from chance"),
-)
-
-_ALIKE: Final = ("base", "other", "change", "relative", "exposed_change", "of_step", "verdict")
-
-OPS: Final = (
-    Column("name", "text", "op, or the largest of those that are one"),
-    Column("category", "text", "kind of kernel, or HLO category"),
-    Column("base", "time", "own time in a step of the base"),
-    Column("other", "time", "own time in a step of the other run"),
-    Column("change", "difference", "other less base"),
-    Column("relative", "growth", "change / base"),
-    Column("verdict", "text", "what the steps tell from chance"),
-    Column("exposed_change", "difference", "of the time that the step goes to"),
-    Column("of_step", "growth", "exposed change / base step"),
-    Column("base_count", "decimal", "executions in a step of the base", brief=False),
-    Column("other_count", "decimal", "executions in a step of the other run", brief=False),
-    Column("base_ops", "count", "distinct ops of the base in it", brief=False),
-    Column("other_ops", "count", "distinct ops of the other run in it", brief=False),
-    Column("module", "text", "XLA module", brief=False),
-    Column("operator", "text", "operator or scope that it runs for", brief=False),
-    Column("matched_by", "text", "what both have in common", brief=False),
-)
-
-
-CATEGORIES: Final = tuple(column for column in OPS if column.name in (*_ALIKE, "category"))
+the steps of both runs, of the step by itself and of all rows of all tables at once, so that each of the two errs in one
+comparison of a hundred at most (of thirty-five with 4 steps on a side); "perhaps" stands before what errs in one of
+twenty. With fewer than 4 steps on a side nothing is called a change."""
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What differs between two runs, in results for any form: categories and ops come by what they do to the step."""
+    """What differs between two runs, in results for any form: categories and ops come by what they do to the step.
+
+    `waterfall` leads from the step of the base to that of the other run; `sections` are about what else was measured.
+    `keys` has for both sides which ops (`IDENTITY`) were taken for one: those with the same number in `match`.
+    """
 
     base: Profile
     other: Profile
     step: Result
     categories: Result
     ops: Result
+    waterfall: Result
+    sections: tuple[Result, ...]
+    keys: tuple[pl.DataFrame, pl.DataFrame]
 
 
 def compare(base: Profile, other: Profile, top: int | None = None) -> Comparison:
-    """The two runs side by side; at most `top` rows of ops."""
-    return Comparison(base, other, _step(base, other), _categories(base, other, top), _ops(base, other, top))
+    """The two runs side by side; at most `top` rows of a table."""
+    sides, kinds = ((Side(base, by), Side(other, by)) for by in (IDENTITY, ("category",)))
+    ops, categories = matched(*(side.ops for side in sides)), _by_category(*kinds)
+    step, parts = (_of_steps(base, other, names) for names in (("duration",), PARTS))
+    own, of_kind = (grouped(*each, "time") for each in ((sides, ops), (kinds, categories)))
+    beside = sections(base, other)
+    of_step, (of_parts, of_kinds, of_ops, *rest) = (
+        verdicts(step),
+        verdicts(parts, of_kind, own, *(s.time for s in beside)),
+    )
+    table = _ops(base, sides, ops, own, of_ops)
+    by_kind = _categories(base, kinds, categories, of_kind, of_kinds)
+    whole_step = _step(base, other, step.beside(parts), [*of_step[0], *map(_more, of_parts)])
+    return Comparison(
+        base,
+        other,
+        whole_step,
+        _result("diff-categories", "Categories", CATEGORIES, by_kind, top, []),
+        _result("diff-ops", "Ops", OPS, table, top, _about_ops(ops, own, table)),
+        _waterfall(whole_step.table, by_kind),
+        tuple(each.result(list(map(_more, told)), top) for each, told in zip(beside, rest, strict=True)),
+        _keys(sides, ops),
+    )
 
 
-def _step(base: Profile, other: Profile) -> Result:
-    names = ("duration", *PARTS)
-    ours, theirs = (side.steps.select(names).to_numpy().astype(np.float64) for side in (base, other))
+def strangers(base: Profile, other: Profile) -> str:
+    """What cannot be compared where different profilers wrote the runs, in one line; "" where that is everything."""
+    if base.form == other.form or not base.form or not other.form:
+        return ""
+    return (
+        f"{base.form} against {other.form}: ops have other names in each and find no partners;"
+        " the step, its parts and its gaps can be compared"
+    )
+
+
+def _of_steps(base: Profile, other: Profile, names: Sequence[str]) -> Pair:
+    return Pair(*(side.steps.select(names).to_numpy().astype(np.float64) for side in (base, other)))
+
+
+def _more(word: str) -> str:
+    """Of what a step goes to there is more or less."""
+    return word.replace("slower", "more").replace("faster", "less")
+
+
+def _step(base: Profile, other: Profile, found: Pair, told: Sequence[str]) -> Result:
     rows = {
         "part": ["step", *PARTS],
-        **_sides(ours.mean(axis=0), theirs.mean(axis=0)),
-        "base_median": _rounded(np.median(ours, axis=0)),
-        "other_median": _rounded(np.median(theirs, axis=0)),
-        "base_spread": _rounded(ours.std(axis=0)),
-        "other_spread": _rounded(theirs.std(axis=0)),
-        "verdict": _verdicts(ours, theirs),
+        **found.columns(),
+        "base_median": whole(np.median(found.base, axis=0)),
+        "other_median": whole(np.median(found.other, axis=0)),
+        "base_spread": whole(found.base.std(axis=0)),
+        "other_spread": whole(found.other.std(axis=0)),
+        "verdict": told,
     }
-    of_part = pl.col("verdict").str.replace("slower", "more").str.replace("faster", "less")
-    told = pl.when(pl.col("part") == "step").then("verdict").otherwise(of_part).alias("verdict")
-    table = pl.DataFrame(rows).with_columns(told).select(column.name for column in STEP)
+    table = pl.DataFrame(rows).select(column.name for column in STEP)
     return Result("diff", "Step", STEP, table, table.height, tuple(_about_steps(base, other)))
 
 
@@ -115,77 +127,63 @@ def _about_steps(base: Profile, other: Profile) -> list[str]:
         notes.append(f"too few steps to tell a change from chance: it takes {LEAST} on either side")
     if base.of != other.of:
         notes.append(f"not alike: of the base {base.of}, of the other {other.of} is compared")
+    if unlike := strangers(base, other):
+        notes.append(unlike)
     return notes
 
 
-def _ops(base: Profile, other: Profile, top: int | None) -> Result:
-    sides = [_Side(profile, IDENTITY) for profile in (base, other)]
-    found = matched(*(side.ops for side in sides))
-    numbers = _Numbers.of(sides, found)
-    count = [values.mean(axis=0) for values in _grouped(sides, found, "count")]
+def _by_category(base: Side, other: Side) -> list[Match]:
+    """Ops that are of a kind, together."""
+    ours, theirs = (
+        {name: (at,) for at, (name,) in enumerate(side.ops.select("category").iter_rows())} for side in (base, other)
+    )
+    return [Match(ours.get(name, ()), theirs.get(name, ()), "category") for name in sorted({*ours, *theirs})]
+
+
+def _categories(
+    base: Profile, sides: tuple[Side, Side], found: Sequence[Match], own: Pair, told: Sequence[str]
+) -> pl.DataFrame:
+    names = [_largest(match, sides)["category"] for match in found]
+    rows = {"category": names, **_weighed(base, sides, found, own), "verdict": told}
+    return _by_weight(rows, CATEGORIES)
+
+
+def _ops(
+    base: Profile, sides: tuple[Side, Side], found: Sequence[Match], own: Pair, told: Sequence[str]
+) -> pl.DataFrame:
+    base_count, other_count = grouped(sides, found, "count").means
     named = [_described(match, sides) for match in found]
+    events = [side.longest_of([match.sides[number] for match in found]) for number, side in enumerate(sides)]
     rows = {
         **{name: [row[name] for row in named] for name in ("name", "category", "module", "operator")},
-        **numbers.columns(base),
-        "verdict": [_alone(match) or word for match, word in zip(found, _verdicts(*numbers.own), strict=True)],
-        "base_count": count[0],
-        "other_count": count[1],
+        **_weighed(base, sides, found, own),
+        "verdict": [_alone(match) or word for match, word in zip(found, told, strict=True)],
+        "base_count": base_count,
+        "other_count": other_count,
         "base_ops": [len(match.base) for match in found],
         "other_ops": [len(match.other) for match in found],
         "matched_by": [match.how for match in found],
+        "base_event": events[0],
+        "other_event": events[1],
     }
-    words = dict.fromkeys(("name", "category", "module", "operator"), pl.String)
-    table = _by_weight(pl.DataFrame(rows, schema_overrides=words), OPS)
-    return _result("diff-ops", "Ops", OPS, table, top, _about_ops(found, numbers.own, table))
+    return _by_weight(rows, OPS)
 
 
-def _categories(base: Profile, other: Profile, top: int | None) -> Result:
-    """Ops that are of a kind, together."""
-    sides = [_Side(profile, ("category",)) for profile in (base, other)]
-    places = [{name: at for at, (name,) in enumerate(side.ops.select("category").iter_rows())} for side in sides]
-    names = sorted(set(places[0]) | set(places[1]))
-    base_of, other_of = ([(place[name],) if name in place else () for name in names] for place in places)
-    found = [Match(ours, theirs, "category") for ours, theirs in zip(base_of, other_of, strict=True)]
-    numbers = _Numbers.of(sides, found)
-    rows = {"category": names, **numbers.columns(base), "verdict": _verdicts(*numbers.own)}
-    table = _by_weight(pl.DataFrame(rows, schema_overrides={"category": pl.String}), CATEGORIES)
-    return _result("diff-categories", "Categories", CATEGORIES, table, top, [])
+def _weighed(base: Profile, sides: tuple[Side, Side], found: Sequence[Match], own: Pair) -> dict[str, object]:
+    """What tables say of the times of matches, and what these do to the step."""
+    before, after = grouped(sides, found, "exposed").means
+    step = float(base.steps["duration"].to_numpy().mean())
+    of_step = (after - before) / step if step else np.full(len(before), np.nan)
+    return {**own.columns(), "exposed_change": whole(after - before), "of_step": of_step}
 
 
-@dataclass(frozen=True, eq=False)
-class _Numbers:
-    """Own and exposed times of matches in both runs: a row for each step, a column for each match."""
-
-    own: list[Floats]
-    exposed: list[Floats]
-
-    @classmethod
-    def of(cls, sides: Sequence[_Side], found: Sequence[Match]) -> _Numbers:
-        """Those of these matches."""
-        return cls(_grouped(sides, found, "time"), _grouped(sides, found, "exposed"))
-
-    def columns(self, base: Profile) -> dict[str, object]:
-        """What tables say of them."""
-        means = [values.mean(axis=0) for values in self.own]
-        change = self.exposed[1].mean(axis=0) - self.exposed[0].mean(axis=0)
-        whole = float(base.steps["duration"].to_numpy().mean())
-        of_step = change / whole if whole else np.full(len(change), np.nan)
-        return {**_sides(*means), "exposed_change": _rounded(change), "of_step": of_step}
-
-
-def _grouped(sides: Sequence[_Side], found: Sequence[Match], name: str) -> list[Floats]:
-    return [
-        side.grouped(name, [match.base if number == 0 else match.other for match in found])
-        for number, side in enumerate(sides)
-    ]
-
-
-def _by_weight(rows: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+def _by_weight(rows: Mapping[str, object], columns: Sequence[Column]) -> pl.DataFrame:
     """The rows that change the step most first; of those that do not, the longest."""
-    first = columns[0].name
-    return rows.sort(
-        pl.col("exposed_change").abs(), pl.max_horizontal("base", "other"), first, descending=[True, True, False]
-    ).select(column.name for column in columns)
+    types = blank(columns).schema
+    return pl.DataFrame({name: rows[name] for name in types}, strict=False).cast(types).sort(
+        pl.col("exposed_change").abs(), pl.max_horizontal("base", "other"), columns[0].name,
+        descending=[True, True, False],
+    )  # fmt: skip
 
 
 def _result(
@@ -195,39 +193,57 @@ def _result(
     return Result(name, title, columns, shown, table.height, tuple(notes))
 
 
-class _Side:
-    """One run's ops as numbers; `by` tells them apart."""
+def _waterfall(step: pl.DataFrame, categories: pl.DataFrame) -> Result:
+    """From the step of the base to that of the other run, the largest change first."""
+    idle = step.filter(part="idle").select("part", "change", "verdict")
+    kinds = categories.select(pl.col("category").alias("part"), pl.col("exposed_change").alias("change"), "verdict")
+    changes = pl.concat([kinds, idle]).filter(pl.col("change") != 0)
+    changes = changes.sort(pl.col("change").abs(), "part", descending=[True, False])
+    base, other, whole_change, verdict = step.filter(part="step").select("base", "other", "change", "verdict").row(0)
+    after = base + pl.col("change").cum_sum()
+    of_step = pl.col("change") / base if base else pl.lit(None, pl.Float64)
+    names = [column.name for column in WATERFALL]
+    steps = changes.with_columns((after - pl.col("change")).alias("from"), after.alias("to"), of_step.alias("of_step"))
+    relative = whole_change / base if base else None
+    ends = pl.DataFrame(
+        [("base step", 0, base, None, None, ""), ("other step", 0, other, whole_change, relative, verdict)],
+        schema=steps.select(names).schema,
+        orient="row",
+    )
+    table = pl.concat([ends[:1], steps.select(names), ends[1:]])
+    return Result("diff-waterfall", "Where the change comes from", WATERFALL, table, table.height)
 
-    def __init__(self, profile: Profile, by: tuple[str, ...]) -> None:
-        self.steps = profile.steps["step"]
-        self.ops = profile.ops.group_by(by).agg(pl.col("time").sum()).sort(by)
-        numbered = self.ops.select(by).with_row_index("at")
-        rows = profile.ops.join(numbered, on=by).join(self.steps.to_frame().with_row_index("row"), on="step")
-        self._at, self._row = rows["at"].to_numpy(), rows["row"].to_numpy()
-        self._rows = rows
 
-    def grouped(self, name: str, groups: Sequence[tuple[int, ...]]) -> Floats:
-        """The sums of a column over groups of ops, step by step."""
-        group = np.full(self.ops.height + 1, len(groups))
-        for number, members in enumerate(groups):
-            group[list(members)] = number
-        sums = np.zeros((len(self.steps), len(groups) + 1))
-        np.add.at(sums, (self._row, group[self._at]), self._rows[name].to_numpy())
-        return sums[:, :-1]
+def _keys(sides: tuple[Side, Side], found: Sequence[Match]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Of each op of both sides the number of its match."""
+    ours, theirs = (
+        [(row, number) for number, match in enumerate(found) for row in match.sides[side]] for side in range(len(sides))
+    )
+    return _numbered(sides[0], ours), _numbered(sides[1], theirs)
 
 
-def _described(match: Match, sides: Sequence[_Side]) -> dict[str, str]:
+def _numbered(side: Side, numbers: Sequence[tuple[int, int]]) -> pl.DataFrame:
+    match = pl.Series("match", [number for _, number in sorted(numbers)], dtype=pl.Int64)
+    return side.ops.select(IDENTITY).with_columns(match)
+
+
+def _described(match: Match, sides: tuple[Side, Side]) -> dict[str, str]:
     """What a match is called: as its op with the most time, in the base where it has one."""
+    row = _largest(match, sides)
     side, members = (sides[0], match.base) if match.base else (sides[1], match.other)
-    rows = side.ops[list(members)]
-    row = rows.row(int(rows["time"].arg_max() or 0), named=True)
-    alike = rows["name"].n_unique() - 1
+    alike = side.ops[list(members)]["name"].n_unique() - 1
     return {
         "name": f"{row['name']} and {alike} more" if alike else row["name"],
         "category": row["category"],
         "module": row["module"],
-        "operator": row["operator"] or row["scope"],
+        "operator": row["path"] or row["operator"] or row["scope"],
     }
+
+
+def _largest(match: Match, sides: tuple[Side, Side]) -> dict[str, str]:
+    side, members = (sides[0], match.base) if match.base else (sides[1], match.other)
+    rows = side.ops[list(members)]
+    return rows.row(int(rows["time"].arg_max() or 0), named=True)
 
 
 def _alone(match: Match) -> str:
@@ -235,44 +251,11 @@ def _alone(match: Match) -> str:
     return "" if match.how != ALONE else "removed" if match.base else "added"
 
 
-def _verdicts(base: Floats, other: Floats) -> list[str]:
-    """What the steps say of each column."""
-    found = chances(base, other)
-    if found is None:
-        doubts = ["too few steps"] * base.shape[1]
-    else:
-        rare = level(len(base), len(other))
-        doubts = ["" if each <= rare else "perhaps " if each <= HINT else "noise" for each in found.tolist()]
-    return [_word(*each) for each in zip(doubts, base.mean(axis=0), other.mean(axis=0), strict=True)]
-
-
-def _word(doubt: str, base: float, other: float) -> str:
-    if base == other:
-        return "the same"
-    if doubt not in ("", "perhaps "):
-        return doubt
-    return f"{doubt}slower" if other > base else f"{doubt}faster"
-
-
-def _sides(base: Floats, other: Floats) -> dict[str, object]:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.where(base > 0, (other - base) / base, np.nan)
-    return {"base": _rounded(base), "other": _rounded(other), "change": _rounded(other - base), "relative": relative}
-
-
-def _rounded(values: Floats) -> list[int]:
-    return [round(value) for value in values.tolist()]
-
-
-def _about_ops(found: Sequence[Match], own: Sequence[Floats], table: pl.DataFrame) -> list[str]:
-    """How much of each run found a partner, and what the differences add up to."""
+def _about_ops(found: Sequence[Match], own: Pair, table: pl.DataFrame) -> list[str]:
+    """How much of each run found a partner, and whether anything differs."""
     alone = np.array([match.how == ALONE for match in found], np.bool_)
-    shares = [1 - float(side[:, alone].sum()) / float(side.sum()) if side.sum() else 1.0 for side in own]
-    notes = [
-        f"matched: {share(shares[0])} of the ops' time in the base, {share(shares[1])} in the other",
-        "verdicts: held against all rows of their table at once, so that one table in a hundred errs; the same change"
-        " may be told from chance among few rows and not among many",
-    ]
+    shares = [1 - float(s[:, alone].sum()) / float(s.sum()) if s.sum() else 1.0 for s in (own.base, own.other)]
+    notes = [f"matched: {share(shares[0])} of the ops' time in the base, {share(shares[1])} in the other"]
     if not table.filter((pl.col("change") != 0) | (pl.col("exposed_change") != 0)).height:
         notes.append("no difference")
     return notes

@@ -53,6 +53,11 @@ class Match:
     other: tuple[int, ...]
     how: str
 
+    @property
+    def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Base and other."""
+        return self.base, self.other
+
 
 def matched(base: pl.DataFrame, other: pl.DataFrame) -> list[Match]:
     """Every op of two frames (`IDENTITY`, distinct rows) in just one match."""

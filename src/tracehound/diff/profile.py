@@ -16,9 +16,10 @@ import polars as pl
 
 from tracehound.analysis.busy import COMMUNICATION, COPY, local_parent
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.analysis.share import run
-from tracehound.diff import shares
+from tracehound.analysis.share import run_all
+from tracehound.diff import measures, shares
 from tracehound.diff.identity import IDENTITY, counted, identified
+from tracehound.diff.measures import MEASURES
 from tracehound.diff.stretches import Stretches, stretches
 from tracehound.intervals import Ints
 from tracehound.nesting import own_stretches
@@ -30,7 +31,10 @@ PARTS: Final = ("compute", "communication", "copy", "idle")
 
 STRETCHES: Final = {"rank": pl.Int64, "step": pl.Int64, "start": pl.Int64, "end": pl.Int64}
 
-LONGEST: Final = {**dict.fromkeys(IDENTITY, pl.String), "event": pl.Int64}
+FORMS: Final = {"kineto": "PyTorch", "xplane": "XLA", "chrome": "XLA"}
+"""Whose names the ops of a format have."""
+
+LONGEST: Final = {**dict.fromkeys(IDENTITY, pl.String), "event": pl.Int64, "length": pl.Int64}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +43,10 @@ class Profile:
 
     `steps` has a row for each step: step, ranks (how many have it), duration and `PARTS`. `ops` has a row for each
     step and op: step, `IDENTITY`, count, time (own time; several streams add up) and exposed (see `exposed_times`).
-    `what` says what the steps are and `of` which events the ops are. Of a run whose trace is open `stretches` has the
-    steps of each rank (rank, step, start, end) and `longest` the longest execution of each op (`IDENTITY`, event); what
-    was saved has neither.
+    `measures` has what else was measured of each step (see there). `what` says what the steps are, `of` which events
+    the ops are and `form` which profiler wrote them. Of a run whose trace is open `stretches` has the steps of each
+    rank (rank, step, start, end) and `longest` the longest execution of each op (`IDENTITY`, event, length); what was
+    saved has neither.
     """
 
     name: str
@@ -50,6 +55,8 @@ class Profile:
     of: str
     steps: pl.DataFrame
     ops: pl.DataFrame
+    measures: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MEASURES))
+    form: str = ""
     stretches: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STRETCHES))
     longest: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LONGEST))
 
@@ -84,7 +91,8 @@ _COLUMNS: Final = (
 
 def profile(trace: Trace, window: Window, executor: Executor | None = None) -> Profile:
     """The run measured, in a window."""
-    rows = run(_MEASURED, trace, window, executor=executor).table
+    asked = [(_MEASURED, Options()), (measures.ANALYSIS, Options())]
+    rows, more = (result.table for result in run_all(asked, trace, window, executor))
     steps, ops = rows.filter(pl.col("duration").is_not_null()), rows.filter(pl.col("duration").is_null())
     ranks = steps.group_by("step").agg(pl.len().cast(pl.Int64).alias("ranks"))
     parts = ops.group_by("step", "class").agg(pl.col("exposed").sum())
@@ -96,6 +104,7 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
     idle = (pl.col("duration") - pl.sum_horizontal(shares.CLASSES)).alias("idle")
     mean = pl.col("duration", *PARTS) / pl.col("ranks")
     of_ops = ops.group_by("step", *IDENTITY).agg(pl.col("count", "time", "exposed").sum().cast(pl.Float64))
+    placed = steps.select("rank", "step", "start", (pl.col("start") + pl.col("duration")).alias("end"))
     return Profile(
         name=trace.name,
         ranks=rows["rank"].n_unique(),
@@ -106,9 +115,17 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
         .with_columns(pl.col("count", "time", "exposed") / pl.col("ranks"))
         .drop("ranks")
         .sort("step", *IDENTITY),
-        stretches=steps.select("rank", "step", "start", (pl.col("start") + pl.col("duration")).alias("end")),
+        measures=_measures(trace, more, placed, ranks),
+        form=_one(pl.Series([FORMS.get(part.format, part.format) for part in trace.parts], dtype=pl.String)),
+        stretches=placed,
         longest=_longest(ops),
     )
+
+
+def _measures(trace: Trace, rows: pl.DataFrame, placed: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
+    """`MEASURES` of maps and of counters."""
+    told = [measures.averaged(rows, ranks), measures.of_counters(trace, placed).select(list(MEASURES))]
+    return pl.concat(told).sort("step", "topic", "name")
 
 
 def _longest(ops: pl.DataFrame) -> pl.DataFrame:

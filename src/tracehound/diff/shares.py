@@ -30,7 +30,7 @@ class Times(NamedTuple):
 
 def own_times(owned: Owned, when: Stretches) -> Times:
     """The own time of each event in each stretch: overlapping events of several streams count in full."""
-    event, stretch, start, end = _cut(owned.owner, owned.start, owned.end, when)
+    event, stretch, start, end = cut(owned.owner, owned.start, owned.end, when)
     return Times(event, stretch, end - start)
 
 
@@ -45,7 +45,7 @@ def exposed_times(owned: Owned, classes: Ints, when: Stretches) -> Times:
     for number in range(len(CLASSES)):
         mine = classes[owned.owner] == number
         owner, start, end = _in_turn(owned.owner[mine], owned.start[mine], owned.end[mine])
-        event, stretch, low, high = _cut(owner, start, end, when)
+        event, stretch, low, high = cut(owner, start, end, when)
         found.append((event, stretch, high - low - covered(higher, low, high)))
         higher = merge(higher, union(start, end))
     return Times(*(np.concatenate(column) for column in zip(*found, strict=True)))
@@ -61,7 +61,7 @@ def _in_turn(owner: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
     return owner[keep], start[keep], end[keep]
 
 
-def _cut(owner: Ints, start: Ints, end: Ints, when: Stretches) -> tuple[Ints, Ints, Ints, Ints]:
+def cut(owner: Ints, start: Ints, end: Ints, when: Stretches) -> tuple[Ints, Ints, Ints, Ints]:
     """Pieces of time cut at the edges of stretches: owner, stretch, start and end of what lies in one."""
     low = np.searchsorted(when.end, start, side="right")
     high = np.searchsorted(when.start, end, side="left")

@@ -38,7 +38,7 @@ class Page:
 def comparison(found: Comparison, verdicts: Sequence[Verdict]) -> Page:
     """The page of a comparison, and of what was demanded of it."""
     runs = (("base", _of(found.base)), ("other", _of(found.other)))
-    results = (found.step, found.categories, found.ops)
+    results = (found.step, found.categories, found.ops, *found.sections)
     return _page(
         COMPARISON, f"{printable(found.base.name)} against {printable(found.other.name)}", runs, results, verdicts
     )

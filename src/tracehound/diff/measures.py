@@ -1,0 +1,175 @@
+"""What a run does in a step besides its ops: launches, why the device idles, compiling, what counters say.
+
+Owns the map over ranks that measures it. Times are ps in a step, averaged over the ranks that have the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.busy import work
+from tracehound.analysis.idle import CAUSES, of_device
+from tracehound.analysis.launched import launched
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.diff.shares import cut
+from tracehound.diff.stretches import Stretches, stretches
+from tracehound.intervals import Ints, covered, union
+from tracehound.trace import Trace, collected
+
+MEASURES: Final = {"step": pl.Int64, "topic": pl.String, "name": pl.String, "count": pl.Float64, "value": pl.Float64}
+"""A row for each step and measure: `value` is ps for the topics launches, idle and compiling, bytes for memory, and for
+counters what they count."""
+
+EDGES: Final = "before the first or after the last work"
+
+_COLUMNS: Final = (
+    Column("rank", "count", "rank"),
+    Column("step", "count", "step"),
+    Column("topic", "text", "what is measured"),
+    Column("name", "text", "of it"),
+    Column("count", "count", "how often in the step"),
+    Column("value", "time", "time in the step"),
+)
+
+
+def _per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each step and measure that there is anything of."""
+    events = work(share)
+    if events.is_empty():
+        return pl.DataFrame()
+    when = stretches(share, events)
+    found = [_launches(share, when), *_idle(share, events, when, options), _compiling(share, when)]
+    rows = pl.concat(found, how="vertical_relaxed")
+    return rows.filter((pl.col("count") > 0) | (pl.col("value") > 0)).with_columns(
+        pl.lit(share.rank, pl.Int64).alias("rank")
+    )
+
+
+def _rows(when: Stretches, topic: str, name: str, count: Ints, value: Ints) -> pl.DataFrame:
+    """A row for each stretch."""
+    return pl.DataFrame({"step": when.number, "count": count, "value": value}).select(
+        "step", pl.lit(topic).alias("topic"), pl.lit(name).alias("name"), pl.col("count", "value").cast(pl.Int64)
+    )
+
+
+def _launches(share: Share, when: Stretches) -> pl.DataFrame:
+    """Calls whose work begins in a stretch, and the time that they take on the host."""
+    calls = launched(share, share.device).work.sort("start").unique("launch", keep="first", maintain_order=True)
+    at, inside = _stretch_of(calls["start"].to_numpy(), when)
+    length = (calls["returned"] - calls["called"]).to_numpy()
+    return _rows(when, "launches", "launches", *_added(at[inside], length[inside], len(when.start)))
+
+
+def _idle(share: Share, events: pl.DataFrame, when: Stretches, options: Options) -> list[pl.DataFrame]:
+    """The pauses of the whole device by their causes, and what is idle beside them."""
+    pauses, cause = of_device(share, options)
+    owner, stretch, start, end = cut(np.arange(len(cause)), pauses.start, pauses.end, when)
+    at, inside = _stretch_of(pauses.start, when)
+    found, size = [], len(when.start)
+    for number, name in enumerate(CAUSES):
+        mine = cause[owner] == number
+        _, time = _added(stretch[mine], (end - start)[mine], size)
+        count, _ = _added(at[inside & (cause == number)], np.zeros(0, np.int64), size)
+        found.append(_rows(when, "idle", name, count, time))
+    busy = covered(union(events["start"].to_numpy(), events["end"].to_numpy()), when.start, when.end)
+    _, known = _added(stretch, end - start, size)
+    rest = np.maximum(when.end - when.start - busy - known, 0)
+    return [*found, _rows(when, "idle", EDGES, np.zeros(size, np.int64), rest)]
+
+
+def _compiling(share: Share, when: Stretches) -> pl.DataFrame:
+    """Compilations that begin in a stretch, and the time in which any runs on the host."""
+    events = collected(share.threads.filter(pl.col("kind") == "compile").select("start", "end"))
+    start, end = events["start"].to_numpy(), events["end"].to_numpy()
+    at, inside = _stretch_of(start, when)
+    count, _ = _added(at[inside], np.zeros(0, np.int64), len(when.start))
+    return _rows(when, "compiling", "compiling", count, covered(union(start, end), when.start, when.end))
+
+
+def _stretch_of(times: Ints, when: Stretches) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """The stretch in which each instant lies, and whether there is one."""
+    at = np.searchsorted(when.start, times, side="right") - 1
+    return at, (at >= 0) & (times < np.append(when.end, 0)[at])
+
+
+def _added(at: Ints, values: Ints, size: int) -> tuple[Ints, Ints]:
+    """How many there are in each stretch, and the sums of their values."""
+    count = np.bincount(at, minlength=size)
+    total = np.bincount(at, values, minlength=size) if len(values) else np.zeros(size)
+    return count, np.rint(total).astype(np.int64)
+
+
+def averaged(rows: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
+    """Measures of a step, averaged over the `ranks` that have it (step, ranks)."""
+    summed = rows.group_by("step", "topic", "name").agg(pl.col("count", "value").sum().cast(pl.Float64))
+    mean = pl.col("count", "value") / pl.col("ranks")
+    return summed.join(ranks, on="step").with_columns(mean).select(list(MEASURES)).sort("step", "topic", "name")
+
+
+def of_counters(trace: Trace, stretches: pl.DataFrame) -> pl.DataFrame:
+    """What counters say of each step: the peak of bytes, of others the average over its time; averaged over ranks.
+
+    `stretches` has rank, step, start and end. A counter of a host counts for the first rank that it drives.
+    """
+    first = trace.ranks.sort("rank").unique("host", keep="first").select("host", pl.col("rank").alias("driven"))
+    lanes = trace.lanes.filter(role="counter").join(first, on="host", how="left")
+    lanes = lanes.with_columns(pl.coalesce("rank", "driven").cast(pl.Int64).alias("rank"))
+    found = [pl.DataFrame(schema=MEASURES)]
+    for lane, rank, name, unit in lanes.select("lane", "rank", "name", "unit").iter_rows():
+        mine, samples = stretches.filter(rank=rank), trace.samples(lane)
+        if samples.is_empty() or mine.is_empty():
+            continue
+        time, value = samples["time"].to_numpy(), samples["value"].to_numpy()
+        sums = _peaks if unit == "bytes" else _levels
+        values = sums(time, value, mine["start"].to_numpy(), mine["end"].to_numpy())
+        topic = "memory" if unit == "bytes" else "counters"
+        rows = {"step": mine["step"], "topic": topic, "name": name or "", "count": 0.0, "value": values}
+        found.append(pl.DataFrame(rows, schema=MEASURES).filter(pl.col("value").is_finite()))
+    return pl.concat(found).group_by("step", "topic", "name").agg(pl.col("count", "value").mean())
+
+
+_Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+def _peaks(time: Ints, value: _Floats, start: Ints, end: Ints) -> _Floats:
+    """The highest value in each `[start, end)`; NaN before the first sample."""
+    low = np.maximum(np.searchsorted(time, start, side="right") - 1, 0)
+    high = np.searchsorted(time, end, side="left")
+    known = high > low
+    bounds = np.stack([low, np.maximum(high, low + 1)], axis=1).ravel()
+    most = np.maximum.reduceat(np.append(value, -np.inf), bounds)[::2]
+    return np.where(known, most, np.nan)
+
+
+def _levels(time: Ints, value: _Floats, start: Ints, end: Ints) -> _Floats:
+    """The average of each `[start, end)` over its time, from the first sample on; NaN before that."""
+    before = np.concatenate([[0.0], np.cumsum(value[:-1] * np.diff(time))])
+
+    def until(times: Ints) -> _Floats:
+        last = np.searchsorted(time, times, side="right") - 1
+        here: _Floats = before[last] + value[last] * (times - time[last])
+        return here
+
+    low, known = np.maximum(start, time[0]), end > time[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(known, (until(np.maximum(end, low)) - until(low)) / (end - low), np.nan)
+
+
+def _combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    filled = [table for table in tables if table.height]
+    return answer(ANALYSIS, pl.concat(filled) if filled else blank(_COLUMNS), scene, options)
+
+
+ANALYSIS: Final = Analysis(
+    name="measures",
+    title="Measures",
+    question="What does a step do besides its ops?",
+    definition="Launches, pauses by cause and compilations of each step.",
+    columns=_COLUMNS,
+    per_rank=_per_rank,
+    combine=_combine,
+)

@@ -1,0 +1,112 @@
+"""Two profiles as numbers: sums over groups of ops, step by step, and what the steps say of their differences.
+
+Owns the arithmetic of a comparison. Knows no table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+from tracehound.diff.identity import IDENTITY
+from tracehound.diff.matching import Match
+from tracehound.diff.noise import HINT, Floats, chances, level
+from tracehound.diff.profile import Profile
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Quantities of both runs: a row for each step, a column for each quantity."""
+
+    base: Floats
+    other: Floats
+
+    @property
+    def means(self) -> tuple[Floats, Floats]:
+        """The averages over the steps."""
+        return self.base.mean(axis=0), self.other.mean(axis=0)
+
+    def beside(self, more: Pair) -> Pair:
+        """These quantities and more."""
+        return Pair(np.hstack([self.base, more.base]), np.hstack([self.other, more.other]))
+
+    def columns(self) -> dict[str, object]:
+        """What tables say of them: base, other, change and relative."""
+        base, other = self.means
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relative = np.where(base > 0, (other - base) / base, np.nan)
+        return {"base": whole(base), "other": whole(other), "change": whole(other - base), "relative": relative}
+
+
+def whole(values: Floats) -> list[int]:
+    """Times as whole ps."""
+    return [round(value) for value in values.tolist()]
+
+
+class Side:
+    """One run's ops as numbers; `by` tells them apart."""
+
+    def __init__(self, profile: Profile, by: tuple[str, ...]) -> None:
+        self.steps = profile.steps["step"]
+        self.ops = profile.ops.group_by(by).agg(pl.col("time").sum()).sort(by)
+        numbered = self.ops.select(by).with_row_index("at")
+        rows = profile.ops.join(numbered, on=by).join(self.steps.to_frame().with_row_index("row"), on="step")
+        self._at, self._row = rows["at"].to_numpy(), rows["row"].to_numpy()
+        self._rows = rows
+        known = (
+            self.ops.select(by).join(profile.longest, on=by, how="left") if set(by) >= {*IDENTITY} else pl.DataFrame()
+        )
+        self._longest = known
+
+    def grouped(self, name: str, groups: Sequence[tuple[int, ...]]) -> Floats:
+        """The sums of a column over groups of ops, step by step."""
+        group = np.full(self.ops.height + 1, len(groups))
+        for number, members in enumerate(groups):
+            group[list(members)] = number
+        sums = np.zeros((len(self.steps), len(groups) + 1))
+        np.add.at(sums, (self._row, group[self._at]), self._rows[name].to_numpy())
+        return sums[:, :-1]
+
+    def longest_of(self, groups: Sequence[tuple[int, ...]]) -> list[int | None]:
+        """The longest execution among each group of ops; None where none is known."""
+        event, length = (self._longest[name].to_list() for name in ("event", "length"))
+        ranked = ([(length[row], event[row]) for row in members if event[row] is not None] for members in groups)
+        return [max(each)[1] if each else None for each in ranked]
+
+
+def grouped(sides: tuple[Side, Side], found: Sequence[Match], name: str) -> Pair:
+    """The sums of a column of the ops over matches, step by step."""
+    base, other = sides
+    return Pair(
+        base.grouped(name, [match.base for match in found]), other.grouped(name, [match.other for match in found])
+    )
+
+
+def verdicts(*families: Pair) -> list[list[str]]:
+    """What the steps say of each quantity of each family.
+
+    All are held against each other, so that they err together in one comparison of a hundred, and equal quantities of
+    several families are told alike.
+    """
+    together = Pair(*(np.hstack(side) for side in zip(*((each.base, each.other) for each in families), strict=True)))
+    found = chances(together.base, together.other)
+    if found is None:
+        doubts = ["too few steps"] * together.base.shape[1]
+    else:
+        rare = level(len(together.base), len(together.other))
+        doubts = ["" if each <= rare else "perhaps " if each <= HINT else "noise" for each in found.tolist()]
+    said = [_word(*each) for each in zip(doubts, *together.means, strict=True)]
+    bounds = np.cumsum([0, *(each.base.shape[1] for each in families)]).tolist()
+    return [said[low:high] for low, high in pairwise(bounds)]
+
+
+def _word(doubt: str, base: float, other: float) -> str:
+    if base == other:
+        return "the same"
+    if doubt not in ("", "perhaps "):
+        return doubt
+    return f"{doubt}slower" if other > base else f"{doubt}faster"

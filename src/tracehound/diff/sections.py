@@ -1,0 +1,102 @@
+"""What is compared beside the ops: launches, why the device idles, compiling, and counters.
+
+Owns these tables. Knows no trace: a profile has what was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.result import Column, Result
+from tracehound.diff.columns import CAUSES, COUNTERS, MEMORY
+from tracehound.diff.noise import Floats
+from tracehound.diff.numbers import Pair
+from tracehound.diff.profile import Profile
+
+TOPICS: Final = ("launches", "idle", "compiling")
+"""What is measured in ps, in the order of the table."""
+
+NOT_MEASURED: Final = "launches, gaps and counters: not in the baseline, which an older version saved"
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A table of quantities that have names; `time` and `count` have a column for each of them."""
+
+    analysis: str
+    title: str
+    columns: tuple[Column, ...]
+    names: tuple[str, ...]
+    time: Pair
+    count: Pair
+    notes: tuple[str, ...] = ()
+
+    def result(self, verdicts: Sequence[str], top: int | None) -> Result:
+        """The table, given what the steps say of each quantity."""
+        base_count, other_count = self.count.means
+        means = {"base_mean": self.time.means[0], "other_mean": self.time.means[1]}
+        rows = {
+            self.columns[0].name: self.names,
+            **self.time.columns(),
+            "base_count": base_count,
+            "other_count": other_count,
+            "verdict": verdicts,
+        }
+        table = pl.DataFrame({**rows, **means}, schema_overrides={self.columns[0].name: pl.String})
+        if self.columns is COUNTERS:
+            table = table.with_columns(base=pl.col("base_mean"), other=pl.col("other_mean"))
+        shown = table.select(column.name for column in self.columns)
+        return Result(
+            self.analysis, self.title, self.columns, shown.head(top) if top else shown, shown.height, self.notes
+        )
+
+
+def sections(base: Profile, other: Profile) -> list[Section]:
+    """The tables that there is anything to say in."""
+    if base.measures.is_empty() and other.measures.is_empty():
+        return []
+    found = [_causes(base, other), *(_counted(base, other, *each) for each in _COUNTED)]
+    return [section for section in found if section.names or section.notes]
+
+
+_COUNTED: Final = (("memory", "Memory", MEMORY), ("counters", "Counters", COUNTERS))
+
+
+def _causes(base: Profile, other: Profile) -> Section:
+    """Launches, pauses and compilations; what one run has none of is 0 there."""
+    both = pl.concat([base.measures, other.measures]).filter(pl.col("topic").is_in(TOPICS))
+    weights = both.group_by("topic", "name").agg(pl.col("value").sum()).sort("value", "name", descending=[True, False])
+    keys = sorted(weights.select("topic", "name").iter_rows(), key=lambda key: TOPICS.index(key[0]))
+    notes: tuple[str, ...] = ()
+    if keys and (base.measures.is_empty() or other.measures.is_empty()):
+        keys, notes = [], (NOT_MEASURED,)
+    names = tuple(f"idle: {name}" if topic == "idle" else name for topic, name in keys)
+    time, count = (Pair(_by_step(base, keys, column), _by_step(other, keys, column)) for column in ("value", "count"))
+    return Section("diff-causes", "Launches, gaps and compiling", CAUSES, names, time, count, notes)
+
+
+def _counted(base: Profile, other: Profile, topic: str, title: str, columns: tuple[Column, ...]) -> Section:
+    """Counters that both runs have; the others are named."""
+    ours, theirs = (set(side.measures.filter(topic=topic)["name"].to_list()) for side in (base, other))
+    names = sorted(ours & theirs)
+    alone = ((ours - theirs, "the base"), (theirs - ours, "the other run"))
+    notes = tuple(f"in {run} alone: {', '.join(sorted(left))}" for left, run in alone if left)
+    keys = [(topic, name) for name in names]
+    time = Pair(_by_step(base, keys, "value"), _by_step(other, keys, "value"))
+    return Section(f"diff-{topic}", title, columns, tuple(names), time, time, notes)
+
+
+def _by_step(profile: Profile, keys: Sequence[tuple[str, str]], column: str) -> Floats:
+    """A row for each step and a column for each measure; 0 where there is none."""
+    steps = {step: row for row, step in enumerate(profile.steps["step"].to_list())}
+    places = {key: at for at, key in enumerate(keys)}
+    values = np.zeros((len(steps), len(keys)))
+    for step, topic, name, value in profile.measures.select("step", "topic", "name", column).iter_rows():
+        if (topic, name) in places and step in steps:
+            values[steps[step], places[(topic, name)]] = value
+    return values
