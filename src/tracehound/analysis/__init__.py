@@ -13,6 +13,7 @@ from tracehound.analysis import (
     collectives,
     critical_path,
     distributed,
+    findings,
     gaps,
     graphs,
     health,
@@ -39,6 +40,7 @@ from tracehound.analysis.share import run, run_all
 from tracehound.errors import TracehoundError
 
 ANALYSES: tuple[Analysis, ...] = (
+    findings.ANALYSIS,
     overview.ANALYSIS,
     breakdown.ANALYSIS,
     steps.ANALYSIS,

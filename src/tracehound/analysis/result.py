@@ -19,14 +19,17 @@ from tracehound.trace import Host, Note
 
 Unit = Literal[
     "text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host", "number", "decimal",
-    "difference", "growth", "depth",
+    "difference", "growth", "depth", "prose",
 ]  # fmt: skip
 """What a column's raw numbers are: `time` and `instant` (since the origin) in ps, `rate` in bytes per second, `share`
 a fraction of the base that the column names, `id` an event of the trace (never shown, only followed), `host` a list of
 `COVER` structs: what host threads did meanwhile, `number` any other number, which is shown as it is, `decimal` one with
 a fraction, such as an average of counts, `difference` a time with its sign, `growth` a difference as a fraction of what
 it is compared with, `depth` how deep in a tree a row lies (0: at a root; it has no words of its own: the first column
-of text is indented by it, and rows come depth first)."""
+of text is indented by it, and rows come depth first), `prose` a sentence, which is read whole and not cut."""
+
+TEXTS: tuple[Unit, ...] = ("text", "prose")
+"""Units whose values are words."""
 
 COVER = pl.List(
     pl.Struct(
@@ -138,6 +141,7 @@ class Scene:
 
 _TYPES: Mapping[Unit, pl.DataType] = {
     "text": pl.String(),
+    "prose": pl.String(),
     "share": pl.Float64(),
     "rate": pl.Float64(),
     "decimal": pl.Float64(),

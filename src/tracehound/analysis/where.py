@@ -20,7 +20,7 @@ import polars as pl
 
 from tracehound.analysis import meant
 from tracehound.analysis.needle import SIGN, checked, found, holding, matching
-from tracehound.analysis.result import Column, Result
+from tracehound.analysis.result import TEXTS, Column, Result
 from tracehound.analysis.trees import passing
 from tracehound.errors import TracehoundError, printable
 
@@ -89,7 +89,7 @@ def compares(text: str, columns: Sequence[Column]) -> bool:
 
 def _anywhere(columns: Sequence[Column], test: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
     """Whether any column of texts passes."""
-    tests = [test(pl.col(column.name).cast(pl.String)) for column in columns if column.unit == "text"]
+    tests = [test(pl.col(column.name).cast(pl.String)) for column in columns if column.unit in TEXTS]
     test(pl.lit(""))  # what is wrong with it is told even where there is nothing to look in
     return pl.any_horizontal(pl.lit(value=False), *(each.fill_null(value=False) for each in tests))
 
@@ -159,7 +159,7 @@ class _Reader:
 
     def _test(self, column: Column, sign: str) -> pl.Expr:
         """What the sign and the value after it ask of a column."""
-        if column.unit in ("text", "host"):
+        if column.unit in (*TEXTS, "host"):
             return _asked(column, self._text_test(column, sign))
         if sign not in _COMPARE:
             name = meant.heading(column)
@@ -260,7 +260,7 @@ class _Reader:
 
 def _asked(column: Column, test: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
     """The test of a text; of what host threads did, whether a thread or one of its events passes."""
-    if column.unit == "text":
+    if column.unit in TEXTS:
         return test(pl.col(column.name).cast(pl.String))
     fields = [pl.element().struct.field(name) for name in ("thread", "event", "inside")]
     passes = pl.any_horizontal(*(test(field).fill_null(value=False) for field in fields))

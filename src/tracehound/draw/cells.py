@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import polars as pl
 
 from tracehound import units
-from tracehound.analysis.result import Column, Result, Unit
+from tracehound.analysis.result import TEXTS, Column, Result, Unit
 from tracehound.errors import printable
 
 NOTHING = "–"
@@ -46,7 +46,7 @@ def cell(column: Column, value: object, unit: units.TimeUnit = "auto") -> str:
 
 def alignment(column: Column) -> Literal["left", "right"]:
     """Numbers stand on the right, words on the left."""
-    return "left" if column.unit in ("text", "flag", "host") else "right"
+    return "left" if column.unit in (*TEXTS, "flag", "host") else "right"
 
 
 def heading(column: Column) -> str:

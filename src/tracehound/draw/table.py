@@ -123,17 +123,34 @@ def fitted(text: str, width: int) -> str:
 
 def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
     stands, leads = stem(result.columns), _leads(result, width)
+    told = valued(readable(result), result.table)
+    below = _prose(result, [column for column in told if column.unit == "prose"], width)
     blocks = [
         _block(column, words(result, column, unit), leads if column is stands else ())
-        for column in valued(readable(result), result.table)
+        for column in told
+        if column.unit != "prose"
     ]
     if sum(block.width for block in blocks) + len(GAP) * (len(blocks) - 1) <= width:
-        return _Layout(blocks, [], [])
+        return _Layout(blocks, below, [])
     host = [block.column.name for block in blocks if block.column.unit == "host"] if width >= READABLE else []
     beside = [block for block in blocks if block.column.name not in host]
     kept = _kept(beside, width)
-    below = [covers(value, width - len(INDENT)) for value in result.table[host[0]].to_list()] if host else []
+    below = [covers(value, width - len(INDENT)) for value in result.table[host[0]].to_list()] if host else below
     return _Layout(kept, below, [heading(block.column) for block in beside if block not in kept])
+
+
+def _prose(result: Result, columns: Sequence[Column], width: int) -> list[list[str]]:
+    """The sentences of every row, each behind the name of its column."""
+    if not columns:
+        return []
+    room = max(len(heading(column)) for column in columns) + len(GAP)
+    found: list[list[str]] = [[] for _ in range(result.table.height)]
+    for column in columns:
+        for lines, value in zip(found, result.table[column.name].to_list(), strict=True):
+            broken = textwrap.wrap(printable(value or ""), max(width - len(INDENT) - room, 8))
+            heads = [heading(column), *("" for _ in broken[1:])]
+            lines.extend(f"{head:<{room}}{text}" for head, text in zip(heads, broken, strict=False))
+    return found
 
 
 def _leads(result: Result, width: int) -> list[str]:

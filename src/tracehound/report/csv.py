@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 
-from tracehound.analysis.result import Column, Result
+from tracehound.analysis.result import TEXTS, Column, Result
 from tracehound.draw.cells import cell, shown
 from tracehound.draw.table import Line
 from tracehound.errors import printable
@@ -77,7 +77,7 @@ def _raw(column: Column, values: pl.Series) -> Sequence[object]:
         return values.set(~values.is_finite(), None).to_list()
     if column.unit == "flag":
         return [None if value is None else "true" if value else "false" for value in values.to_list()]
-    if column.unit == "text":
+    if column.unit in TEXTS:
         safe = {value: value and printable(value) for value in values.unique().to_list()}
         return [safe[value] for value in values.to_list()]
     if column.unit == "host":

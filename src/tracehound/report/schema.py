@@ -12,7 +12,15 @@ from tracehound.draw.table import Line, wrapped
 from tracehound.query import Table
 
 TYPES = MappingProxyType(
-    {"instant": "time", "count": "number", "id": "number", "decimal": "number", "rate": "bytes/s", "host": "list"}
+    {
+        "instant": "time",
+        "count": "number",
+        "id": "number",
+        "decimal": "number",
+        "rate": "bytes/s",
+        "host": "list",
+        "prose": "text",
+    }
 )
 """What a column is to the reader; of other units, the name of the unit. Text, flags and times differ in a query."""
 

@@ -18,11 +18,11 @@ from tracehound.report.about import About, about
 from tracehound.trace import Trace, Window
 
 ROWS: Mapping[str, int] = MappingProxyType(
-    {"overview": 16, "breakdown": 16, "steps": 16, "ops": 10, "gaps": 5, "collectives": 5, "health": 10}
+    {"overview": 16, "findings": 5, "breakdown": 16, "steps": 16, "ops": 10, "gaps": 5, "collectives": 5, "health": 10}
 )
 """The questions of the page, in order, and how many rows of each it shows when nobody says."""
 
-OPTIONAL = ("collectives", "health")
+OPTIONAL = ("findings", "collectives", "health")
 """What the page leaves out where there is nothing to say."""
 
 STEPS = (

@@ -25,6 +25,7 @@ RANKS = ("rank", "device", "model", "host", "events", "threads", "host_events")
 OPS = ("name", "category", "count", "self", "share")
 ALIKE = ("name", "module", "count", "self", "share")
 DIVIDED = ("rank", "device", "span", *(f"{part}_share" for part, _ in PARTS))
+FINDINGS = ("finding", "cost", "share", "evidence")
 GAPS = ("rank", "start", "duration", "before", "after", "host")
 """The columns that the page shows; a report has them all. Ops that are called alike are told apart by their modules."""
 
@@ -70,6 +71,8 @@ def _section(page: Summary, shown: Result, look: Look) -> Iterator[Line]:
     match shown.analysis:
         case "overview":
             yield from body(_only(shown, RANKS), look.width, look.unit)
+        case "findings":
+            yield from _plain(_only(shown, FINDINGS), look)
         case "breakdown":
             yield from _plain(_only(shown, DIVIDED), look)
             yield from _divided(shown, look.width)

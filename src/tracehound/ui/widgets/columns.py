@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from rich.cells import cell_len
 
-from tracehound.analysis.result import Column
+from tracehound.analysis.result import TEXTS, Column
 from tracehound.analysis.trees import depths, stem
 from tracehound.draw.cells import alignment, cell, heading, valued
 from tracehound.draw.indents import STEP, indents
@@ -102,7 +102,7 @@ def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
             and len(shown) > 1
         ):
             shown = [other for other in shown if other is not column]
-    texts = [needs for needs in columns if needs.column in shown and needs.column.unit == "text"]
+    texts = [needs for needs in columns if needs.column in shown and needs.column.unit in TEXTS]
     for least in (READABLE, NARROWEST):
         for needs in sorted(texts, key=lambda needs: needs.distinct):
             name, spare = needs.column.name, width - _line(shown, widths)
@@ -131,7 +131,7 @@ def _extremes(values: pl.Series) -> list[object]:
 
 
 def _cut(column: Column, width: int, most: int) -> int:
-    return min(width, most) if column.unit == "text" else width
+    return min(width, most) if column.unit in TEXTS else width
 
 
 def _line(columns: Sequence[Column], widths: dict[str, int]) -> int:

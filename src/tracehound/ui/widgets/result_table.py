@@ -22,7 +22,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tracehound.analysis.result import Result
+from tracehound.analysis.result import TEXTS, Result
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import keys, sheet
 from tracehound.ui.folding import UNTOUCHED, Tree, Way
@@ -344,7 +344,7 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
     def _sort_by(self, name: str) -> None:
         """Numbers fall first, since the large ones are looked for; texts and instants rise."""
         if self.result is not None:
-            self._sort = (name, self.result.column(name).unit not in ("text", "instant"))
+            self._sort = (name, self.result.column(name).unit not in (*TEXTS, "instant"))
             self.set_reactive(ResultTable.column, name if self.column else "")
             self._arrange()
 

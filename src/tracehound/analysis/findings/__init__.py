@@ -1,0 +1,131 @@
+"""What costs time in a run, why it is believed, and what helps against it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from tracehound.analysis import breakdown, idle, kernels, step_parts, transfers
+from tracehound.analysis.findings import device, time
+from tracehound.analysis.findings.finding import Evidence, Finding
+from tracehound.analysis.findings.traits import traits
+from tracehound.analysis.joint import packed, unpacked
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.share import maps
+from tracehound.units import duration
+
+RULES: Final = (*time.RULES, *device.RULES)
+"""What is looked for."""
+
+DEFINITION = (
+    """\
+Each row is something that was measured in this trace and that a rule finds worth a look; none is said without evidence.
+cost is the time per step (of a run without steps: of the run) that goes to it on an average rank, and so the most that
+could be gained; it is empty where that is not known. share is cost, of an average step or of the run. Costs of
+different rows may be of the same time. start, rank and the event lead to where it is seen best. The rules:
+
+"""
+    + "\n".join(f"{rule.name}: {rule.when}." for rule in RULES)
+    + """
+
+The rules with a number are those of the PyTorch TensorBoard plugin, with numbers that are right on today's traces: its
+data loader, communication and utilisation come from step times that are wrong since 2023, and its tensor cores know the
+names of 2021. Where it advises a larger batch for every idle device, the idle rule says what the device waited for."""
+)
+
+COLUMNS: Final = (
+    Column("finding", "text", "what costs time"),
+    Column("cost", "time", "time per step, or of the run, that goes to it"),
+    Column("share", "share", "cost", "an average step, or what the evidence names"),
+    Column("evidence", "prose", "what was measured"),
+    Column("advice", "prose", "what helps as a rule"),
+    Column("rank", "number", "rank on which it is seen best", brief=False),
+    Column("start", "instant", "where it is seen best", brief=False),
+    Column("duration", "time", "how long that stretch is", brief=False),
+    Column("event", "id", "event where it is seen best"),
+)
+
+_ASKED: Final = tuple(
+    (analysis, Options())
+    for analysis in (
+        step_parts.ANALYSIS,
+        breakdown.ANALYSIS,
+        idle.ANALYSIS,
+        kernels.ANALYSIS,
+        transfers.ANALYSIS,
+    )
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """The tables of all analyses that rules draw on, and the traits of the rank."""
+    del options
+    return packed([*maps(_ASKED, share), traits(share)])
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """What the rules find, the costliest first, then what has no cost."""
+    if not tables:
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no rank here"])
+    evidence = _evidence([unpacked(table) for table in tables], scene)
+    found = [finding for rule in RULES for finding in rule.find(evidence)]
+    rows = pl.DataFrame([_row(finding) for finding in found], schema=blank(COLUMNS).schema)
+    rows = rows.sort("cost", "share", descending=True, nulls_last=True, maintain_order=True)
+    return answer(ANALYSIS, rows, scene, options, _notes(evidence, len(found)))
+
+
+def _evidence(ranks: Sequence[Sequence[pl.DataFrame]], scene: Scene) -> Evidence:
+    results = {
+        analysis.name: analysis.combine([tables[place] for tables in ranks], scene, asked)
+        for place, (analysis, asked) in enumerate(_ASKED)
+    }
+    steps = results["step_parts"].table.filter(~pl.col("partial"))
+    lengths = (steps if steps.height else results["breakdown"].table.rename({"span": "duration"}))["duration"]
+    return Evidence(
+        results=results,
+        traits=pl.concat([tables[-1] for tables in ranks]),
+        scene=scene,
+        steps=round(steps.height / steps["rank"].n_unique()) if steps.height else 0,
+        stretch=round(lengths.to_numpy().mean()) if len(lengths) else 0,
+    )
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    place = finding.place
+    return {
+        "finding": finding.what,
+        "cost": finding.cost,
+        "share": finding.share,
+        "evidence": finding.evidence,
+        "advice": finding.advice,
+        "rank": place.rank,
+        "start": place.start,
+        "duration": place.duration,
+        "event": place.event,
+    }
+
+
+def _notes(evidence: Evidence, found: int) -> list[str]:
+    """What the costs are of, and that nothing was found where that is so."""
+    if evidence.table("breakdown").is_empty():
+        return ["no device activity was recorded: most rules have nothing to look at", *_step(evidence)]
+    if not found:
+        return [f"none of {len(RULES)} rules finds anything; report findings --explain says what they look for"]
+    return _step(evidence) or ["no steps are marked: costs are of the whole run"]
+
+
+def _step(evidence: Evidence) -> list[str]:
+    return [f"an average step takes {duration(evidence.stretch)}"] if evidence.steps else []
+
+
+ANALYSIS: Final = Analysis(
+    name="findings",
+    title="Findings",
+    question="What costs time in this run, how much, and what could be done about it?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+)

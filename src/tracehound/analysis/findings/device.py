@@ -1,0 +1,160 @@
+"""Rules about how devices are used: tensor cores, memory, several of them, compiling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import polars as pl
+
+from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
+from tracehound.units import bytes_, count, duration, short_name
+from tracehound.units import share as percent
+
+PRODUCTS: Final = ("gemm", "convolution", "attention")
+"""Classes of kernels that tensor cores can compute."""
+
+WORTH: Final = 0.05
+UNUSED: Final = 0.05
+FULL: Final = 0.90
+COPIED: Final = 0.01
+COMPILED: Final = 0.03
+_TENSOR_CORES: Final = 7
+"""The first compute capability (NVIDIA) that has tensor cores."""
+
+
+def tensor_cores(evidence: Evidence) -> Iterator[Finding]:
+    """Products and convolutions that run on no tensor cores, on devices that have them."""
+    if not any(_major(device) >= _TENSOR_CORES for device in _devices(evidence)):
+        return
+    kernels = evidence.table("kernels")
+    total = int(kernels["sum"].sum())
+    known = kernels.filter(pl.col("class").is_in(PRODUCTS) & pl.col("tensor_cores").is_not_null())
+    eligible, used = int(known["sum"].sum()), int(known.filter("tensor_cores")["sum"].sum())
+    if not total or eligible <= WORTH * total or used > UNUSED * eligible:
+        return
+    worst = known.filter(~pl.col("tensor_cores")).sort("sum", descending=True).row(0, named=True)
+    yield Finding(
+        "products and convolutions do not use tensor cores",
+        f"they take {percent(eligible / total)} of the time of all kernels, {percent(used / eligible)} of that on"
+        f" tensor cores; most in {short_name(worst['name'], 60)}",
+        "automatic mixed precision (bfloat16), or TF32 with torch.set_float32_matmul_precision('high'); sizes that are"
+        " multiples of 8",
+        Place(event=worst["event"]),
+        share=eligible / total,
+    )
+
+
+def memory(evidence: Evidence) -> Iterator[Finding]:
+    """The allocator's peak is near what the device has."""
+    sizes = [
+        size for device in _devices(evidence) if isinstance(size := device.get("totalGlobalMem"), int) and size > 0
+    ]
+    held = evidence.traits.drop_nulls("peak").sort("peak", descending=True)
+    if not sizes or held.is_empty() or held["peak"][0] <= FULL * min(sizes):
+        return
+    worst = held.row(0, named=True)
+    yield Finding(
+        "the device's memory is nearly full",
+        f"rank {worst['rank']} held {bytes_(worst['peak'])} of {bytes_(min(sizes))},"
+        f" {percent(worst['peak'] / min(sizes))}",
+        "activation checkpointing, mixed precision, a sharded optimizer, a smaller batch",
+        Place(start=worst["peak_time"], duration=0, rank=worst["rank"]),
+    )
+
+
+def pageable(evidence: Evidence) -> Iterator[Finding]:
+    """Copies from or to memory of the host that is not pinned: the host waits for them."""
+    span = int(evidence.table("breakdown")["span"].sum())
+    total = int(evidence.traits["pageable"].sum())
+    if not span or total / span <= COPIED:
+        return
+    worst = evidence.traits.sort("pageable", descending=True).row(0, named=True)
+    cost = round(total / span * evidence.stretch)
+    yield Finding(
+        "copies go through pageable memory of the host",
+        f"they take {duration(cost)} of {evidence.whose}, {percent(total / span)}, and block the host meanwhile",
+        "pin_memory=True in the loader, non_blocking=True in the copy",
+        Place(event=worst["pageable_event"], rank=worst["rank"]),
+        cost,
+        total / span,
+    )
+
+
+def data_parallel(evidence: Evidence) -> Iterator[Finding]:
+    """One process drives several devices through DataParallel."""
+    calls = int(evidence.traits["data_parallel"].sum())
+    devices = evidence.table("breakdown").height
+    if calls and devices > 1:
+        yield Finding(
+            "DataParallel drives the devices",
+            f"{count(calls)} calls of its forward, {devices} devices at work",
+            "DistributedDataParallel, with a process for each device",
+            Place(),
+        )
+
+
+def without_nccl(evidence: Evidence) -> Iterator[Finding]:
+    """Gradients of devices are exchanged by another backend than NCCL."""
+    traits = evidence.traits
+    communicates = evidence.table("kernels").filter(pl.col("type") == "communication").height
+    if (
+        int(traits["distributed_data_parallel"].sum())
+        and not int(traits["nccl"].sum())
+        and not communicates
+        and evidence.table("breakdown").height
+        and any(_major(device) >= 3 for device in _devices(evidence))
+    ):
+        yield Finding(
+            "DistributedDataParallel runs without NCCL",
+            "no collective of NCCL was recorded, on the host or on a device",
+            "init_process_group(backend='nccl')",
+            Place(),
+        )
+
+
+def compiling(evidence: Evidence) -> Iterator[Finding]:
+    """Programs are compiled while the run is on."""
+    start, end = evidence.scene.start, evidence.scene.end
+    worst = evidence.traits.sort("compiling", descending=True).head(1)
+    if worst.is_empty() or end <= start or worst["compiling"][0] / (end - start) <= COMPILED:
+        return
+    row: Mapping[str, Any] = worst.row(0, named=True)
+    share = row["compiling"] / (end - start)
+    yield Finding(
+        "programs are compiled during the run",
+        f"{count(row['compilations'])} times, {duration(row['compiling'])} on the thread that compiles most,"
+        f" {percent(share)} of the time of the recording",
+        "compile before the loop begins; keep shapes, types and static arguments the same from step to step",
+        Place(event=row["compile_event"], rank=row["rank"]),
+        evidence.per_step(row["compiling"], 1),
+        share,
+    )
+
+
+def _devices(evidence: Evidence) -> list[Mapping[str, Any]]:
+    """What the files say of their devices."""
+    listed = [facts.get("devices") for facts in evidence.scene.facts]
+    return [device for devices in listed if isinstance(devices, list) for device in devices if isinstance(device, dict)]
+
+
+def _major(device: Mapping[str, Any]) -> int:
+    """The major compute capability; 0 where that is unknown, or is none of NVIDIA's."""
+    major = device.get("computeMajor")
+    nvidia = device.get("warpSize") == 32 and "AMD" not in str(device.get("name"))
+    return major if isinstance(major, int) and nvidia else 0
+
+
+RULES: Final = (
+    Rule(
+        "tensor cores",
+        f"products and convolutions take more than {WORTH:.0%} of the time of kernels, and no more than {UNUSED:.0%} of"
+        " that on tensor cores, on devices that have them (TensorBoard plugin, rule 6)",
+        tensor_cores,
+    ),
+    Rule("memory", f"the allocator held more than {FULL:.0%} of the device's memory (plugin, rule 7)", memory),
+    Rule("pageable copies", f"they take more than {COPIED:.0%} of the devices' time", pageable),
+    Rule("DataParallel", "it is called, and several devices work (plugin, rule 2)", data_parallel),
+    Rule("no NCCL", "DistributedDataParallel is called on CUDA devices, and nothing of NCCL (rule 3)", without_nccl),
+    Rule("compiling", f"compiling takes more than {COMPILED:.0%} of the recording", compiling),
+)

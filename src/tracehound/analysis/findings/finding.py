@@ -1,0 +1,89 @@
+"""What a finding is, what it is drawn from, and the thresholds that all rules share.
+
+Knows no rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from tracehound.analysis.result import Result, Scene
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the timeline a finding is seen best: a stretch of time (ps), an event of it, or both."""
+
+    start: int | None = None
+    duration: int | None = None
+    event: int | None = None
+    rank: int | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Place:
+        """What a row of a result says of its place."""
+        return cls(row.get("start"), row.get("duration"), row.get("event"), row.get("rank"))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that costs time, or may.
+
+    `cost` is the time per step (of a run without steps: of the run) that goes to it on an average rank, None where it
+    is not known how much would be gained; `share` is that of an average step, or of what `evidence` names.
+    """
+
+    what: str
+    evidence: str
+    advice: str
+    place: Place
+    cost: int | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What rules may draw on: `results` by the names of their analyses, and `traits` (a row for each rank)."""
+
+    results: Mapping[str, Result]
+    traits: pl.DataFrame
+    scene: Scene
+    steps: int
+    """Whole steps of an average rank; 0 where the run has none."""
+    stretch: int
+    """Length of an average step, or of the run; ps, 0 where nothing is known."""
+
+    def table(self, name: str) -> pl.DataFrame:
+        """The rows of a result."""
+        return self.results[name].table
+
+    def per_step(self, total: float, ranks: int) -> int:
+        """What of a total over so many ranks falls to a step of one."""
+        return round(total / max(ranks, 1) / max(self.steps, 1))
+
+    def share(self, cost: float) -> float:
+        """A time per step, as a share of the step."""
+        return cost / self.stretch if self.stretch else 0.0
+
+    @property
+    def xla(self) -> bool:
+        """Whether the run is one of XLA, to whose users PyTorch's words say nothing."""
+        return "kineto" not in self.scene.formats
+
+    @property
+    def whose(self) -> str:
+        """``an average step``, or ``the run``."""
+        return "an average step" if self.steps else "the run"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When something is a finding: `when` in words, with its source; `find` gives those of a trace."""
+
+    name: str
+    when: str
+    find: Callable[[Evidence], Iterator[Finding]]

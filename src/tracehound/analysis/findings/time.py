@@ -1,0 +1,266 @@
+"""Rules about what steps and devices spend their time on: data, communication, copies, waiting, single slow steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis.activity import PARTS
+from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
+from tracehound.units import count, duration, rate
+from tracehound.units import share as percent
+
+DATA: Final = 0.05
+COMMUNICATION: Final = 0.10
+COPIES: Final = 0.05
+IDLE: Final = 0.03
+BUSY: Final = 0.50
+PS: Final = 10**12
+SLOW: Final = 1.5
+"""A step this many times as long as the median one is slow."""
+
+_WAIT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "host": "the device runs dry: the host launches its work too late",
+        "synchronisation": "the device runs dry while the host waits for it",
+        "allocation": "the device waits while its memory is allocated or freed",
+        "data loading": "the device runs dry while the host fetches data",
+        "kernel": "the device pauses between kernels that follow one another",
+        "other stream": "streams wait for work on other streams",
+    }
+)
+"""What idle time of each cause is called."""
+
+_PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "host": "launch less and earlier: torch.compile or CUDA graphs, fused optimizers, a larger batch; look at what"
+        " the host does in the gaps",
+        "synchronisation": "do not read values of the device within a step (.item(), .cpu(), printing a loss, nonzero);"
+        " copy with non_blocking=True from pinned memory",
+        "allocation": "keep the caching allocator from giving memory back: no empty_cache() within steps, less"
+        " fragmentation (expandable_segments), equal shapes in every step",
+        "data loading": "more num_workers (with persistent_workers and pin_memory), a larger prefetch_factor, less work"
+        " for each sample",
+        "kernel": "fewer and larger kernels: torch.compile, fused operators, CUDA graphs",
+        "other stream": "look whether the order that events impose is needed, and whether what is waited for could"
+        " begin earlier",
+        "communication": "overlap it (larger buckets, an earlier start, more streams), send less (lower precision,"
+        " gradient accumulation), or give each device a larger batch",
+        "copies": "copy from pinned memory with non_blocking=True on a stream of their own, prefetch, or keep the data"
+        " on the device",
+    }
+)
+_XLA: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "host": "have the host run ahead: no block_until_ready or conversion to NumPy within the loop, several steps in"
+        " one program (lax.scan), a larger batch; look at what the host does in the gaps",
+        "synchronisation": "fetch values of the device seldom, and of earlier steps; donate buffers instead of copying",
+        "allocation": "equal shapes in every step, donated buffers",
+        "data loading": "prefetch to the device (a second batch in flight), more workers in the input pipeline, less"
+        " work for each sample",
+        "kernel": "fewer and larger programs: jit what runs apart, scan over steps",
+        "other stream": "look whether what is waited for could begin earlier",
+        "communication": "overlap it (the latency hiding scheduler, asynchronous collectives), shard otherwise, or give"
+        " each device a larger batch",
+        "copies": "keep what is moved on the device, or move it earlier: offload less, prefetch it a layer ahead,"
+        " donate buffers",
+    }
+)
+"""What helps, in the words of the framework."""
+
+
+def _advice(evidence: Evidence, topic: str) -> str:
+    return (_XLA if evidence.xla else _PYTORCH)[topic]
+
+
+def _parts(evidence: Evidence) -> pl.DataFrame:
+    """The whole steps, with what their time goes to."""
+    return evidence.table("step_parts").filter(~pl.col("partial"))
+
+
+def _of_steps(evidence: Evidence, part: str) -> tuple[float, Place]:
+    """The mean of a part of steps, and the step where it is most; nothing without steps."""
+    steps = _parts(evidence)
+    if steps.is_empty():
+        return 0.0, Place()
+    worst = steps.row(steps[part].arg_max() or 0, named=True)
+    return float(steps[part].to_numpy().mean()), Place.of(worst)
+
+
+def data_loader(evidence: Evidence) -> Iterator[Finding]:
+    """Steps wait for the data loader."""
+    cost, place = _of_steps(evidence, "data_loader")
+    share = evidence.share(cost)
+    if share > DATA:
+        most = _parts(evidence)["data_loader"].to_numpy().max()
+        yield Finding(
+            "steps wait for the data loader",
+            f"it takes {duration(round(cost))} of {evidence.whose}, {percent(share)} (at most {duration(int(most))})",
+            _advice(evidence, "data loading"),
+            place,
+            round(cost),
+            share,
+        )
+
+
+def communication(evidence: Evidence) -> Iterator[Finding]:
+    """Devices do nothing but communicate; of a run without devices, the host does."""
+    if evidence.table("breakdown").is_empty():
+        cost, place = _of_steps(evidence, "communication")
+        share = evidence.share(cost)
+        if share > COMMUNICATION:
+            yield Finding(
+                "processes wait for communication",
+                f"it takes {duration(round(cost))} of {evidence.whose}, {percent(share)}, while nothing else runs",
+                _advice(evidence, "communication"),
+                place,
+                round(cost),
+                share,
+            )
+        return
+    yield from _exposed(evidence, "communication", COMMUNICATION, "communication is not hidden behind computation")
+
+
+def copies(evidence: Evidence) -> Iterator[Finding]:
+    """Devices do nothing but copy; of XLA's, between which memories."""
+    links = evidence.table("transfers")
+    if links.is_empty() or not evidence.xla:
+        yield from _exposed(evidence, "copy", COPIES, "copies are not hidden behind computation")
+        return
+    cores = int(evidence.table("breakdown")["span"].sum())
+    for (source, target), rows in links.group_by("source", "target", maintain_order=True):
+        share = int(rows["exposed"].sum()) / cores if cores else 0.0
+        if share > COPIES:
+            flight = int(rows["in_flight"].sum())
+            moving = rate(int(rows["bytes"].sum()) * PS / flight) if flight else "an unknown rate"
+            worst = rows.sort("exposed", descending=True).row(0, named=True)
+            yield Finding(
+                f"the device waits for copies from {source} to {target}",
+                f"{percent(share)} of the devices' time, at {moving}: bound by the link, not by the device's memory",
+                _advice(evidence, "copies"),
+                Place.of(worst),
+                round(share * evidence.stretch),
+                share,
+            )
+
+
+def _exposed(evidence: Evidence, part: str, threshold: float, what: str) -> Iterator[Finding]:
+    ranks = evidence.table("breakdown")
+    span = int(ranks["span"].sum())
+    share = int(ranks[part].sum()) / span if span else 0.0
+    if share > threshold:
+        worst = ranks.row(ranks[part].arg_max() or 0, named=True)
+        hidden = int(ranks[f"all_{part}"].sum()) - int(ranks[part].sum())
+        yield Finding(
+            what,
+            f"{percent(share)} of the devices' time is {part} alone, {percent(hidden / span)} more is hidden;"
+            f" most on rank {worst['rank']}: {percent(worst[f'{part}_share'])}",
+            _advice(evidence, {"copy": "copies"}.get(part, part)),
+            Place(rank=worst["rank"], event=_longest_of(evidence, part)),
+            round(share * evidence.stretch),
+            share,
+        )
+
+
+def _longest_of(evidence: Evidence, part: str) -> int | None:
+    """The longest execution of communication, or of a copy."""
+    ops = evidence.table("kernels")
+    wanted = {"communication": "communication", "copy": "memory"}[part]
+    found = ops.filter(pl.col("type") == wanted).sort("max", descending=True)
+    return int(found["event"][0]) if found.height else None
+
+
+def waiting(evidence: Evidence) -> Iterator[Finding]:
+    """Devices idle, by what they wait for; what is put down to the data loader already is not told twice."""
+    span = int(evidence.table("breakdown")["span"].sum())
+    idle = evidence.table("idle").filter(pl.col("stream") == "device")
+    loading = any(data_loader(evidence))
+    for cause, what in _WAIT.items():
+        rows = idle.filter(pl.col("cause") == cause)
+        share = int(rows["idle"].sum()) / span if span else 0.0
+        if share <= IDLE or (cause == "data loading" and loading):
+            continue
+        worst = rows.row(rows["duration"].arg_max() or 0, named=True)
+        pauses = int(rows["count"].sum())
+        yield Finding(
+            what,
+            f"{percent(share)} of the devices' time, in {count(pauses)} pauses, the longest"
+            f" {duration(worst['duration'])} on rank {worst['rank']}",
+            _advice(evidence, cause),
+            Place.of(worst),
+            round(share * evidence.stretch),
+            share,
+        )
+
+
+def busy(evidence: Evidence) -> Iterator[Finding]:
+    """A device is idle for more than half of the time."""
+    rows = evidence.table("breakdown").filter(pl.col("idle_share") > 1 - BUSY).sort("idle_share", descending=True)
+    if rows.is_empty():
+        return
+    named = ", ".join(
+        f"{rank} ({percent(1 - idle)})" for rank, idle in rows.select("rank", "idle_share").head(8).rows()
+    )
+    yield Finding(
+        "devices are busy for less than half of the time",
+        f"on rank {named}" + (f", and {rows.height - 8} more" if rows.height > 8 else ""),
+        "see what they wait for in the other findings and in the gaps; if nothing in particular, try a larger batch",
+        Place(rank=int(rows["rank"][0])),
+        share=float(rows["idle_share"][0]),
+    )
+
+
+def slow_steps(evidence: Evidence) -> Iterator[Finding]:
+    """Some steps take much longer than the others."""
+    steps = _parts(evidence)
+    if steps.height < 4 * steps["rank"].n_unique():
+        return
+    usual = pl.col("duration", *PARTS).median().over("rank").name.prefix("usual_")
+    slow = steps.with_columns(usual).filter(pl.col("duration") > SLOW * pl.col("usual_duration"))
+    if slow.is_empty():
+        return
+    worst = slow.sort("duration", descending=True).row(0, named=True)
+    grown = {part: worst[part] - worst[f"usual_{part}"] for part in PARTS}
+    most = max(grown, key=lambda part: grown[part])
+    excess = (slow["duration"] - slow["usual_duration"]).to_numpy().sum()
+    cost = evidence.per_step(float(excess), steps["rank"].n_unique())
+    yield Finding(
+        "some steps take much longer than the others",
+        f"{count(slow.height)} of {count(steps.height)}; step {worst['step']} on rank {worst['rank']} takes"
+        f" {duration(worst['duration'])} against {duration(round(worst['usual_duration']))}, most of it in"
+        f" {most.replace('_', ' ')}",
+        "compare one of them with a usual one; first steps, checkpoints, evaluation, garbage collection and recompiling"
+        " are the common reasons",
+        Place.of(worst),
+        cost,
+        evidence.share(cost),
+    )
+
+
+RULES: Final = (
+    Rule(
+        "data loader",
+        f"the data loader takes more than {DATA:.0%} of an average step (TensorBoard plugin, rule 1)",
+        data_loader,
+    ),
+    Rule(
+        "communication",
+        f"communication alone takes more than {COMMUNICATION:.0%} of the devices' time (TensorBoard plugin, rule 4)",
+        communication,
+    ),
+    Rule(
+        "copies",
+        f"copies alone take more than {COPIES:.0%} of the devices' time (XProf's lower threshold for input)",
+        copies,
+    ),
+    Rule(
+        "idle",
+        f"pauses of one cause take more than {IDLE:.0%} of the devices' time (XProf's lower threshold for launching)",
+        waiting,
+    ),
+    Rule("slow steps", f"a step takes more than {SLOW} times the median", slow_steps),
+    Rule("utilisation", f"a device is busy for less than {BUSY:.0%} of the time (TensorBoard plugin, rule 5)", busy),
+)

@@ -1,0 +1,82 @@
+"""What rules want to know of a rank beside the results of other analyses.
+
+Owns the traits and how they are read off the events. Knows no rule.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis.result import Share
+from tracehound.trace import collected
+
+TRAITS: Final = {
+    "rank": pl.Int64,
+    "data_parallel": pl.Int64,  # calls of DataParallel's forward
+    "distributed_data_parallel": pl.Int64,
+    "nccl": pl.Int64,  # operators and ranges of NCCL's collectives
+    "pageable": pl.Int64,  # ps of copies between the device and pageable memory of the host
+    "pageable_event": pl.Int64,  # the longest of them
+    "compiling": pl.Int64,  # ps of compiling, on the thread that does most of it
+    "compilations": pl.Int64,
+    "compile_event": pl.Int64,  # the longest
+    "peak": pl.Int64,  # most bytes that the device's allocator ever held
+    "peak_time": pl.Int64,
+}
+"""The columns of the traits, a row for each rank."""
+
+_NAMES: Final = {
+    "data_parallel": r"^DataParallel\.forward$",
+    "distributed_data_parallel": r"^DistributedDataParallel\.forward$",
+    "nccl": r"^(?:nccl:|c10d::)",
+}
+_PAGEABLE: Final = r"(?i)memcpy.*pageable"
+
+
+def traits(share: Share) -> pl.DataFrame:
+    """The traits of a rank, in its window."""
+    name = pl.col("name").cast(pl.String)
+    inside = share.threads.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
+    counts = inside.filter(pl.col("kind").is_in(["op", "annotation"])).group_by("name").agg(pl.len())
+    counted = collected(counts).select(
+        pl.col("len").filter(name.str.contains(pattern)).sum().cast(pl.Int64).alias(trait)
+        for trait, pattern in _NAMES.items()
+    )
+    length = pl.col("end") - pl.col("start")
+    copies = share.device.filter(pl.col("kind") == "copy").filter(name.str.contains(_PAGEABLE))
+    pageable = collected(_longest(copies.with_columns(length.alias("length")), "pageable", "pageable_event"))
+    compiles = inside.filter((pl.col("kind") == "compile") & pl.col("name").is_not_null())
+    compiling = collected(compiles.select("id", "lane", "parent", length.alias("length")))
+    outer = compiling.filter(~pl.col("parent").is_in(compiling["id"].to_list()))
+    busiest = outer.group_by("lane").agg(pl.col("length").sum()).sort("length", "lane", descending=[True, False])
+    mine = outer.filter(pl.col("lane") == busiest["lane"][0]) if busiest.height else outer
+    return pl.concat(
+        [
+            pl.DataFrame({"rank": [share.rank]}),
+            counted,
+            pageable,
+            _longest(mine.lazy(), "compiling", "compile_event").collect(),
+            pl.DataFrame({"compilations": [mine.height]}),
+            _peak(share),
+        ],
+        how="horizontal",
+    ).select(pl.col(column).cast(dtype) for column, dtype in TRAITS.items())
+
+
+def _longest(events: pl.LazyFrame, total: str, event: str) -> pl.LazyFrame:
+    """The sum of the lengths, and the longest event."""
+    return events.select(
+        pl.col("length").sum().alias(total),
+        pl.col("id").sort_by("length", "id", descending=[True, False]).first().alias(event),
+    )
+
+
+def _peak(share: Share) -> pl.DataFrame:
+    """The most that the allocator of the rank's device held, by its own word."""
+    inside = pl.col("time").is_between(share.start, share.end)
+    held = collected(share.facet("allocated").filter((pl.col("device") >= 0) & inside).drop_nulls("allocated"))
+    most = held.sort("allocated", "time", descending=[True, False]).head(1)
+    found = (most["allocated"][0], most["time"][0]) if most.height else (None, None)
+    return pl.DataFrame({"peak": [found[0]], "peak_time": [found[1]]}, schema={"peak": pl.Int64, "peak_time": pl.Int64})

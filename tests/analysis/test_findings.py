@@ -1,0 +1,224 @@
+"""Findings: for each rule a run that it finds, and one like it that it leaves alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from building import US, Building, stream, thread
+from tracehound.analysis import Result, run
+from tracehound.analysis.findings import ANALYSIS, RULES
+from tracehound.facets import FACETS
+from tracehound.store import load, open_paths, place
+from tracehound.trace import Trace
+
+MAIN = thread("python (1)")
+V100 = {"name": "Tesla V100", "computeMajor": 7, "warpSize": 32, "totalGlobalMem": 1000}
+
+
+def told(trace: Trace) -> Result:
+    return run(ANALYSIS, trace)
+
+
+def found(trace: Trace) -> dict[str, dict[str, Any]]:
+    """The findings by what they say."""
+    return {row["finding"]: row for row in told(trace).table.rows(named=True)}
+
+
+def steps(count: int = 4, length: float = 100, busy: float = 96) -> Building:
+    """Steps of a length in us, on one stream that is busy for the first part of each."""
+    b = Building(facts={"devices": [V100]})
+    for number in range(count):
+        start = number * length
+        b.event(MAIN, f"ProfilerStep#{number}", start, start + length, "step", step=number)
+        work(b, "elementwise_kernel", start, start + busy)
+    return b
+
+
+def work(b: Building, name: str, start: float, end: float, kind: str = "kernel", lane: int = 7) -> None:
+    """Work that was launched as it began."""
+    number = len(b.rows)
+    b.event(MAIN, "cudaLaunchKernel", start, start, "runtime", correlation=number)
+    b.event(stream(0, lane), name, start, end, kind, correlation=number)
+
+
+def test_a_busy_run_has_no_finding() -> None:
+    result = told(steps(busy=99).trace())
+    assert result.table.is_empty()
+    assert result.notes == (
+        f"none of {len(RULES)} rules finds anything; report findings --explain says what they look for",
+    )
+
+
+def test_the_data_loader_is_found_with_its_cost_per_step() -> None:
+    b = steps(busy=80)
+    for number in range(4):
+        b.event(MAIN, "enumerate(DataLoader)#X.__next__", number * 100 + 82, number * 100 + 98, "annotation")
+    row = found(b.trace())["steps wait for the data loader"]
+    assert row["cost"] == 16 * US
+    assert row["share"] == 0.16
+    assert (row["start"], row["duration"]) == (0, 100 * US)
+    assert "16.00 us of an average step, 16.00 % (at most 16.00 us)" in row["evidence"]
+    assert "num_workers" in row["advice"]
+
+
+def test_a_loader_that_is_hidden_costs_nothing() -> None:
+    b = steps(busy=99)
+    for number in range(4):
+        b.event(MAIN, "enumerate(DataLoader)#X.__next__", number * 100 + 10, number * 100 + 60, "annotation")
+    assert found(b.trace()) == {}
+
+
+@pytest.mark.parametrize(("kind", "name"), [("collective", "ncclDevKernel_AllReduce"), ("copy", "Memcpy DtoD")])
+def test_what_is_exposed_is_found_and_what_is_hidden_is_not(kind: str, name: str) -> None:
+    what = {"collective": "communication is", "copy": "copies are"}[kind] + " not hidden behind computation"
+    exposed, hidden = steps(busy=80), steps(busy=99)
+    for number in range(4):
+        work(exposed, name, number * 100 + 80, number * 100 + 99, kind, 8)
+        work(hidden, name, number * 100 + 20, number * 100 + 39, kind, 8)
+    assert found(hidden.trace()) == {}
+    row = found(exposed.trace())[what]
+    assert row["cost"] == pytest.approx(19 * 4 / 399 * 100 * US, abs=1)
+    assert exposed.trace().event(row["event"])["name"] == name
+
+
+def test_idle_time_is_told_by_its_cause_and_not_twice() -> None:
+    b = steps(busy=60)
+    for number in range(4):
+        b.event(MAIN, "cudaStreamSynchronize", number * 100 + 60, number * 100 + 99, "sync")
+    rows = found(b.trace())
+    assert list(rows) == ["the device runs dry while the host waits for it"]
+    row = rows["the device runs dry while the host waits for it"]
+    assert row["duration"] == 40 * US
+    assert row["cost"] == pytest.approx(3 * 40 / 360 * 100 * US, abs=1)
+    assert "3 pauses, the longest 40.00 us on rank 0" in row["evidence"]
+
+
+def test_a_device_that_is_mostly_idle_is_named() -> None:
+    rows = found(steps(busy=20).trace())
+    assert rows["devices are busy for less than half of the time"]["evidence"] == "on rank 0 (25.00 %)"
+    assert rows["devices are busy for less than half of the time"]["cost"] is None
+
+
+def test_a_slow_step_is_found_with_what_it_was_slow_in() -> None:
+    b = Building()
+    for number, (start, end) in enumerate([(0, 100), (100, 200), (200, 300), (300, 480), (480, 580)]):
+        b.event(MAIN, f"ProfilerStep#{number}", start, end, "step", step=number)
+        work(b, "k", start, end - 1)
+    row = found(b.trace())["some steps take much longer than the others"]
+    assert row["start"] == 300 * US
+    assert "1 of 5; step 3 on rank 0 takes 180.0 us against 100.0 us, most of it in kernel" in row["evidence"]
+    assert row["cost"] == 80 * US // 5
+
+
+def test_tensor_cores_are_missed_where_the_device_has_them() -> None:
+    b = steps(busy=50)
+    for number in range(4):
+        work(b, "sgemm_128x64_nn", number * 100 + 50, number * 100 + 99)
+    assert "products and convolutions do not use tensor cores" in found(b.trace())
+    b.facts = {"devices": [{**V100, "computeMajor": 6}]}
+    assert "products and convolutions do not use tensor cores" not in found(b.trace())
+    used = steps(busy=50)
+    for number in range(4):
+        work(used, "volta_fp16_s884gemm_fp16_128x64", number * 100 + 50, number * 100 + 99)
+    assert "products and convolutions do not use tensor cores" not in found(used.trace())
+
+
+@pytest.mark.parametrize(("peak", "finds"), [(950, True), (900, False)])
+def test_memory_that_is_nearly_full_is_found_at_its_peak(peak: int, finds: bool) -> None:  # noqa: FBT001
+    part = steps(busy=99).part()
+    rows = [
+        {"record": 0, "time": 5 * US, "device": 0, "bytes": peak, "allocated": peak, "reserved": peak},
+        {"record": 1, "time": 6 * US, "device": -1, "bytes": 9999, "allocated": 9999},
+    ]
+    held = pl.DataFrame(rows, schema=FACETS["allocated"]).lazy()
+    trace = place("t", [type(part)(**{**vars(part), "facets": {"allocated": held}})])
+    row = found(trace).get("the device's memory is nearly full")
+    assert (row is not None) == finds
+    if row:
+        assert row["start"] == 5 * US
+        assert "950 B of 1000 B" in row["evidence"]
+
+
+def test_pageable_copies_are_found() -> None:
+    b = steps(busy=90)
+    for number in range(4):
+        work(b, "Memcpy HtoD (Pageable -> Device)", number * 100 + 91, number * 100 + 94, "copy")
+        work(b, "k", number * 100 + 94, number * 100 + 99)
+    row = found(b.trace())["copies go through pageable memory of the host"]
+    assert row["cost"] == pytest.approx(12 / 399 * 100 * US, abs=1)
+
+
+def test_data_parallel_is_found_where_it_drives_several_devices() -> None:
+    b = steps(busy=99)
+    b.event(MAIN, "DataParallel.forward", 1, 5, "annotation")
+    assert "DataParallel drives the devices" not in found(b.trace())
+    for number in range(4):
+        b.event(stream(1), "k", number * 100, number * 100 + 99)
+    assert "DataParallel drives the devices" in found(b.trace())
+
+
+def test_another_backend_than_nccl_is_found() -> None:
+    b = steps(busy=99)
+    b.event(MAIN, "DistributedDataParallel.forward", 1, 5, "annotation")
+    assert "DistributedDataParallel runs without NCCL" in found(b.trace())
+    b.event(MAIN, "nccl:all_reduce", 6, 9, "annotation")
+    assert "DistributedDataParallel runs without NCCL" not in found(b.trace())
+
+
+def test_compiling_in_the_run_is_found_with_the_longest() -> None:
+    b = steps(busy=99)
+    b.event(MAIN, "compile f", 10, 15, "compile")
+    assert "programs are compiled during the run" not in found(b.trace())
+    b.event(MAIN, "compile g", 110, 140, "compile")
+    b.event(MAIN, "inside g", 111, 139, "compile")
+    row = found(b.trace())["programs are compiled during the run"]
+    assert "2 times, 35.00 us" in row["evidence"]
+    assert b.trace().event(row["event"])["name"] == "compile g"
+
+
+def test_a_run_without_steps_or_devices_says_so() -> None:
+    b = Building()
+    work(b, "k", 0, 10)
+    work(b, "k", 90, 100)
+    assert told(b.trace()).notes == ("no steps are marked: costs are of the whole run",)
+    host = Building()
+    host.event(MAIN, "aten::mm", 0, 10, "op")
+    assert told(host.trace()).notes == ("no device activity was recorded: most rules have nothing to look at",)
+
+
+def test_every_rule_is_in_the_definition() -> None:
+    assert all(rule.when in ANALYSIS.definition for rule in RULES)
+
+
+def test_the_loader_leads_with_no_workers_and_is_gone_with_four(shared: Path) -> None:
+    slow = told(load(open_paths([shared / "traces" / "kineto" / "resnet50_v100_workers0"]))).table
+    assert slow["finding"][0] == "steps wait for the data loader"
+    assert slow["share"][0] == pytest.approx(0.3337, abs=0.0001)
+    fast = told(load(open_paths([shared / "traces" / "kineto" / "resnet50_v100_workers4"]))).table
+    assert "steps wait for the data loader" not in fast["finding"].to_list()
+
+
+@pytest.mark.parametrize("variant", ["legacy", "real2024", "nogpuann"])
+def test_the_plugins_recommendations_are_found_on_every_variant(shared: Path, variant: str) -> None:
+    """Rules 1, 4 and 5: 10 %, 15 % and 47.5 %.
+
+    Its communication is of steps, ours of the devices' spans, and its utilisation of rank 1 counts what runs outside
+    steps too.
+    """
+    rows = found(load(open_paths([shared / "golden" / "two_rank" / variant])))
+    assert rows["steps wait for the data loader"]["share"] == pytest.approx(0.10)
+    assert rows["communication is not hidden behind computation"]["share"] == pytest.approx(0.14, abs=0.01)
+    assert "1 (45.43 %)" in rows["devices are busy for less than half of the time"]["evidence"]
+
+
+def test_a_tpu_that_waits_for_the_hosts_memory_says_so(shared: Path) -> None:
+    rows = told(load(open_paths([shared / "traces" / "xla" / "tpu_v6e_x4_offload"]))).table
+    assert rows["finding"][:2].to_list() == [
+        "the device waits for copies from host to HBM",
+        "the device waits for copies from HBM to host",
+    ]
+    assert rows["share"][:2].sum() == pytest.approx(0.836, abs=0.001)
