@@ -304,7 +304,7 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
         (["diff", "{job}", "{job}", "--format", "jsn"], "no form 'jsn'; did you mean json?"),
         (["check", "{job}"], "no condition"),
         (["check", "{job}", "--fail-on", "idle > +3%"], "compares with a base"),
-        (["report", "{job}", "zzz"], "no analysis 'zzz'; there are overview, breakdown"),
+        (["report", "{job}", "zzz"], "no analysis 'zzz'; there are overview, findings, breakdown"),
         (["report", "{job}"], "is a path; name an analysis after it"),
         (["report", "ops"], "ops of which trace?; tracehound report PATH... ops"),
         (["report"], "which analysis, of which trace?"),

@@ -40,8 +40,8 @@ from tracehound.analysis.share import run, run_all
 from tracehound.errors import TracehoundError
 
 ANALYSES: tuple[Analysis, ...] = (
-    findings.ANALYSIS,
     overview.ANALYSIS,
+    findings.ANALYSIS,
     breakdown.ANALYSIS,
     steps.ANALYSIS,
     programs.ANALYSIS,

@@ -74,7 +74,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 ANALYSIS = Analysis(
     name="overlap",
     title="Overlap",
-    question="How much of the communication is hidden behind computation, or of one group of kernels behind another?",
+    question="How much communication is hidden behind computation, or of one group of kernels behind another?",
     definition=DEFINITION,
     columns=COLUMNS,
     per_rank=per_rank,
