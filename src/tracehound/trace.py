@@ -134,9 +134,20 @@ OPS = schema(
         "text": pl.String(),  # the HLO line
         "flops": pl.Int64(),
         "bytes_accessed": pl.Int64(),
+        "normalized_flops": pl.Int64(),  # as if all were of the type that the device's peak is stated for (TPU: bf16)
+        "hbm_bytes": pl.Int64(),  # of `bytes_accessed` those of the device's main memory, and of its other memories
+        "cmem_read": pl.Int64(),
+        "cmem_written": pl.Int64(),
+        "vmem_read": pl.Int64(),
+        "vmem_written": pl.Int64(),
+        "host_bytes": pl.Int64(),  # of its operands and results those that lie in the host's memory
+        "estimated_flops": pl.Int64(),  # from the shapes of the HLO, where the file does not count
+        "estimated_bytes": pl.Int64(),
+        "dtype": pl.String(),  # of what a matrix product or convolution multiplies: "bf16"
+        "twin": pl.String(),  # name of the first op with the same HLO, where the compiler says so
     }
 )
-"""What is true of every execution of an HLO op; events point here by `op`."""
+"""What is true of every execution of an HLO op; events point here by `op`. Null: the file does not say."""
 
 Level = Literal["repaired", "dropped", "missing", "inferred", "info"]
 

@@ -26,6 +26,7 @@ _RANGE = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?")
 _ALIASES = {"µs": "us", "μs": "us", "sec": "s", "m": "min"}
 _QUANTITY = re.compile(r"\s*([+-]?(?:[0-9][0-9_,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)\s*([a-zµμ]+)\s*")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_FLOPS = ("FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s")
 _DECIMAL = ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s")
 
 
@@ -82,6 +83,11 @@ def bytes_(count: float) -> str:
 def rate(per_second: float) -> str:
     """Bytes per second, in decimal units as vendors state bandwidth: ``26.4 GB/s``."""
     return _scaled(per_second, 1000, _DECIMAL)
+
+
+def flops(per_second: float) -> str:
+    """Floating point operations per second: ``918 TFLOP/s``."""
+    return _scaled(per_second, 1000, _FLOPS)
 
 
 def share(fraction: float) -> str:

@@ -35,11 +35,15 @@ _BYTES = MappingProxyType(
     }
 )  # fmt: skip
 
+_FLOPS = MappingProxyType({"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15})
+_PER_SECOND = MappingProxyType({"rate": _BYTES, "flops": _FLOPS})
+
 _EXAMPLES: MappingProxyType[Unit, str] = MappingProxyType(
     {
         "time": "1.5ms",
         "bytes": "64MiB",
         "rate": "20GB/s",
+        "flops": "5T",
         "share": "10%",
         "count": "100",
         "flag": "yes",
@@ -106,8 +110,8 @@ def _amount(of: Column, number: str, unit: str) -> int | float:
             return 0 if not value and not unit else parse_duration(f"{number}{unit}")
         case "bytes" if low in _BYTES:
             return float(value * _BYTES[low])
-        case "rate" if low.removesuffix("/s") in _BYTES:
-            return float(value * _BYTES[low.removesuffix("/s")])
+        case "rate" | "flops" as kind if low.removesuffix("/s") in _PER_SECOND[kind]:
+            return float(value * _PER_SECOND[kind][low.removesuffix("/s")])
         case "share" if unit == "%":
             return float(value / 100)
         case "share" if not unit and abs(value) <= 1:

@@ -19,14 +19,15 @@ from tracehound.trace import Host, Note
 
 Unit = Literal[
     "text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host", "number", "decimal",
-    "difference", "growth", "depth", "prose",
+    "difference", "growth", "depth", "prose", "flops",
 ]  # fmt: skip
 """What a column's raw numbers are: `time` and `instant` (since the origin) in ps, `rate` in bytes per second, `share`
 a fraction of the base that the column names, `id` an event of the trace (never shown, only followed), `host` a list of
 `COVER` structs: what host threads did meanwhile, `number` any other number, which is shown as it is, `decimal` one with
 a fraction, such as an average of counts, `difference` a time with its sign, `growth` a difference as a fraction of what
 it is compared with, `depth` how deep in a tree a row lies (0: at a root; it has no words of its own: the first column
-of text is indented by it, and rows come depth first), `prose` a sentence, which is read whole and not cut."""
+of text is indented by it, and rows come depth first), `prose` a sentence, which is read whole and not cut,
+`flops` floating point operations per second."""
 
 TEXTS: tuple[Unit, ...] = ("text", "prose")
 """Units whose values are words."""
@@ -146,6 +147,7 @@ _TYPES: Mapping[Unit, pl.DataType] = {
     "rate": pl.Float64(),
     "decimal": pl.Float64(),
     "growth": pl.Float64(),
+    "flops": pl.Float64(),
     "flag": pl.Boolean(),
     "host": COVER,
 }

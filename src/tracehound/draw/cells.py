@@ -144,6 +144,7 @@ _OF_TIME: Final[Mapping[Unit, Callable[[int, units.TimeUnit], str]]] = {
 _OTHERS: Final[Mapping[Unit, Callable[[float], str]]] = {
     "bytes": units.bytes_,
     "rate": units.rate,
+    "flops": units.flops,
     "share": units.share,
     "growth": units.growth,
     "number": units.number,

@@ -41,7 +41,7 @@ LABEL = 3
 _PLACES = ("rank", "step", "ordinal")
 """Numbers that say which, and not how much."""
 
-_NUMBERS = ("time", "bytes", "rate", "share", "count", "number")
+_NUMBERS = ("time", "bytes", "rate", "flops", "share", "count", "number")
 
 
 def plot(result: Result, column: str, cursor: int, size: Size) -> list[str]:

@@ -41,7 +41,7 @@ ELEMENTS = {
 TUPLE = 13
 
 _FORMATTING = frozenset({"transpose", "copy", "reshape"})
-_ELEMENTWISE = frozenset({
+ELEMENTWISE = frozenset({
     "abs", "add", "and", "atan2", "cbrt", "ceil", "clamp", "compare", "complex", "convert", "cosine",
     "count-leading-zeros", "divide", "erf", "exponential", "exponential-minus-one", "floor", "imag", "is-finite", "log",
     "log-plus-one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power", "real",
@@ -77,7 +77,7 @@ def category_of(opcode: str, fusion_kind: str = "") -> str:
         return f"{fusion_kind.removeprefix('k').lower()} fusion" if fusion_kind else "fusion"
     if opcode in _FORMATTING:
         return "data formatting"
-    return "non-fusion elementwise" if opcode in _ELEMENTWISE else opcode
+    return "non-fusion elementwise" if opcode in ELEMENTWISE else opcode
 
 
 def instructions(file: Bytes, start: int, end: int, wanted: Collection[str]) -> dict[str, Instruction]:
@@ -152,11 +152,12 @@ class _Table:
         """Ids of the operands."""
         found = list(self.single.get(row, ()))
         for low, high in self.operands.get(row, ()):
-            found.extend(_packed(self._file, low, high))
+            found.extend(packed(self._file, low, high))
         return found
 
 
-def _packed(file: Bytes, at: int, end: int) -> list[int]:
+def packed(file: Bytes, at: int, end: int) -> list[int]:
+    """The varints in `[at, end)`. Raises WireError."""
     values = []
     while at < end:
         value, at = varint(file.data, at, end)
@@ -187,7 +188,7 @@ def shape_text(file: Bytes, start: int, end: int) -> str:
         if (part.number, part.wire) == (ELEMENT_TYPE, VARINT):
             element = part.value
         elif part.number == DIMENSIONS:
-            dims.extend(_packed(file, part.at, stop) if part.wire == BYTES else [part.value])
+            dims.extend(packed(file, part.at, stop) if part.wire == BYTES else [part.value])
         elif (part.number, part.wire) == (TUPLE_SHAPES, BYTES):
             inner.append(shape_text(file, part.at, stop))
         elif (part.number, part.wire) == (LAYOUT, BYTES):
@@ -201,7 +202,7 @@ def _layout_text(file: Bytes, start: int, end: int) -> str:
     order, space = [], 0
     for part in fields(file.data, start, end):
         if part.number == MINOR_TO_MAJOR:
-            order.extend(_packed(file, part.at, part.at + part.value) if part.wire == BYTES else [part.value])
+            order.extend(packed(file, part.at, part.at + part.value) if part.wire == BYTES else [part.value])
         elif (part.number, part.wire) == (MEMORY_SPACE, VARINT):
             space = part.value
     return f"{{{','.join(map(str, order))}{f':S({space})' if space else ''}}}"

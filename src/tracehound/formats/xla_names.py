@@ -180,14 +180,19 @@ def shape_bytes(shape: str) -> int:
     return sum(_array_bytes(element, dims) for element, dims in _ARRAY.findall(shape))
 
 
+def element_bits(element: str) -> int:
+    """Bits of one element of an HLO type: ``bf16`` -> 16; 0 for what holds no data, and what is no type."""
+    if element in _WIDTHS:
+        return _WIDTHS[element]
+    bits = _BITS.match(element)
+    return int(bits[1]) if bits else 0
+
+
 def _array_bytes(element: str, dims: str) -> int:
     count = 1
     for size in dims.replace("<=", "").split(","):
         count *= int(size[:_DIGITS]) if size.strip() else 1
-    if element in _WIDTHS:
-        return count * _WIDTHS[element] // 8
-    bits = _BITS.match(element)
-    return (count * int(bits[1]) + 7) // 8 if bits else 0
+    return (count * element_bits(element) + 7) // 8
 
 
 def moved_bytes(text: str) -> int | None:

@@ -15,7 +15,9 @@ import numpy as np
 import polars as pl
 
 from tracehound.formats.hlo import Instruction, instructions
+from tracehound.formats.hlo_cost import Cost, costs
 from tracehound.formats.wire import BYTES, File, Rows, WireError, fields, signed
+from tracehound.formats.xla_costs import accessed, of_shapes, told_by_text
 from tracehound.formats.xla_names import Kind, moved_bytes, op_kind, opcode_of_name
 from tracehound.formats.xmetadata import METADATA_STAT, NAME, Described
 from tracehound.formats.xspace import Plane, Space
@@ -135,6 +137,7 @@ class Meeting:
     met: list[Met] = field(default_factory=list)
     _numbers: dict[Origin, int] = field(default_factory=dict)
     _read: dict[tuple[int, str], Instruction | None] = field(default_factory=dict)
+    _costs: dict[tuple[int, str], Cost] = field(default_factory=dict)
 
     def of_metadata(self, number: int, plane: Plane, entries: Described, position: int) -> int:
         """The op that the events with this metadata execute; its stats say all of it (TPU)."""
@@ -170,6 +173,10 @@ class Meeting:
                 "text": text or None,
                 "flops": _whole(stats.get("model_flops", stats.get("flops"))),
                 "bytes_accessed": _whole(stats.get("bytes_accessed")),
+                "normalized_flops": _whole(stats.get("flops")),
+                "twin": str(stats.get("deduplicated_name", "")).removeprefix("%") or None,
+                **accessed(stats.get("memory_access_breakdown")),
+                **told_by_text(name, text),
             },
         )
 
@@ -186,7 +193,8 @@ class Meeting:
             found = self._instructions(program, group["name"].to_list())
             for module, name in group.select("module", "name").iter_rows():
                 origin = Origin(number, 1, 0, -1 if program is None else program, module or "", name)
-                at = self._meet(origin, *_of_instruction(program, module, name, found.get(name)))
+                cost = self._costs.get((-1 if program is None else program, name))
+                at = self._meet(origin, *_of_instruction(program, module, name, found.get(name), cost))
                 rows.append((program, module, name, at, self.met[at].kind, self.met[at].bytes))
         answers = pl.DataFrame(
             rows,
@@ -207,18 +215,20 @@ class Meeting:
             piece = self.file.piece((place.offset, place.offset + place.size))
             found = instructions(piece, 0, piece.size, fresh)
             self._read.update({(place.program, name): found.get(name) for name in fresh})
+            costing = costs(piece, 0, piece.size, fresh)
+            self._costs.update({(place.program, name): cost for name, cost in costing.items()})
         known = {name: self._read[place.program, name] for name in names}
         return {name: one for name, one in known.items() if one is not None}
 
 
 def _of_instruction(
-    program: int | None, module: str | None, name: str, found: Instruction | None
+    program: int | None, module: str | None, name: str, found: Instruction | None, cost: Cost | None
 ) -> tuple[Kind, int | None, dict[str, Any]]:
     opcode = found.opcode if found else opcode_of_name(name)
     row = {
         "name": name, "category": found.category if found else None, "module": module, "program": program,
         "framework": found.framework or None if found else None, "source": found.source or None if found else None,
-        "text": found.text if found else None, "flops": None, "bytes_accessed": None,
+        "text": found.text if found else None, "flops": None, "bytes_accessed": None, **of_shapes(cost),
     }  # fmt: skip
     return op_kind(opcode, found.text if found else ""), found.bytes if found else None, row
 

@@ -28,6 +28,7 @@ _SUFFIXES = {
     **dict.fromkeys(("time", "instant", "difference"), "_ps"),
     "bytes": "_bytes",
     "rate": "_bytes_per_s",
+    "flops": "_flop_per_s",
     "share": "_share",
 }
 

@@ -18,6 +18,7 @@ TYPES = MappingProxyType(
         "id": "number",
         "decimal": "number",
         "rate": "bytes/s",
+        "flops": "FLOP/s",
         "host": "list",
         "prose": "text",
     }

@@ -1,0 +1,180 @@
+"""HLO ops laid together: by category, by program, by the source line or the scope that they come from.
+
+Owns what tells ops apart and the tree of scopes. Works on the rows of `hlo_costs`; knows no events and no peaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import polars as pl
+
+WAYS: Final = ("op", "category", "program", "framework", "scope", "source", "duplicates", "bound", "rematerialised")
+
+UNSCOPED: Final = "(no scope)"
+NOWHERE: Final = "(not known)"
+REMATERIALISED: Final = r"\.remat|rematted_computation"
+
+_JOIN: Final = "\0"
+"""Between the scopes of a node's path; no name has it."""
+
+_OPERANDS: Final = r"%[\w.\-]+"
+
+SUMS: Final = (
+    "count", "kernels", "self", "total", "work", "normalized_work", "moved", "hbm_moved", "host_moved",
+)  # fmt: skip
+
+
+def rematerialised() -> pl.Expr:
+    """Whether an op computes again what was computed before, to save memory: as XProf tells it, by names."""
+    named = pl.col("name").str.contains(r"\.remat")
+    return named | pl.col("framework").str.contains("rematted_computation", literal=True).fill_null(value=False)
+
+
+def grouped(rows: pl.DataFrame, by: str) -> pl.DataFrame:
+    """A row for each group, with `depth` (of a tree), `ops` (how many it holds), and sums; the largest self first.
+
+    Of a group `category`, `module` and the like are what all its ops have in common. `scope` gives a tree, depth first:
+    a row holds all below it.
+    """
+    told = rows.with_columns(rematerialised().alias("rematerialised"))
+    if by == "op":
+        flat = told.with_columns(pl.lit(1, pl.Int64).alias("ops"), pl.lit(None, pl.Int64).alias("depth"))
+        return flat.sort("self", "name", "module", descending=[True, False, False], nulls_last=True)
+    if by == "scope":
+        return _tree(told)
+    named = told.with_columns(_NAMES[by]().alias("group"))
+    table = _summed(named, ["group"]).with_columns(pl.lit(None, pl.Int64).alias("depth"))
+    if by == "duplicates":
+        more = pl.col("ops") - 1
+        words = pl.concat_str("leader", pl.lit(" and its "), more.cast(pl.String), pl.lit(" duplicates"))
+        named_so = pl.when(more > 1).then(words).when(more == 1).then(
+            pl.concat_str("leader", pl.lit(" and its duplicate"))
+        ).otherwise("leader")  # fmt: skip
+        table = table.with_columns(named_so.alias("name"))
+    else:
+        table = table.with_columns(pl.col("group").alias("name"))
+    return table.sort("self", "name", descending=[True, False])
+
+
+def _program() -> pl.Expr:
+    number = pl.col("program").reinterpret(signed=False).cast(pl.String)
+    named = pl.col("module").fill_null(NOWHERE)
+    return pl.when(number.is_null()).then(named).otherwise(pl.concat_str(named, pl.lit("("), number, pl.lit(")")))
+
+
+def _fingerprint() -> pl.Expr:
+    """What two ops with the same HLO have in common.
+
+    The compiler names the first of them; where it does not, their lines are compared without the names in them, and
+    without what is called inside.
+    """
+    line = (
+        pl.col("text")
+        .str.replace_all(_OPERANDS, "%")
+        .str.replace(r", calls=[^,]*", "")
+        .str.replace(r", metadata=.*", "")
+    )
+    twin = pl.coalesce("twin", "name")
+    told = pl.col("twin").is_not_null().any().over("module", "program")
+    alike = pl.concat_str(
+        line, pl.col("estimated_flops", "estimated_bytes").cast(pl.String), separator="|", ignore_nulls=True
+    )
+    key = pl.when(told | line.is_null()).then(twin).otherwise(alike)
+    return pl.concat_str(
+        key, pl.col("module").fill_null(""), pl.col("program").cast(pl.String).fill_null(""), separator="|"
+    )
+
+
+_NAMES: Final[dict[str, Callable[[], pl.Expr]]] = {
+    "category": lambda: pl.col("category").fill_null(NOWHERE),
+    "program": _program,
+    "framework": lambda: pl.coalesce("framework", "name"),
+    "source": lambda: pl.col("source").fill_null(NOWHERE),
+    "duplicates": _fingerprint,
+    "bound": lambda: pl.col("bound").fill_null(NOWHERE),
+    "rematerialised": lambda: pl.when("rematerialised")
+    .then(pl.lit("rematerialised"))
+    .otherwise(pl.lit("computed once")),
+}
+
+
+def _summed(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+    """The ops of each group together.
+
+    Their time is their self time: that of an asynchronous op in flight is not the device's.
+    """
+    return (
+        rows.sort("self", "name", descending=[True, False])
+        .group_by(key, maintain_order=True)
+        .agg(
+            pl.len().cast(pl.Int64).alias("ops"),
+            pl.col("name").first().alias("leader"),
+            *(_sum(name) for name in SUMS),
+            pl.col("self").sum().alias("time"),
+            pl.col("min").min(),
+            pl.col("max").max(),
+            pl.col("event").first(),
+            pl.col("ranks").max(),
+            *(_common(name) for name in ("category", "module", "program", "framework", "source", "above", "text")),
+            pl.col("bound").first(),
+            pl.col("estimated").any(),
+            pl.col("rematerialised").all(),
+        )
+    )
+
+
+def _sum(name: str) -> pl.Expr:
+    """The sum, null where nothing is known."""
+    return pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name)
+
+
+def _common(name: str) -> pl.Expr:
+    """The value that all have, else null."""
+    return pl.when(pl.col(name).n_unique() == 1).then(pl.col(name).first()).alias(name)
+
+
+def parts_of(path: str) -> list[str]:
+    """The scopes of an op's framework name, from outside in: ``jit(f)/transpose(jvp(a/b))/dot`` has three."""
+    path = path.replace(_JOIN, "")
+    parts, depth, last = list[str](), 0, 0
+    for at, char in enumerate(path):
+        depth += (char in "([{") - (char in ")]}")
+        if char == "/" and depth <= 0:
+            parts.append(path[last:at])
+            last = at + 1
+    return [part for part in (*parts, path[last:]) if part] or [UNSCOPED]
+
+
+def _tree(rows: pl.DataFrame) -> pl.DataFrame:
+    """A row for each scope and each op's kind at its end, depth first, of siblings the largest first."""
+    paths = rows["framework"].unique().to_list()
+    above = {path: parts_of(path) if path else [UNSCOPED] for path in paths}
+    members = pl.DataFrame(
+        [(path, _JOIN.join(parts[: depth + 1])) for path, parts in above.items() for depth in range(len(parts))],
+        schema={"framework": pl.String, "node": pl.String},
+        orient="row",
+    )
+    nodes = _summed(rows.join(members, on="framework", nulls_equal=True), ["node"])
+    order = _depth_first(dict(nodes.select("node", "self").iter_rows()))
+    ordered = pl.DataFrame({"node": order}, schema={"node": pl.String})
+    return ordered.join(nodes, on="node", maintain_order="left").with_columns(
+        pl.col("node").str.split(_JOIN).list.last().alias("name"),
+        pl.col("node").str.count_matches(_JOIN, literal=True).cast(pl.Int64).alias("depth"),
+    )
+
+
+def _depth_first(weights: dict[str, int]) -> list[str]:
+    """The nodes, each followed by what lies below it; of siblings the heaviest first."""
+    below: dict[str, list[str]] = {}
+    for node in weights:
+        below.setdefault(node.rpartition(_JOIN)[0], []).append(node)
+    for children in below.values():
+        children.sort(key=lambda node: (weights[node], node))
+    ordered, waiting = list[str](), list(below.get("", ()))
+    while waiting:
+        node = waiting.pop()
+        ordered.append(node)
+        waiting += below.get(node, ())
+    return ordered

@@ -1,0 +1,160 @@
+"""Which HLO ops take the time, what they cost, and what bounds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis import hlo_costs
+from tracehound.analysis.hlo_costs import costed, per_second
+from tracehound.analysis.hlo_groups import WAYS, grouped
+from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank, unattributed
+from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, blank
+from tracehound.analysis.settings import Setting, one_of
+from tracehound.units import duration, fixed, flops, rate, share
+
+BY: Final = Setting(
+    "by",
+    "op",
+    "what makes a row: each op, or ops together: by HLO category, by program, by the framework's op, as a tree of the"
+    " framework's scopes, by source line, with their duplicates, by what bounds them, or rematerialised or not",
+    one_of(*WAYS),
+)
+
+DEFINITION: Final = f"""\
+These are the numbers of XProf's hlo_stats, on TPU, GPU and CPU. total = sum of lengths, self = total less the time in
+ops nested inside, average = total / count; lengths are those of the device's own clock where it has one (TPU). "of ops"
+is self / sum of self over all ops; "of time" is self / sum over ranks of the time from the first to the last op of the
+rank, idle included (or of the window): XProf's "Total self time (%)". count is executions: on a GPU consecutive kernels
+of one op on a stream within one run of its module are one execution (so an op that a loop runs twice in a row counts
+once); kernels is XProf's #Occurrences there.
+
+{hlo_costs.DEFINITION}
+
+A group's rates are over the self time of its ops, and what it is bound by is what its longest op is bound by. In the
+tree of scopes (jit(step)/layer0/attention) a row holds all below it. Duplicates are ops with the same HLO, as the
+compiler says it or else as their lines tell. Rematerialised is what bears .remat or rematted_computation in its name.
+XProf's framework_op_stats counts an operation as often as its most frequent op; here all are counted."""
+
+COLUMNS: Final = (
+    Column("name", "text", "HLO op, or the group"),
+    Column("depth", "depth", "of the scope in the tree"),
+    Column("category", "text", "HLO category", brief=False),
+    Column("module", "text", "XLA module that the op belongs to", brief=False),
+    Column("program", "text", "id of the module's program", brief=False),
+    Column("ops", "count", "different ops in the row", brief=False),
+    Column("count", "count", "executions"),
+    Column("kernels", "count", "kernels that they took, on GPUs", brief=False),
+    Column("self", "time", "length less the time of ops nested inside"),
+    Column("share", "share", "self time", "the self time of all ops"),
+    Column("time_share", "share", "self time", "device time, idle included", brief=False),
+    Column("total", "time", "sum of lengths", brief=False),
+    Column("average", "time", "total / count", brief=False),
+    Column("rate", "flops", "operations / total"),
+    Column("normalized_rate", "flops", "the same in operations of the peak's type (TPU: bf16)", brief=False),
+    Column("bandwidth", "rate", "bytes of all memories / total; of two halves from start to end"),
+    Column("hbm_bandwidth", "rate", "bytes of the device's main memory / total", brief=False),
+    Column("intensity", "decimal", "operations / bytes", brief=False),
+    Column("bound_by", "text", "what is used nearest to its peak"),
+    Column("above", "text", "what is beyond the device's peak, and so not true"),
+    Column("estimated", "flag", "operations or bytes are estimated from shapes", brief=False),
+    Column("rematerialised", "flag", "computed again to save memory", brief=False),
+    Column("framework", "text", "the framework's name of the op", brief=False),
+    Column("source", "text", "file and line that made it", brief=False),
+    Column("text", "text", "HLO line", brief=False),
+    Column("ranks", "count", "ranks on which it ran", brief=False),
+    Column("event", "id", "the longest execution"),
+)
+
+NO_OPS: Final = (
+    "no HLO op here: XLA profiles have them (JAX's ProfileOptions: host_tracer_level of 2 or more for CPUs,"
+    " device_tracer_level of 1 for GPUs); the kernels and operators of others are in the analysis ops"
+)
+NO_PEAK: Final = (
+    "no peak is known of the device, so nothing is said of what bounds ops: --set peak=H100 or 989T,3.35TB/s"
+)
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row for each op or group over all ranks, the largest self time first; a tree depth first."""
+    filled = [table for table in tables if table.height]
+    if not any("name" in table.columns for table in filled):
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [NO_OPS])
+    peaks = of_ranks(scene, options.given)
+    rows = costed(over_ranks(filled), peaks)
+    whole, span = int(rows["self"].sum()), device_time(filled)
+    table = (
+        grouped(rows, BY.of(options.given))
+        .with_columns(per_second(amount).alias(rate) for amount, rate in _RATES.items())
+        .with_columns(
+            _ratio("self", whole).alias("share"),
+            _ratio("self", span).alias("time_share"),
+            (pl.col("total") / pl.max_horizontal("count", 1)).round().cast(pl.Int64).alias("average"),
+            pl.when(pl.col("moved") > 0).then(pl.col("work") / pl.col("moved")).alias("intensity"),
+            pl.col("bound").alias("bound_by"),
+            pl.col("program").reinterpret(signed=False).cast(pl.String),
+        )
+    )
+    notes = [*_about(rows, whole, span, len(filled)), *coverage(filled), *about_peaks(peaks)]
+    return answer(ANALYSIS, table, scene, options, notes)
+
+
+_RATES: Final = {
+    "work": "rate",
+    "normalized_work": "normalized_rate",
+    "moved": "bandwidth",
+    "hbm_moved": "hbm_bandwidth",
+}
+
+
+def _ratio(column: str, base: int) -> pl.Expr:
+    return pl.col(column) / base if base else pl.lit(None, pl.Float64)
+
+
+def _about(rows: pl.DataFrame, whole: int, span: int, ranks: int) -> list[str]:
+    """How many ops there are, how much of the time is idle, and what most of it waits for."""
+    notes = [f"{rows.height:,} HLO ops on {ranks} rank{'s' * (ranks > 1)}"]
+    if span > whole:
+        notes.append(f"idle {(span - whole) / span * 100:.3f} % of {fixed(span, 'us')} us device time")
+    waiting = int(rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))["self"].sum())
+    if whole and waiting > whole / 20:
+        notes.append(f"{share(waiting / whole)} of the ops' self time are copies from and to the host's memory")
+    return notes
+
+
+def coverage(tables: Sequence[pl.DataFrame]) -> list[str]:
+    """How much of the kernels' time belongs to no op, and so is in no row."""
+    unnamed, lost, ran = unattributed(tables)
+    if not unnamed:
+        return []
+    told = f"{unnamed:,} kernels name no HLO op and are in no row"
+    return [f"{told}: {duration(lost)}, {share(lost / ran)} of the kernels' time" if ran else told]
+
+
+def about_peaks(peaks: dict[int, Peaks]) -> list[str]:
+    """Against what ops are held."""
+    if not peaks:
+        return [NO_PEAK]
+    first = peaks[min(peaks)]
+    compute, memory = first.compute(), first.memory
+    figures = [flops(compute)] if compute else []
+    figures += [rate(memory)] if memory else []
+    told = [f"peak of {first.device}: {' and '.join(figures)} ({first.source})"]
+    if any(other.flops != first.flops or other.memory != first.memory for other in peaks.values()):
+        told.append("the ranks' devices differ: all are held against that of the first")
+    return told
+
+
+ANALYSIS: Final = Analysis(
+    name="hlo_ops",
+    title="HLO ops",
+    question="Which HLO ops take the time, what do they cost, and what bounds them?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BY, PEAK),
+)

@@ -1,0 +1,194 @@
+"""The executions of HLO ops: what one rank did with each, and that over all ranks.
+
+Owns what an execution is and how long one lasts, also of an op that begins and ends in two halves. The base of
+`hlo_ops` and `roofline`; what ops cost is `hlo_costs`', how they are grouped `hlo_groups`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tracehound.analysis.measured import measured
+from tracehound.analysis.result import Options, Share
+from tracehound.intervals import Ints
+from tracehound.trace import OPS, collected
+
+KEY: Final = ("name", "category", "module", "program")
+"""What tells ops apart over all ranks."""
+
+_SAID: Final = tuple(name for name in OPS if name not in ("op", "name", "category", "module", "program"))
+"""What else is true of an op."""
+
+_EVENTS: Final = (
+    "id", "lane", "start", "end", "name", "kind", "op", "parent", "self", "device_start", "device_end",
+)  # fmt: skip
+
+_START: Final = r"-start$"
+_DONE: Final = r"-(?:done|update)$"
+_OPERAND: Final = r"%([\w.\-]+)\)*(?:, [\w-]+=.*)?$"
+"""The last operand in an HLO line: of the half that ends an op the one that began it."""
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each op that ran, with what the file says of it, and on every row what is true of the rank.
+
+    `count` is how often it ran, `kernels` in how many kernels (null where ops are not kernels), `runs` the count less
+    what a window cut off; `self`, `total`, `min`, `max` are ps. `flight` is the sum of the times from the beginning of
+    an asynchronous op to its end, on the row of the half that ends it, of `flights` of its runs. A GPU that ran no op
+    but was at work has one row of what is true of it.
+    """
+    del options
+    lanes = share.lanes.filter(pl.col("rank").is_not_null())
+    on_ops = lanes.filter(pl.col("role") == "ops")["lane"].to_list()
+    events = collected(share.device.filter(pl.col("lane").is_in(on_ops)).select(*_EVENTS))
+    of_rank = _of_rank(events, share)
+    if events.is_empty():
+        return pl.DataFrame([of_rank]) if of_rank["span"] else pl.DataFrame()
+    rows = measured(events, share.start, share.end).with_columns(pl.Series("begins", _begins(events, share)))
+    exact = pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
+    summed = rows.group_by("name", "op").agg(
+        pl.col("kind").first().cast(pl.String),
+        pl.col("begins").sum().cast(pl.Int64).alias("count"),
+        pl.len().cast(pl.Int64).alias("kernels"),
+        (pl.col("length").sum() / exact.sum()).alias("part"),
+        pl.col("own").sum().alias("self"),
+        pl.col("length").sum().alias("total"),
+        pl.col("length").min().alias("min"),
+        pl.col("length").max().alias("max"),
+        pl.col("id").get(pl.col("length").arg_max()).alias("event"),
+    )
+    kernels = "stream" in lanes["role"].to_list()
+    known = share.ops.drop("name").with_columns(pl.col("category").alias("said"))
+    return (
+        summed.join(known, on="op", how="left", maintain_order="left")
+        .join(_flights(rows, share), on="op", how="left", maintain_order="left")
+        .with_columns(
+            pl.col("name").cast(pl.String),
+            pl.coalesce("said", "kind").alias("category"),
+            (pl.col("count") * pl.col("part").fill_nan(1.0)).alias("runs"),
+            pl.col("kernels") if kernels else pl.lit(None, pl.Int64).alias("kernels"),
+            *(pl.lit(value, pl.Int64).alias(name) for name, value in of_rank.items()),
+        )
+        .drop("said", "part", "op")
+    )
+
+
+def _begins(events: pl.DataFrame, share: Share) -> npt.NDArray[np.bool_]:
+    """Which events begin an execution: all of them, but on GPUs the first of consecutive kernels of one op.
+
+    Kernels are consecutive on their stream, within one execution of the module.
+    """
+    if "stream" not in share.lanes["role"].to_list():
+        return np.ones(events.height, np.bool_)
+    modules = share.lanes.filter((pl.col("role") == "modules") & pl.col("rank").is_not_null())["lane"].to_list()
+    starts = collected(share.device.filter(pl.col("lane").is_in(modules)).select("start")).to_series().sort().to_numpy()
+    lane, op = events["lane"].to_numpy(), events["op"].fill_null(-1).to_numpy()
+    run = np.searchsorted(starts, events["start"].to_numpy(), side="right")
+    alike = (lane[1:] == lane[:-1]) & (op[1:] == op[:-1]) & (run[1:] == run[:-1])
+    return np.append(True, ~alike)
+
+
+def _flights(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """`op`, `flight` and `flights` of the ops that end what another began: their times from start to end.
+
+    Each end belongs to the last start before it on its lane. A time counts in full, and only where the whole of it
+    lies in the window.
+    """
+    halves = share.ops.select("op", "name", "program", "category", "text").filter(pl.col("text").is_not_null())
+    done = halves.filter(pl.col("category").str.contains(_DONE)).with_columns(
+        pl.col("text").str.extract(_OPERAND).alias("began")
+    )
+    start = halves.filter(pl.col("category").str.contains(_START)).select(
+        "program", pl.col("name").alias("began"), pl.col("op").alias("from")
+    )
+    pairs = done.join(start, on=["program", "began"], nulls_equal=True).unique("op", maintain_order=True)
+    found: list[tuple[int, int, int]] = []
+    for op, origin in pairs.select("op", "from").iter_rows():
+        flown = [
+            _flown(began["start"].to_numpy(), ended["start"].to_numpy(), ended["end"].to_numpy(), share)
+            for began, ended in _by_lane(rows, origin, op)
+        ]
+        if flown:
+            found.append((op, sum(time for time, _ in flown), sum(number for _, number in flown)))
+    return pl.DataFrame(
+        found, schema={"op": pl.Int64, "flight": pl.Int64, "flights": pl.Int64}, orient="row"
+    )  # fmt: skip
+
+
+def _by_lane(rows: pl.DataFrame, origin: int, op: int) -> list[tuple[pl.DataFrame, pl.DataFrame]]:
+    """The events that begin and those that end an op, lane by lane."""
+    began, ended = (rows.filter(pl.col("op") == which).partition_by("lane", as_dict=True) for which in (origin, op))
+    return [(began[lane], ended[lane]) for lane in ended if lane in began]
+
+
+def _flown(began: Ints, ending: Ints, ended: Ints, share: Share) -> tuple[int, int]:
+    """The times from begin to end summed, and how many there are."""
+    at = np.searchsorted(began, ending, side="right") - 1
+    first = began[np.maximum(at, 0)]
+    known = (at >= 0) & (ended <= share.end) & (first >= share.start)
+    return int((ended - first)[known].sum()), int(known.sum())
+
+
+def _of_rank(events: pl.DataFrame, share: Share) -> dict[str, int]:
+    """What is true of the rank: `span`, its time from the first work to the last, and how much of it has no op.
+
+    The time is that on the device's own clock where ops have one, or the window. `stream_time` is that of all kernels
+    on its streams; `unnamed` of them name no op, and ran for `unnamed_time`.
+    """
+    streams = share.lanes.filter((pl.col("role") == "stream") & pl.col("rank").is_not_null())["lane"].to_list()
+    inside = pl.min_horizontal("end", pl.lit(share.end)) - pl.max_horizontal("start", pl.lit(share.start))
+    kernel = pl.col("kind").is_in(["kernel", "collective"])
+    loose = kernel & pl.col("op").is_null()
+    ran = share.device.filter(pl.col("lane").is_in(streams))
+    whole = collected(
+        ran.select(
+            (pl.col("end").max() - pl.col("start").min()).alias("span"),
+            inside.filter(kernel).sum().alias("stream_time"),
+            inside.filter(loose).sum().alias("unnamed_time"),
+            loose.sum().cast(pl.Int64).alias("unnamed"),
+        )
+    )
+    found = {name: int(value or 0) for name, value in whole.row(0, named=True).items()}
+    if share.windowed:
+        found["span"] = share.end - share.start if events.height or found["span"] else 0
+    elif not found["span"] and events.height:
+        exact = ("start", "end") if events["device_start"].null_count() else ("device_start", "device_end")
+        low, high = (events[name].to_numpy() for name in exact)
+        found["span"] = int(high.max() - low.min())
+    return {"rank": share.rank, **found}
+
+
+def over_ranks(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """A row for each op over all ranks, in no order; `ranks` on how many it ran, `rank` the first of them."""
+    rows = pl.concat([table for table in tables if "name" in table.columns], how="vertical_relaxed")
+    return rows.group_by(KEY, maintain_order=True).agg(
+        pl.col("kind", *_SAID).first(),
+        pl.col("count", "runs", "self", "total").sum(),
+        *(_sum(name) for name in ("kernels", "flight", "flights")),
+        pl.col("min").min(),
+        pl.col("event").sort_by("max", "rank", descending=[True, False]).first(),
+        pl.col("max").max(),
+        pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
+        pl.col("rank").min(),
+    )
+
+
+def _sum(name: str) -> pl.Expr:
+    """The sum, null where all are."""
+    return pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name)
+
+
+def device_time(tables: Sequence[pl.DataFrame]) -> int:
+    """The time of all ranks from the first work to the last, idle included, ps."""
+    return sum(int(table["span"][0]) for table in tables)
+
+
+def unattributed(tables: Sequence[pl.DataFrame]) -> tuple[int, int, int]:
+    """How many kernels name no op, how long those ran, and how long all kernels did; of all ranks."""
+    firsts = [table.select("unnamed", "unnamed_time", "stream_time").row(0) for table in tables]
+    return (sum(one[0] for one in firsts), sum(one[1] for one in firsts), sum(one[2] for one in firsts))

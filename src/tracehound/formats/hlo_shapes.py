@@ -1,0 +1,91 @@
+"""The shapes of HLO as values: which arrays an instruction reads and writes, how large they are, where they lie.
+
+Owns the reading of a shape's text. Pure functions of text; knows no protos and no traces.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+from tracehound.formats.xla_names import HOST_MEMORY, element_bits, split_shape
+
+
+class Array(NamedTuple):
+    """One array of a shape: its element type, its dimensions, and whether it lies in the host's memory."""
+
+    element: str
+    dims: tuple[int, ...]
+    on_host: bool = False
+
+    @property
+    def elements(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.dims)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its elements, without the padding of a layout."""
+        return (self.elements * element_bits(self.element) + 7) // 8
+
+
+class Line(NamedTuple):
+    """An HLO line with shapes: the arrays of its result and of its operands, its opcode, and its custom call's target.
+
+    `results` of a tuple are its arrays in order.
+    """
+
+    opcode: str
+    results: tuple[Array, ...]
+    operands: tuple[Array, ...]
+    target: str = ""
+
+
+_ARRAY = re.compile(r"\b([a-z]\w*?)\[([\d,<= ]*)\](\{[^{}]*\})?")
+_TARGET = re.compile(r'custom_call_target="([^"]*)"')
+_DIGITS = 18
+
+
+def arrays(shape: str) -> tuple[Array, ...]:
+    """The arrays of a shape in text: ``(f32[2,3]{1,0:S(5)}, s32[])`` has two."""
+    return tuple(
+        Array(element, _dims(dims), HOST_MEMORY in (layout or "")) for element, dims, layout in _ARRAY.findall(shape)
+    )
+
+
+def _dims(text: str) -> tuple[int, ...]:
+    return tuple(int(size[:_DIGITS]) for each in text.replace("<=", "").split(",") if (size := each.strip()))
+
+
+def line(text: str) -> Line | None:
+    """An HLO line whose operands have shapes, as XLA writes it for TPUs; None for what is no such line."""
+    head, equals, rest = text.partition(" = ")
+    if not equals or not head:
+        return None
+    shape, after = split_shape(rest)
+    opcode, bracket, inside = after.partition("(")
+    if not bracket:
+        return None
+    target = _TARGET.search(inside)
+    return Line(opcode.strip(), arrays(shape), arrays(_arguments(inside)), target[1] if target else "")
+
+
+def _arguments(inside: str) -> str:
+    """What stands before the bracket that closes the list of operands."""
+    depth = 0
+    for at, char in enumerate(inside):
+        if char == ")" and depth == 0:
+            return inside[:at]
+        depth += (char in "([{") - (char in ")]}")
+    return inside
+
+
+def host_bytes(found: Line) -> int:
+    """Bytes of the operands and results that lie in the host's memory.
+
+    The halves of an asynchronous copy carry both of its ends in one tuple, so the one that is on the host counts once.
+    """
+    if found.opcode.endswith(("-start", "-done")):
+        return max((one.bytes for one in (*found.results, *found.operands) if one.on_host), default=0)
+    return sum(one.bytes for one in (*found.results, *found.operands) if one.on_host)
