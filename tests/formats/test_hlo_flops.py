@@ -140,6 +140,7 @@ def test_a_copy_in_two_halves_moves_its_bytes_once() -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     line(text)
     line(f"%a = f32[{text}] add({text}")
+    line("%a = f32[1=2,<=8]{0} add()")
     assert all(one.elements >= 0 for one in arrays(text))
 
 

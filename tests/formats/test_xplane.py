@@ -172,7 +172,8 @@ def test_a_tpu_is_a_rank_with_lanes_of_ops_modules_and_asynchronous_ops(part: Ca
             "%add = f32[4]{0} add(%x, %x)": [
                 Stat("hlo_category", 5, "non-fusion elementwise"), Stat("program_id", 3, (1 << 64) - 7),
                 Stat("tf_op", 5, "jit(f)/add:"), Stat("source", 5, "a.py:3"), Stat("flops", 4, 8),
-                Stat("bytes_accessed", 4, 48),
+                Stat("bytes_accessed", 4, 48), Stat("deduplicated_name", 5, "%add.1"),
+                Stat("memory_access_breakdown", 6, block(1, whole(1, 1) + whole(2, 1) + whole(3, 32))),
             ],
             copy: [Stat("hlo_category", 5, "copy-start")],
         },
@@ -188,10 +189,11 @@ def test_a_tpu_is_a_rank_with_lanes_of_ops_modules_and_asynchronous_ops(part: Ca
     }  # fmt: skip
     (op,) = on_role(read, "ops").filter(pl.col("name") == "add").to_dicts()
     assert (op["kind"], op["device_start"], op["device_end"], op["self"]) == ("op", 1000, 1050, 50)
-    assert read.ops.row(op["op"], named=True) | {"op": 0} == {
-        "op": 0, "name": "add", "category": "non-fusion elementwise", "module": None, "program": -7,
+    told = {name: value for name, value in read.ops.row(op["op"], named=True).items() if value is not None}
+    assert told | {"op": 0} == {
+        "op": 0, "name": "add", "category": "non-fusion elementwise", "program": -7, "twin": "add.1",
         "framework": "jit(f)/add", "source": "a.py:3", "text": "%add = f32[4]{0} add(%x, %x)", "flops": 8,
-        "bytes_accessed": 48,
+        "bytes_accessed": 48, "normalized_flops": 8, "hbm_bytes": 32, "host_bytes": 0,
     }  # fmt: skip
     (copying,) = on_role(read, "async").to_dicts()
     assert (copying["kind"], copying["bytes"]) == ("transfer", 16)

@@ -41,7 +41,7 @@ def costed(rows: pl.DataFrame, peaks: Mapping[int, Peaks]) -> pl.DataFrame:
 
     `work` operations, `normalized_work` the same in those of the peak, `moved` bytes, `hbm_moved`, `onchip_moved` and
     `host_moved` of them (null: unknown); `time` (ps) that they took; `estimated` whether shapes had to tell; `peak` and
-    `memory_peak` (per second) of the device; `bound` and `above`, words.
+    `memory_peak` (per second) of the device, how `nearest` to one of its peaks the op comes; `bound`, `above`: words.
     """
     first = peaks[min(peaks)] if peaks else None
     starting = pl.col("category").str.contains("-start$") & pl.col("kernels").is_null()
@@ -60,7 +60,11 @@ def costed(rows: pl.DataFrame, peaks: Mapping[int, Peaks]) -> pl.DataFrame:
         once.with_columns(value.alias(name) for name, value in known.items())
         .with_columns(_peaks(once, first))
         .with_columns(_used(first))
-        .with_columns(_bound().alias("bound"), _above(first).alias("above"))
+        .with_columns(
+            _bound().alias("bound"),
+            _above(first).alias("above"),
+            pl.max_horizontal(*(name for name in _USED if name != _LINK)).alias("nearest"),
+        )
         .drop("times", *(f"{name}_once" for name in _AMOUNTS), *_USED)
     )
 
@@ -72,7 +76,8 @@ _AMOUNTS: Final = (
 _ONCHIP: Final = {
     "cmem_read": "CMEM read", "cmem_written": "CMEM write", "vmem_read": "VMEM read", "vmem_written": "VMEM write",
 }  # fmt: skip
-_USED: Final = ("compute", "HBM", "host link", *_ONCHIP.values())
+_LINK: Final = "host link"
+_USED: Final = ("compute", "HBM", _LINK, *_ONCHIP.values())
 
 
 def _once(rows: pl.DataFrame) -> pl.DataFrame:
@@ -130,7 +135,7 @@ def _used(peaks: Peaks | None) -> list[pl.Expr]:
     return [
         fraction("normalized_work", pl.col("peak")).alias("compute"),
         fraction("hbm_moved", pl.col("memory_peak")).alias("HBM"),
-        fraction("host_moved", pl.lit(HOST_LINK if peaks else None, pl.Float64)).alias("host link"),
+        fraction("host_moved", pl.lit(HOST_LINK if peaks else None, pl.Float64)).alias(_LINK),
         *(fraction(name, pl.lit(onchip.get(words), pl.Float64)).alias(words) for name, words in _ONCHIP.items()),
     ]
 
@@ -146,13 +151,13 @@ def _bound() -> pl.Expr:
     linked = (pl.col("kind") == "transfer") & (pl.col("host_moved") > 0)
     return pl.coalesce(
         pl.when(pl.col("kind") == "collective").then(pl.lit("interconnect")),
-        pl.when(linked).then(pl.lit("host link")),
+        pl.when(linked).then(pl.lit(_LINK)),
         *(pl.when((pl.col(name) == most) & (most > 0)).then(pl.lit(name)) for name in _USED),
     )
 
 
 def _above(peaks: Peaks | None) -> pl.Expr:
     """What is beyond the peak; the host's link is not known well enough to say so."""
-    words = [pl.when(pl.col(name) > 1).then(pl.lit(name)) for name in _USED if name != "host link"]
+    words = [pl.when(pl.col(name) > 1).then(pl.lit(name)) for name in _USED if name != _LINK]
     told = pl.concat_str(words, separator=", ", ignore_nulls=True)
     return pl.when(told != "").then(told) if peaks else pl.lit(None, pl.String)

@@ -168,7 +168,7 @@ def stated(text: str) -> Peaks | None:
             memory = value
         else:
             flops[_spelled(match[1] or "bf16")] = value
-    return Peaks("as given", flops, memory, "given by the setting peak")
+    return Peaks("the device", flops, memory, "given by the setting peak")
 
 
 _REMEDY: Final = "write a device (H100) or figures: 989T,3.35TB/s or bf16:989T,f32:67T,3.35TB/s"

@@ -108,3 +108,37 @@ def thinned(
     last = np.append(first[1:], len(order)) - 1
     chosen = np.unique(np.concatenate([order[first], order[last]]))
     return x[chosen], y[chosen]
+
+
+def cloud(
+    points: Sequence[tuple[float, float, str]],
+    lines: Sequence[Sequence[tuple[float, float]]],
+    width: int,
+    height: int,
+    *,
+    ticks: Sequence[tuple[float, str]] = (),
+    marks: Sequence[tuple[float, str]] = (),
+) -> list[str]:
+    """Points, each drawn with its own character, before lines through other points; as `line` draws a curve.
+
+    Of points that fall on one character the last is seen. Points and corners of lines are finite.
+    """
+    if width < 16 or height < 4 or not (points or lines):
+        return []
+    import plotext  # noqa: PLC0415, its import takes longer than many a report
+
+    plotext.terminal.limit(width=False, height=False)
+    figure = type(plotext.figure)(plotext.terminal)
+    figure.theme("colorless")
+    figure.plot_size(width, height)
+    figure.axes(active=False, side=1)
+    for axis, named in (("x", ticks), ("y", marks)):
+        if named:
+            figure.ruler(axis).ticks([place for place, _ in named], [word for _, word in named])
+    for corners in lines:
+        across, up = ([corner[axis] for corner in corners] for axis in (0, 1))
+        figure.draw(figure.signal(across, up, marker="dot").lines())
+    for x, y, glyph in points:
+        figure.draw(figure.signal([x], [y], marker=glyph))
+    text: str = plotext.uncolorize(figure.build())
+    return [row.ljust(width)[:width] for row in text.split("\n")[:height]]

@@ -17,6 +17,7 @@ from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
 from tracehound.draw.cells import cell, heading
 from tracehound.draw.divided import step_parts
+from tracehound.draw.roof import roofline
 from tracehound.draw.table import fitted
 from tracehound.units import count, duration
 
@@ -126,7 +127,7 @@ def histogram(lengths: npt.NDArray[np.int64], size: Size) -> list[str]:
 
 
 _PLOTS: MappingProxyType[str, Callable[[Result, int, Size], list[str]]] = MappingProxyType(
-    {"steps": steps, "breakdown": breakdown, "step_parts": step_parts}
+    {"steps": steps, "breakdown": breakdown, "step_parts": step_parts, "roofline": roofline}
 )
 """The analyses that have a chart of their own; others have bars."""
 

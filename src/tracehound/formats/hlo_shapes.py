@@ -44,6 +44,7 @@ class Line(NamedTuple):
 
 _ARRAY = re.compile(r"\b([a-z]\w*?)\[([\d,<= ]*)\](\{[^{}]*\})?")
 _TARGET = re.compile(r'custom_call_target="([^"]*)"')
+_SIZE = re.compile(r"[0-9]+")
 _DIGITS = 18
 
 
@@ -55,7 +56,7 @@ def arrays(shape: str) -> tuple[Array, ...]:
 
 
 def _dims(text: str) -> tuple[int, ...]:
-    return tuple(int(size[:_DIGITS]) for each in text.replace("<=", "").split(",") if (size := each.strip()))
+    return tuple(int(size[:_DIGITS]) for size in _SIZE.findall(text))
 
 
 def line(text: str) -> Line | None:

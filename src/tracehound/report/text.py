@@ -11,6 +11,7 @@ from dataclasses import replace
 from tracehound.analysis.result import Result
 from tracehound.draw.cells import meanings
 from tracehound.draw.chart import bar, line, stacked
+from tracehound.draw.roof import roofline
 from tracehound.draw.table import Line, body, caption, notes, table, wrapped
 from tracehound.errors import printable
 from tracehound.report.about import About, Look, narrowed, sentences
@@ -30,6 +31,7 @@ GAPS = ("rank", "start", "duration", "before", "after", "host")
 """The columns that the page shows; a report has them all. Ops that are called alike are told apart by their modules."""
 
 BAR = 10
+ROOF = 24
 CURVE = 8
 """How many lines the curve of step lengths takes, and how many steps are worth one."""
 
@@ -41,6 +43,8 @@ def result(facts: About, shown: Result, look: Look) -> Iterator[Line]:
         yield from _sentences(shown, look)
     else:
         yield from table(shown, look.width, look.unit)
+    if shown.analysis == "roofline":
+        yield from _roof(shown, look)
     if facts.window.ranks is not None:
         yield from notes([narrowed(facts.window.at(None, None), facts.span, look.unit)], look.width)
 
@@ -156,6 +160,12 @@ def _curve(lengths: Sequence[tuple[int, int]], look: Look) -> Iterator[Line]:
     yield from (Line(text.rstrip()) for text in drawn)
     if drawn:
         yield from notes(["length of each step on its slowest rank, by number of the step"], look.width)
+
+
+def _roof(shown: Result, look: Look) -> Iterator[Line]:
+    """The ops under their device's roof, as the explorer draws it."""
+    drawn = roofline(shown, -1, (min(look.width, 100), ROOF))
+    yield from (Line(text.rstrip()) for text in ([""] if drawn else []) + drawn)
 
 
 def _sentences(shown: Result, look: Look) -> Iterator[Line]:

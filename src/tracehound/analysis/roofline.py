@@ -1,0 +1,136 @@
+"""How near each HLO op comes to what its device can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis import hlo_costs
+from tracehound.analysis.hlo_costs import costed, per_second
+from tracehound.analysis.hlo_groups import grouped
+from tracehound.analysis.hlo_ops import NO_OPS, about_peaks, coverage
+from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank
+from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, blank
+from tracehound.units import flops, number, share
+
+DEFINITION: Final = f"""\
+A device computes so many operations per second, and moves so many bytes to and from its memory: an op that takes few
+operations for each byte (its intensity) cannot be faster than intensity * bandwidth, one that takes many not faster
+than the peak of operations; both lines meet at the ridge. roof is the lower of the two at the op's intensity. of
+compute is the rate in operations of the peak's type / that peak, of memory the bandwidth of the device's main memory /
+its peak, efficiency the largest of these and of the like for memories on the chip: XProf's roofline efficiency. Time
+that an op waits for the interconnect or for the host's memory has no place under this roof: it is in the notes, with
+that of ops of which operations or bytes are unknown, or counted beyond the peak.
+
+{hlo_costs.DEFINITION}
+
+On GPUs XProf takes the operations of an op for those of each of its kernels, and a device without any work for one
+that is at work; here operations are those of executions, and only devices with work count."""
+
+COLUMNS: Final = (
+    Column("name", "text", "HLO op"),
+    Column("category", "text", "HLO category", brief=False),
+    Column("module", "text", "XLA module that the op belongs to", brief=False),
+    Column("count", "count", "executions", brief=False),
+    Column("self", "time", "length less the time of ops nested inside"),
+    Column("share", "share", "self time", "the self time of all ops"),
+    Column("intensity", "decimal", "operations / bytes of the device's main memory"),
+    Column("rate", "flops", "operations / total, in those of the peak's type"),
+    Column("roof", "flops", "the most that this intensity allows", brief=False),
+    Column("bandwidth", "rate", "bytes of the device's main memory / total", brief=False),
+    Column("of_compute", "share", "the rate", "the peak of operations"),
+    Column("of_memory", "share", "the bandwidth", "the peak of the main memory"),
+    Column("efficiency", "share", "the rate of what bounds it", "its peak", brief=False),
+    Column("bound_by", "text", "what is used nearest to its peak"),
+    Column("above", "text", "what is beyond the device's peak, and so not true"),
+    Column("estimated", "flag", "operations or bytes are estimated from shapes", brief=False),
+    Column("dtype", "text", "what its product multiplies", brief=False),
+    Column("peak", "flops", "of operations, for this type", brief=False),
+    Column("memory_peak", "rate", "of the main memory", brief=False),
+    Column("source", "text", "file and line that made it", brief=False),
+    Column("event", "id", "the longest execution"),
+)
+
+_UNDER: Final = ("compute", "HBM", "CMEM read", "CMEM write", "VMEM read", "VMEM write")
+"""What bounds an op that has a place under the roof."""
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row for each op over all ranks, the largest self time first."""
+    filled = [table for table in tables if table.height]
+    if not any("name" in table.columns for table in filled):
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [NO_OPS])
+    peaks = of_ranks(scene, options.given)
+    rows = costed(over_ranks(filled), peaks)
+    whole = int(rows["self"].sum())
+    table = under_the_roof(grouped(rows, "op")).with_columns(
+        (pl.col("self") / whole if whole else pl.lit(None, pl.Float64)).alias("share")
+    )
+    notes = [*_about(table, whole, peaks), *overall(table, device_time(filled)), *coverage(filled), *about_peaks(peaks)]
+    return answer(ANALYSIS, table, scene, options, notes)
+
+
+def under_the_roof(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `hlo_costs` with their place under the roof: intensity, rates, and how near they come to it.
+
+    What is above a peak has a rate, but comes near to nothing.
+    """
+    placed = pl.col("bound").is_in(_UNDER) & pl.col("above").is_null()
+    known = rows.with_columns(
+        pl.when(pl.col("hbm_moved") > 0).then(pl.col("normalized_work") / pl.col("hbm_moved")).alias("intensity"),
+        per_second("normalized_work").alias("rate"),
+        per_second("hbm_moved").alias("bandwidth"),
+        pl.col("bound").alias("bound_by"),
+    )
+    return known.with_columns(
+        pl.when(pl.col("intensity") > 0)
+        .then(pl.min_horizontal("peak", pl.col("intensity") * pl.col("memory_peak")))
+        .alias("roof"),
+        pl.when(placed).then(pl.col("rate") / pl.col("peak")).alias("of_compute"),
+        pl.when(placed).then(pl.col("bandwidth") / pl.col("memory_peak")).alias("of_memory"),
+        pl.when(placed).then("nearest").alias("efficiency"),
+    )
+
+
+def _about(table: pl.DataFrame, whole: int, peaks: Mapping[int, Peaks]) -> list[str]:
+    """How much of the time is judged, and why the rest is not."""
+    if not peaks or not whole:
+        return []
+    why = pl.coalesce(
+        pl.when(pl.col("above").is_not_null()).then(pl.lit("counted beyond the peak")),
+        pl.when(~pl.col("bound").is_in(_UNDER)).then(pl.concat_str(pl.lit("waits for the "), "bound")),
+        pl.when(pl.col("efficiency").is_null()).then(pl.lit("of unknown cost")),
+        pl.lit(""),
+    )
+    times = dict(table.group_by(why.alias("why")).agg(pl.col("self").sum()).sort("self", "why", descending=True).rows())
+    judged = times.pop("", 0)
+    rest = [f"{share(time / whole)} {words}" for words, time in times.items() if time]
+    notes = [f"judged {share(judged / whole)} of the ops' self time" + (f"; not: {', '.join(rest)}" if rest else "")]
+    guessed = int(table.filter(pl.col("estimated") & pl.col("efficiency").is_not_null())["self"].sum())
+    return [*notes, f"of {share(guessed / whole)} operations or bytes are estimated from shapes"] if guessed else notes
+
+
+def overall(table: pl.DataFrame, span: int) -> list[str]:
+    """All ops together, over the time of the devices with idle, as XProf's row Program is."""
+    outside = pl.col("category").is_in(["while", "call", "conditional"]) | pl.col("above").is_not_null()
+    inside = table.filter(~outside.fill_null(value=False))
+    work, moved = (float(inside[name].sum() or 0) for name in ("normalized_work", "hbm_moved"))
+    if not span or not work or not moved:
+        return []
+    rates = f"{flops(work / span * 1e12)} at {number(work / moved)} operations per byte"
+    return [f"all ops together: {rates}, idle time included"]
+
+
+ANALYSIS: Final = Analysis(
+    name="roofline",
+    title="Roofline",
+    question="How near does each HLO op come to what its device can do?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(PEAK,),
+)

@@ -1,0 +1,256 @@
+"""HLO ops: what runs, what it costs, what bounds it; and ops laid together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream
+from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis.hlo_groups import UNSCOPED, WAYS, parts_of
+from tracehound.trace import Trace, Window
+
+OPS = Lane("XLA Ops", 0, "ops", work=True)
+MODULES = Lane("XLA Modules", 0, "modules")
+PEAK = ("peak", "100G,1GB/s")
+"""A device on which a microsecond takes 100,000 operations or 1,000 bytes."""
+
+
+def op(number: int, name: str, category: str = "loop fusion", **more: object) -> dict[str, object]:
+    return {"op": number, "name": name, "category": category, "module": "jit_f", "program": -1, **more}
+
+
+def table(trace: Trace, *given: tuple[str, str], window: Window | None = None) -> Result:
+    return run(named("hlo_ops"), trace, window, Options(given=given))
+
+
+def rows(trace: Trace, *given: tuple[str, str], window: Window | None = None) -> dict[str, dict]:
+    return {row["name"]: row for row in table(trace, *given, window=window).table.rows(named=True)}
+
+
+def one(trace_ops: list[dict[str, object]], *, kind: str = "op", length: int = 10, facts: dict | None = None) -> Trace:
+    """Each op runs once, one after the other."""
+    b = Building(ops=trace_ops, facts=facts or {}, format="xplane")
+    for number, each in enumerate(trace_ops):
+        b.event(OPS, str(each["name"]), number * length, (number + 1) * length, kind, op=each["op"])
+    return b.trace()
+
+
+def test_a_loop_and_what_runs_in_it() -> None:
+    b = Building(ops=[op(0, "while", "while"), op(1, "dot", "convolution fusion", flops=500_000, bytes_accessed=2_000)])
+    b.event(OPS, "while", 0, 100, "op", op=0)
+    b.event(OPS, "dot", 10, 30, "op", op=1)
+    b.event(OPS, "dot", 40, 60, "op", op=1)
+    found = rows(b.trace(), PEAK)
+    assert [(row["count"], row["self"] // US, row["total"] // US) for row in found.values()] == [
+        (1, 60, 100),
+        (2, 40, 40),
+    ]
+    dot = found["dot"]
+    assert (dot["category"], dot["module"], dot["program"]) == ("convolution fusion", "jit_f", str(2**64 - 1))
+    assert (dot["share"], dot["time_share"], dot["average"]) == (0.4, 0.4, 20 * US)
+    assert dot["rate"] == pytest.approx(1e6 / 40e-6)
+    assert dot["bandwidth"] == dot["hbm_bandwidth"] == pytest.approx(4000 / 40e-6)
+    assert dot["intensity"] == 250
+    assert (dot["bound_by"], dot["above"], dot["estimated"], dot["kernels"]) == ("compute", None, False, None)
+    assert found["while"]["rate"] is None
+    assert found["while"]["bound_by"] is None
+
+
+def test_an_op_runs_again_after_another_or_in_another_run_of_its_module() -> None:
+    b = Building(ops=[op(0, "gemm"), op(1, "add")])
+    for start in (0, 100):
+        b.event(MODULES, "jit_f(1)", start, start + 50, "module")
+        for lane in (stream(), OPS):
+            for at, number in enumerate((0, 0, 1, 0)):
+                b.event(lane, ("gemm", "add")[number], start + 10 * at, start + 10 * at + 9, "kernel", op=number)
+    assert {name: (row["count"], row["kernels"]) for name, row in rows(b.trace()).items()} == {
+        "gemm": (4, 6),
+        "add": (2, 2),
+    }
+
+
+def test_kernels_of_one_op_are_one_execution_whatever_they_are_called() -> None:
+    b = Building(ops=[op(0, "conv", "custom-call", estimated_flops=1_000_000)])
+    for start in (0, 100):
+        b.event(MODULES, "jit_f(1)", start, start + 50, "module")
+        for lane, names in ((stream(), ("im2col", "gemm")), (OPS, ("conv", "conv"))):
+            b.event(lane, names[0], start, start + 5, "kernel", op=0)
+            b.event(lane, names[1], start + 5, start + 20, "kernel", op=0)
+    b.event(stream(), "lost", 60, 80, "kernel")
+    result = table(b.trace(), PEAK)
+    (row,) = result.table.rows(named=True)
+    assert (row["name"], row["count"], row["kernels"], row["total"] // US) == ("conv", 2, 4, 40)
+    assert row["rate"] == pytest.approx(2e6 / 40e-6), "operations are those of executions, not of each kernel"
+    assert row["estimated"]
+    assert "1 kernels name no HLO op and are in no row: 20.00 us, 33.33 % of the kernels' time" in result.notes
+
+
+def test_what_lies_on_the_host_is_not_bound_by_hbm() -> None:
+    """XProf calls such a copy HBM-bound: its cost model counts the bytes at the near end of the link."""
+    line = "%copy-done = f32[250]{0} copy-done((f32[250]{0}, f32[250]{0:S(5)}, u32[]{:S(2)}) %copy-start)"
+    b = Building(
+        ops=[
+            op(0, "copy-start", "copy-start", text="%copy-start = (f32[250]{0}) copy-start(f32[250]{0:S(5)} %x)",
+               bytes_accessed=1000, hbm_bytes=1000, host_bytes=1000),
+            op(1, "copy-done", "copy-done", text=line, bytes_accessed=1000, hbm_bytes=1000, host_bytes=1000),
+        ]
+    )  # fmt: skip
+    for start in (0, 100):
+        b.event(OPS, "copy-start", start, start + 1, "transfer", op=0)
+        b.event(OPS, "copy-done", start + 10, start + 20, "transfer", op=1)
+    found = rows(b.trace(), PEAK)
+    done, start = found["copy-done"], found["copy-start"]
+    assert (done["bound_by"], done["hbm_bandwidth"], done["above"]) == ("host link", 0, None)
+    assert done["bandwidth"] == pytest.approx(2000 / 40e-6), "bytes belong to the time from start to done"
+    assert (start["bandwidth"], start["rate"], start["bound_by"]) == (None, None, None)
+    assert start["count"] == 2
+
+
+def test_a_done_without_its_start_has_no_bandwidth() -> None:
+    line = "%copy-done = f32[250]{0} copy-done((f32[250]{0}, f32[250]{0}) %copy-start)"
+    found = rows(one([op(0, "copy-done", "copy-done", text=line, bytes_accessed=1000)], kind="copy"), PEAK)
+    assert found["copy-done"]["bandwidth"] is None
+
+
+def test_a_fusion_that_reads_the_host_s_memory_is_bound_by_the_link() -> None:
+    found = rows(
+        one([op(0, "add", bytes_accessed=2_000_000, hbm_bytes=2_000_000, host_bytes=1_000_000)]), ("peak", "H100")
+    )
+    assert found["add"]["bound_by"] == "host link"
+    assert found["add"]["hbm_bandwidth"] == pytest.approx(1e6 / 10e-6)
+
+
+def test_collectives_are_bound_by_the_interconnect() -> None:
+    found = rows(one([op(0, "all-reduce", "all-reduce", bytes_accessed=900, flops=10)], kind="collective"), PEAK)
+    assert found["all-reduce"]["bound_by"] == "interconnect"
+
+
+def test_memories_on_the_chip_bound_too() -> None:
+    planes = {"/device:GPU 0": {"peak_teraflops_per_second": 0.1, "peak_hbm_bw_gigabytes_per_second": 1.0,
+                                "peak_vmem_rd_bw_gigabytes_per_second": 10.0}}  # fmt: skip
+    made = [op(0, "add", bytes_accessed=90_000, hbm_bytes=1_000, vmem_read=89_000, vmem_written=10**9)]
+    found = rows(one(made, facts={"planes": planes}))
+    assert found["add"]["bound_by"] == "VMEM read"
+    assert found["add"]["hbm_bandwidth"] == pytest.approx(1e8)
+
+
+def test_what_is_above_the_peak_is_marked() -> None:
+    made = [op(0, "flash", "custom-call", flops=10**9, bytes_accessed=20_000), op(1, "add", bytes_accessed=10_000)]
+    found = rows(one(made), PEAK)
+    assert (found["flash"]["above"], found["add"]["above"]) == ("compute, HBM", None)
+
+
+def test_a_custom_call_that_counts_nothing_is_estimated_and_other_ops_are_not() -> None:
+    made = [
+        op(0, "fmha", "custom-call", flops=0, bytes_accessed=0, estimated_flops=700, estimated_bytes=100),
+        op(1, "copy", "data formatting", flops=0, bytes_accessed=50, estimated_flops=999, estimated_bytes=999),
+        op(2, "mystery", "custom-call"),
+    ]
+    found = rows(one(made), PEAK)
+    assert (found["fmha"]["intensity"], found["fmha"]["estimated"]) == (7, True)
+    assert (found["copy"]["rate"], found["copy"]["estimated"]) == (0, False)
+    assert (found["mystery"]["rate"], found["mystery"]["bandwidth"], found["mystery"]["bound_by"]) == (None, None, None)
+
+
+def test_without_a_peak_nothing_is_said_of_bounds() -> None:
+    result = table(one([op(0, "add", flops=10, bytes_accessed=10)]))
+    assert result.table["bound_by"].to_list() == [None]
+    assert any("no peak is known" in note for note in result.notes)
+
+
+def test_a_window_cuts_time_and_amounts_alike() -> None:
+    trace = one([op(0, "a", bytes_accessed=1000), op(1, "b", bytes_accessed=1000)])
+    found = rows(trace, PEAK, window=Window(5 * US, 15 * US))
+    assert [(row["total"] // US, row["bandwidth"]) for row in found.values()] == [(5, pytest.approx(1e8))] * 2
+
+
+SCOPED = [
+    op(0, "a", framework="jit(f)/layer0/dot", source="m.py:1", flops=3),
+    op(1, "b.remat2", framework="jit(f)/layer0/add", source="m.py:1", flops=4),
+    op(2, "c", framework="jit(f)/layer1/transpose(jvp(x/y))/dot", source="m.py:9"),
+    op(3, "d", "copy"),
+]
+
+
+def test_scopes_are_a_tree_depth_first_whose_rows_hold_all_below() -> None:
+    b = Building(ops=SCOPED)
+    for number, length in enumerate((10, 30, 20, 5)):
+        b.event(OPS, str(SCOPED[number]["name"]), 100 * number, 100 * number + length, "op", op=number)
+    found = table(b.trace(), ("by", "scope")).table
+    assert found.select("depth", "name", "ops", pl.col("self") // US).rows() == [
+        (0, "jit(f)", 3, 60), (1, "layer0", 2, 40), (2, "add", 1, 30), (2, "dot", 1, 10),
+        (1, "layer1", 1, 20), (2, "transpose(jvp(x/y))", 1, 20), (3, "dot", 1, 20), (0, UNSCOPED, 1, 5),
+    ]  # fmt: skip
+
+
+def test_ops_laid_together() -> None:
+    trace = one(SCOPED)
+    assert {name: row["ops"] for name, row in rows(trace, ("by", "source")).items()} == {
+        "m.py:1": 2, "m.py:9": 1, "(not known)": 1,
+    }  # fmt: skip
+    assert {name: row["ops"] for name, row in rows(trace, ("by", "rematerialised")).items()} == {
+        "computed once": 3, "rematerialised": 1,
+    }  # fmt: skip
+    assert rows(trace, ("by", "program"))[f"jit_f({2**64 - 1})"]["self"] == 40 * US
+    assert set(rows(trace, ("by", "framework"))) == {"d", *(str(each["framework"]) for each in SCOPED[:3])}
+    layers = rows(trace, ("by", "source"))["m.py:1"]
+    assert layers["rate"] == pytest.approx(7 / 20e-6)
+
+
+def test_duplicates_are_told_by_the_compiler_or_by_their_lines() -> None:
+    told = [op(0, "add"), op(1, "add.1", twin="add"), op(2, "add.2", twin="add"), op(3, "mul")]
+    assert set(rows(one(told), ("by", "duplicates"))) == {"add and its 2 duplicates", "mul"}
+    lines = [
+        op(n, f"fusion.{n}", text=f"%fusion.{n} = f32[{size}]{{0}} fusion(%p.{n}), kind=kLoop, calls=%c.{n}")
+        for n, size in enumerate((8, 8, 9))
+    ]
+    assert set(rows(one(lines), ("by", "duplicates"))) == {"fusion.0 and its duplicate", "fusion.2"}
+
+
+@pytest.mark.parametrize(("path", "parts"), [
+    ("jit(f)/a/b", ["jit(f)", "a", "b"]), ("f(a/b)/c", ["f(a/b)", "c"]), ("", [UNSCOPED]), ("//", [UNSCOPED]),
+    (")/(", [")", "("]), ("a\0b/c", ["ab", "c"]),
+])  # fmt: skip
+def test_the_scopes_of_a_name(path: str, parts: list[str]) -> None:
+    assert parts_of(path) == parts
+
+
+def test_a_trace_without_hlo_ops_says_who_has_them() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 5)
+    result = table(b.trace())
+    assert result.table.is_empty()
+    assert "XLA profiles have them" in result.notes[0]
+
+
+paths = st.lists(st.sampled_from(["a", "b", "c(d/e)"]), max_size=3).map("/".join)
+
+
+@given(st.lists(st.tuples(paths, st.sampled_from("xyz"), st.integers(0, 50)), min_size=1, max_size=12))
+def test_every_way_to_group_keeps_the_time(drawn: list[tuple[str, str, int]]) -> None:
+    made = [op(n, f"{name}.{n}", name, framework=path or None, source=name) for n, (path, name, _) in enumerate(drawn)]
+    b = Building(ops=made)
+    for number, (_, _, length) in enumerate(drawn):
+        b.event(OPS, str(made[number]["name"]), 100 * number, 100 * number + length, "op", op=number)
+    trace = b.trace()
+    whole = sum(length for *_, length in drawn) * US
+    for way in WAYS:
+        found = table(trace, ("by", way)).table
+        roots = found.filter(pl.col("depth").fill_null(0) == 0)
+        assert (roots["self"].sum(), roots["ops"].sum()) == (whole, len(drawn))
+    slow = defaultdict[tuple[str, ...], int](int)
+    for path, _, length in drawn:
+        parts = parts_of(path)
+        for depth in range(len(parts)):
+            slow[tuple(parts[: depth + 1])] += length * US
+    tree = table(trace, ("by", "scope")).table
+    where: list[str] = []
+    for name, depth, own in tree.select("name", "depth", "self").iter_rows():
+        where[depth:] = [name]
+        assert slow.pop(tuple(where)) == own
+    assert not slow

@@ -1,0 +1,109 @@
+"""The roofline: how near ops come to their device's peaks, and of how much of the time nothing can be said."""
+
+from __future__ import annotations
+
+import pytest
+
+from building import Building, Lane
+from tracehound.analysis import Options, Result, named, run
+from tracehound.draw.plots import plot
+
+OPS = Lane("XLA Ops", 0, "ops", work=True)
+PEAK = ("peak", "bf16:100G,f32:10G,1GB/s")
+
+
+def op(number: int, name: str, category: str = "loop fusion", **more: object) -> dict[str, object]:
+    return {"op": number, "name": name, "category": category, "module": "jit_f", "program": 1, **more}
+
+
+MIXED = [
+    op(0, "dot", "convolution fusion", flops=500_000, bytes_accessed=1_000, dtype="bf16"),
+    op(1, "add", flops=1_000, bytes_accessed=8_000),
+    op(2, "dot.1", "convolution fusion", flops=50_000, bytes_accessed=1_000, dtype="f32"),
+    op(3, "psum", "all-reduce", flops=10, bytes_accessed=9_000),
+    op(4, "absurd", "custom-call", flops=10**9, bytes_accessed=10),
+    op(5, "mystery", "custom-call"),
+    op(6, "fmha", "custom-call", flops=0, estimated_flops=100_000, estimated_bytes=100),
+]
+
+
+def roofline(*given: tuple[str, str]) -> Result:
+    """Every op runs once for 10 us."""
+    b = Building(ops=MIXED, format="xplane")
+    for number, each in enumerate(MIXED):
+        kind = "collective" if each["name"] == "psum" else "op"
+        b.event(OPS, str(each["name"]), 10 * number, 10 * number + 10, kind, op=number)
+    return run(named("roofline"), b.trace(), None, Options(given=given))
+
+
+def test_places_under_the_roof() -> None:
+    found = {row["name"]: row for row in roofline(PEAK).table.rows(named=True)}
+    dot, add, single = found["dot"], found["add"], found["dot.1"]
+    assert (dot["intensity"], dot["rate"], dot["roof"]) == (500, pytest.approx(50e9), 100e9)
+    assert (dot["of_compute"], dot["of_memory"], dot["bound_by"]) == (pytest.approx(0.5), pytest.approx(0.1), "compute")
+    assert (add["roof"], add["of_memory"], add["bound_by"]) == (pytest.approx(0.125e9), pytest.approx(0.8), "HBM")
+    assert add["efficiency"] == add["of_memory"]
+    assert (single["peak"], single["of_compute"]) == (10e9, pytest.approx(0.5))
+    assert found["fmha"]["estimated"]
+
+
+def test_what_is_not_judged_is_said() -> None:
+    result = roofline(PEAK)
+    found = {row["name"]: row for row in result.table.rows(named=True)}
+    for name in ("psum", "absurd", "mystery"):
+        assert (found[name]["of_compute"], found[name]["of_memory"], found[name]["efficiency"]) == (None, None, None)
+    assert found["absurd"]["above"] == "compute"
+    assert result.notes[0] == (
+        "judged 57.14 % of the ops' self time; not: 14.29 % waits for the interconnect, 14.29 % of unknown cost, "
+        "14.29 % counted beyond the peak"
+    )
+    assert result.notes[1] == "of 14.29 % operations or bytes are estimated from shapes"
+
+
+def test_all_ops_together_leave_out_what_is_not_true() -> None:
+    work, moved = 500_000 + 1_000 + 50_000 + 10 + 100_000, 1_000 + 8_000 + 1_000 + 9_000 + 100
+    assert f"all ops together: 9.3 GFLOP/s at {work / moved:.6g} operations" in roofline(PEAK).notes[2].replace(
+        "9.30", "9.3"
+    )
+
+
+def test_without_a_peak_there_is_no_roof() -> None:
+    result = roofline()
+    assert result.table.select("roof", "of_compute", "of_memory", "efficiency").null_count().sum_horizontal()[0] == 28
+    assert "•" not in "".join(plot(result, "self", 0, (80, 24)))
+    assert any("no peak is known" in note for note in result.notes)
+
+
+def test_the_plot_has_the_roof_and_the_ops_under_it() -> None:
+    result = roofline(PEAK)
+    drawn = plot(result, "self", -1, (80, 24))
+    assert len(drawn) == 24
+    assert {len(line) for line in drawn} == {80}
+    picture = "\n".join(drawn[:17])
+    assert all(glyph in picture for glyph in "1234•")
+    names = [row["name"] for row in result.table.rows(named=True) if row["efficiency"] is not None]
+    assert [line.split(":")[0] for line in drawn[-5:-1]] == [f"{n} {name}" for n, name in enumerate(names, 1)]
+    assert plot(result, "self", -1, (130, 24))[-1].rstrip() == (
+        "FLOP/s over FLOP/byte of memory; roof: 100 GFLOP/s and 1.00 GB/s, ridge 100; 10.0 GFLOP/s and 1.00 GB/s, ridge 10"
+    )
+
+
+def test_the_op_under_the_cursor_is_marked() -> None:
+    result = roofline(PEAK)
+    row = result.table["name"].to_list().index("add")
+    assert "X" in "".join(plot(result, "self", row, (80, 24))[:17])
+    assert "X" not in "".join(plot(result, "self", -1, (80, 24))[:17])
+
+
+def test_no_room_gives_way_to_bars() -> None:
+    drawn = plot(roofline(PEAK), "self", 0, (39, 8))
+    assert drawn
+    assert "roof" not in drawn[-1]
+
+
+def test_a_trace_without_hlo_ops_says_so() -> None:
+    b = Building()
+    b.event(Lane("python"), "aten::mm", 0, 5, "op")
+    result = run(named("roofline"), b.trace())
+    assert result.table.is_empty()
+    assert result.notes
