@@ -84,7 +84,8 @@ def test_the_plot_has_the_roof_and_the_ops_under_it() -> None:
     names = [row["name"] for row in result.table.rows(named=True) if row["efficiency"] is not None]
     assert [line.split(":")[0] for line in drawn[-5:-1]] == [f"{n} {name}" for n, name in enumerate(names, 1)]
     assert plot(result, "self", -1, (130, 24))[-1].rstrip() == (
-        "FLOP/s over FLOP/byte of memory; roof: 100 GFLOP/s and 1.00 GB/s, ridge 100; 10.0 GFLOP/s and 1.00 GB/s, ridge 10"
+        "FLOP/s over FLOP/byte of memory; roof: 100 GFLOP/s and 1.00 GB/s, ridge 100; "
+        "10.0 GFLOP/s and 1.00 GB/s, ridge 10"
     )
 
 
