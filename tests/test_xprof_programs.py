@@ -70,3 +70,22 @@ def test_flights_are_united_not_added_up(offload: Trace) -> None:
     """XProf's analyze_async_overlap says 1,128 s in flight and 1,100 s exposed, of 364 s of core time."""
     table = report(offload, "transfers").table
     assert table["exposed"].sum() < table["in_flight"].sum() < 480e12
+
+
+def test_duty_cycle_and_idle_are_xprofs(offload: Trace) -> None:
+    """XProf's overview: 86.5 % and 13.4 %. The useful shares beside them are those of its hlo_stats table."""
+    result = report(offload, "duty_cycle")
+    assert result.notes[0].startswith("all together: duty cycle 86.525 % of ")
+    assert "compute 2.646 %, collectives 0.401 %" in result.notes[1]
+    assert result.notes[1].endswith("idle 13.365 %")
+
+
+def test_shares_of_device_time_are_those_of_xprofs_hlo_stats(offload: Trace, shared: Path) -> None:
+    golden = pl.read_csv(shared / "golden/xprof/tpu_v6e_x4_offload/hlo_stats.csv")
+    kinds = golden.group_by("HLO op category").agg(pl.col("Total self time (us)").sum() * 1e6)
+    by_kind = dict(kinds.iter_rows())
+    table = report(offload, "duty_cycle").table
+    assert table["compute"].sum() == pytest.approx(by_kind["loop fusion"] + by_kind["broadcast"], rel=1e-9)
+    assert table["collectives"].sum() == pytest.approx(by_kind["all-reduce"], rel=1e-9)
+    waits = table["input"].sum() + table["output"].sum()
+    assert waits == pytest.approx(by_kind["copy-done"] + by_kind["copy-start"], rel=1e-9)

@@ -14,7 +14,7 @@ import polars as pl
 from tracehound.analysis.async_ops import executions_of, joined, ops_of, waits
 from tracehound.analysis.bandwidth import kind_of
 from tracehound.analysis.busy import COPY, busy_of, work
-from tracehound.analysis.core_time import core_time
+from tracehound.analysis.core_time import CLOCKED, core_time, on_own_clock
 from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Share
 from tracehound.formats.xla_copies import HOST, copied
@@ -65,12 +65,12 @@ def copies_of(share: Share) -> tuple[Copies, int]:
 
 def _on_cores(share: Share) -> tuple[Copies, int]:
     """The copies that the cores' own ops start and wait for (TPU), and the device time."""
-    everything = ops_of(share, "self", "device_start", "device_end")
+    everything = ops_of(share, "self", *CLOCKED)
     if everything.is_empty():
         return NONE, 0
     here = everything.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
     ops = share.ops.filter(pl.col("op").is_in(everything["op"].unique().implode()))
-    said = _said(ops)
+    said = said_of(ops)
     pairs = joined(everything, ops, executions_of(share, everything["start"]))
     paired = pl.concat([pairs["id"], pairs["done"]]).implode()
     alone = everything.filter(~pl.col("id").is_in(paired) & ~pl.col("op").is_in(waits(ops)["op"].implode()))
@@ -88,11 +88,14 @@ def _on_cores(share: Share) -> tuple[Copies, int]:
         spent.join(said, on="op").join(lengths, on="id").select("start", "end", "own", *KEY),
         EMPTY,
     )
-    return found, core_time(here, share)[0]
+    return found, core_time(on_own_clock(here, share), share)[0]
 
 
-def _said(ops: pl.DataFrame) -> pl.DataFrame:
-    """What the HLO lines of ops say of copies: `op`, from where to where, and the bytes of one."""
+def said_of(ops: pl.DataFrame) -> pl.DataFrame:
+    """What the HLO lines of ops say of copies: `op`, `source`, `target`, `bytes` of one, `name`, `module`.
+
+    Ops that wait for a copy have no row.
+    """
     told = pl.concat_str("category", "text", separator=" ", ignore_nulls=True).str.contains(_COPYING)
     found = [
         (op, *copy, name, module or "")
@@ -114,25 +117,25 @@ _TYPES: Final[Mapping[str, pl.DataType]] = {"op": pl.Int64(), "bytes": pl.Int64(
 def _on_streams(share: Share) -> tuple[Copies, int]:
     """The copies on the device's streams (GPU), and the device time."""
     streams = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("work") & (pl.col("role") == "stream"))
-    events = work(share, "lane", "name", "bytes", "device_start", "device_end")
+    events = work(share, "lane", "name", "bytes", *CLOCKED)
     mine = pl.col("lane").is_in(streams["lane"].to_list()) & pl.col("kind").is_in(COPY) & (pl.col("kind") != "memset")
     rows = events.filter(mine).with_columns(pl.col("name", "kind").cast(pl.String))
     if rows.is_empty():
         return NONE, 0
-    told = [(name, kind, *_ends(name, kind)) for name, kind in rows.select("name", "kind").unique().iter_rows()]
+    told = [(name, kind, *ends_of(name, kind)) for name, kind in rows.select("name", "kind").unique().iter_rows()]
     said = pl.DataFrame(told, schema=["name", "kind", "source", "target"], orient="row")
     state = busy_of(events, share)
     copies = rows.join(said, on=["name", "kind"]).with_columns(pl.lit("").alias("module"))
     found = Copies(_inside(copies, share).select(_ROWS), NONE.waits, merge(state.compute, state.communication))
-    return found, core_time(events, share)[0]
+    return found, core_time(on_own_clock(events, share), share)[0]
 
 
 _SIDES: Final[Mapping[str, str]] = {"H": HOST, "D": "device", "P": "other device", "A": "array"}
 _DIRECTION: Final = re.compile(r"([HDPA])to([HDPA])")
 
 
-def _ends(name: str, kind: str) -> tuple[str, str]:
-    """From which memory to which a copy on a stream goes."""
+def ends_of(name: str, kind: str) -> tuple[str, str]:
+    """From which memory to which a copy of this name on a stream goes."""
     told = _DIRECTION.fullmatch(kind_of(name, kind))
     if told is None:
         return ("unknown", "unknown")

@@ -1,0 +1,90 @@
+"""What a device does at each instant, copies told apart by where they go: the parts of XProf's step time.
+
+Owns which work is of which part, and which part an instant belongs to where several run. Knows no hosts and no steps.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tracehound.analysis.async_ops import waits
+from tracehound.analysis.busy import COMMUNICATION, COPY, WORK, local_parent, work
+from tracehound.analysis.copies import ends_of, said_of
+from tracehound.analysis.result import Share
+from tracehound.formats.xla_copies import HOST
+from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
+from tracehound.nesting import own_stretches
+
+PARTS: Final = ("compute", "collectives", "input", "output", "copy")
+"""In the order of precedence: of what runs at once the first counts. `copy` is copies inside the device."""
+
+_COMPUTE, _COLLECTIVES, _INPUT, _OUTPUT, _COPY = range(len(PARTS))
+
+WORKED: Final = (*WORK, "op", "name")
+"""The columns of device work that `device_parts` needs."""
+
+
+def device_work(share: Share, *more: str) -> pl.DataFrame:
+    """The work of the rank's device: columns `WORKED`, and those named."""
+    return work(share, *(name for name in WORKED if name not in WORK), *more)
+
+
+def device_parts(share: Share, events: pl.DataFrame) -> dict[str, Intervals]:
+    """When the device does what: for each of `PARTS` a set; they share no instant.
+
+    `events` is `device_work`. Work around other work counts only where it runs itself. What waits for a copy to or from
+    the host is input or output: infeed, outfeed, copies whose HLO line names the host's memory, and on GPUs copies on
+    the streams by their direction.
+    """
+    owned = own_stretches(events["start"].to_numpy(), events["end"].to_numpy(), local_parent(events))
+    part = _parts(share, events)[owned.owner]
+    found, taken = dict[str, Intervals](), EMPTY
+    for number, name in enumerate(PARTS):
+        mine = part == number
+        when = union(owned.start[mine], owned.end[mine])
+        found[name] = subtract(when, taken)
+        taken = merge(taken, when)
+    return found
+
+
+def _parts(share: Share, events: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """The part of each event, as its place in `PARTS`."""
+    ops = share.ops.filter(pl.col("op").is_in(events["op"].drop_nulls().unique().implode()))
+    said = said_of(ops).select("op", _side().alias("said"))
+    waiting = waits(ops).join(said, left_on="started", right_on="op").select("op", "said")
+    by_op = pl.concat([said, waiting]).unique("op", keep="first", maintain_order=True)
+    copies = pl.col("kind").is_in(COPY)
+    names = events.filter(copies & pl.col("op").is_null()).select("name", "kind").unique()
+    told = names.with_columns(pl.col("name", "kind").cast(pl.String).name.suffix(" said"))
+    by_name = names.with_columns(
+        pl.Series(
+            "named",
+            [_side_of(*ends_of(*row)) for row in told.select("name said", "kind said").iter_rows()],
+            pl.Int64,
+        )
+    )
+    joined = events.join(by_op, on="op", how="left", maintain_order="left").join(
+        by_name, on=["name", "kind"], how="left", maintain_order="left"
+    )
+    part = (
+        pl.when(pl.col("kind").is_in(COMMUNICATION)).then(_COLLECTIVES)
+        .when(pl.col("said").is_not_null()).then("said")
+        .when(copies & pl.col("op").is_null()).then("named")
+        .when(copies).then(_COPY)
+        .otherwise(_COMPUTE)
+    )  # fmt: skip
+    return joined.select(part.cast(pl.Int64)).to_series().fill_null(_COPY).to_numpy()
+
+
+def _side() -> pl.Expr:
+    return (
+        pl.when(pl.col("source") == HOST).then(_INPUT).when(pl.col("target") == HOST).then(_OUTPUT).otherwise(_COPY)
+    ).cast(pl.Int64)
+
+
+def _side_of(source: str, target: str) -> int:
+    return _INPUT if source == HOST else _OUTPUT if target == HOST else _COPY

@@ -1,0 +1,136 @@
+"""How much of its time each device is on duty, as XProf says, and how much of it is useful."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis.busy import bounds
+from tracehound.analysis.core_time import CLOCKED, core_time, on_own_clock
+from tracehound.analysis.device_parts import PARTS, device_parts, device_work
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.intervals import Intervals, clip, union
+from tracehound.trace import collected
+from tracehound.units import duration
+
+DEFINITION = """\
+duty cycle = XProf's "TPU duty cycle": the time in which any op of the line XLA Ops runs, but for infeed, outfeed, sends
+to and receives from the host and the own time of megacore fusions, of the time from the first to the last of all ops
+and modules. Waiting for a copy (copy-done) and for the other devices in a collective count as duty, so it says nothing
+of how well a device is used. On GPUs and CPUs, of which XProf has none, the same of all work on streams, or of all ops.
+
+The other shares are of the device time, from the first to the last of its work (on TPUs on the device's own clock, as
+XProf's idle time): compute = any op runs that is no collective and no copy: the useful share. collectives = collectives
+run or are waited for, and nothing is computed (exposed). input, output = the device only waits for the host's memory:
+infeed, host to device copies; outfeed, device to host. copy = it only waits for copies within the device. idle =
+nothing runs: 1 - the union of all ops, XProf's device idle time. They add up to 1. All together is the sum over devices
+of the one by that of the other, as in XProf, where both cores of a chip count as one device; here each counts."""
+
+_OFF_DUTY: Final = (
+    "infeed", "outfeed", "host send", "host send-done", "host recv", "host recv-done", "megacore fusion",
+)  # fmt: skip
+"""HLO categories that XProf takes for off duty."""
+
+_SHARES: Final = {
+    "compute": "computation runs: the useful share",
+    "collectives": "collectives run and no computation (exposed)",
+    "input": "only copies from the host run, or are waited for",
+    "output": "only copies to the host run, or are waited for",
+    "copy": "only copies within the device run, or are waited for",
+}
+
+COLUMNS: Final = (
+    Column("rank", "count", "rank"),
+    Column("device", "text", "what the rank runs on"),
+    Column("span", "time", "from the first to the last work, modules included"),
+    Column("on_duty", "time", "any op runs that is no infeed, outfeed or transfer to the host", brief=False),
+    Column("duty_cycle", "share", "on duty, as XProf counts", "span"),
+    Column("time", "time", "device time: from the first to the last work", brief=False),
+    *(Column(name, "time", meaning, brief=False) for name, meaning in _SHARES.items()),
+    *(
+        Column(f"{name}_share", "share", meaning, "device time", brief=name != "copy")
+        for name, meaning in _SHARES.items()
+    ),
+    Column("idle", "time", "nothing runs", brief=False),
+    Column("idle_share", "share", "nothing runs", "device time"),
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """One row; ps."""
+    del options
+    events = device_work(share, *CLOCKED)
+    if events.is_empty():
+        return pl.DataFrame()
+    own = on_own_clock(events, share)
+    time, used = core_time(own, share)
+    on, span = _duty(share, events)
+    low, high = bounds(own, share)
+    parts = {name: clip(when, low, high).length for name, when in device_parts(share, own).items()}
+    return pl.DataFrame(
+        {
+            "rank": [share.rank],
+            "device": [share.label],
+            "span": [span],
+            "on_duty": [on],
+            "time": [time],
+            **{name: [length] for name, length in parts.items()},
+            "idle": [time - used],
+        }
+    )
+
+
+def _duty(share: Share, events: pl.DataFrame) -> tuple[int, int]:
+    """The time on duty, and the time from the first to the last op or module."""
+    off = share.ops.filter(pl.col("category").is_in(_OFF_DUTY))["op"].implode()
+    working = events.filter(~pl.col("op").is_in(off).fill_null(value=False))
+    on = _inside(working, share)
+    if share.windowed:
+        return on.length, share.end - share.start
+    modules = share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "modules"))["lane"].to_list()
+    runs = collected(share.device.filter(pl.col("lane").is_in(modules)).select("start", "end"))
+    both = pl.concat([events.select("start", "end"), runs])
+    return on.length, int(both["end"].to_numpy().max() - both["start"].to_numpy().min())
+
+
+def _inside(events: pl.DataFrame, share: Share) -> Intervals:
+    return clip(union(events["start"].to_numpy(), events["end"].to_numpy()), share.start, share.end)
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row per rank, in their order."""
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no work of a device here: were devices profiled?"])
+    table = pl.concat(filled).with_columns(
+        (pl.col("on_duty") / pl.col("span")).fill_nan(None).alias("duty_cycle"),
+        *((pl.col(name) / pl.col("time")).fill_nan(None).alias(f"{name}_share") for name in (*PARTS, "idle")),
+    )
+    return answer(ANALYSIS, table, scene, options, _notes(table))
+
+
+def _notes(table: pl.DataFrame) -> list[str]:
+    """All devices together, to a thousandth of a percent, as people hold it against XProf's."""
+    span, time = int(table["span"].sum()), int(table["time"].sum())
+    if not span or not time:
+        return []
+    shares = ", ".join(
+        f"{name} {int(table[name].sum()) / time * 100:.3f} %" for name in (*PARTS, "idle") if table[name].sum()
+    )
+    return [
+        f"all together: duty cycle {int(table['on_duty'].sum()) / span * 100:.3f} % of {duration(span)}",
+        f"of {duration(time)} device time: {shares}",
+    ]
+
+
+ANALYSIS = Analysis(
+    name="duty_cycle",
+    title="Duty cycle",
+    question="How much of its time is each device on duty, as XProf counts, and how much of that is useful?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+)

@@ -1,0 +1,118 @@
+"""Duty cycle and the parts of a device's time: stories on TPU, GPU and CPU, and all of it against instants."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream
+from tracehound.analysis import Result, named, run
+from tracehound.trace import Trace, Window
+
+CORE = Lane("XLA Ops", 0, "ops", work=True)
+MODULES = Lane("XLA Modules", 0, "modules")
+PARTS = ("compute", "collectives", "input", "output", "copy", "idle")
+
+
+def op(number: int, name: str, category: str, text: str = "") -> dict[str, object]:
+    return {
+        "op": number, "name": name, "category": category, "module": "jit_f", "program": 1, "framework": None,
+        "source": None, "text": f"%{name} = {text}" if text else None, "flops": None, "bytes_accessed": None,
+    }  # fmt: skip
+
+
+HOST = "(f32[4]{0}, f32[4]{0:S(5)}, u32[])"
+VMEM = "((f32[8]{0}), f32[4]{0:S(1)}, s32[])"
+OPS = [
+    op(0, "infeed", "infeed"),
+    op(1, "copy-start", "copy-start", f"{HOST} copy-start(f32[4]{{0:S(5)}} %a)"),
+    op(2, "copy-done", "copy-done", f"f32[4]{{0}} copy-done({HOST} %copy-start)"),
+    op(3, "slice-start", "async-start", f"{VMEM} async-start(f32[8]{{0}} %a), calls=%c"),
+    op(4, "slice-done", "async-done", f"f32[4]{{0:S(1)}} async-done({VMEM} %slice-start)"),
+    op(5, "outfeed", "outfeed"),
+    op(6, "megacore_fusion", "megacore fusion"),
+]
+
+
+def duty(trace: Trace, window: Window | None = None) -> Result:
+    return run(named("duty_cycle"), trace, window)
+
+
+def parts(result: Result) -> list[int]:
+    return [value // US for value in result.table.select(PARTS).row(0)]
+
+
+def test_waits_are_on_duty_and_feeds_are_not() -> None:
+    b = Building(format="xplane", ops=OPS)
+    b.event(MODULES, "jit_f(1)", 0, 100, "module")
+    b.event(CORE, "infeed", 5, 15, "transfer", op=0)
+    b.event(CORE, "copy-start", 15, 16, "transfer", op=1)
+    b.event(CORE, "dot", 16, 30, "op")
+    b.event(CORE, "copy-done", 30, 40, "transfer", op=2)
+    b.event(CORE, "all-reduce", 40, 60, "collective")
+    b.event(CORE, "slice-start", 60, 61, "op", op=3)
+    b.event(CORE, "slice-done", 61, 65, "op", op=4)
+    b.event(CORE, "outfeed", 70, 73, "transfer", op=5)
+    result = duty(b.trace())
+    assert parts(result) == [14, 20, 21, 3, 5, 5]
+    row = result.table.row(0, named=True)
+    assert (row["span"] // US, row["on_duty"] // US, row["time"] // US) == (100, 50, 68)
+    assert row["duty_cycle"] == pytest.approx(0.5)
+    assert row["compute_share"] == pytest.approx(14 / 68)
+    assert result.notes[0] == "all together: duty cycle 50.000 % of 100.0 us"
+    assert "idle 7.353 %" in result.notes[1]
+
+
+def test_only_what_runs_inside_a_megacore_fusion_is_on_duty() -> None:
+    b = Building(format="xplane", ops=OPS)
+    b.event(CORE, "megacore_fusion", 0, 10, "op", op=6)
+    b.event(CORE, "dot", 2, 6, "op")
+    assert duty(b.trace()).table["on_duty"].to_list() == [4 * US]
+
+
+def test_idle_time_is_that_of_the_devices_own_clock() -> None:
+    b = Building(format="xplane")
+    for start, end, own in ((0, 10, 1000), (20, 30, 1018)):
+        b.event(CORE, "dot", start, end, "op", device_start=own * US, device_end=(own + 10) * US)
+    row = duty(b.trace()).table.row(0, named=True)
+    assert (row["span"] // US, row["on_duty"] // US) == (30, 20)
+    assert (row["time"] // US, row["compute"] // US, row["idle"] // US) == (28, 20, 8)
+
+
+def test_a_window_is_the_time_of_all_shares() -> None:
+    b = Building(format="xplane")
+    for start in (0, 30):
+        b.event(CORE, "dot", start, start + 10, "op", device_start=start * US, device_end=(start + 10) * US)
+    row = duty(b.trace(), Window(5 * US, 25 * US)).table.row(0, named=True)
+    assert (row["span"], row["time"], row["on_duty"], row["idle"]) == (20 * US, 20 * US, 5 * US, 15 * US)
+
+
+def test_on_streams_copies_go_by_their_direction() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 10)
+    b.event(stream(number=8), "Memcpy HtoD (Pageable -> Device)", 5, 15, "copy")
+    b.event(stream(number=8), "Memcpy DtoH (Device -> Pageable)", 15, 17, "copy")
+    b.event(stream(number=8), "Memset (Device)", 17, 18, "memset")
+    b.event(stream(number=8), "ncclDevKernel_AllReduce", 20, 30, "collective")
+    assert parts(duty(b.trace())) == [10, 10, 5, 2, 1, 2]
+
+
+def test_no_device_is_said() -> None:
+    assert "no work of a device" in duty(Building().trace()).notes[0]
+
+
+_KINDS = (("gemm", "kernel"), ("nccl", "collective"), ("Memcpy HtoD", "copy"), ("Memcpy DtoH", "copy"), ("x", "copy"))
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 50), st.integers(1, 20)), min_size=1, max_size=12))
+def test_every_instant_belongs_to_one_part(work: list[tuple[int, int, int]]) -> None:
+    b = Building()
+    first = [9] * 80
+    for number, (kind, start, length) in enumerate(work):
+        name, what = _KINDS[kind]
+        b.event(stream(number=number), name, start, start + length, what)
+        first[start : start + length] = [min(kind, other) for other in first[start : start + length]]
+    low, high = min(start for _, start, _ in work), max(start + length for _, start, length in work)
+    within = first[low:high]
+    assert parts(duty(b.trace())) == [*(within.count(kind) for kind in range(5)), within.count(9)]
