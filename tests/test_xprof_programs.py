@@ -89,3 +89,29 @@ def test_shares_of_device_time_are_those_of_xprofs_hlo_stats(offload: Trace, sha
     assert table["collectives"].sum() == pytest.approx(by_kind["all-reduce"], rel=1e-9)
     waits = table["input"].sum() + table["output"].sum()
     assert waits == pytest.approx(by_kind["copy-done"] + by_kind["copy-start"], rel=1e-9)
+
+
+def test_steps_are_inferred_where_xprof_measures_none(offload: Trace) -> None:
+    """XProf: "No step time measured", input pipeline of 0 rows."""
+    table = report(offload, "step_time", by="rank").table
+    assert table["steps"].to_list() == [100] * 4
+    assert table["cut"].sum() == 0
+    medians = (table["median"] / 1e9).to_list()
+    assert medians == pytest.approx([784.127, 784.104, 783.961, 783.862], abs=0.05)
+    parts = table.select("compute", "collectives", "input", "output", "copy", "compile", "host", "other")
+    assert (parts.sum_horizontal() - table["mean"]).abs().max() < 10
+    assert ((table["input"] + table["output"]) / table["mean"]).min() > 0.96
+
+
+def test_an_input_bound_job_is_told_by_its_steps(shared: Path) -> None:
+    """A JAX loop on 8 CPU devices that sleeps 30 ms for each batch; XProf has no rows for CPUs."""
+    result = report(trace(shared / "captures/jax/input_bound_feed30"), "step_time")
+    assert "48 whole steps on 8 ranks" in result.notes[0]
+    assert (result.table["input"] / result.table["duration"]).min() > 0.8
+
+
+def test_compiling_within_a_step_is_told(shared: Path) -> None:
+    table = report(trace(shared / "captures/jax/collectives_cold"), "step_time").table
+    share = (table["compile"] / table["duration"]).to_list()
+    assert min(share[:8]) > 0.9
+    assert max(share[8:]) == 0

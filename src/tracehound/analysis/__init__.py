@@ -34,6 +34,7 @@ from tracehound.analysis import (
     sequences,
     slices,
     step_parts,
+    step_time,
     steps,
     transfers,
 )
@@ -48,6 +49,7 @@ ANALYSES: tuple[Analysis, ...] = (
     breakdown.ANALYSIS,
     duty_cycle.ANALYSIS,
     steps.ANALYSIS,
+    step_time.ANALYSIS,
     programs.ANALYSIS,
     step_parts.ANALYSIS,
     ops.ANALYSIS,

@@ -1,0 +1,217 @@
+"""What the steps of an XLA program are made of, as XProf's step time breaks them down, whole steps alone averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis import device_parts, host_parts
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Given, Setting, one_of
+from tracehound.intervals import EMPTY, Intervals, covered, merge, subtract
+from tracehound.units import duration
+from tracehound.units import share as percent
+
+DEFINITION = """\
+Every instant of a step goes to the first of these that holds then, so that they add up to the step: compute = an op or
+kernel runs that is no collective and no copy; collectives = a collective runs, or is waited for (exposed); input = the
+device waits for infeed or for copies from the host's memory, or idles while a thread of the host sends to it or loads
+data (the setting loader says which names do); output = the same the other way: outfeed, copies to the host's memory,
+the host fetching results; copy = copies within the device; compile = the device idles while the host compiles; host =
+it idles while a thread of the host does something else that is recorded (calls of the runtime, annotations; not waits,
+frames of Python, nor the mark of the step); other = none of these.
+
+A step is what StepTraceAnnotation, StepTrace or a device's Steps line marked; without marks, one execution of the
+module that takes the most device time, from its start to the next start, labelled inferred. Hosts run ahead of devices:
+a step begins when its mark does, but not before the device work of the step before has ended, and ends when its mark
+and all device work that it launched have. A step is cut when it is the first or last of a rank and has less than 80 %
+of the device events of the median of the others (where no device work is recorded: less than half their length): the
+profile began or ended within it. Cut steps are shown, and left out of medians, percentiles and shares.
+
+XProf shows nothing without marks; on TPUs it averages cut steps with the others, and splits a step into compute,
+infeed, outfeed, host transfer and idle over all cores; on GPUs it takes copies of 16 and 32 bit compute apart, by the
+names of kernels. A window keeps the steps that overlap it, at full length.
+
+With the setting by=rank there is a row for each rank: medians, 95th percentiles and the mean time of every part."""
+
+BY: Final = Setting("by", "step", "what a row is: a step of a rank, or a rank", one_of("step", "rank"))
+
+PARTS: Final = ("compute", "collectives", "input", "output", "copy", "compile", "host", "other")
+
+_MEANING: Final = {
+    "compute": "computation runs",
+    "collectives": "collectives run, and no computation",
+    "input": "waiting for data from the host",
+    "output": "waiting for data to go to the host",
+    "copy": "copies within the device",
+    "compile": "idle while the host compiles",
+    "host": "idle while the host does something else",
+    "other": "idle, and nothing is recorded of the host",
+}
+_BRIEF: Final = ("compute", "collectives", "input", "host", "other")
+_WHOLE: Final = 0.8
+_LONG: Final = 0.5
+_FEWEST: Final = 3
+"""Of fewer steps none can be told to be cut."""
+
+_TIMES: Final = tuple(Column(part, "time", _MEANING[part], brief=part in _BRIEF) for part in PARTS)
+
+COLUMNS: Final = (
+    Column("step", "count", "number of the step"),
+    Column("rank", "count", "rank"),
+    Column("name", "text", "what marked it", brief=False),
+    Column("start", "instant", "start since the first event", brief=False),
+    Column("duration", "time", "length of the step"),
+    *_TIMES,
+    Column("cut", "flag", "the profile began or ended within it"),
+    Column("inferred", "flag", "not marked by the profiler", brief=False),
+    Column("event", "id", "the mark"),
+)
+
+BY_RANK: Final = (
+    Column("rank", "count", "rank"),
+    Column("steps", "count", "whole steps"),
+    Column("cut", "count", "first and last steps that are cut, and left out"),
+    Column("median", "time", "half of the whole steps are not longer"),
+    Column("p95", "time", "95 of 100 whole steps are not longer"),
+    Column("mean", "time", "average whole step", brief=False),
+    *_TIMES,
+    Column("event", "id", "the mark of the longest whole step"),
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each step that overlaps the window; lengths in ps."""
+    xla = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops"]))
+    if share.steps.is_empty() or xla.is_empty():
+        return pl.DataFrame()
+    events = device_parts.device_work(replace(share, device=share.anytime), "step", "launch")
+    found = _stretches(share.steps, events)
+    found = found.with_columns(_cut(found, events))
+    if share.windowed:
+        found = found.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
+    start, end = found["start"].to_numpy(), found["end"].to_numpy()
+    lengths = {part: covered(when, start, end) for part, when in _parts(share, events, options.given).items()}
+    rest = end - start - sum(lengths.values(), start=np.zeros(len(start), np.int64))
+    return found.select(
+        pl.col("step").cast(pl.Int64),
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        "name",
+        "start",
+        (pl.col("end") - pl.col("start")).alias("duration"),
+        *(pl.Series(part, lengths.get(part, rest)) for part in PARTS),
+        "cut",
+        "inferred",
+        "event",
+    )
+
+
+def _parts(share: Share, events: pl.DataFrame, given: Given) -> dict[str, Intervals]:
+    """When each part but the last holds; the sets share no instant."""
+    found = device_parts.device_parts(share, events)
+    taken = merge(*found.values())
+    for part, when in host_parts.host_parts(share, given).items():
+        found[part] = merge(found.get(part, EMPTY), subtract(when, taken))
+        taken = merge(taken, when)
+    return found
+
+
+def _stretches(steps: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """The steps in the order of their starts, stretched over the device work that they launched."""
+    last = events.filter(pl.col("launch").is_not_null()).group_by("step").agg(pl.col("end").max().alias("last"))
+    ordered = steps.sort("start").join(last, on="step", how="left", maintain_order="left")
+    start = ordered["start"].to_numpy()
+    end = np.maximum.accumulate(ordered.select(pl.max_horizontal("end", "last")).to_series().to_numpy())
+    begin = np.maximum(start, np.append(start[:1], end[:-1]))
+    return ordered.drop("last").with_columns(pl.Series("start", begin), pl.Series("end", np.maximum(begin, end)))
+
+
+def _cut(steps: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
+    """Which of the steps, in their order, the edges of the profile cut."""
+    counts = events.group_by("step").len("work")
+    size = steps.join(counts, on="step", how="left", maintain_order="left")["work"].fill_null(0).to_numpy()
+    least = _WHOLE
+    if not size.any():
+        size, least = (steps["end"] - steps["start"]).to_numpy(), _LONG
+    cut = np.zeros(len(size), np.bool_)
+    if len(size) >= _FEWEST:
+        for edge in (0, -1):
+            cut[edge] = size[edge] < least * np.median(np.delete(size, edge))
+    return pl.Series("cut", cut)
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row per step and rank, by step; or per rank."""
+    by_rank = BY.of(options.given) == "rank"
+    shown = replace(ANALYSIS, columns=BY_RANK if by_rank else COLUMNS)
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return answer(shown, blank(shown.columns), scene, options, [_nothing(scene)])
+    rows = pl.concat(filled, how="vertical_relaxed").sort("step", "rank", "start")
+    return answer(shown, _by_rank(rows) if by_rank else rows, scene, options, _notes(rows))
+
+
+def _by_rank(rows: pl.DataFrame) -> pl.DataFrame:
+    """The whole steps of each rank; a rank without any has only its count of cut ones."""
+    whole, length = ~pl.col("cut"), pl.col("duration")
+    rounded = {
+        "median": length.filter(whole).median(),
+        "p95": length.filter(whole).quantile(0.95, "linear"),
+        "mean": length.filter(whole).mean(),
+        **{part: pl.col(part).filter(whole).mean() for part in PARTS},
+    }
+    return (
+        rows.group_by("rank")
+        .agg(
+            whole.sum().cast(pl.Int64).alias("steps"),
+            *(value.round().cast(pl.Int64).alias(name) for name, value in rounded.items()),
+            pl.col("cut").sum().cast(pl.Int64).alias("cut"),
+            pl.col("event").filter(whole).get(length.filter(whole).arg_max()).alias("event"),
+        )
+        .sort("rank")
+    )
+
+
+def _nothing(scene: Scene) -> str:
+    if scene.formats and set(scene.formats) == {"kineto"}:
+        return "a PyTorch Profiler file has no XLA programs: its steps are in the report steps"
+    return "no steps of a device here: mark them with StepTraceAnnotation or StepTrace, and profile devices"
+
+
+def _notes(rows: pl.DataFrame) -> list[str]:
+    whole = rows.filter(~pl.col("cut"))
+    ranks = rows["rank"].n_unique()
+    notes = []
+    if whole.height:
+        median, p95 = (round(float(np.percentile(whole["duration"].to_numpy(), q))) for q in (50, 95))
+        total = int(whole["duration"].sum())
+        parts = [(part, int(whole[part].sum())) for part in PARTS]
+        told = ", ".join(f"{part} {percent(took / total)}" for part, took in parts if took)
+        notes.append(
+            f"{whole.height:,} whole steps on {ranks} rank{'s' * (ranks > 1)}: median {duration(median)}, "
+            f"p95 {duration(p95)}" + (f"; {told}" if told else "")
+        )
+    if cut := rows.height - whole.height:
+        notes.append(
+            f"left out: {cut:,} first or last step{'s' * (cut > 1)} with less device work than the others: the profile "
+            "began or ended within, or the work ran outside"
+        )
+    if rows["inferred"].any():
+        notes.append(f"inferred: no marks; a step is one execution of {rows.filter('inferred')['name'][0]}")
+    return notes
+
+
+ANALYSIS = Analysis(
+    name="step_time",
+    title="Step time",
+    question="What is each step of an XLA program made of: compute, collectives, input, output, compiling, host?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BY, host_parts.LOADER),
+)

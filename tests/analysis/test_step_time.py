@@ -1,0 +1,179 @@
+"""Step time: what steps of XLA programs are made of, cut steps, and all of it against instants."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream, thread
+from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis.step_time import PARTS
+from tracehound.trace import Trace, Window
+
+CORE = Lane("XLA Ops", 0, "ops", work=True)
+MODULES = Lane("XLA Modules", 0, "modules")
+MAIN = thread("python")
+OTHER = thread("tf_pjrt/7")
+
+
+def times(trace: Trace, window: Window | None = None, **chosen: str) -> Result:
+    return run(named("step_time"), trace, window, Options(given=tuple(sorted(chosen.items()))))
+
+
+def parts(result: Result, row: int = 0) -> dict[str, int]:
+    return {name: value // US for name, value in result.table.row(row, named=True).items() if name in PARTS and value}
+
+
+def stepped() -> Building:
+    b = Building(format="xplane")
+    b.event(MAIN, "train", 0, 100, "step", step=1)
+    return b
+
+
+def test_each_instant_goes_to_the_first_part_that_holds() -> None:
+    b = stepped()
+    b.event(MAIN, "shard_args", 0, 20, "transfer")
+    b.event(OTHER, "backend_compile", 10, 30, "compile")
+    b.event(MAIN, "PjitFunction(f)", 25, 40, "runtime")
+    b.event(MAIN, "$train.py:1 main", 0, 100, "python")
+    b.event(OTHER, "ThunkExecutor::Execute (wait for completion)", 40, 100, "sync")
+    b.event(CORE, "dot", 45, 60, "op")
+    b.event(CORE, "all-reduce", 55, 70, "collective")
+    b.event(MAIN, "np.asarray(jax.Array)", 65, 80, "transfer")
+    assert parts(times(b.trace())) == {
+        "input": 20, "compile": 10, "host": 10, "compute": 15, "collectives": 10, "output": 10, "other": 25,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "part"),
+    [
+        ("input_pipeline", "annotation", "input"),
+        ("$dataloader.py:5 next_batch", "python", "input"),
+        ("h2d", "annotation", "input"),
+        ("PjRtComputationClient::TransferToDevice", "transfer", "input"),
+        ("XlaLinearize", "transfer", "input"),
+        ("PjRtComputationClient::TransferFromDevice", "transfer", "output"),
+        ("XlaDelinearize", "transfer", "output"),
+        ("XLAGraphExecutor::Compile", "compile", "compile"),
+        ("SyncTensorsGraph", "runtime", "host"),
+        ("fine_grained_work", "annotation", "host"),
+        ("$threading.py:323 wait", "python", "other"),
+    ],
+)
+def test_what_the_host_does_while_the_device_idles(name: str, kind: str, part: str) -> None:
+    b = stepped()
+    b.event(CORE, "dot", 0, 10, "op")
+    b.event(MAIN, name, 10, 100, kind)
+    assert parts(times(b.trace())) == {"compute": 10, part: 90}
+
+
+def test_a_setting_says_what_loads_data() -> None:
+    b = stepped()
+    b.event(CORE, "dot", 0, 10, "op")
+    b.event(MAIN, "my_feeder", 10, 100, "annotation")
+    assert parts(times(b.trace(), loader="feeder")) == {"compute": 10, "input": 90}
+
+
+def test_a_step_lasts_until_its_work_is_done_and_none_begins_before() -> None:
+    b = Building(format="xplane")
+    for number in range(3):
+        b.event(MAIN, "train", 10 * number, 10 * number + 10, "step", step=number)
+        b.event(MAIN, "Execute", 10 * number + 2, 10 * number + 3, "runtime", produces=number)
+        b.event(MODULES, "jit_f", 10 + 30 * number, 40 + 30 * number, "module", consumes=number)
+        b.event(CORE, "dot", 10 + 30 * number, 40 + 30 * number, "op")
+    table = times(b.trace()).table
+    assert [(start // US, length // US) for start, length in table.select("start", "duration").iter_rows()] == [
+        (0, 40), (40, 30), (70, 30),
+    ]  # fmt: skip
+    assert [value // US for value in table["compute"]] == [30, 30, 30]
+
+
+def tailed() -> Building:
+    """The steps of a TPU whose profile ended within the fifth, as XProf's own sample has them."""
+    b = Building(format="xplane")
+    steps, start = Lane("Steps", 0, "steps"), 0.0
+    for number, length in enumerate((120_880, 120_120, 120_130, 120_120, 3_050)):
+        b.event(steps, str(number), start, start + length, "step", step=number)
+        for op in range(10 if length > 10_000 else 1):
+            b.event(CORE, "dot", start + 300 * op, start + 300 * op + 200, "op")
+        start += length
+    return b
+
+
+def test_a_cut_step_is_shown_and_left_out() -> None:
+    """XProf's average of these steps is 96.3 ms."""
+    result = times(tailed().trace())
+    assert result.table["cut"].to_list() == [False] * 4 + [True]
+    assert result.notes[0].startswith("4 whole steps on 1 rank: median 120.1 ms, p95 120.8 ms; ")
+    assert result.notes[1].startswith("left out: 1 first or last step ")
+    row = times(tailed().trace(), by="rank").table.row(0, named=True)
+    assert (row["steps"], row["cut"]) == (4, 1)
+    assert row["median"] == 120_125 * US
+    assert row["mean"] == round((120_880 + 120_120 + 120_130 + 120_120) / 4 * US)
+    assert row["compute"] == 2000 * US
+
+
+def test_without_device_work_a_short_step_is_cut() -> None:
+    b = Building(format="xplane")
+    b.event(MODULES, "jit_f", 0, 1, "module")
+    for number, length in enumerate((30, 100, 100, 51)):
+        b.event(MAIN, "train", 100 * number, 100 * number + length, "step", step=number)
+    assert times(b.trace()).table["cut"].to_list() == [True, False, False, False]
+
+
+def test_of_two_steps_none_is_cut() -> None:
+    b = Building(format="xplane")
+    for number, length in enumerate((100, 1)):
+        b.event(MAIN, "train", 100 * number, 100 * number + length, "step", step=number)
+        b.event(CORE, "dot", 100 * number, 100 * number + length, "op")
+    assert not times(b.trace()).table["cut"].any()
+
+
+def test_a_window_keeps_steps_at_full_length() -> None:
+    result = times(tailed().trace(), Window(130_000 * US, 140_000 * US))
+    assert result.table.select("step", "duration", "cut").rows() == [(1, 120_120 * US, False)]
+
+
+def test_inferred_steps_are_labelled() -> None:
+    b = Building(format="xplane")
+    for number in range(4):
+        b.event(MODULES, "jit_f(9)", 20 * number, 20 * number + 15, "module")
+        b.event(CORE, "dot", 20 * number, 20 * number + 15, "op")
+    result = times(b.trace())
+    assert [value // US for value in result.table["duration"]] == [20, 20, 20, 15]
+    assert result.notes[-1] == "inferred: no marks; a step is one execution of jit_f(9)"
+
+
+def test_where_there_are_no_steps_the_reason_is_said() -> None:
+    b = Building()
+    b.event(MAIN, "ProfilerStep#1", 0, 10, "step", step=1)
+    b.event(stream(), "gemm", 0, 10)
+    assert "has no XLA programs" in times(b.trace()).notes[0]
+    assert "StepTraceAnnotation" in times(Building(format="xplane").trace()).notes[0]
+
+
+_WORK = (("dot", "op"), ("all-reduce", "collective"), ("copy", "copy"))
+_HOST = (("DevicePut", "transfer"), ("ToLiteral", "transfer"), ("backend", "compile"), ("Execute", "runtime"))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 90), st.integers(1, 20)), max_size=6),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 90), st.integers(1, 30)), max_size=6),
+)
+def test_the_parts_add_up_to_the_step(work: list[tuple[int, int, int]], host: list[tuple[int, int, int]]) -> None:
+    b = stepped()
+    b.event(MODULES, "jit_f", 0, 1, "module")
+    order = ("compute", "collectives", "copy", "input", "output", "compile", "host", "other")
+    best = [len(order) - 1] * 200
+    for number, (which, start, length) in enumerate(work):
+        name, kind = _WORK[which]
+        b.event(Lane(f"XLA Ops {number}", 0, "ops", work=True), name, start, start + length, kind)
+        best[start : start + length] = [min(which, other) for other in best[start : start + length]]
+    for number, (which, start, length) in enumerate(host):
+        name, kind = _HOST[which]
+        b.event(thread(f"worker {number}"), name, start, start + length, kind)
+        best[start : start + length] = [min(3 + which, other) for other in best[start : start + length]]
+    counted = {name: best[:100].count(number) for number, name in enumerate(order)}
+    assert parts(times(b.trace())) == {name: count for name, count in counted.items() if count}
