@@ -115,3 +115,20 @@ def test_compiling_within_a_step_is_told(shared: Path) -> None:
     share = (table["compile"] / table["duration"]).to_list()
     assert min(share[:8]) > 0.9
     assert max(share[8:]) == 0
+
+
+def test_asynchronous_copies_never_take_more_than_the_core_has(offload: Trace, shared: Path) -> None:
+    """XProf's analyze_async_overlap says 1,128 s in flight and 1,100 s exposed, of 364 s of core time."""
+    golden = pl.read_csv(shared / "golden/xprof/tpu_v6e_x4_offload/hlo_stats.csv")
+    waited = golden.filter(pl.col("HLO op category").is_in(["copy-start", "copy-done"]))["Total self time (us)"].sum()
+    copies = report(offload, "async_overlap").table.filter(kind="copy")
+    assert copies["paired"].to_list() == [600] * 4
+    assert copies["exposed"].sum() == pytest.approx(waited * 1e6, rel=1e-9)
+    assert copies["in_flight"].sum() < 364e12 < copies["windows"].sum()
+
+
+def test_a_tpu_hides_its_prefetches(shared: Path) -> None:
+    """Of a trace.json.gz, which XProf does not read: 787 copies and slices between HBM and VMEM on each core."""
+    table = report(trace(shared / "traces/xla/tpu_vllm_qwen3_a"), "async_overlap").table
+    assert table.filter(pl.col("kind").is_in(["copy", "slice"]))["paired"].to_list() == [408, 379] * 2
+    assert table.filter(pl.col("paired") > 0)["hidden_share"].min() > 0.99

@@ -6,6 +6,7 @@ import difflib
 
 from tracehound.analysis import (
     arrivals,
+    async_overlap,
     bandwidth,
     breakdown,
     clocks,
@@ -58,6 +59,7 @@ ANALYSES: tuple[Analysis, ...] = (
     kernels.ANALYSIS,
     kernel_types.ANALYSIS,
     overlap.ANALYSIS,
+    async_overlap.ANALYSIS,
     operators.ANALYSIS,
     sequences.ANALYSIS,
     graphs.ANALYSIS,

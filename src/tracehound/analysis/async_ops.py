@@ -1,21 +1,63 @@
 """Asynchronous HLO ops: the op that starts one, and the op that waits for its end.
 
-Owns the joining of ``-start`` and ``-done`` ops of one core. Knows nothing of what they do meanwhile.
+Owns the joining of ``-start`` and ``-done`` ops of one core, and how long each is in flight and keeps the core. Knows
+nothing of what they do meanwhile.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.core_time import CLOCKED, core_time, on_own_clock
+from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Share
 from tracehound.formats.xla_copies import is_done, started_by
 from tracehound.trace import collected
 
 OPS: Final = ("id", "lane", "start", "end", "op", "kind", "parent")
 """The columns of events that joining needs."""
+
+
+class Flights(NamedTuple):
+    """What the cores of a rank do, as far as it lies in the window.
+
+    `flights` has a row for each op, one for both ops of an asynchronous one: `id`, `op`, `kind`, `start`, `end` (not
+    clipped), `paired`. `spent` has a row for each op that keeps a core: `op` (of both ops the starting one), `start`,
+    `end` (on the trace's clock), `own` (its self time, on the device's own clock where there is one). `ops` are the ops
+    of the trace that occur, `time` is the device's time; ps.
+    """
+
+    flights: pl.DataFrame
+    spent: pl.DataFrame
+    ops: pl.DataFrame
+    time: int
+
+
+def flights_of(share: Share) -> Flights | None:
+    """The ops of a rank's cores; None where nothing keeps them busy but streams."""
+    everything = ops_of(share, "self", *CLOCKED)
+    if everything.is_empty():
+        return None
+    here = everything.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
+    ops = share.ops.filter(pl.col("op").is_in(everything["op"].unique().implode()))
+    pairs = joined(everything, ops, executions_of(share, everything["start"]))
+    paired = pl.concat([pairs["id"], pairs["done"]]).implode()
+    waiting = waits(ops)["op"].implode()
+    alone = everything.filter(~pl.col("id").is_in(paired) & ~pl.col("op").is_in(waiting).fill_null(value=False))
+    kinds = everything.select("id", "kind")
+    both = [pairs.join(kinds, on="id").with_columns(paired=True), alone.with_columns(paired=False)]
+    flights = pl.concat([each.select("id", "op", "kind", "start", "end", "paired") for each in both])
+    keeping = [pairs.select("id", "op"), pairs.select(pl.col("done").alias("id"), "op"), alone.select("id", "op")]
+    lengths = measured(here, share.start, share.end).select("id", "start", "end", "own")
+    return Flights(
+        flights.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)),
+        pl.concat(keeping).join(lengths, on="id").drop("id"),
+        ops,
+        core_time(on_own_clock(here, share), share)[0],
+    )
 
 
 def ops_of(share: Share, *more: str) -> pl.DataFrame:

@@ -11,11 +11,10 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from tracehound.analysis.async_ops import executions_of, joined, ops_of, waits
+from tracehound.analysis.async_ops import flights_of
 from tracehound.analysis.bandwidth import kind_of
 from tracehound.analysis.busy import COPY, busy_of, work
 from tracehound.analysis.core_time import CLOCKED, core_time, on_own_clock
-from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Share
 from tracehound.formats.xla_copies import HOST, copied
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
@@ -65,30 +64,16 @@ def copies_of(share: Share) -> tuple[Copies, int]:
 
 def _on_cores(share: Share) -> tuple[Copies, int]:
     """The copies that the cores' own ops start and wait for (TPU), and the device time."""
-    everything = ops_of(share, "self", *CLOCKED)
-    if everything.is_empty():
+    cores = flights_of(share)
+    if cores is None:
         return NONE, 0
-    here = everything.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
-    ops = share.ops.filter(pl.col("op").is_in(everything["op"].unique().implode()))
-    said = said_of(ops)
-    pairs = joined(everything, ops, executions_of(share, everything["start"]))
-    paired = pl.concat([pairs["id"], pairs["done"]]).implode()
-    alone = everything.filter(~pl.col("id").is_in(paired) & ~pl.col("op").is_in(waits(ops)["op"].implode()))
-    copies = pl.concat([pairs.select("id", "start", "end", "op"), alone.select("id", "start", "end", "op")])
-    spent = pl.concat(
-        [
-            pairs.select("id", "op"),
-            pairs.select(pl.col("done").alias("id"), "op"),
-            alone.select("id", "op"),
-        ]
-    )
-    lengths = measured(here, share.start, share.end).select("id", "start", "end", "own")
+    said = said_of(cores.ops)
     found = Copies(
-        _inside(copies.join(said, on="op"), share).select(_ROWS),
-        spent.join(said, on="op").join(lengths, on="id").select("start", "end", "own", *KEY),
+        _inside(cores.flights.join(said, on="op"), share).select(_ROWS),
+        cores.spent.join(said, on="op").select("start", "end", "own", *KEY),
         EMPTY,
     )
-    return found, core_time(on_own_clock(here, share), share)[0]
+    return found, cores.time
 
 
 def said_of(ops: pl.DataFrame) -> pl.DataFrame:
