@@ -13,10 +13,24 @@ from typing import Final, Literal
 from tracehound.trace import Trace
 
 TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
-    ("Time", ("findings", "overview", "breakdown", "steps", "utilisation", "gaps", "idle", "critical_path")),
+    (
+        "Time",
+        (
+            "findings",
+            "overview",
+            "breakdown",
+            "duty_cycle",
+            "steps",
+            "step_time",
+            "utilisation",
+            "gaps",
+            "idle",
+            "critical_path",
+        ),
+    ),
     ("Device", ("ops", "kernels", "kernel_types", "sequences", "graphs", "roofline")),
     ("Host", ("operators", "modules", "host", "stacks", "launches", "queue", "annotations", "slices")),
-    ("Communication", ("collectives", "overlap", "distributed", "stragglers")),
+    ("Communication", ("collectives", "overlap", "async_overlap", "distributed", "stragglers")),
     ("Memory", ("memory", "bandwidth", "transfers")),
     ("XLA", ("programs", "hlo_ops", "hlo")),
     ("Trace", ("health",)),
@@ -47,7 +61,10 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
         "queue": ("device",),
         "bandwidth": ("device",),
         "roofline": ("xla",),
-        "transfers": ("xla",),
+        "transfers": ("device",),
+        "duty_cycle": ("device",),
+        "step_time": ("xla", "device"),
+        "async_overlap": ("xla", "device"),
         "programs": ("xla",),
         "hlo_ops": ("xla",),
         "hlo": ("xla",),
