@@ -86,6 +86,13 @@ def test_a_window_clips_both_sides() -> None:
     assert [gathers[name] // US for name in TIMES] == [5 + 8, 8, 5, 3]
 
 
+def test_what_is_in_flight_over_the_whole_window_is_hidden_there() -> None:
+    trace = layered().trace()
+    row = overlap(trace, Window(3 * US, 9 * US)).table.row(0, named=True)
+    assert [row[name] // US for name in TIMES] == [12, 6, 0, 6]
+    assert trace.event(row["event"])["name"] == "all-gather-start.2"
+
+
 def test_where_there_is_nothing_the_reason_is_said() -> None:
     b = Building()
     b.event(stream(), "ncclDevKernel_AllReduce", 0, 5, "collective")

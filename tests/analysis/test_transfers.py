@@ -81,6 +81,16 @@ def test_a_window_takes_the_part_of_a_copy_inside() -> None:
     ]
 
 
+def test_a_copy_in_flight_over_the_whole_window_is_hidden_there() -> None:
+    row = transfers(offloaded().trace(), Window(40 * US, 50 * US)).table.row(0, named=True)
+    assert [row[name] // US for name in ("in_flight", "exposed", "hidden")] == [10, 0, 10]
+
+
+def test_the_event_of_a_row_is_the_longest_wait() -> None:
+    trace = offloaded().trace()
+    assert [trace.event(event)["name"] for event in transfers(trace).table["event"]] == ["copy-done", "copy-done.1"]
+
+
 def test_on_streams_kernels_hide_copies() -> None:
     b = Building()
     b.event(stream(), "gemm", 0, 10)

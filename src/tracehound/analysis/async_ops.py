@@ -25,8 +25,8 @@ class Flights(NamedTuple):
     """What the cores of a rank do, as far as it lies in the window.
 
     `flights` has a row for each op, one for both ops of an asynchronous one: `id`, `op`, `kind`, `start`, `end` (not
-    clipped), `paired`. `spent` has a row for each op that keeps a core: `op` (of both ops the starting one), `start`,
-    `end` (on the trace's clock), `own` (its self time, on the device's own clock where there is one). `ops` are the ops
+    clipped), `paired`. `spent` has a row for each op that keeps a core: `id`, `op` (of both ops the starting one),
+    `start`, `end` (on the trace's clock), `own` (its self time, on the device's own clock where there is one). `ops` are the ops
     of the trace that occur, `time` is the device's time; ps.
     """
 
@@ -54,7 +54,7 @@ def flights_of(share: Share) -> Flights | None:
     lengths = measured(here, share.start, share.end).select("id", "start", "end", "own")
     return Flights(
         flights.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)),
-        pl.concat(keeping).join(lengths, on="id").drop("id"),
+        pl.concat(keeping).join(lengths, on="id"),
         ops,
         core_time(on_own_clock(here, share), share)[0],
     )

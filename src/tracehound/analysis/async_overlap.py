@@ -43,7 +43,7 @@ _MEASURES: Final = (
     Column("exposed_share", "share", "exposed", "device time"),
     Column("hidden", "time", "in flight while the core works or idles"),
     Column("hidden_share", "share", "hidden", "in flight"),
-    Column("event", "id", "the one that was in flight longest"),
+    Column("event", "id", "the longest that kept the core"),
 )
 
 COLUMNS: Final = (
@@ -98,12 +98,14 @@ def _kind(name: str, category: str, text: str) -> str:
     return _STARTING.sub("", name if opcode.startswith("async-start") else opcode)
 
 
-def _measured(rows: pl.DataFrame, spent: pl.DataFrame | None, share: Share) -> dict[str, int]:
+def _measured(rows: pl.DataFrame, spent: pl.DataFrame | None, share: Share) -> dict[str, object]:
     """The figures of one group."""
     start, end = (rows[name].to_numpy() for name in ("start", "end"))
     flight = clip(union(start, end), share.start, share.end).length
-    longest = int((rows["end"] - rows["start"]).arg_max() or 0)
-    kept = spent if spent is not None else pl.DataFrame(schema=dict.fromkeys(("start", "end", "own"), pl.Int64))
+    kept = spent if spent is not None else pl.DataFrame(schema=dict.fromkeys(("id", "start", "end", "own"), pl.Int64))
+    lasting = rows.select("id", (pl.col("end") - pl.col("start")).alias("own"))
+    longest = kept.select("id", "own") if kept.height else lasting
+    event, length = longest.row(int(longest["own"].arg_max() or 0))
     alone = clip(union(kept["start"].to_numpy(), kept["end"].to_numpy()), share.start, share.end).length
     windows = rows["end"].clip(share.start, share.end) - rows["start"].clip(share.start, share.end)
     return {
@@ -113,8 +115,8 @@ def _measured(rows: pl.DataFrame, spent: pl.DataFrame | None, share: Share) -> d
         "in_flight": flight,
         "exposed": int(kept["own"].sum()),
         "hidden": max(flight - alone, 0),
-        "event": int(rows["id"][longest]),
-        "longest": int(rows["end"][longest] - rows["start"][longest]),
+        "event": event,
+        "longest": length,
     }
 
 

@@ -24,12 +24,12 @@ class Copies(NamedTuple):
     """The copies of a rank, and the time in which its device only waits for them.
 
     `rows` has a row for each copy, `waits` for each stretch of a core that is spent on one (`own` of it by itself);
-    both with the columns `COPYKEY`. Where streams copy there are no such stretches, but `work` that hides copies.
+    both with the columns `KEY`. Where streams copy there are no such stretches, but `work` that hides copies.
     """
 
     rows: pl.DataFrame
     waits: pl.DataFrame
-    work: Intervals
+    work: Intervals | None
 
     @property
     def flight(self) -> Intervals:
@@ -45,7 +45,7 @@ class Copies(NamedTuple):
 
         The two differ where the device has a clock of its own, on which the first is.
         """
-        if self.waits.is_empty():
+        if self.work is not None:
             alone = subtract(self.flight, self.work).length
             return alone, alone
         start, end = (self.waits[name].clip(share.start, share.end).to_numpy() for name in ("start", "end"))
@@ -70,8 +70,8 @@ def _on_cores(share: Share) -> tuple[Copies, int]:
     said = said_of(cores.ops)
     found = Copies(
         _inside(cores.flights.join(said, on="op"), share).select(_ROWS),
-        cores.spent.join(said, on="op").select("start", "end", "own", *KEY),
-        EMPTY,
+        cores.spent.join(said, on="op").select("id", "start", "end", "own", *KEY),
+        None,
     )
     return found, cores.time
 
@@ -141,6 +141,8 @@ NONE: Final = Copies(
     pl.DataFrame(
         schema={name: pl.Int64() if name in ("id", "start", "end", "bytes") else pl.String() for name in _ROWS}
     ),
-    pl.DataFrame(schema={"start": pl.Int64(), "end": pl.Int64(), "own": pl.Int64(), **dict.fromkeys(KEY, pl.String())}),
+    pl.DataFrame(
+        schema={**dict.fromkeys(("id", "start", "end", "own"), pl.Int64()), **dict.fromkeys(KEY, pl.String())}
+    ),
     EMPTY,
 )

@@ -50,7 +50,7 @@ _MEASURES: Final = (
     Column("exposed_share", "share", "exposed", "device time"),
     Column("hidden", "time", "in flight while the core works", brief=False),
     Column("hidden_share", "share", "hidden", "in flight", brief=False),
-    Column("event", "id", "the copy with the longest wait"),
+    Column("event", "id", "the longest wait for one, or on a stream the longest copy"),
 )
 
 COLUMNS = (
@@ -113,15 +113,17 @@ def _measured(found: Copies, share: Share) -> dict[str, object]:
     """The figures of one group of copies."""
     rows, flight = found.rows, found.flight.length
     exposed, seen = found.exposed(share)
-    longest = rows.row(int((rows["end"] - rows["start"]).arg_max() or 0), named=True)
+    lasting = rows.select("id", (pl.col("end") - pl.col("start")).alias("own"))
+    longest = found.waits.select("id", "own") if found.waits.height else lasting
+    event, length = longest.row(int(longest["own"].arg_max() or 0))
     return {
         "copies": rows.height,
         "bytes": int(rows["bytes"].sum()) if rows["bytes"].count() else None,
         "in_flight": flight,
         "exposed": exposed,
         "hidden": max(flight - seen, 0),
-        "event": longest["id"],
-        "longest": longest["end"] - longest["start"],
+        "event": event,
+        "longest": length,
     }
 
 
