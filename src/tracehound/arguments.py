@@ -31,6 +31,7 @@ VALUED = (
     "--step",
     "--window",
     "--top",
+    "--depth",
     "--set",
     "--fail-on",
     "--save-baseline",
@@ -164,6 +165,16 @@ def _query_parser() -> _Parser:
     return _with_report_options(parser)
 
 
+def _hlo_parser() -> _Parser:
+    usage = "tracehound hlo [options] PATH... [PROGRAM] [OP]"
+    parser = _parser("tracehound hlo", usage, manual.HLO, manual.HLO_EXAMPLES)
+    parser.add_argument("words", nargs="+", metavar="PATH... [PROGRAM] [OP]", help=SUPPRESS)
+    around = parser.add_argument_group("what to look at")
+    around.add_argument("--depth", type=_natural, default=1, metavar="N", help="operands and users so far (default: 1)")
+    around.add_argument("--top", type=_positive, metavar="N", help="at most N rows of a table")
+    return _with_form_options(parser)
+
+
 def _diff_parser() -> _Parser:
     text = manual.DIFF.format(grammar=_indented(GRAMMAR), definition=_indented(DEFINITION))
     parser = _parser("tracehound diff", "tracehound diff [options] BASE OTHER", text, manual.DIFF_EXAMPLES)
@@ -232,6 +243,10 @@ def _with_window_options(parser: _Parser) -> _ArgumentGroup:
 def _with_report_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
     narrow = _with_window_options(parser)
     narrow.add_argument("--top", type=_positive, metavar="N", help="at most N rows of a table")
+    return _with_form_options(parser, more)
+
+
+def _with_form_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
     how = parser.add_argument_group("how to write it")
     forms = [form.name for form in WRITERS]
     purposes = ", ".join([*(f"{form.name} ({form.purpose})" for form in WRITERS), *more])
@@ -268,6 +283,7 @@ _PARSERS = {
     "summary": _summary_parser,
     "report": _report_parser,
     "query": _query_parser,
+    "hlo": _hlo_parser,
     "diff": _diff_parser,
     "check": _check_parser,
     "export": _export_parser,

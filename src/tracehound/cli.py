@@ -41,7 +41,7 @@ from tracehound.preferences import preferred
 from tracehound.progress import Progress
 from tracehound.query import TABLES, answer, prepare
 from tracehound.query import named as table
-from tracehound.report import Look, Page, Writer, about, explain, paint, schema, summarise, writer
+from tracehound.report import Look, Page, Writer, about, explain, hlo, paint, schema, summarise, writer
 from tracehound.report.kept import listing, many
 from tracehound.report.window import chosen
 from tracehound.store import Opening, Workshop, cache, load, open_paths, workshop
@@ -133,6 +133,23 @@ def _query(asked: Namespace) -> int:
         trace, window = _read(asked, shop)
         result = answer(query, trace, window, asked.top or form.readable, _helpers(trace, shop))
     return _show(result, trace, window, form, asked)
+
+
+def _hlo(asked: Namespace) -> int:
+    form = writer(asked.format)
+    paths, words = hlo.split(asked.words, _is_path)
+    with _workshop(asked) as shop:
+        trace = _loaded(_opening(paths, asked, shop))
+        found = hlo.answer(trace, words, asked.depth, asked.top)
+    if isinstance(found, Page):
+        _print(form.page(found, _look(asked)), asked)
+    elif isinstance(found, Result):
+        _print(form.result(about(trace, Window()), found, _look(asked)), asked)
+    elif asked.format in hlo.TEXTS:
+        _print(hlo.TEXTS[asked.format](found), asked)
+    else:
+        _print(form.result(about(trace, Window()), hlo.rows(found, asked.top), _look(asked)), asked)
+    return 0
 
 
 def _diff(asked: Namespace) -> int:
@@ -369,6 +386,7 @@ _COMMANDS: dict[str, Callable[[Namespace], int]] = {
     "summary": _summary,
     "report": _report,
     "query": _query,
+    "hlo": _hlo,
     "diff": _diff,
     "check": _check,
     "export": _export,

@@ -21,6 +21,7 @@ commands:
   tracehound summary PATH...            one page: devices, steps, breakdown, top ops, longest gaps
   tracehound report PATH... ANALYSIS    one table, whole; tracehound report --list names them all
   tracehound query PATH... 'SELECT ...' any question, in SQL; tracehound query --tables lists the tables
+  tracehound hlo PATH... [WHAT]         the programs of an XLA profile: their text, an instruction, a fusion opened
   tracehound diff BASE OTHER            what became slower, faster, new or gone, and whether it is more than noise
   tracehound check PATH... --fail-on    a gate for CI, on one run
   tracehound export PATH... OUT         a file for Perfetto with counter tracks, or a table for pandas, polars, DuckDB
@@ -102,6 +103,27 @@ examples:
   tracehound query logs/ --step 12 'SELECT lane, count(*) AS events, max(duration) AS longest FROM events GROUP BY lane'
   tracehound query logs/ 'SELECT before, after, duration FROM gaps WHERE launched < 10us' --format csv > gaps.csv
   tracehound query --tables events ops
+"""
+
+HLO = f"""\
+Show the programs of an XLA profile, as the compiler left them.
+
+{PATHS}
+  tracehound hlo PATH...                    the programs whose HLO the files hold
+  tracehound hlo PATH... PROGRAM            the text of one: by its name, or as jit_step(12)
+  tracehound hlo PATH... [PROGRAM] OP       an instruction, with or without the % before its name
+
+Of an instruction it shows what it does in words (of a collective who takes part and how many bytes, of a copy between
+which memories), the stack of source lines, what is inside a fusion or loop, and the operands and users around it.
+csv and json have a row for each instruction of a program. Shapes are written with their layouts: S(5) is host memory.
+"""
+
+HLO_EXAMPLES = """\
+examples:
+  tracehound hlo profile/ all-reduce.104                who takes part in it, in words
+  tracehound hlo profile/ fusion.253 --depth 2          what is inside, and what is around it
+  tracehound hlo profile/ jit_train_step | less
+  tracehound hlo profile/ jit_train_step --format json | jq '.rows[] | select(.opcode == "all-gather")'
 """
 
 EXPORT = f"""\

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracehound.formats.hlo_fields import message
+from tracehound.formats.hlo_shape import shape_of
 from tracehound.formats.wire import (
     BYTES,
     VARINT,
@@ -30,16 +32,6 @@ from tracehound.formats.xla_names import moved_bytes
 MODULE, COMPUTATION, FRAME_INDEX, INSTRUCTION = 1, 3, 17, 2
 NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET, ID, OPERANDS = 1, 2, 3, 7, 11, 28, 35, 36
 OP_NAME, SOURCE_FILE, SOURCE_LINE, FRAME_ID = 2, 3, 4, 15
-ELEMENT_TYPE, DIMENSIONS, TUPLE_SHAPES, LAYOUT, MINOR_TO_MAJOR, MEMORY_SPACE = 2, 3, 4, 5, 1, 8
-
-ELEMENTS = {
-    1: "pred", 2: "s8", 3: "s16", 4: "s32", 5: "s64", 6: "u8", 7: "u16", 8: "u32", 9: "u64", 10: "f16", 11: "f32",
-    12: "f64", 14: "opaque", 15: "c64", 16: "bf16", 17: "token", 18: "c128", 19: "f8e5m2", 20: "f8e4m3fn", 21: "s4",
-    22: "u4", 23: "f8e4m3b11fnuz", 24: "f8e4m3fnuz", 25: "f8e5m2fnuz", 26: "s2", 27: "u2", 28: "f8e4m3", 29: "f8e3m4",
-    30: "s1", 31: "u1", 32: "f4e2m1fn", 33: "f8e8m0fnu", 34: "buffer",
-}  # fmt: skip
-TUPLE = 13
-
 _FORMATTING = frozenset({"transpose", "copy", "reshape"})
 ELEMENTWISE = frozenset({
     "abs", "add", "and", "atan2", "cbrt", "ceil", "clamp", "compare", "complex", "convert", "cosine",
@@ -181,31 +173,8 @@ def _instruction(file: Bytes, table: _Table, row: int, by_id: dict[int, int], fr
 
 
 def shape_text(file: Bytes, start: int, end: int) -> str:
-    """The ShapeProto in `[start, end)` as HLO writes it: ``f32[8,16]{1,0}``, ``(s32[], f32[2])``. Raises WireError."""
-    element, dims, layout, inner = 0, [], "", []
-    for part in fields(file.data, start, end):
-        stop = part.at + part.value
-        if (part.number, part.wire) == (ELEMENT_TYPE, VARINT):
-            element = part.value
-        elif part.number == DIMENSIONS:
-            dims.extend(packed(file, part.at, stop) if part.wire == BYTES else [part.value])
-        elif (part.number, part.wire) == (TUPLE_SHAPES, BYTES):
-            inner.append(shape_text(file, part.at, stop))
-        elif (part.number, part.wire) == (LAYOUT, BYTES):
-            layout = _layout_text(file, part.at, stop)
-    if element == TUPLE:
-        return f"({', '.join(inner)})"
-    return f"{ELEMENTS.get(element, 'unknown')}[{','.join(map(str, dims))}]{layout if dims else ''}"
-
-
-def _layout_text(file: Bytes, start: int, end: int) -> str:
-    order, space = [], 0
-    for part in fields(file.data, start, end):
-        if part.number == MINOR_TO_MAJOR:
-            order.extend(packed(file, part.at, part.at + part.value) if part.wire == BYTES else [part.value])
-        elif (part.number, part.wire) == (MEMORY_SPACE, VARINT):
-            space = part.value
-    return f"{{{','.join(map(str, order))}{f':S({space})' if space else ''}}}"
+    """The ShapeProto in `[start, end)` as HLO writes it: ``f32[8,16]{1,0}``, ``(s32[], f32[2])``."""
+    return shape_of(message(file, start, end)).text
 
 
 def _origin(file: Bytes, start: int, end: int, frames: Field | None) -> tuple[str, str]:

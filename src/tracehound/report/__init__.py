@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tracehound.analysis.result import Result
 from tracehound.draw.table import Line
 from tracehound.errors import TracehoundError
-from tracehound.report import csv, explain, json, markdown, paint, schema, text
+from tracehound.report import csv, explain, hlo, json, markdown, paint, schema, text
 from tracehound.report.about import About, Look, about
 from tracehound.report.junit import junit
 from tracehound.report.page import Page, check, comparison
@@ -70,6 +70,7 @@ __all__ = [
     "check",
     "comparison",
     "explain",
+    "hlo",
     "junit",
     "paint",
     "schema",

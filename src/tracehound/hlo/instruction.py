@@ -1,0 +1,89 @@
+"""One instruction of HLO: what its proto says of it.
+
+Owns the field numbers of HloInstructionProto and OpMetadata. Knows no other instruction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tracehound.formats.hlo import category_of
+from tracehound.formats.hlo_fields import Message
+from tracehound.formats.hlo_shape import Shape, shape_of
+
+NAME, OPCODE, SHAPE, METADATA, LITERAL, PARAMETER, FUSION_KIND, TUPLE_INDEX, DIMENSIONS = 1, 2, 3, 7, 8, 9, 11, 13, 14
+CHANNEL, TARGET, ID, OPERANDS, PREDECESSORS, CALLED, SHARDING, BACKEND = 26, 28, 35, 36, 37, 38, 40, 43
+ATTRIBUTES, ASYNC_THREAD = 68, 79
+OP_TYPE, OP_NAME, SOURCE_FILE, SOURCE_LINE, FRAME_ID = 1, 2, 3, 4, 15
+
+COLLECTIVES = {
+    "all-reduce", "all-gather", "all-to-all", "ragged-all-to-all", "reduce-scatter", "collective-permute",
+    "collective-broadcast",
+}  # fmt: skip
+"""Opcodes of collectives, without ``-start`` and ``-done``."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction; `fields` is its proto."""
+
+    row: int
+    fields: Message
+
+    @cached_property
+    def name(self) -> str:
+        """Without the ``%`` that HLO writes before it."""
+        return self.fields.text(NAME)
+
+    @cached_property
+    def opcode(self) -> str:
+        """``fusion``, ``all-reduce-start``."""
+        return self.fields.text(OPCODE)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Of its result."""
+        return shape_of(self.fields.one(SHAPE))
+
+    @property
+    def fusion_kind(self) -> str:
+        """``kLoop``; nothing where it is no fusion."""
+        return self.fields.text(FUSION_KIND)
+
+    @property
+    def category(self) -> str:
+        """The category as XProf names it."""
+        return category_of(self.opcode, self.fusion_kind)
+
+    @property
+    def target(self) -> str:
+        """What a custom call calls."""
+        return self.fields.text(TARGET)
+
+    @property
+    def backend_config(self) -> str:
+        """What the backend was told, which is JSON on most."""
+        return self.fields.text(BACKEND)
+
+    @cached_property
+    def metadata(self) -> Message | None:
+        """Where it comes from: OpMetadata."""
+        return self.fields.one(METADATA)
+
+    @property
+    def op_name(self) -> str:
+        """The framework's name of it: ``jit(step)/layer0/dot_general``."""
+        return self.metadata.text(OP_NAME) if self.metadata else ""
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What the framework attached to it."""
+        attached = self.fields.one(ATTRIBUTES)
+        return attached.pairs(1) if attached else {}
+
+    @property
+    def collective(self) -> str:
+        """``all-reduce`` of ``all-reduce-start``, too; nothing of an op that is no collective."""
+        bare = self.opcode.removesuffix("-start").removesuffix("-done")
+        return bare if bare in COLLECTIVES else ""

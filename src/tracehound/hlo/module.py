@@ -1,0 +1,217 @@
+"""One compiled module, read from its HLO proto when somebody looks at it.
+
+Owns the field numbers of HloProto, HloModuleProto and HloComputationProto, and who uses and calls whom. All names are
+read at once; what else an instruction is, `instruction` reads for those that are looked at. Knows no trace.
+
+A row is the place of an instruction among all of the module, in the order of the proto. Protos come from strangers:
+whatever an id says that nothing has is left out, and a proto that is cut short gives what lies before the cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from tracehound.formats.hlo_fields import Message, message, packed
+from tracehound.formats.wire import BYTES, VARINT, Bytes, Rows, bytes_of, rounds
+from tracehound.hlo.frames import Frames, frames_of
+from tracehound.hlo.instruction import CALLED, ID, NAME, OPCODE, OPERANDS, Instruction
+
+MODULE: Final = 1
+COMPUTATIONS, ENTRY_NAME, ENTRY_ID, SCHEDULE, DEVICES, FRAMES, NAMED = 3, 2, 6, 7, 15, 17, 1
+COMPUTATION_NAME, INSTRUCTIONS, COMPUTATION_ID, ROOT_ID, FUSED, THREAD = 1, 2, 5, 6, 7, 8
+
+Ids = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Computation:
+    """One computation: the rows `[first, after)`; `root` is the row of its result, None where none has its id."""
+
+    number: int
+    name: str
+    id: int
+    first: int
+    after: int
+    root: int | None
+    fused: bool
+    thread: str
+
+    @property
+    def rows(self) -> range:
+        """Its instructions, each after its operands."""
+        return range(self.first, self.after)
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """A module: its computations, and for every instruction name, opcode, operands (rows) and calls (computations)."""
+
+    name: str
+    head: Message
+    computations: tuple[Computation, ...]
+    entry: int | None
+    names: Sequence[str]
+    opcodes: Sequence[str]
+    operands: Sequence[Ids]
+    calls: Sequence[Ids]
+    ids: Rows
+    whole: bool
+    _start: Rows
+    _end: Rows
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """The row of each name; of equal ones the first."""
+        return {name: row for row, name in reversed(list(enumerate(self.names)))}
+
+    @cached_property
+    def users(self) -> dict[int, list[int]]:
+        """The rows that have a row as an operand, each once."""
+        found: dict[int, list[int]] = {}
+        for row, operands in enumerate(self.operands):
+            for operand in dict.fromkeys(operands):
+                found.setdefault(operand, []).append(row)
+        return found
+
+    @cached_property
+    def callers(self) -> dict[int, list[int]]:
+        """The rows that call a computation."""
+        found: dict[int, list[int]] = {}
+        for row, called in enumerate(self.calls):
+            for number in dict.fromkeys(called):
+                found.setdefault(number, []).append(row)
+        return found
+
+    @cached_property
+    def by_id(self) -> dict[int, int]:
+        """The row of each id, which are unique in a module."""
+        return {id_: row for row, id_ in reversed(list(enumerate(self.ids.tolist())))}
+
+    def instruction(self, row: int) -> Instruction:
+        """All that the proto says of one instruction."""
+        return Instruction(row, message(self.head.file, int(self._start[row]), int(self._end[row])))
+
+    def computation_of(self, row: int) -> Computation:
+        """The computation in which an instruction lies."""
+        at = int(np.searchsorted([one.after for one in self.computations], row, side="right"))
+        return self.computations[at]
+
+    @cached_property
+    def _schedule(self) -> dict[int, list[int]]:
+        """The ids of the instructions of computations (by id) in the order in which they run."""
+        schedule = self.head.one(SCHEDULE)
+        entries = schedule.all(1) if schedule else ()
+        return {entry.number(1): order.numbers(1) for entry in entries if (order := entry.one(2))}
+
+    def scheduled(self, one: Computation) -> Sequence[int]:
+        """The rows of a computation in the order in which they run, where the proto says it of all of them."""
+        order = [self.by_id.get(id_, -1) for id_ in self._schedule.get(one.id, ())]
+        return order if sorted(order) == list(one.rows) else one.rows
+
+    @cached_property
+    def frames(self) -> Frames:
+        """The table of source frames."""
+        return frames_of(self.head.one(FRAMES))
+
+
+def module_of(proto: bytes) -> Module | None:
+    """The module in an HloProto; None where there is none."""
+    file = bytes_of(proto)
+    head = message(file, 0, file.size).one(MODULE)
+    if head is None:
+        return None
+    spans, computations = _spans(head)
+    table = _Table(file, *spans)
+    numbers = {one.id: at for at, one in reversed(list(enumerate(computations)))}
+    rooted = tuple(_rooted(one, table.ids) for one in computations)
+    named = head.text(ENTRY_NAME)
+    entry = numbers.get(head.number(ENTRY_ID), next((one.number for one in rooted if one.name == named), None))
+    return Module(
+        name=head.text(NAMED),
+        head=head,
+        computations=rooted,
+        entry=entry,
+        names=table.texts(NAME),
+        opcodes=table.texts(OPCODE),
+        operands=table.operands(rooted),
+        calls=[tuple(numbers[id_] for id_ in called if id_ in numbers) for called in table.listed(CALLED)],
+        ids=table.ids,
+        whole=head.whole and head.end <= file.size and table.sound,
+        _start=spans[0],
+        _end=spans[1],
+    )
+
+
+def _spans(head: Message) -> tuple[tuple[Rows, Rows], list[Computation]]:
+    """Where the instructions of all computations lie, and the computations; a root is still an id."""
+    start, end, computations = list[int](), list[int](), list[Computation]()
+    for number, one in enumerate(head.all(COMPUTATIONS)):
+        first = len(start)
+        for part in one.parts.get(INSTRUCTIONS, ()):
+            if part.wire == BYTES:
+                start.append(part.at)
+                end.append(part.at + part.value)
+        name, id_, root = one.text(COMPUTATION_NAME), one.number(COMPUTATION_ID), one.number(ROOT_ID, -1)
+        computations.append(
+            Computation(number, name, id_, first, len(start), root, bool(one.number(FUSED)), one.text(THREAD))
+        )
+    return (np.array(start, np.int64), np.array(end, np.int64)), computations
+
+
+def _rooted(one: Computation, ids: Rows) -> Computation:
+    """The computation with the row of its root."""
+    found = np.flatnonzero(ids[one.first : one.after] == one.root)
+    root = one.first + int(found[0]) if len(found) else None
+    return Computation(one.number, one.name, one.id, one.first, one.after, root, one.fused, one.thread)
+
+
+class _Table:
+    """The ids, and where names and lists of ids lie, of all instructions."""
+
+    def __init__(self, file: Bytes, start: Rows, end: Rows) -> None:
+        self._file = file
+        self.ids: Rows = np.full(len(start), -1, np.int64)
+        self.sound = True
+        self._texts = {number: np.zeros((2, len(start)), np.int64) for number in (NAME, OPCODE)}
+        self._lists: dict[int, list[list[int]]] = {number: [[] for _ in start] for number in (OPERANDS, CALLED)}
+        for now in rounds(file.words, start, end):
+            self.sound &= bool(now.number.all())
+            for number, (low, high) in self._texts.items():
+                here = now.where(number, BYTES)
+                low[now.message[here]] = now.at[here]
+                high[now.message[here]] = now.at[here] + now.value[here].view(np.int64)
+            ids = now.where(ID, VARINT)
+            self.ids[now.message[ids]] = now.value[ids].view(np.int64)
+            for number, lists in self._lists.items():
+                plain, dense = now.where(number, VARINT), now.where(number, BYTES)
+                for row, value in zip(
+                    now.message[plain].tolist(), now.value[plain].view(np.int64).tolist(), strict=True
+                ):
+                    lists[row].append(value)
+                for row, at, size in zip(
+                    now.message[dense].tolist(), now.at[dense].tolist(), now.value[dense].tolist(), strict=True
+                ):
+                    lists[row].extend(packed(file, at, at + size))
+
+    def texts(self, number: int) -> list[str]:
+        """A text of every instruction."""
+        low, high = self._texts[number]
+        return [self._file.text(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+
+    def listed(self, number: int) -> list[list[int]]:
+        """A list of ids of every instruction."""
+        return self._lists[number]
+
+    def operands(self, computations: Sequence[Computation]) -> list[Ids]:
+        """The rows of the operands of every instruction, which lie in its own computation."""
+        found: list[Ids] = []
+        ids, listed = self.ids.tolist(), self._lists[OPERANDS]
+        for one in computations:
+            here = {ids[row]: row for row in reversed(one.rows)}
+            found.extend(tuple(here[id_] for id_ in listed[row] if id_ in here) for row in one.rows)
+        return found

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hloprotos import F32, array, computation, devices, group_list, instruction, module, numbers, summing, tupled
+from tracehound.hlo.groups import along_axes, iota, members_of
+from tracehound.hlo.module import Module
+from tracehound.hlo.words import reduction, sentences
+from xspaces import block, whole
+
+
+def reducing(*more: bytes, opcode: str = "all-reduce", assigned: int = 8) -> Module:
+    main = computation(
+        1, "main", 11, instruction(10, "x", "parameter", array(F32, 256, 1024)),
+        instruction(11, "ar", opcode, array(F32, 256, 1024), *more, operands=(10,), calls=(9,)),
+    )  # fmt: skip
+    return module(summing(), main, more=devices(*range(assigned)))
+
+
+def told(made: Module, name: str = "ar", present: tuple[int, ...] = tuple(range(8))) -> list[str]:
+    return sentences(made, made.instruction(made.rows[name]), present)
+
+
+def test_an_all_reduce_is_told_in_words() -> None:
+    made = reducing(whole(26, 1), group_list((0, 1, 2, 3), (4, 5, 6, 7)), whole(71, 1))
+    assert told(made) == [
+        "all-reduce: every device ends with the sum over its group",
+        "2 groups of 4: {0,1,2,3} {4,5,6,7}; the numbers are positions in the device assignment",
+        "the program runs on 1 x 8 devices (replicas x partitions)",
+        "each device gives 1.00 MiB (f32[256,1024]{1,0})",
+        "a ring of 4 sends 1.50 MiB from each device",
+        "all of its 8 devices are in this profile",
+    ]
+
+
+def test_groups_that_leave_the_profile_cross_hosts() -> None:
+    shape = whole(1, 4) + whole(2, 2) + numbers(3, 2, 4) + numbers(4, 1, 0)
+    made = reducing(whole(26, 1), block(92, shape), whole(71, 1))
+    words = told(made, present=(0, 1, 2, 3))
+    assert "4 groups of 2: {0,4} {1,5} {2,6} {3,7}; the numbers are positions in the device assignment" in words
+    assert "HLO writes these groups as [4,2]<=[2,4]T(1,0)" in words
+    assert words[-1] == "4 of 4 groups cross to another host"
+    within = reducing(whole(26, 1), group_list((0, 1), (2, 3), (4, 5), (6, 7)), whole(71, 1))
+    assert told(within, present=(0, 1, 2, 3))[-1] == "no group has both devices of this profile and others"
+
+
+def test_groups_along_the_axes_of_a_mesh() -> None:
+    axes = b"".join(block(1, block(1, name) + whole(2, size)) for name, size in (("data", 4), ("model", 2)))
+    made = reducing(whole(26, 1), block(93, block(1, axes) + block(2, whole(1, 1))), whole(71, 1))
+    members = members_of(made.instruction(made.rows["ar"]))
+    assert members is not None
+    assert members.groups == ((0, 1), (2, 3), (4, 5), (6, 7))
+    assert members.form == "mesh['data'=4,'model'=2] {'model'}"
+    split = block(2, block(2, whole(1, 2) + whole(2, 2)))
+    made = reducing(whole(26, 1), block(93, block(1, axes) + split), whole(71, 1))
+    members = members_of(made.instruction(made.rows["ar"]))
+    assert members is not None
+    assert members.groups == ((0, 2), (1, 3), (4, 6), (5, 7))
+    assert members.form == "mesh['data'=4,'model'=2] {'data':(2)2}"
+
+
+@given(st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=4), st.data())
+def test_groups_along_axes_are_those_of_a_slow_way(sizes: list[int], data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(range(len(sizes))), unique=True, min_size=1))
+    groups: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = {}
+    for number, place in enumerate(product(*map(range, sizes))):
+        rest = tuple(at for axis, at in enumerate(place) if axis not in chosen)
+        groups.setdefault(rest, []).append((tuple(place[axis] for axis in chosen), number))
+    slow = tuple(tuple(number for _, number in sorted(group)) for group in groups.values())
+    assert along_axes(sizes, [(axis, 1, sizes[axis]) for axis in chosen], ()) == slow
+
+
+def test_iota_groups_that_do_not_fit_are_not_known() -> None:
+    assert iota((4, 2), (2, 4), (1, 0)) == ((0, 4), (1, 5), (2, 6), (3, 7))
+    assert iota((4, 2), (8,), (0,)) == ((0, 1), (2, 3), (4, 5), (6, 7))
+    for wrong in (
+        ((3, 2), (8,), (0,)),
+        ((4, 2), (2, 4), (1, 1)),
+        ((1 << 40, 1), (1 << 40,), (0,)),
+        ((-4, -2), (8,), (0,)),
+    ):
+        assert iota(*wrong) is None
+    assert along_axes([4, 2], [(2, 1, 2)], ()) is None
+    assert along_axes([4, 2], [(0, 3, 2)], ()) is None
+    made = reducing(block(92, whole(1, 3) + whole(2, 3) + numbers(3, 8)))
+    assert told(made)[1] == "its groups are given as [3,3]<=[8], which does not fit together: they are not known"
+
+
+def test_one_group_of_all_and_numbers_of_replicas() -> None:
+    assert "one group of all replicas, which are 8 devices" in told(reducing(block(87, b"")))
+    listed = reducing(block(49, numbers(1, 0, 1)))
+    assert told(listed)[1] == "1 group of 2: {0,1}; the numbers are replicas"
+
+
+def test_a_permutation_may_be_a_ring() -> None:
+    def permuting(*pairs: tuple[int, int]) -> str:
+        moved = b"".join(block(52, whole(1, source) + whole(2, target)) for source, target in pairs)
+        main = computation(
+            1, "main", 11, instruction(10, "x", "parameter", array(F32, 8)),
+            instruction(11, "ar", "collective-permute", array(F32, 8), moved, operands=(10,)),
+        )  # fmt: skip
+        return told(module(main))[1]
+
+    assert permuting((0, 1), (1, 2), (2, 0)) == "3 transfers: 0 to 1, 1 to 2, 2 to 0; a ring of 3"
+    assert permuting((0, 1), (1, 0), (2, 3), (3, 2)) == "4 transfers: 0 to 1, 1 to 0, 2 to 3, 3 to 2"
+    assert permuting((0, 1), (1, 1)) == "2 transfers: 0 to 1, 1 to 1"
+    assert permuting() == "0 transfers: "
+
+
+def test_an_asynchronous_collective_is_told_from_both_ends() -> None:
+    both = tupled(array(F32, 8), array(F32, 32))
+    main = computation(
+        1, "main", 12, instruction(10, "x", "parameter", array(F32, 8)),
+        instruction(11, "ag-start", "all-gather-start", both, whole(26, 1), group_list((0, 1, 2, 3)), operands=(10,)),
+        instruction(12, "ag-done", "all-gather-done", array(F32, 32), operands=(11,)),
+    )  # fmt: skip
+    made = module(main)
+    words = told(made, "ag-start")
+    assert words == told(made, "ag-done")
+    assert words[1] == "it runs from %ag-start to %ag-done, beside what lies between"
+    assert words[-2:] == [
+        "each device gives 32 B (f32[8]{0}), and has 128 B after it",
+        "a ring of 4 sends 96 B from each device",
+    ]
+
+
+def test_a_copy_between_memories_is_no_work_of_the_device() -> None:
+    there, here = array(F32, 1024, memory=5), array(F32, 1024)
+    main = computation(
+        1, "main", 12, instruction(10, "x", "parameter", there),
+        instruction(11, "copy-start", "copy-start", tupled(here, there), operands=(10,)),
+        instruction(12, "copy-done", "copy-done", here, operands=(11,)),
+        instruction(13, "plain", "copy", here, operands=(12,)),
+    )  # fmt: skip
+    made = module(main)
+    assert told(made, "copy-done") == [
+        "copies 4.00 KiB from host memory to device memory",
+        "it runs over the link between device and host, not at the speed of the device's memory",
+        "it runs from %copy-start to %copy-done, beside what lies between",
+    ]
+    assert told(made, "plain") == []
+
+
+def test_reductions_have_words() -> None:
+    def reduced(opcode: str, *, converted: bool = False, result: int = F32) -> str:
+        inside = [
+            instruction(1, "a", "parameter", array(F32)), instruction(2, "b", "parameter", array(F32)),
+            instruction(3, "c", opcode, array(result), operands=(1, 2)),
+            instruction(4, "d", "convert", array(16), operands=(3,)),
+        ]  # fmt: skip
+        return reduction(module(computation(1, "r", 4 if converted else 3, *inside)), 0)
+
+    assert [reduced(one) for one in ("add", "multiply", "maximum", "minimum")] == [
+        "sum",
+        "product",
+        "maximum",
+        "minimum",
+    ]
+    assert reduced("or", result=1) == "any"
+    assert reduced("add", converted=True) == "sum, in f32"
+    assert reduced("subtract") == "result of %r (subtract, convert)"
+
+
+def test_a_loop_of_operands_ends() -> None:
+    looped = computation(1, "r", 1, instruction(1, "a", "convert", array(F32), operands=(1,)))
+    assert reduction(module(looped), 0) == "result of %r (convert)"
