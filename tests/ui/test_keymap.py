@@ -40,7 +40,7 @@ def test_without_a_table_nothing_changes(path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "name", "shown"),
     [
-        ("x", "x", "x"), ("X", "X", "X"), ("%", "percent_sign", "%"), (";", "semicolon", ";"), ("ö", "ö", "ö"),
+        ("x", "x", "x"), ("X", "X", "X"), ("&", "ampersand", "&"), (";", "semicolon", ";"), ("ö", "ö", "ö"),
         ("Ctrl+X", "ctrl+x", "Ctrl+X"), ("ctrl+PgDn", "ctrl+pagedown", "Ctrl+PgDn"), ("F5", "f5", "F5"),
         ("shift+home", "shift+home", "⇧Home"), ("alt+shift+left", "alt+shift+left", "Alt+Shift+←"),
         ("shift+alt+left", "alt+shift+left", "Alt+Shift+←"), ("insert", "insert", "Ins"),
@@ -52,10 +52,10 @@ def test_how_keys_are_written(written: str, name: str, shown: str, path: Path) -
     assert (key.keys, key.shown) == ((name,), shown)
 
 
-@pytest.mark.parametrize("form", ['timeline.fit = ["%", "F6"]', '"timeline.fit" = ["%", "F6"]'])
+@pytest.mark.parametrize("form", ['timeline.fit = ["&", "F6"]', '"timeline.fit" = ["&", "F6"]'])
 def test_several_keys_however_the_id_is_spelt(form: str, path: Path) -> None:
     key = table(f"[keys]\n{form}\n", path)["timeline.fit"]
-    assert (key.keys, key.shown) == (("percent_sign", "f6"), "% F6")
+    assert (key.keys, key.shown) == (("ampersand", "f6"), "& F6")
 
 
 def test_keys_may_change_places(path: Path) -> None:
@@ -98,18 +98,18 @@ def test_keys_that_are_no_table(path: Path) -> None:
 
 
 def test_one_key_may_do_two_things_in_two_panes(path: Path) -> None:
-    keys = table('[keys]\ntable.first = "w"\ntable.window = "%"\n', path)
+    keys = table('[keys]\ntable.first = "w"\ntable.window = "&"\n', path)
     assert "w" in keys["timeline.zoom_in"].keys
     assert keys["table.first"].keys == ("w",)
 
 
 async def test_the_explorer_obeys_and_says_so(opening: Opening, path: Path) -> None:
-    text = '[keys]\npane.steps = "%"\nquit = "Q"\ntimeline.fit = ";"\n'
+    text = '[keys]\npane.steps = "&"\nquit = "Q"\ntimeline.fit = ";"\n'
     app = TracehoundApp(opening, table=tuple(table(text, path).values()))
     async with app.run_test(size=(120, 30)) as pilot:
         await settled(pilot)
         explorer = app.explorer
-        await press(pilot, "%")
+        await press(pilot, "&")
         assert explorer.deck.active == "steps"
         await press(pilot, "2", "4")
         assert explorer.deck.active == "ops", "the usual key does nothing any more"
@@ -120,15 +120,15 @@ async def test_the_explorer_obeys_and_says_so(opening: Opening, path: Path) -> N
         assert explorer.view.end - explorer.view.start == 2 * (zoomed.end - zoomed.start)
 
         screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-        assert " % steps " in screen
+        assert " & steps " in screen
         assert " ; fit " in screen
         assert " Q quit " in screen
         await press(pilot, "?")
         screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-        assert any(line.split("Steps")[0].split() == ["│", "%"] for line in _lines(screen, "Steps"))
-        await press(pilot, "escape", "/", "Q", "%")
+        assert any(line.split("Steps")[0].split() == ["│", "&"] for line in _lines(screen, "Steps"))
+        await press(pilot, "escape", "/", "Q", "&")
         assert isinstance(pilot.app.focused, SearchInput)
-        assert pilot.app.focused.value == "Q%", "typing is typing"
+        assert pilot.app.focused.value == "Q&", "typing is typing"
 
 
 def _lines(screen: str, word: str) -> list[str]:

@@ -86,6 +86,7 @@ class TracehoundApp(App[None]):
             explorer.decoder,
             explorer.asker,
             explorer.visits,
+            explorer.disclosing,
             explorer.timeline.supply,
             explorer.travels.linker,
         )

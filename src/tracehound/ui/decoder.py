@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 
 from tracehound.errors import TracehoundError, printable
+from tracehound.formats.inflate import Section
 from tracehound.store import Sections, args
 from tracehound.trace import Trace
 from tracehound.ui.background import Background
@@ -50,6 +51,11 @@ class Decoder:
     def busy(self) -> bool:
         """Whether something is being read."""
         return self._background.busy
+
+    @property
+    def section(self) -> Section:
+        """What gives bytes of files, from their middle as well."""
+        return self._sections.read
 
     def close(self) -> None:
         """Nobody waits any more."""

@@ -125,7 +125,7 @@ def _refuse_clashes(table: Sequence[Key], chosen: Mapping[str, object], path: Pa
 _PLACES = {"lanes": "timeline"}
 """Groups whose keys work where those of another do."""
 
-_INNER = ("details", "source", "prompt")
+_INNER = ("details", "source", "hlo", "prompt")
 """Groups whose keys come before those that work everywhere."""
 
 

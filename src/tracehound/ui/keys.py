@@ -12,7 +12,7 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["everywhere", "overview", "timeline", "lanes", "table", "details", "source", "prompt"]
+Group = Literal["everywhere", "overview", "timeline", "lanes", "table", "details", "source", "hlo", "prompt"]
 """Where a key works: on any pane, or while that widget has the focus."""
 
 TITLES: dict[Group, str] = {
@@ -23,6 +23,7 @@ TITLES: dict[Group, str] = {
     "table": "Tables",
     "details": "Details",
     "source": "Source",
+    "hlo": "HLO",
     "prompt": "Prompts",
 }
 
@@ -91,6 +92,8 @@ KEYS: tuple[Key, ...] = (
     Key("pane.query", (":",), ":", "show('query')", "Query: ask anything in SQL", "everywhere", asks=True),
     Key("pane.zoom", ("z",), "z", "zoom_pane", "Give the whole screen to this pane, and back", "everywhere", "full"),
     Key("source.read", ("O",), "O", "read_source", "Read the source line of the selected event", "everywhere"),
+    Key("hlo", ("%",), "%", "disclose",
+        "HLO of the op: what it does, what is inside, operands and users", "everywhere"),
     Key("repaint", ("ctrl+l",), "Ctrl+L", "app.repaint", "Draw the screen again, all of it", "everywhere"),
     Key("timeline.shorter", ("{",), "{", "resize_timeline(-2)", "Make the timeline shorter", "everywhere"),
     Key("timeline.taller", ("}",), "}", "resize_timeline(2)", "Make the timeline taller", "everywhere"),
@@ -203,6 +206,25 @@ KEYS: tuple[Key, ...] = (
     Key("source.edit", ("e",), "e", "edit", "Open it in $VISUAL or $EDITOR", "source", "edit"),
     Key("source.copy", ("y",), "y", "copy_place", "Copy file and line", "source", "copy"),
     Key("source.close", ("escape", "q", "enter"), "Esc q", "dismiss", "Back to the explorer", "source", "back"),
+    Key("hlo.down", ("down", "j", "s"), "↓ j s", "move(1)", "A line down", "hlo"),
+    Key("hlo.up", ("up", "k", "w"), "↑ k w", "move(-1)", "A line up", "hlo"),
+    Key("hlo.page_down", ("pagedown", "ctrl+d"), "PgDn ^D", "page(1)", "A page down", "hlo"),
+    Key("hlo.page_up", ("pageup", "ctrl+u"), "PgUp ^U", "page(-1)", "A page up", "hlo"),
+    Key("hlo.first", ("home", "g"), "Home g", "first", "To the top", "hlo"),
+    Key("hlo.last", ("end", "G"), "End G", "last", "To the end", "hlo"),
+    Key("hlo.open", ("enter",), "Enter", "open",
+        "Go to the instruction of the line, or read the source line", "hlo", "go"),
+    Key("hlo.unfold", ("right", "l", "d"), "→ l d", "unfold",
+        "Unfold: the operands of an operand, the users of a user", "hlo", "unfold"),
+    Key("hlo.fold", ("left", "h", "a"), "← h a", "fold", "Fold, or go to the line around it", "hlo"),
+    Key("hlo.inside", ("space", "f"), "Space f", "inside", "Open the fusion: what is inside", "hlo", "inside"),
+    Key("hlo.back", ("u", "backspace"), "u Bksp", "back", "Back to the instruction before", "hlo", "back"),
+    Key("hlo.next", ("n",), "n", "instance(1)", "Leave for its next execution in the timeline", "hlo", "next"),
+    Key("hlo.previous", ("N",), "N", "instance(-1)", "Leave for its previous execution", "hlo"),
+    Key("hlo.text", ("t",), "t", "text", "The whole computation as text, or the page again", "hlo", "text"),
+    Key("hlo.source", ("O",), "O", "source", "Read the source line of the instruction", "hlo", "source"),
+    Key("hlo.copy", ("y", "c"), "y c", "copy", "Copy the line, whole", "hlo", "copy"),
+    Key("hlo.close", ("escape", "q"), "Esc q", "screen.dismiss", "Back to the explorer", "hlo", "close"),
     Key("prompt.leave", ("escape",), "Esc", "leave", "Leave: a filter is cleared, a query stopped", "prompt", "leave"),
     Key("prompt.up", ("up",), "↑", "move(-1)", "The query before", "prompt"),
     Key("prompt.down", ("down",), "↓", "move(1)", "The next query; from a filter, to the rows", "prompt"),
@@ -222,6 +244,6 @@ def bindings(group: Group) -> list[BindingType]:
 
 
 def footer(table: Sequence[Key], group: Group) -> list[Key]:
-    """The keys that the footer names while a widget of this group has the focus; a page of source has all keys."""
-    groups = (group,) if group == "source" else (group, "everywhere")
+    """The keys that the footer names while a widget of this group has the focus; a page of its own has all keys."""
+    groups = (group,) if group in ("source", "hlo") else (group, "everywhere")
     return [key for key in table if key.keys and key.label and key.group in groups]

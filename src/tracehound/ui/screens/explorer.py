@@ -27,6 +27,7 @@ from tracehound.ui.arrangement import Arrangement
 from tracehound.ui.asking import Asker
 from tracehound.ui.background import Background
 from tracehound.ui.decoder import Decoder
+from tracehound.ui.disclosing import Disclosing
 from tracehound.ui.finder import Finder
 from tracehound.ui.lengths import measure
 from tracehound.ui.links import Linker
@@ -93,6 +94,7 @@ class Explorer(Screen[None]):
         self.reading = Loading(self, opening)
         self.seeking = Seeking(self, self.background)
         self.decoder = Decoder(self)
+        self.disclosing = Disclosing(self, self.decoder.section)
         self.travels = Travels(self)
         self.asker = Asker()
         self.header = HeaderBar(glyphs)
@@ -135,6 +137,7 @@ class Explorer(Screen[None]):
         self.travels.linker.close()
         self.asker.close()
         self.visits.close()
+        self.disclosing.close()
 
     # -- the trace fills in
 
@@ -312,6 +315,13 @@ class Explorer(Screen[None]):
         """Show the source line of the selected event."""
         if self.trace is not None and self.view.event is not None:
             self.visits.of_event(self.trace, self.view.event)
+
+    def action_disclose(self) -> None:
+        """Show the HLO of the op of the row under the cursor, or of the selected event."""
+        if self.trace is not None:
+            row = self.focused.row if isinstance(self.focused, ResultTable) else None
+            event = follow.event_of(self.trace, row) if row is not None else None
+            self.disclosing.of_event(self.trace, self.view.event if event is None else event)
 
     # -- walking from instance to instance
 

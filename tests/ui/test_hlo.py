@@ -1,0 +1,187 @@
+"""The HLO of an op, from a key in the explorer to the next execution in the timeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+
+from exploring import explored, header, press, said, selected, settled
+from hloprotos import F32, array, computation, instruction, module
+from tracehound.draw.glyphs import ASCII
+from tracehound.hlo.programs import Program
+from tracehound.store import open_paths
+from tracehound.ui.app import TracehoundApp
+from tracehound.ui.leaf import Item, Leaf
+from tracehound.ui.screens.explorer import Explorer
+from tracehound.ui.screens.hlo import HloScreen
+from tracehound.ui.screens.source import SourceScreen
+from tracehound.ui.source.finding import Mapping, Sources
+from tracehound.ui.widgets.leaf_view import LeafView
+from xspaces import block, whole
+
+
+def page(app: App[None]) -> list[str]:
+    """What stands on the screen of an op."""
+    assert isinstance(app.screen, HloScreen)
+    view = app.screen.view
+    return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
+
+
+def view(pilot: Pilot[None]) -> LeafView:
+    assert isinstance(pilot.app.screen, HloScreen)
+    return pilot.app.screen.view
+
+
+async def disclose(explorer: Explorer, pilot: Pilot[None], *keys: str) -> None:
+    """Show the ops, however long that takes, and then the HLO of one."""
+    await press(pilot, "2")
+    for _ in range(100):
+        if explorer.deck.tables["ops"].table.row is not None:
+            break
+        await settled(pilot)
+    await press(pilot, *keys, "%")
+    for _ in range(100):
+        if isinstance(pilot.app.screen, HloScreen):
+            break
+        await settled(pilot)
+
+
+async def to(pilot: Pilot[None], words: str) -> None:
+    """Put the cursor on the first line that says so."""
+    shown = view(pilot)
+    await press(pilot, "home")
+    for _ in range(200):
+        item = shown.item
+        if item is not None and words in (item.words, f"{item.words} {item.what}"):
+            return
+        await pilot.press("down")
+    raise AssertionError(words)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+async def test_the_all_reduce_says_who_takes_part(samples: Path, size: tuple[int, int]) -> None:
+    """At the small batch the all-reduce leads: its groups in words, its bytes, its operands."""
+    async with explored(open_paths([samples / "jax_cpu8_b128"]), size) as (explorer, pilot):
+        await disclose(explorer, pilot, "enter")
+        lines = "\n".join(page(pilot.app))
+        assert "every device ends with the sum over its group" in lines
+        assert "1 group of 8: {0,1,2,3,4,5,6,7}" in lines
+        assert "each device gives 512 KiB in 11 arrays" in lines
+        assert "32 on 8 ranks, 433.9 ms in all" in lines
+        assert all(len(line) <= size[0] for line in page(pilot.app))
+        before = explorer.view.event
+        await press(pilot, "n")
+        assert isinstance(pilot.app.screen, Explorer)
+        assert selected(explorer) == "all-reduce.11"
+        assert explorer.view.event != before
+        assert "of 32" in header(explorer)
+
+
+async def test_the_fusion_is_opened_and_walked_through(samples: Path) -> None:
+    """At the large batch a fusion leads: what is inside, who uses it, one step to a user and back."""
+    async with explored(open_paths([samples / "jax_cpu8_b4096"]), (160, 44)) as (explorer, pilot):
+        await disclose(explorer, pilot, "down")
+        first = "\n".join(page(pilot.app))
+        assert "custom fusion of 1 instruction: 1 dot" in first
+        assert "Inside 3 (1 dot)" in first
+        assert "%param_0.35" in first
+        assert "= %multiply_bitcast_fusion.1" in first
+        await to(pilot, "%multiply_tanh_fusion")
+        await press(pilot, "space")
+        assert [item.words for item in view(pilot)._items if item.depth == 1][-1].startswith("%")
+        assert "%tanh" in "\n".join(page(pilot.app))
+        await press(pilot, "enter")
+        assert page(pilot.app)[0].startswith(" %multiply_tanh_fusion  fusion kLoop")
+        await press(pilot, "u")
+        assert page(pilot.app)[0].startswith(" %ynn_fusion.28")
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen, Explorer)
+
+
+async def test_the_text_of_the_computation(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"]), (120, 30)) as (explorer, pilot):
+        await disclose(explorer, pilot)
+        await press(pilot, "t")
+        item = view(pilot).item
+        assert item is not None
+        assert item.words.startswith("%all-reduce.11 = (f32[256,64]{1,0}, ")
+        await press(pilot, "down", "enter")
+        assert not page(pilot.app)[0].startswith(" %all-reduce.11")
+        await press(pilot, "u", "u")
+        assert page(pilot.app)[0].startswith(" %all-reduce.11")
+
+
+async def test_the_source_of_the_op_is_read(samples: Path) -> None:
+    sources = Sources((Mapping("/srv/demo", samples),))
+    app = TracehoundApp(open_paths([samples / "jax_cpu8_b128"]), sources=sources)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await disclose(app.explorer, pilot)
+        await press(pilot, "O")
+        assert isinstance(app.screen, SourceScreen)
+        await press(pilot, "escape")
+        assert isinstance(app.screen, HloScreen)
+
+
+async def test_what_has_no_hlo_says_so(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+        await press(pilot, "2", "%")
+        assert "no HLO op here" in said(explorer)
+
+
+INSIDE = computation(
+    2, "fused", 21, instruction(20, "p\x1b[31m", "parameter", array(F32, 8), whole(9, 0)),
+    instruction(21, "exp", "exponential", array(F32, 8), operands=(20,)), fused=True,
+)  # fmt: skip
+MAIN = computation(
+    1, "main", 13, instruction(10, "x", "parameter", array(F32, 8)),
+    instruction(11, "y", "negate", array(F32, 8), operands=(10,)),
+    instruction(12, "f", "fusion", array(F32, 8), block(11, "kLoop"), operands=(11,), calls=(2,)),
+    instruction(13, "g", "sine", array(F32, 8), operands=(12,)),
+)  # fmt: skip
+
+
+def leaf(name: str = "f") -> Leaf:
+    made = module(INSIDE, MAIN)
+    return Leaf(Program("jit_f", 3, 0, Path("a.pb"), 0, 1), made, made.rows[name])
+
+
+def told(items: list[Item]) -> list[tuple[str, int, bool | None]]:
+    return [(item.words, item.depth, item.open) for item in items if item.kind in ("title", "op")]
+
+
+def test_a_page_has_inside_operands_and_users() -> None:
+    assert told(leaf().items()) == [
+        ("Inside 2 (1 exponential)", 0, None), ("%p\x1b[31m", 0, None), ("%exp", 0, None),
+        ("Operands", 0, None), ("%y", 0, False), ("Users", 0, None), ("%g", 0, None),
+    ]  # fmt: skip
+    assert told(leaf("exp").items())[-2:] == [("Called by", 0, None), ("%f", 0, None)]
+
+
+def test_branches_unfold_in_their_own_direction() -> None:
+    shown = leaf("g")
+    operand = next(item for item in shown.items() if item.words == "%f")
+    shown = shown.turned(operand)
+    assert told(shown.items()) == [("Operands", 0, None), ("%f", 0, True), ("%y", 1, False)]
+    shown = shown.turned_inside(operand)
+    assert ("%exp", 1, None) in told(shown.items())
+    assert told(shown.turned_inside(operand).turned(operand).items()) == [("Operands", 0, None), ("%f", 0, False)]
+    last = leaf("y")
+    assert last.turned(next(item for item in last.items() if item.words == "%x")) is last
+
+
+async def test_no_control_character_reaches_the_terminal() -> None:
+    class One(App[None]):
+        def compose(self) -> ComposeResult:
+            yield LeafView(leaf(), ASCII)
+
+    app = One()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        shown = app.query_one(LeafView)
+        text = "".join(shown.render_line(y).text for y in range(24))
+        assert "\x1b" not in text
+        assert text.isascii()
