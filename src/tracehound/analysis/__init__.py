@@ -37,6 +37,7 @@ from tracehound.analysis import (
     step_parts,
     step_time,
     steps,
+    stragglers,
     transfers,
 )
 from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
@@ -74,6 +75,7 @@ ANALYSES: tuple[Analysis, ...] = (
     slices.ANALYSIS,
     ANNOTATIONS,
     distributed.ANALYSIS,
+    stragglers.ANALYSIS,
     collectives.ANALYSIS,
     collective_calls.ANALYSIS,
     arrivals.ANALYSIS,

@@ -31,7 +31,7 @@ COLUMNS = (
     Column("duration", "time", "length of its call", brief=False),
     Column("bytes", "bytes", "message of the rank", brief=False),
     Column("collective", "text", "what it does", brief=False),
-    Column("group", "text", "process group, else stream or program", brief=False),
+    Column("process_group", "text", "process group, else stream or program", brief=False),
     Column("people", "count", "ranks of the group", brief=False),
     Column("absent", "text", "ranks here that should have taken part", brief=False),
     Column("event", "id", "the call"),
@@ -57,7 +57,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         .with_columns(
             (pl.col("arrived") - pl.col("first")).alias("after"),
             (pl.col("end") - pl.col("start")).alias("duration"),
-            pl.coalesce("description", "group").alias("group"),
+            pl.coalesce("description", "group").alias("process_group"),
         )
         .sort("number", "after", "rank")
     )

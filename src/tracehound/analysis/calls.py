@@ -22,7 +22,7 @@ CALLS: Final = schema(
         "rank": pl.Int64(),
         "event": pl.Int64(),
         "name": pl.Categorical(),  # kernel, HLO op or range
-        "collective": pl.Categorical(),  # one of `COLLECTIVES`, or as the file calls it
+        "collective": pl.Categorical(),  # one of `COLLECTIVES`
         "dtype": pl.Categorical(),
         "group": pl.Categorical(),  # name of the process group; else the stream, or the program (XLA)
         "description": pl.Categorical(),  # of the process group
@@ -53,6 +53,11 @@ POINT_TO_POINT: Final = ("send", "recv")
 TOGETHER: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that nobody leaves before everybody has come: they end together on all ranks."""
 
+_OPERATOR: Final = "record_param_comms"
+_ARGS: Final = (
+    "collective", "dtype", "group", "description", "ranks", "size", "sequence", "source", "destination",
+)  # fmt: skip
+
 _BY_NAME: Final = tuple(
     (name, re.compile(pattern, re.IGNORECASE))
     for name, pattern in (
@@ -73,9 +78,9 @@ _BY_NAME: Final = tuple(
 )
 
 
-def collective_of(name: str) -> str:
-    """What a collective does by what it is called: one of `COLLECTIVES`, or the name where that says nothing."""
-    return next((found for found, pattern in _BY_NAME if pattern.search(name)), name)
+def collective_of(name: str) -> str | None:
+    """What a collective does by what it is called: one of `COLLECTIVES`; None where that says nothing."""
+    return next((found for found, pattern in _BY_NAME if pattern.search(name)), None)
 
 
 def calls(share: Share) -> pl.DataFrame:
@@ -130,20 +135,37 @@ def _joined(events: pl.DataFrame, share: Share) -> pl.DataFrame:
 
 
 def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
-    """What each call does, and in which group."""
-    del share
-    said = pl.coalesce(pl.col("category"), pl.col("name").cast(pl.String))
-    names = rows.select(said.alias("said")).to_series()
+    """What each call does, and in which group: as its args say, else those of the operator that started it.
+
+    Else as the HLO op says; what is left is told by the name, and the group by the stream.
+    """
+    rows = _with_args(rows, share)
+    said = pl.coalesce(pl.col("said_collective").cast(pl.String), "category", pl.col("name").cast(pl.String))
+    names = rows.select(said).to_series()
     known = {name: collective_of(name) for name in names.unique().drop_nulls().to_list()}
     lines = {text: replica_groups.spelt(text) for text in rows["text"].unique().drop_nulls().to_list()}
     sizes = {text: max(map(len, replica_groups.groups(text)), default=None) for text in lines}
-    text, nothing = pl.col("text"), pl.lit(None, pl.Int64)
+    spelt = pl.col("text").replace_strict(lines, default=None, return_dtype=pl.String).replace("", None)
+    most = pl.col("text").replace_strict(sizes, default=None, return_dtype=pl.Int64)
     return rows.with_columns(
         names.replace_strict(known, return_dtype=pl.String).alias("collective"),
-        text.replace_strict(lines, default=None, return_dtype=pl.String).replace("", None).alias("members"),
-        text.replace_strict(sizes, default=None, return_dtype=pl.Int64).alias("size"),
-        pl.coalesce("stream", "module").alias("group"),
-        pl.lit(None, pl.String).alias("dtype"),
-        pl.lit(None, pl.String).alias("description"),
-        nothing.alias("sequence"), nothing.alias("source"), nothing.alias("destination"),
-    )  # fmt: skip
+        pl.col("said_dtype").alias("dtype"),
+        pl.coalesce(pl.col("said_group").cast(pl.String), "stream", "module").alias("group"),
+        pl.col("said_description").alias("description"),
+        pl.coalesce(pl.col("said_ranks").cast(pl.String), spelt).alias("members"),
+        pl.coalesce(pl.col("said_size").cast(pl.Int64), most).alias("size"),
+        *(pl.col(f"said_{name}").cast(pl.Int64).alias(name) for name in ("sequence", "source", "destination")),
+    )
+
+
+def _with_args(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """The rows with `_ARGS`, under names that begin with ``said_``: their own, else those of their operator."""
+    said = collected(share.facet("communicated").select("record", *_ARGS))
+    operators = collected(
+        share.threads.filter((pl.col("name") == _OPERATOR) & (pl.col("external") >= 0)).select("external", "record")
+    ).unique("external", keep="first", maintain_order=True)
+    of_operator = operators.join(said, on="record", how="inner").drop("record")
+    both = rows.join(said, on="record", how="left", maintain_order="left").join(
+        of_operator, on="external", how="left", maintain_order="left", suffix="_there"
+    )
+    return both.select(*rows.columns, *(pl.coalesce(name, f"{name}_there").alias(f"said_{name}") for name in _ARGS))

@@ -14,21 +14,21 @@ from tracehound.units import difference
 
 DEFINITION = f"""\
 Nobody leaves an all-reduce, all-gather, reduce-scatter, all-to-all or barrier before everybody has come, so that it
-ends for all ranks at one moment, but for what the last bytes take. offset is what must be added to the times of a rank
+ends for all ranks at one moment, but for what the last bytes take. shift is what must be added to the times of a rank
 so that its collectives end with those of the first rank: the median over all collectives that were matched, of the
 distance from the median end of all ranks. Ranks of one file share its clock. own = median distance of the ends from
-those of the others on the trace's own clock, left = the same after the offset: how exact it is. drift = how much the
+those of the others on the trace's own clock, exact = the same after the offset: how exact it is. drift = how much the
 distance grows from the first third of the collectives to the last: the clocks run at different rates, or are set.
 
-An offset is applied, in collectives, arrivals, stragglers and wherever ranks are compared, where the ends agree
+A shift is applied, in collectives, arrivals, stragglers and wherever ranks are compared, where the ends agree
 {BETTER} times better with it, by 1 ns or more, and {FEWEST} collectives or more tell of it; else the trace's own clock
-is at least as good. --align collectives applies every offset to the timeline and to all tables."""
+is at least as good. --align collectives applies every shift to the timeline and to all tables."""
 
 COLUMNS = (
     Column("rank", "number", "rank"),
-    Column("offset", "difference", "to be added to its times, against the first rank"),
+    Column("shift", "difference", "to be added to its times, against the first rank"),
     Column("applied", "flag", "it is, where ranks are compared"),
-    Column("left", "time", "median distance of its ends with the offset: how exact it is"),
+    Column("exact", "time", "median distance of its ends with the shift: how exact it is"),
     Column("own", "time", "median distance of its ends on the trace's own clock"),
     Column("drift", "difference", "growth of the distance from the first to the last third"),
     Column("matched", "count", "collectives that tell of it"),
@@ -52,6 +52,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     hosts = {rank: scene.hosts[host].name for rank, host in scene.ranks.select("rank", "host").iter_rows()}
     table = told.sort("rank").with_columns(
         (pl.col("applied") != 0).alias("applied"),
+        pl.col("left").alias("exact"),
+        pl.col("offset").alias("shift"),
         pl.col("rank").replace_strict(hosts, return_dtype=pl.String).alias("host"),
     )
     return answer(ANALYSIS, table, scene, options, [*offset_notes(told), *found.notes])

@@ -36,7 +36,7 @@ COLUMNS = (
     Column("algorithm", "rate", "message / transfer", brief=False),
     Column("bus", "rate", "bus bandwidth of nccl-tests", brief=False),
     Column("collective", "text", "what it does", brief=False),
-    Column("group", "text", "process group, else stream or program", brief=False),
+    Column("process_group", "text", "process group, else stream or program", brief=False),
     Column("ranks", "count", "ranks here that took part"),
     Column("people", "count", "ranks of the group", brief=False),
     Column("absent", "text", "ranks here that should have taken part", brief=False),
@@ -72,7 +72,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             pl.col("wait").sum(),
             pl.col("bytes").max(),
             pl.col("collective", "people", "absent").first(),
-            pl.coalesce("description", "group").first().alias("group"),
+            pl.coalesce("description", "group").first().alias("process_group"),
             pl.col("present").first().alias("ranks"),
         )
         .with_columns(pl.col("late").clip(lower_bound=0), bus.factor().alias("factor"))

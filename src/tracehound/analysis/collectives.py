@@ -52,7 +52,7 @@ COLUMNS = (
     Column("bus", "rate", "bus bandwidth of nccl-tests"),
     Column("collective", "text", "what it does", brief=False),
     Column("dtype", "text", "type of the elements", brief=False),
-    Column("group", "text", "process group, else stream or program", brief=False),
+    Column("process_group", "text", "process group, else stream or program", brief=False),
     Column("people", "count", "ranks of the group", brief=False),
     Column("bytes", "bytes", "messages of all executions together", brief=False),
     Column("sized", "count", "executions whose size is known", brief=False),
@@ -73,8 +73,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if not any(table.height for table in tables):
         return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no collective ran here"])
     found = matched(tables, scene)
-    rows = found.calls.with_columns(pl.coalesce("description", "group").alias("group"))
-    alike = ["name", "collective", "dtype", "group", "people"]
+    rows = found.calls.with_columns(pl.coalesce("description", "group").alias("process_group"))
+    alike = ["name", "collective", "dtype", "process_group", "people"]
     if BY.of(options.given) == "size":
         alike.append("message")
         rows = rows.with_columns(pl.col("bytes").alias("message"))
@@ -99,7 +99,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         bus.factor().alias("factor"),
     )
     shown = table.with_columns(bus.rates(pl.col("moved"), pl.col("took"))).sort(
-        "total", "name", "group", "mean", descending=[True, False, False, True]
+        "total", "name", "process_group", "mean", descending=[True, False, False, True]
     )
     return answer(ANALYSIS, shown, scene, options, [*_notes(shown), *absentees(found.calls, scene), *found.notes])
 

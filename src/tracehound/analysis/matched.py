@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.calls import CALLS, POINT_TO_POINT
+from tracehound.analysis.calls import CALLS, POINT_TO_POINT, TOGETHER
 from tracehound.analysis.offsets import offsets
 from tracehound.analysis.process_groups import absent, circled
 from tracehound.analysis.result import Scene
@@ -24,6 +24,9 @@ sequence number in it (XLA: the same execution of the program, HLO op and replic
 numbers they are matched by their order among the calls of that group (else stream), collective, type, size and step,
 and only where they overlap in time; calls that a rank lacks or has too many are matched to those that end nearest.
 Sends are matched to receives by both ranks and their order. What no other rank has stays unmatched, and is counted."""
+
+_AT_ONCE: Final = (*TOGETHER, "send_recv")
+"""Collectives whose calls overlap in time. Who only sends or receives may leave before others come."""
 
 _UNEVEN: Final = ("all_to_all", "gather", "scatter", "send_recv", "collective_permute")
 """Collectives whose messages may differ from rank to rank."""
@@ -131,7 +134,8 @@ def _nearest(rows: pl.DataFrame) -> pl.DataFrame:
     shift = offsets(rows).select("part", "applied")
     rows = rows.join(shift, on="part", how="left", maintain_order="left")
     begin, until = pl.col("start") + pl.col("applied"), pl.col("end") + pl.col("applied")
-    apart = (begin.max().over("meeting") > until.min().over("meeting")) & pl.col("order")
+    together = pl.col("order") & pl.col("collective").cast(pl.String).is_in(_AT_ONCE)
+    apart = (begin.max().over("meeting") > until.min().over("meeting")) & together
     rows = rows.with_columns(
         pl.when(~apart).then("meeting").alias("meeting"), until.alias("until"), begin.alias("begin")
     )

@@ -20,8 +20,8 @@ _HLO: Final = "replica_groups"
 _MOST_NOTES: Final = 6
 _MOST_RUNS: Final = 12
 
-_PLACED: Final = schema({"members": pl.String, "number": pl.Int64, "rank": pl.Int64})
-_KNOWN: Final = schema({"members": pl.String, "number": pl.Int64, "expected": pl.List(pl.Int64)})
+_PLACED: Final = schema({"members": pl.String(), "number": pl.Int64(), "rank": pl.Int64()})
+_KNOWN: Final = schema({"members": pl.String(), "number": pl.Int64(), "expected": pl.List(pl.Int64())})
 
 
 class Circled(NamedTuple):

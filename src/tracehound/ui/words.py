@@ -103,6 +103,10 @@ NOTHING = {
     "steps": "no steps marked, none to infer: mark them with prof.step() and a schedule, or StepTraceAnnotation",
     "annotations": "no annotations: name stretches of the program with record_function(...) or TraceAnnotation",
     "collectives": "no collectives: one device, or communication was not recorded on its lanes",
+    **dict.fromkeys(
+        ("stragglers", "collective_calls", "arrivals", "clocks"),
+        "no collective that two ranks of this trace have: open the files of all ranks together",
+    ),
     "health": "nothing was repaired, dropped, missing or inferred",
     "host": "no host thread recorded anything here: profile with ProfilerActivity.CPU, or host_tracer_level above 0",
     "search": "no event of the trace has such a name",

@@ -1,0 +1,207 @@
+"""What a rank did before each of its collectives: host and device, in the order in which the program asked for it.
+
+Owns what counts as doing something, and the small table of it. Knows one rank alone.
+
+The ranks of a job run the same program. What one did between the issuing of two collectives can so be held against what
+the others did between the same two, whenever each of them came to it. Waiting for others is nothing done: the time in
+which a host waits while a collective of its own is under way is left out, and so are the collectives.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.busy import local_parent
+from tracehound.analysis.result import Share
+from tracehound.intervals import Intervals, Ints, Mask, covered, union
+from tracehound.nesting import outermost, own_stretches
+from tracehound.trace import collected, schema
+
+ACTIVITIES: Final = schema(
+    {
+        "rank": pl.Int64(),
+        "call": pl.Int64(),  # event of the collective that was issued next
+        "where": pl.Categorical(),  # "host" or "device"
+        "name": pl.Categorical(),
+        "inside": pl.Categorical(),  # what the longest of it is nested in, on a host
+        "time": pl.Int64(),  # sum of own times, ps
+        "longest": pl.Int64(),  # event that has most of it
+    }
+)
+
+NOTHING: Final = "nothing recorded"
+"""What the thread with the steps did where it has no event."""
+
+WAITS: Final = r"(?i)synchronize|\bwait|await|barrier|block_?(?:host_?)?until|EventQuery|StreamQuery|^c10d::"
+"""Names of what a host does while others work."""
+
+PER_STEP: Final = 400
+"""What takes a smaller part of a step is put together with more of the same, until it takes as much or the run ends."""
+
+_STEP_NUMBER: Final = r"^(ProfilerStep#)\d+$"
+_READ: Final = ("id", "lane", "start", "end", "name", "kind", "parent")
+_CONTAINERS: Final = ("annotation", "step", "module")
+_DONE: Final = ("call", "where", "name")
+_DONE_AT: Final = schema(
+    {
+        "call": pl.Int64(),  # position of the call that was issued next
+        "time": pl.Int64(),
+        "where": pl.String(),
+        "name": pl.String(),
+        "inside": pl.String(),
+        "longest": pl.Int64(),
+    }
+)
+
+
+def activities(share: Share, calls: pl.DataFrame) -> pl.DataFrame:
+    """What the rank did before each of its calls (in the schema `CALLS`, in order), in the schema `ACTIVITIES`."""
+    if calls.is_empty():
+        return pl.DataFrame(schema=ACTIVITIES)
+    done = pl.concat([_on_host(share, calls), _on_device(share, calls)], how="vertical_relaxed")
+    last = int(calls["end"].to_numpy().max())
+    first = min(int(calls["start"].to_numpy().min()), int(share.steps["start"].to_numpy().min(initial=last)))
+    steps = max(calls["step"].n_unique(), 1)
+    events = calls["event"].to_numpy()
+    table = _put_together(done, max((last - first) // (PER_STEP * steps), 1))
+    return (
+        table.with_columns(
+            pl.lit(share.rank).alias("rank"), pl.Series("call", events[table["call"].to_numpy()], pl.Int64)
+        )
+        .select(ACTIVITIES.names())
+        .cast(ACTIVITIES)
+    )
+
+
+def _on_host(share: Share, calls: pl.DataFrame) -> pl.DataFrame:
+    """Own time on the threads that launch work or mark steps, or where there is no device, that run operators."""
+    device = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
+    streams = device.filter(pl.col("role") == "stream").height > 0
+    lanes, main = _threads(share, has_device=device.height > 0)
+    rows = collected(share.threads.filter(pl.col("lane").is_in(lanes)).select(_READ)).sort("id")
+    if rows.is_empty():
+        return _blank()
+    start, end, parent = rows["start"].to_numpy(), rows["end"].to_numpy(), local_parent(rows)
+    own = own_stretches(start, end, parent)
+    idle = _unrecorded(rows, main)
+    begin, until = np.append(own.start, idle.start), np.append(own.end, idle.end)
+    owner = np.append(own.owner, np.full(len(idle.start), -1))
+    flying = union(calls["start"].to_numpy(), calls["end"].to_numpy())
+    waits = np.append(_waits(rows, parent, streams=streams), not streams)[owner]
+    time = until - begin - np.where(waits, covered(flying, begin, until), 0)
+    names = rows["name"].cast(pl.String).str.replace(_STEP_NUMBER, "$1")
+    named = pl.concat([names, pl.Series([NOTHING])])
+    around = pl.concat([names, pl.Series([None], dtype=pl.String)]).gather(
+        np.append(parent, -1)[owner] % (rows.height + 1)
+    )
+    kept = np.append((rows["kind"] != "collective").to_numpy(), np.True_)[owner]
+    table = _table(calls["issued"].to_numpy(), begin, time, "host").with_columns(
+        named.gather(owner % (rows.height + 1)).alias("name"),
+        around.alias("inside"),
+        pl.Series("longest", np.append(rows["id"].to_numpy(), -1)[owner]),
+    )
+    before = pl.col("call").is_between(0, calls.height, closed="left")
+    return table.filter(pl.Series(kept) & (pl.col("time") > 0) & before)
+
+
+def _threads(share: Share, *, has_device: bool) -> tuple[list[int], int | None]:
+    """The lanes of the host that matter, and the one with the steps."""
+    launches = share.anytime.filter(pl.col("launch").is_not_null()).select(pl.col("launch").unique())
+    marks = share.steps.select(launch=pl.col("event")).lazy()
+    launching, marking = (
+        collected(share.threads.join(ids, left_on="id", right_on="launch", how="semi").select(pl.col("lane").unique()))[
+            "lane"
+        ].to_list()
+        for ids in (launches, marks)
+    )
+    running = pl.col("kind") == "op"
+    ops = (
+        [] if has_device else collected(share.threads.filter(running).select(pl.col("lane").unique()))["lane"].to_list()
+    )
+    return sorted({*launching, *marking, *ops}), min(marking, default=None)
+
+
+def _unrecorded(rows: pl.DataFrame, main: int | None) -> Intervals:
+    """The pauses between the outermost events of the thread with the steps."""
+    mine = rows.filter(pl.col("lane") == main) if main is not None else rows.clear()
+    start, end = mine["start"].to_numpy(), mine["end"].to_numpy()
+    top = outermost(end)
+    begin, until = end[top][:-1], start[top][1:]
+    return Intervals(begin[until > begin], until[until > begin])
+
+
+def _waits(rows: pl.DataFrame, parent: Ints, *, streams: bool) -> Mask:
+    """The events that only wait for others while a collective is under way.
+
+    Without streams the host takes part in collectives itself: then it waits in whatever is around other events.
+    """
+    by_name: Mask = rows["name"].cast(pl.String).str.contains(WAITS).to_numpy()
+    if streams:
+        return by_name
+    around = rows["kind"].is_in(_CONTAINERS).to_numpy().copy()
+    around[parent[parent >= 0]] = True
+    return np.asarray(by_name | around, np.bool_)
+
+
+def _on_device(share: Share, calls: pl.DataFrame) -> pl.DataFrame:
+    """Own time of the work on the device but for collectives, by the launch of what is on streams."""
+    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
+    if lanes.is_empty():
+        return _blank()
+    streams = lanes.filter(pl.col("role") == "stream")["lane"].to_list()
+    rows = collected(share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list())).select(*_READ, "launch")).sort(
+        "id"
+    )
+    launched = collected(share.threads.select(launch="id", launched="start").join(
+        rows.lazy().select(pl.col("launch").unique()), on="launch", how="semi"
+    ))  # fmt: skip
+    parent = np.full(rows.height, -1) if len(streams) == lanes.height else local_parent(rows)
+    own = own_stretches(rows["start"].to_numpy(), rows["end"].to_numpy(), parent)
+    pieces = rows[own.owner].with_columns(pl.Series("begin", own.start), pl.Series("until", own.end))
+    on_stream = pl.col("lane").is_in(streams)
+    pieces = pieces.join(launched, on="launch", how="left", maintain_order="left").filter(
+        pl.col("kind") != "collective"
+    )
+    called = pieces.select(pl.when(on_stream).then("launched").fill_null(pl.col("begin"))).to_series().to_numpy()
+    issued = calls["issued" if streams else "start"].to_numpy()
+    time = (pieces["until"] - pieces["begin"]).to_numpy()
+    order = np.argsort(issued, kind="stable")
+    table = _table(issued[order], called, time, "device").with_columns(
+        pieces["name"].cast(pl.String), pl.lit(None, pl.String).alias("inside"), pieces["id"].alias("longest")
+    ).filter(pl.col("call").is_between(0, calls.height, closed="left"))  # fmt: skip
+    return table.with_columns(pl.Series("call", order[table["call"].to_numpy()], pl.Int64))
+
+
+def _table(issued: Ints, begin: Ints, time: Ints, where: str) -> pl.DataFrame:
+    """Stretches with the position of the call that was issued next after they began."""
+    call = np.searchsorted(issued, begin, side="left")
+    return pl.DataFrame({"call": call.astype(np.int64), "time": time.astype(np.int64)}).with_columns(
+        pl.lit(where).alias("where")
+    )
+
+
+def _blank() -> pl.DataFrame:
+    return pl.DataFrame(schema=_DONE_AT)
+
+
+def _put_together(done: pl.DataFrame, least: int) -> pl.DataFrame:
+    """A row per call and name; what is less than `least` is carried on to the next call until it is as much.
+
+    So the rows of a step are no more than a multiple of `PER_STEP`, however many collectives it has.
+    """
+    longest = pl.col("time").arg_max()
+    summed = done.group_by(_DONE).agg(
+        pl.col("inside", "longest").get(longest), pl.col("time").max().alias("most"), pl.col("time").sum()
+    )
+    level = ((pl.col("time").cum_sum() - pl.col("time")) // least).over("where", "name", order_by="call")
+    most = pl.col("most").arg_max()
+    return (
+        summed.with_columns(level.alias("level"))
+        .sort("where", "name", "call")
+        .group_by("where", "name", "level", maintain_order=True)
+        .agg(pl.col("call").last(), pl.col("inside", "longest").get(most), pl.col("time").sum())
+        .filter(pl.col("time") >= least)
+    )

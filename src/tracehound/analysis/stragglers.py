@@ -1,0 +1,177 @@
+"""Which rank is late, by how much in each step, and what made it late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from tracehound.analysis.activities import ACTIVITIES, activities
+from tracehound.analysis.calls import CALLS, calls
+from tracehound.analysis.causes import DEFINITION as CAUSES
+from tracehound.analysis.causes import Cause, Causes
+from tracehound.analysis.clocks import offset_notes
+from tracehound.analysis.matched import HOW, matched
+from tracehound.analysis.process_groups import absentees
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, length
+from tracehound.errors import printable
+from tracehound.intervals import union
+from tracehound.units import duration
+
+DEFINITION = f"""\
+A row for each step and rank that came last at a collective of it, the latest first. {HOW}
+
+late = the time from the median arrival of the other ranks to its own, at all collectives of the step to which it came
+last, counted once where they overlap: what the others could have saved. Arrivals are on the common clock of the
+analysis clocks. most = the same at the collective where it is longest, and at = that collective; lasts = how many it
+came last to, of which each by more than nothing. Shorter latenesses than the setting least are left out.
+
+{CAUSES}
+
+HolisticTraceAnalysis' stragglers are ranks that start the last large NCCL kernel of a step late; it tells no cause, and
+misses all kernels since NCCL 2.19. TraceLens counts how often each rank came last."""
+
+LEAST: Final = Setting("least", "20us", "a rank that is late by less in a step is left out: jitter", length)
+
+EXPLAINED: Final = 200
+"""Of so many rows the cause is looked for; the rest have none."""
+
+COLUMNS = (
+    Column("step", "number", "step"),
+    Column("rank", "number", "rank that came last"),
+    Column("late", "time", "how long the others waited for it in the step"),
+    Column("cause", "text", "what it did longer than the others before that"),
+    Column("excess", "time", "how much longer"),
+    Column("took", "time", "own time of that on the rank", brief=False),
+    Column("usual", "time", "median of the same on the other ranks", brief=False),
+    Column("side", "text", "host or device"),
+    Column("inside", "text", "what the cause is nested in", brief=False),
+    Column("at", "text", "collective at which it was latest"),
+    Column("most", "time", "how late it was there", brief=False),
+    Column("lasts", "count", "collectives of the step to which it came last"),
+    Column("start", "instant", "start of the longest wait for it", brief=False),
+    Column("duration", "time", "length of that wait", brief=False),
+    Column("event", "id", "the cause; without one the call of the collective"),
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """The calls of the rank, and (with a value in `call`) what it did before each."""
+    del options
+    mine = calls(share)
+    return pl.concat([mine, activities(share, mine)], how="diagonal") if mine.height else mine
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row per step and rank, the latest first."""
+    filled = [table for table in tables if table.height]
+    done = [table.filter(pl.col("call").is_not_null()).select(ACTIVITIES.names()) for table in filled]
+    found = matched([_calls(table) for table in filled], scene)
+    met = found.calls.filter(pl.col("meeting").is_not_null())
+    if met.is_empty():
+        why = "no collective that two ranks of this trace have: open the files of all ranks together"
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [why, *found.notes])
+    late = _late(met)
+    shown = late.filter(pl.col("late") >= LEAST.of(options.given))
+    table = _explained(shown, met, Causes(found.calls, pl.concat(done)))
+    few = late.height - shown.height
+    jitter = [f"{few:,} more latenesses of less than {duration(LEAST.of(options.given))} are left out"] if few else []
+    notes = [*_notes(table, met), *offset_notes(found.clocks), *jitter, *absentees(met, scene), *found.notes]
+    return answer(ANALYSIS, table, scene, options, notes)
+
+
+def _calls(table: pl.DataFrame) -> pl.DataFrame:
+    return table.filter(pl.col("call").is_null()).select(CALLS.names())
+
+
+def _late(met: pl.DataFrame) -> pl.DataFrame:
+    """A row for each step and rank that came last to a collective."""
+    lasts = met.filter((pl.col("arrived") == pl.col("last")) & (pl.col("late") > 0))
+    began = (pl.col("arrived") - pl.col("late")).alias("began")
+    rows = []
+    for (step, rank), each in lasts.with_columns(began).partition_by("step", "rank", as_dict=True).items():
+        worst = each.sort("late", "event", descending=[True, False]).row(0, named=True)
+        waits = union(each["began"].to_numpy(), each["arrived"].to_numpy())
+        rows.append(
+            {
+                "step": step,
+                "rank": rank,
+                "late": waits.length,
+                "at": worst["name"],
+                "most": worst["late"],
+                "lasts": each["meeting"].n_unique(),
+                "start": worst["start"] - worst["late"],
+                "duration": worst["late"],
+                "call": worst["event"],
+                "meeting": worst["meeting"],
+            }
+        )
+    return pl.DataFrame(rows, schema=_LATE, infer_schema_length=None).sort(
+        "late", "step", "rank", descending=[True, False, False]
+    )
+
+
+_LATE: Final = {
+    "step": pl.Int64, "rank": pl.Int64, "late": pl.Int64, "at": pl.String, "most": pl.Int64, "lasts": pl.Int64,
+    "start": pl.Int64, "duration": pl.Int64, "call": pl.Int64, "meeting": pl.UInt64,
+}  # fmt: skip
+
+
+def _explained(late: pl.DataFrame, met: pl.DataFrame, causes: Causes) -> pl.DataFrame:
+    """The rows with what made them late."""
+    wanted = late.head(EXPLAINED)
+    there = met.filter(pl.col("meeting").is_in(wanted["meeting"].to_list())).partition_by("meeting", as_dict=True)
+    found: list[Cause | None] = []
+    for row in wanted.rows(named=True):
+        others = there[row["meeting"],].filter(pl.col("rank") != row["rank"])
+        delays = (others["start"] - others["issued"]).to_list()
+        found.append(causes.of(row["rank"], row["call"], row["most"], others["rank"].to_list(), delays))
+    said = pl.DataFrame([_said(cause) for cause in found], schema=_SAID)
+    whole = pl.concat([wanted, said], how="horizontal")
+    rest = pl.concat([whole, late.slice(wanted.height)], how="diagonal")
+    return rest.with_columns(pl.coalesce("event", "call").alias("event"))
+
+
+_SAID: Final = {
+    "cause": pl.String, "excess": pl.Int64, "took": pl.Int64, "usual": pl.Int64, "side": pl.String,
+    "inside": pl.String, "event": pl.Int64,
+}  # fmt: skip
+
+
+def _said(cause: Cause | None) -> dict[str, Any]:
+    if cause is None:
+        return dict.fromkeys(_SAID)
+    return {
+        "cause": cause.name, "excess": cause.excess, "took": cause.took, "usual": cause.usual, "side": cause.where,
+        "inside": cause.inside, "event": cause.event,
+    }  # fmt: skip
+
+
+def _notes(table: pl.DataFrame, met: pl.DataFrame) -> list[str]:
+    """Which rank the others waited for most, in how many steps, and why."""
+    if table.is_empty():
+        return ["no rank was late"]
+    ranks = table.group_by("rank").agg(pl.col("late").sum(), pl.len()).sort("late", "rank", descending=[True, False])
+    rank, late, count = ranks.row(0)
+    steps = met["step"].n_unique()
+    whose = table.filter((pl.col("rank") == rank) & pl.col("cause").is_not_null())
+    why = ""
+    if whose.height:
+        summed = whose.group_by("cause").agg(pl.col("excess").sum()).sort("excess", "cause", descending=[True, False])
+        name, excess = summed.row(0)
+        why = f", most of all because of {printable(name)}: {duration(excess)} more than on the others"
+    return [f"rank {rank} was waited for {duration(late)} in {count:,} of {steps:,} steps{why}"]
+
+
+ANALYSIS = Analysis(
+    name="stragglers",
+    title="Stragglers",
+    question="Which rank is late, by how much in each step, and what made it late?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(LEAST,),
+)
