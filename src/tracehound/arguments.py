@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn, get_args
 
 from tracehound import __version__, manual
+from tracehound.alignment import WAYS
 from tracehound.analysis import ANALYSES
 from tracehound.diff import DEFINITION, GRAMMAR
 from tracehound.errors import BAD_INPUT, printable
@@ -25,6 +26,7 @@ VALUED = (
     "--cache",
     "--jobs",
     "--run",
+    "--align",
     "--theme",
     "--source-map",
     "--rank",
@@ -113,6 +115,11 @@ def _with_reading_options(parser: _Parser) -> None:
     where = how.add_mutually_exclusive_group()
     where.add_argument("--cache", type=_folder, metavar="DIR", help="where files that were read are kept")
     where.add_argument("--no-cache", action="store_true", help="keep nothing after the end")
+    how.add_argument(
+        "--align", choices=WAYS, default=WAYS[0],
+        help="one clock for several files: their wall clocks, the ends of their collectives, or each from its start"
+        " (default: %(default)s, the wall clock, or collectives where files have none in common)",
+    )  # fmt: skip
     how.add_argument(
         "--jobs", type=_positive, default=default_jobs(), metavar="N", help="worker processes (default: %(default)s)"
     )

@@ -18,6 +18,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 
 from tracehound import report
+from tracehound.alignment import arranged
 from tracehound.analysis import ANALYSES, Analysis, Options, Result, named, run, where
 from tracehound.arguments import as_summary, parsed
 from tracehound.diff import (
@@ -311,7 +312,7 @@ def _read(asked: Namespace, shop: Workshop) -> tuple[Trace, Window]:
 
 
 def _opening(paths: Sequence[str], asked: Namespace, shop: Workshop) -> Opening:
-    return open_paths([Path(path) for path in paths], asked.run, shop)
+    return arranged(open_paths([Path(path) for path in paths], asked.run, shop), asked.align)
 
 
 def _ready(opening: Opening, asked: Namespace) -> tuple[Trace, Window]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracehound.store.clock import Alignment
 from tracehound.store.opening import CancelledError, Opening, args, load, open_paths
 from tracehound.store.place import place
 from tracehound.store.reading import Reading
@@ -9,6 +10,7 @@ from tracehound.store.sections import Sections
 from tracehound.store.workshop import Workshop, workshop
 
 __all__ = [
+    "Alignment",
     "CancelledError",
     "Opening",
     "Reading",

@@ -18,6 +18,7 @@ from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS
 from tracehound.formats.inflate import Section, section
 from tracehound.store.cache import stamp
+from tracehound.store.clock import WALL, Alignment
 from tracehound.store.find import Found, find
 from tracehound.store.head import unsealed
 from tracehound.store.ingest import SMALL, Ingest, begin, copy, guessed_size, on_disk
@@ -34,6 +35,10 @@ class CancelledError(Exception):
     """Reading was given up because nobody waits for it any more."""
 
 
+def _as_it_is(trace: Trace) -> None:
+    """Leaves the clock of a trace."""
+
+
 @dataclass
 class Opening:
     """The files of one trace. Iterate `parts` to read them.
@@ -47,6 +52,20 @@ class Opening:
     workshop: Workshop = field(default_factory=in_memory)
     wanted: frozenset[int] = frozenset()
     """Files that somebody looks at, by number: they are read before the others."""
+    alignment: Alignment = WALL
+    """How what is read is put on one clock."""
+    settle: Callable[[Trace], Alignment | None] = _as_it_is
+    """What has the last word on the clock when all is read: another alignment, or None."""
+
+    def placed(self, parts: Sequence[Part]) -> Trace:
+        """The trace of these parts, while it is being read."""
+        return place(self.name, parts, self.notes, self.alignment)
+
+    def settled(self, parts: Sequence[Part]) -> Trace:
+        """The trace of all its parts, on the clock on which it stays."""
+        trace = self.placed(parts)
+        self.alignment = self.settle(trace) or self.alignment
+        return self.placed(parts) if self.alignment.moves else trace
 
     @property
     def size(self) -> int:
@@ -227,7 +246,7 @@ def open_paths(paths: Sequence[Path | str], run: str | None = None, workshop: Wo
 def load(opening: Opening, listen: Listener = ignore) -> Trace:
     """Read every file and place them on one clock."""
     parts = dict(opening.parts(listen))
-    return place(opening.name, [parts[number] for number in sorted(parts)], opening.notes)
+    return opening.settled([parts[number] for number in sorted(parts)])
 
 
 _LABEL = re.compile(r"[A-Z]+:(\d{1,9})")

@@ -6,20 +6,20 @@ Owns the placing. Knows no format and reads no file.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
 from tracehound.facets import FACETS
+from tracehound.store.clock import WALL, Alignment, clocked
 from tracehound.store.ranks import Numbering, number
-from tracehound.trace import COUNTERS, EVENTS, LANES, OPS, RANKS, STEPS, Host, Note, Part, Trace, spanned
+from tracehound.trace import COUNTERS, EVENTS, LANES, OPS, RANKS, STEPS, Host, Note, Part, Trace
 
 _IDS = ("id", "lane", "parent", "launch", "op")
 
 
-def place(name: str, parts: Sequence[Part], notes: Sequence[Note] = ()) -> Trace:
+def place(name: str, parts: Sequence[Part], notes: Sequence[Note] = (), alignment: Alignment = WALL) -> Trace:
     """The trace of these parts. Any subset of a trace's parts can be placed: that is how a trace fills in."""
-    clock = _clock(parts)
+    clock = clocked(parts, alignment)
     numbering = number(parts)
     first_host = _first_hosts(parts)
     hosts = tuple(Host(host, index) for index, part in enumerate(parts) for host in part.hosts)
@@ -44,51 +44,6 @@ def place(name: str, parts: Sequence[Part], notes: Sequence[Note] = ()) -> Trace
         counters=_stack([_counters(p, i, clock.shift[i]) for i, p in enumerate(parts)], COUNTERS),
         facets=tuple(_facets(p, clock.shift[i]) for i, p in enumerate(parts)),
     )
-
-
-@dataclass(frozen=True)
-class _Clock:
-    """How far each part's times move, in ps, so that all share one origin: the first event of the trace."""
-
-    shift: Sequence[int]
-    origin_ns: int | None
-    notes: tuple[Note, ...] = ()
-
-
-def _clock(parts: Sequence[Part]) -> _Clock:
-    """One clock for all parts: the wall clock, where every file has one and they overlap, else their own starts.
-
-    A file without events has no time, and no say in this.
-    """
-    spans = {index: _span(part) for index, part in enumerate(parts) if spanned(part.lanes).height}
-    walls = {index: wall * 1000 for index in spans if (wall := parts[index].wall_ns) is not None}
-    why = "not every file has a wall clock"
-    if spans and len(walls) == len(spans):
-        bounds = sorted((low + walls[index], high + walls[index]) for index, (low, high) in spans.items())
-        if _together(bounds):
-            origin = bounds[0][0]
-            return _Clock([walls.get(index, origin) - origin for index in range(len(parts))], origin // 1000)
-        why = "the files do not overlap in time"
-    shift = [-spans[index][0] if index in spans else 0 for index in range(len(parts))]
-    if len(spans) < 2:
-        return _Clock(shift, None)
-    first = parts[min(spans)].path
-    note = Note("inferred", f"{why}: each is drawn from its own first event", len(spans), str(first))
-    return _Clock(shift, None, (note,))
-
-
-def _span(part: Part) -> tuple[int, int]:
-    lanes = spanned(part.lanes)
-    return (int(lanes["first"].to_numpy().min()), int(lanes["last"].to_numpy().max()))
-
-
-def _together(bounds: Sequence[tuple[int, int]]) -> bool:
-    """Whether the stretches, sorted, are one run: what lies between them is no longer than they are."""
-    covered, reach = 0, bounds[0][0]
-    for low, high in bounds:
-        covered += max(0, high - max(low, reach))
-        reach = max(reach, high)
-    return reach - bounds[0][0] <= 2 * covered
 
 
 def _first_hosts(parts: Sequence[Part]) -> list[int]:

@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 
 from tracehound.errors import TracehoundError
-from tracehound.store import CancelledError, Opening, Reading, place
+from tracehound.store import CancelledError, Opening, Reading
 from tracehound.trace import Part, Trace
 from tracehound.ui.background import give_way
 
@@ -103,7 +103,7 @@ class Loading:
         give_way()
         try:
             self._fill(parts)
-            self._send(self.Loaded(self._placed(parts, {}), frozenset()))
+            self._send(self.Loaded(self._opening.settled([parts[number] for number in sorted(parts)]), frozenset()))
         except CancelledError:
             self._send(self.Stopped(len(parts)))
         except TracehoundError as error:
@@ -142,7 +142,7 @@ class Loading:
 
     def _placed(self, parts: Mapping[int, Part], blanks: Mapping[int, Part]) -> Trace:
         known = {**blanks, **parts}
-        return place(self._opening.name, [known[number] for number in sorted(known)], self._opening.notes)
+        return self._opening.placed([known[number] for number in sorted(known)])
 
     def _unwanted(self) -> bool:
         return self._cancelled.is_set() or self._stopped.is_set()

@@ -51,7 +51,8 @@ def explore(opening: Opening, asked: Namespace, alphabet: str) -> int:
     sys.setswitchinterval(TURN)
     table = remapped(config.tables(), config.location())
     app = TracehoundApp(opening, alphabet, table, asked.theme, sources(asked.source_map))
-    app.explorer.said = (*asked.paths, *(("--run", asked.run) if asked.run else ()))
+    how = (*(("--run", asked.run) if asked.run else ()), *(("--align", asked.align) if asked.align != "auto" else ()))
+    app.explorer.said = (*asked.paths, *how)
     kept = None if asked.no_cache else session.file_of(opening)
     if kept is not None and asked.reset:
         session.forget(kept)

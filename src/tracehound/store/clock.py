@@ -1,0 +1,76 @@
+"""One clock for the files of a trace.
+
+Owns how the times of files become those of one trace. Knows no collectives: what they tell comes from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from tracehound.trace import Note, Part, spanned
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How files get one clock: by their wall clocks where they can, or each from its own first event.
+
+    On top of that each part (by number) moves by `moves` ps; `why` says in words who told so.
+    """
+
+    way: Literal["wall", "start"] = "wall"
+    moves: Mapping[int, int] = field(default_factory=dict)
+    why: str = ""
+
+
+WALL: Final = Alignment()
+"""By the wall clock, as it is."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How far each part's times move, in ps, so that all share one origin: the first event of the trace."""
+
+    shift: Sequence[int]
+    origin_ns: int | None
+    notes: tuple[Note, ...] = ()
+
+
+def clocked(parts: Sequence[Part], alignment: Alignment) -> Clock:
+    """One clock for all parts: the wall clock, where every file has one and they overlap, else their own starts.
+
+    A file without events has no time, and no say in this.
+    """
+    spans = {index: _span(part) for index, part in enumerate(parts) if spanned(part.lanes).height}
+    moves = alignment.moves
+    walls = {index: wall * 1000 + moves.get(index, 0) for index in spans if (wall := parts[index].wall_ns) is not None}
+    told = (Note("inferred", alignment.why, len(moves)),) if moves else ()
+    why = "--align start" if alignment.way == "start" else "not every file has a wall clock"
+    if spans and len(walls) == len(spans) and alignment.way == "wall":
+        bounds = sorted((low + walls[index], high + walls[index]) for index, (low, high) in spans.items())
+        if _together(bounds):
+            origin = bounds[0][0]
+            shift = [walls.get(index, origin) - origin for index in range(len(parts))]
+            return Clock(shift, origin // 1000, told)
+        why = "the files do not overlap in time"
+    first = min((moves.get(index, 0) for index in spans), default=0)
+    shift = [moves.get(index, 0) - first - spans[index][0] if index in spans else 0 for index in range(len(parts))]
+    if len(spans) < 2 or moves:
+        return Clock(shift, None, told)
+    note = Note("inferred", f"{why}: each is drawn from its own first event", len(spans), str(parts[min(spans)].path))
+    return Clock(shift, None, (note,))
+
+
+def _span(part: Part) -> tuple[int, int]:
+    lanes = spanned(part.lanes)
+    return (int(lanes["first"].to_numpy().min()), int(lanes["last"].to_numpy().max()))
+
+
+def _together(bounds: Sequence[tuple[int, int]]) -> bool:
+    """Whether the stretches, sorted, are one run: what lies between them is no longer than they are."""
+    covered, reach = 0, bounds[0][0]
+    for low, high in bounds:
+        covered += max(0, high - max(low, reach))
+        reach = max(reach, high)
+    return reach - bounds[0][0] <= 2 * covered
