@@ -30,7 +30,7 @@ TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ),
     ("Device", ("ops", "kernels", "kernel_types", "sequences", "graphs", "roofline")),
     ("Host", ("operators", "modules", "host", "stacks", "launches", "queue", "annotations", "slices")),
-    ("Communication", ("collectives", "overlap", "async_overlap", "distributed", "stragglers")),
+    ("Communication", ("collectives", "overlap", "async_overlap", "distributed", "stragglers", "collective_calls", "arrivals", "clocks")),
     ("Memory", ("memory", "bandwidth", "transfers")),
     ("XLA", ("programs", "hlo_ops", "hlo")),
     ("Trace", ("health",)),

@@ -12,7 +12,7 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["everywhere", "overview", "timeline", "lanes", "table", "details", "source", "hlo", "prompt"]
+Group = Literal["everywhere", "overview", "timeline", "lanes", "table", "details", "source", "hlo", "prompt", "arrivals"]
 """Where a key works: on any pane, or while that widget has the focus."""
 
 TITLES: dict[Group, str] = {
@@ -21,6 +21,7 @@ TITLES: dict[Group, str] = {
     "timeline": "Timeline",
     "lanes": "Lanes",
     "table": "Tables",
+    "arrivals": "Arrivals",
     "details": "Details",
     "source": "Source",
     "hlo": "HLO",
@@ -179,6 +180,19 @@ KEYS: tuple[Key, ...] = (
     Key("table.chart", ("v",), "v", "ask('chart')", "See it as a chart, or as a table again", "table", "chart"),
     Key("table.save", ("x",), "x", "ask('save')",
         "Save what is shown: csv, json, markdown or text", "table", "save", asks=True),
+    Key("arrivals.next", ("full_stop", "right", "l", "d"), ". → l d", "collective(1)",
+        "Next collective", "arrivals", "next"),
+    Key("arrivals.previous", ("comma", "left", "h", "a"), ", ← h a", "collective(-1)",
+        "Previous collective", "arrivals", "previous"),
+    Key("arrivals.latest", ("exclamation_mark",), "!", "latest",
+        "The collective at which a rank was latest", "arrivals", "latest"),
+    Key("arrivals.choose", ("enter",), "Enter", "choose", "Go to the call of the rank", "arrivals", "go"),
+    Key("arrivals.down", ("down", "j", "s"), "↓ j s", "move(1)", "The rank that came next", "arrivals"),
+    Key("arrivals.up", ("up", "k", "w"), "↑ k w", "move(-1)", "The rank that came before", "arrivals"),
+    Key("arrivals.page_down", ("pagedown", "ctrl+d"), "PgDn ^D", "page(1)", "A page down", "arrivals"),
+    Key("arrivals.page_up", ("pageup", "ctrl+u"), "PgUp ^U", "page(-1)", "A page up", "arrivals"),
+    Key("arrivals.first", ("home", "g"), "Home g", "end(-1)", "The rank that came first", "arrivals"),
+    Key("arrivals.last", ("end", "G"), "End G", "end(1)", "The rank that came last", "arrivals"),
     Key("details.down", ("down", "j", "s"), "↓ j s", "move(1)", "A line down", "details"),
     Key("details.up", ("up", "k", "w"), "↑ k w", "move(-1)", "A line up", "details"),
     Key("details.page_down", ("pagedown", "space"), "PgDn Space", "page(1)", "A page down", "details"),

@@ -40,6 +40,7 @@ class Results:
         """Show nothing: the ids in the tables mean something else now."""
         for pane in self._deck.tables.values():
             pane.forget()
+        self._deck.arrivals.forget()
         for slot in self._deck.overview.slots.values():
             slot.forget()
 

@@ -10,9 +10,11 @@ from types import MappingProxyType
 
 from textual.app import ComposeResult
 from textual.reactive import reactive
+from textual.widget import Widget
 
 from tracehound.analysis import ANALYSES
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.ui.panes.arrivals import ArrivalsPane
 from tracehound.ui.panes.gaps import GapsPane
 from tracehound.ui.panes.overview import PARTS, OverviewPane, Slot
 from tracehound.ui.panes.pane import TablePane
@@ -65,10 +67,12 @@ class Deck(Column):
         self.gaps = GapsPane(glyphs)
         self.questions = QueryPane(glyphs)
         self.overview = OverviewPane(glyphs)
-        names = [analysis.name for analysis in ANALYSES if analysis.name != "gaps"]
+        self.arrivals = ArrivalsPane(glyphs)
+        names = [analysis.name for analysis in ANALYSES if analysis.name not in ("gaps", "arrivals")]
         self.tables = {name: TablePane(name, glyphs) for name in (*names, "search")}
         self.tables |= {"gaps": self.gaps.gaps, "gap-host": self.gaps.host, "query": self.questions.found}
-        self._tabs = {tab.pane: self._in_tab(tab.pane) for tab in TABS if tab.pane != "details"}
+        self._tabs: dict[str, Widget] = {tab.pane: self._in_tab(tab.pane) for tab in TABS if tab.pane != "details"}
+        self._tabs["arrivals"] = self.arrivals
         beside = {pane for panes in STACKED.values() for pane in panes}
         self._tabs |= {name: self.tables[name] for name in names if name not in {*self._tabs, *beside}}
 
@@ -93,8 +97,10 @@ class Deck(Column):
         """The results of the active tab."""
         return STACKED.get(self.active, (self.active,))
 
-    def shows(self, result: str) -> TablePane | Slot:
+    def shows(self, result: str) -> TablePane | Slot | ArrivalsPane:
         """What shows a result."""
+        if result == "arrivals":
+            return self.arrivals
         return self.overview.slots.get(result) or self.tables[result]
 
     def name_of(self, table: ResultTable) -> str:
@@ -103,8 +109,11 @@ class Deck(Column):
 
     def focus_active(self) -> None:
         """Give the keys to the first table of the active tab, or to the prompt of queries."""
-        if self.active in ("query", "overview"):
-            (self.questions if self.active == "query" else self.overview).focus_pane()
+        alone: dict[str, QueryPane | OverviewPane | ArrivalsPane] = {
+            "query": self.questions, "overview": self.overview, "arrivals": self.arrivals,
+        }  # fmt: skip
+        if self.active in alone:
+            alone[self.active].focus_pane()
             return
         for name in self.in_sight[:1]:
             self.tables[name].focus_pane()

@@ -32,6 +32,7 @@ from tracehound.ui.finder import Finder
 from tracehound.ui.lengths import measure
 from tracehound.ui.links import Linker
 from tracehound.ui.loading import Loading
+from tracehound.ui.panes.arrivals import ArrivalsPane
 from tracehound.ui.panes.deck import Deck
 from tracehound.ui.panes.details import DetailsPane
 from tracehound.ui.panes.gaps import GapsPane
@@ -248,6 +249,11 @@ class Explorer(Screen[None]):
         self.travels.jump(follow.to_row(trace, self.view, row))
         if event is not None and table in WALKED:
             self.travels.begin(trace, event)
+
+    @on(ArrivalsPane.Chosen)
+    def _arrival_chosen(self, message: ArrivalsPane.Chosen) -> None:
+        if self.trace is not None:
+            self.travels.jump(follow.to_row(self.trace, self.view, message.row))
 
     @on(ResultTable.WindowPicked)
     def _window_picked(self, message: ResultTable.WindowPicked) -> None:
