@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tracehound.facets import FACETS
 from tracehound.formats.assemble import RAW, RAW_LANES, Decoded, held, part
 from tracehound.formats.counters import Counters
 from tracehound.store import place
@@ -52,6 +53,7 @@ class Building:
     path: Path = Path("built.json")
     format: str = "kineto"
     counters: Counters = field(default_factory=Counters)
+    facets: dict[str, list[dict[str, object]]] = field(default_factory=dict)
 
     def event(self, lane: Lane, name: str, start: float, end: float, kind: str = "kernel", **more: object) -> None:
         """One event of a lane; the lane is added when it is new."""
@@ -85,6 +87,7 @@ class Building:
                 facts=self.facts,
                 notes=self.notes,
                 counters=self.counters,
+                facets={name: pl.DataFrame(rows, schema=FACETS[name]).lazy() for name, rows in self.facets.items()},
             )
         )
 

@@ -16,6 +16,9 @@ import pytest
 from building import US
 from hta import Times, as_hta
 from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis.filled import filled
+from tracehound.analysis.share import shares
+from tracehound.formats.curves import buckets
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
@@ -484,3 +487,25 @@ def test_steps_of_a_real_trace_as_the_plugin_bounds_them(shared: Path) -> None:
     assert table["step"].to_list() == [15, 16, 17]
     assert round(table["duration"].sum() / 3 / US) == 18_839
     assert round(table["duration"].sum() / 4 / US) == 14_129
+
+
+def test_gpu_metrics_of_the_plugin(told_to_plugin: Trace) -> None:
+    """The card of the device: 47.5 %, 25.75 %, 25 %; the card speaks of rank 0, whose collective begins earlier."""
+    first, second = rows(run(named("utilisation"), told_to_plugin))
+    assert first["span"] == 3000 * US
+    measures = ("utilisation", "sm_efficiency", "occupancy", "blocks_per_sm")
+    assert [first[name] for name in measures] == pytest.approx([0.475, 0.2575, 0.25, 0.5])
+    assert [second[name] for name in measures] == pytest.approx([0.385, 0.2075, 0.25, 0.5])
+
+
+def test_utilisation_over_time_of_the_plugin(shared: Path) -> None:
+    """The counters that it put into a trace of 2021, in percent: one for each millisecond of the profiler's span."""
+    trace = load(open_paths([shared / "traces" / "kineto" / "gpu_counters"]))
+    lane = trace.lanes.filter(pl.col("name").str.contains("(?i)gpu 0 utilization"))["lane"][0]
+    theirs = trace.samples(lane)["value"].to_list()[:-1]  # the last one goes back to 0
+    start, length = trace.parts[0].facts["span_ns"]
+    begin = start * 1000 - (trace.origin_ns or 0) * 1000
+    (share,) = shares(trace, Window())
+    ours = filled(share).measures(*buckets(begin, begin + length * 1000, 1000 * US))["utilisation"]
+    assert len(theirs) == 15
+    assert [100 * value for value in ours] == pytest.approx(theirs[2:])

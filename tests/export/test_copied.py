@@ -18,10 +18,13 @@ from tracehound.export import FORMS
 from tracehound.formats.inflate import whole
 from tracehound.trace import Trace, Window
 
+US = 1_000_000
+
 
 def source(path: Path) -> dict:
     found = json.loads(whole(path)[0])
     return found if isinstance(found, dict) else {"traceEvents": found}
+
 
 
 def own_lanes(trace: Trace) -> pl.DataFrame:
@@ -55,6 +58,7 @@ def test_curves_are_those_of_the_analyses(tmp_path: Path) -> None:
     } == {
         (0, "Queue length, stream 7"): [(1, 1), (2, 2), (10, 1), (30, 0)],
         (0, "Copy bandwidth, HtoD"): [(50, 0.5), (52, 0)],
+        (0, "Utilisation, GPU"): [(10, 100), (20, 12.5), (21, 0), (30, 100), (40, 12.5), (41, 0)],
     }
 
 
@@ -63,7 +67,7 @@ def test_the_export_reads_back_as_it_was(tmp_path: Path) -> None:
     trace = opened(path)
     told = written(trace, tmp_path / "out.json")
     again = opened(tmp_path / "out.json")
-    assert (told.events, told.curves, told.notes) == (len(rank(3)["traceEvents"]), 2, ())
+    assert (told.events, told.curves, told.notes) == (len(rank(3)["traceEvents"]), 3, ())
     assert again.events().collect().equals(trace.events().collect())
     assert own_lanes(again).equals(trace.lanes)
     assert again.ranks.equals(trace.ranks)
@@ -75,8 +79,13 @@ def test_the_export_reads_back_as_it_was(tmp_path: Path) -> None:
     ] == [
         ("Queue length, stream 7", "launches", [(0, 1), (1_000_000, 2), (9_000_000, 1), (29_000_000, 0)]),
         ("Copy bandwidth, HtoD", "GB/s", [(49_000_000, 0.5), (51_000_000, 0)]),
+        (
+            "Utilisation, GPU",
+            "%",
+            [(9 * US, 100), (19 * US, 12.5), (20 * US, 0), (29 * US, 100), (39 * US, 12.5), (40 * US, 0)],
+        ),
     ]
-    assert counters["rank"].to_list() == [3, 3]
+    assert counters["rank"].to_list() == [3, 3, 3]
 
 
 def test_an_export_of_an_export_is_the_same(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_it_reads_back_as_one_trace_of_all_ranks(tmp_path: Path) -> None:
     assert rows(again, *columns) == rows(trace, *columns)
     assert again.ranks["rank"].to_list() == [0, 1, 2]
     assert again.origin_ns == trace.origin_ns
-    assert told.curves == 6
+    assert told.curves == 9
 
 
 def test_every_rank_has_its_own_curves(tmp_path: Path) -> None:

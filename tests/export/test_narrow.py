@@ -30,7 +30,10 @@ def test_what_overlaps_is_written_whole(tmp_path: Path) -> None:
         if event["ph"] != "M" and event["ts"] <= 46 and event["ts"] + event.get("dur", 0) >= 35
     ]
     assert [event["name"] for event in kept] == ["k1", "PyTorch Profiler (0)"]
-    assert points(found) == {(0, "Queue length, stream 7"): [(35, 0)]}
+    assert points(found) == {
+        (0, "Queue length, stream 7"): [(35, 0)],
+        (0, "Utilisation, GPU"): [(35, 100), (40, 12.5), (41, 0)],
+    }
 
 
 def test_metadata_and_facts_are_always_there(tmp_path: Path) -> None:

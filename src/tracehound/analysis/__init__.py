@@ -39,6 +39,8 @@ from tracehound.analysis import (
     steps,
     stragglers,
     transfers,
+    utilisation,
+    utilisation_curve,
 )
 from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
 from tracehound.analysis.result import Analysis, Column, Options, Result
@@ -54,6 +56,8 @@ ANALYSES: tuple[Analysis, ...] = (
     step_time.ANALYSIS,
     programs.ANALYSIS,
     step_parts.ANALYSIS,
+    utilisation.ANALYSIS,
+    utilisation_curve.ANALYSIS,
     ops.ANALYSIS,
     hlo_ops.ANALYSIS,
     roofline.ANALYSIS,

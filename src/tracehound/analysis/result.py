@@ -15,6 +15,7 @@ import polars as pl
 
 from tracehound.analysis.settings import Given, Setting
 from tracehound.facets import empty
+from tracehound.formats.residency import UNKNOWN, Device
 from tracehound.trace import Host, Note
 
 Unit = Literal[
@@ -99,6 +100,7 @@ class Share:
     it); lazily, in the schema `EVENTS`, with unclipped times. `lanes` and `steps` are the rows of the trace's frames
     that belong to the rank, `ops` those of its file.
     Without a window (not `windowed`) the bounds are those of the trace. `home` is where the part lies in a cache.
+    `ordinal` is the number that the file gives the rank's device, and `properties` what it says of that.
     """
 
     rank: int
@@ -114,6 +116,8 @@ class Share:
     windowed: bool
     home: Path | None = None
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
+    ordinal: int | None = None
+    properties: Device = UNKNOWN
 
     def facet(self, name: str) -> pl.LazyFrame:
         """What events of the rank's file carry, in a schema of `FACETS`; join it to events by `record`."""

@@ -16,6 +16,7 @@ import polars as pl
 
 from tracehound.analysis.memory import remembered
 from tracehound.analysis.result import Analysis, Options, Result, Scene, Share
+from tracehound.formats.residency import device as properties
 from tracehound.trace import Trace, Window, collected
 
 
@@ -96,7 +97,7 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
     """Each chosen rank's share of the trace, in the order of ranks."""
     start, end = window.within(*trace.span)
     timed = window.start is not None or window.end is not None
-    for rank, host, label in trace.ranks.select("rank", "host", "label").iter_rows():
+    for rank, host, label, ordinal in trace.ranks.select("rank", "host", "label", "device").iter_rows():
         if window.ranks is not None and rank not in window.ranks:
             continue
         lanes = trace.lanes_of([rank]).filter(pl.col("events") > 0)  # analyses know no counters
@@ -119,6 +120,8 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
             windowed=timed,
             home=trace.parts[part].home,
             facets=trace.facets[part],
+            ordinal=ordinal,
+            properties=properties(trace.parts[part].facts, ordinal),
         )
 
 

@@ -18,6 +18,7 @@ from tracehound.draw import chart
 from tracehound.draw.cells import cell, heading
 from tracehound.draw.divided import step_parts
 from tracehound.draw.roof import roofline
+from tracehound.draw.over_time import utilisation_curve
 from tracehound.draw.table import fitted
 from tracehound.units import count, duration
 
@@ -127,7 +128,7 @@ def histogram(lengths: npt.NDArray[np.int64], size: Size) -> list[str]:
 
 
 _PLOTS: MappingProxyType[str, Callable[[Result, int, Size], list[str]]] = MappingProxyType(
-    {"steps": steps, "breakdown": breakdown, "step_parts": step_parts, "roofline": roofline}
+    {"steps": steps, "breakdown": breakdown, "step_parts": step_parts, "roofline": roofline, "utilisation_curve": utilisation_curve}
 )
 """The analyses that have a chart of their own; others have bars."""
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tracehound.analysis import bandwidth, queue
+from tracehound.analysis import bandwidth, filled, queue
 from tracehound.analysis.result import Share
 from tracehound.analysis.series import Series
 from tracehound.export.document import MARK, NEXT, us
@@ -32,6 +32,7 @@ class Counter:
 COUNTERS: Final = (
     Counter("Queue length", queue.series, "launches"),
     Counter("Copy bandwidth", bandwidth.series, "GB/s", 1e-9),
+    Counter("Utilisation", filled.series, "%", 1e-2),
 )
 
 

@@ -1,0 +1,217 @@
+"""How well kernels use the device: of the run, of each step, or by kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.filled import DEFINITION as FILLED
+from tracehound.analysis.filled import Filled, filled
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.stretches import stretches
+from tracehound.units import share as percent
+
+DEFINITION = f"""\
+{FILLED}
+
+The span of a run is from the start of its first step to the end of its last, each as long as its device work; without
+steps from the first work to the last; or the window. by=step has a row for each step of each rank, by=kernel for each
+kernel: there the measures are averages over the time in which it runs, SM efficiency of the one kernel alone."""
+
+BY: Final = Setting(
+    "by",
+    "run",
+    "what a row is: the run of a rank, a step of a rank, or a kernel of a rank",
+    one_of("run", "step", "kernel"),
+)
+
+_OF_SPAN: Final = (
+    Column("utilisation", "share", "kernels run", "span"),
+    Column("sm_efficiency", "share", "multiprocessors taken by blocks", "span"),
+)
+_FILLED: Final = (
+    Column("occupancy", "share", "estimated achieved occupancy", "the warps that the device holds, while kernels run"),
+    Column("blocks_per_sm", "decimal", "blocks of the grid on each multiprocessor, averaged over kernel time"),
+    Column(
+        "occupancy_limit", "share", "occupancy at most, by threads", "the threads that the device holds", brief=False
+    ),
+    Column("known", "share", "kernels whose blocks are known", "kernel time", brief=False),
+    Column("derived", "flag", "blocks per SM not recorded but derived", brief=False),
+)
+
+COLUMNS: Final = (
+    Column("rank", "count", "rank"),
+    Column("device", "text", "what the rank runs on", brief=False),
+    Column("span", "time", "first step to last, or first work to last, or the window"),
+    *_OF_SPAN,
+    *_FILLED,
+    Column("kernels", "count", "kernels"),
+)
+BY_STEP: Final = (
+    Column("step", "count", "number of the step"),
+    Column("rank", "count", "rank"),
+    Column("start", "instant", "start of the step", brief=False),
+    Column("duration", "time", "length of the step, until its work is done"),
+    *_OF_SPAN,
+    *_FILLED,
+    Column("event", "id", "the mark of the step"),
+)
+BY_KERNEL: Final = (
+    Column("name", "text", "kernel"),
+    Column("rank", "count", "rank"),
+    Column("count", "count", "executions"),
+    Column("total", "time", "sum of lengths"),
+    Column("share", "share", "this kernel", "the time of all kernels of the rank"),
+    Column("sm_efficiency", "share", "multiprocessors taken by its blocks", "its time"),
+    *_FILLED,
+    Column("event", "id", "the longest execution"),
+)
+_COLUMNS: Final = {"run": COLUMNS, "step": BY_STEP, "kernel": BY_KERNEL}
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """The rows of a rank; none where no kernel runs."""
+    device = filled(share)
+    if device.kernels.is_empty():
+        return pl.DataFrame()
+    rows = {"run": _run, "step": _steps, "kernel": _kernels}[BY.of(options.given)](share, device)
+    return rows.with_columns(
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(share.label, pl.String).alias("device"),
+        *(
+            pl.lit(int(device.kernels[name].sum()), pl.Int64).alias(f"{name} kernels")
+            for name in ("derived", "strange")
+        ),
+        pl.lit(device.kernels.height, pl.Int64).alias("all kernels"),
+        pl.lit(share.properties.multiprocessors, pl.Int64).alias("multiprocessors"),
+    )
+
+
+def _run(share: Share, device: Filled) -> pl.DataFrame:
+    del share
+    start, end = (np.array([bound], np.int64) for bound in device.span)
+    here = device.kernels.filter((pl.col("end") > device.span[0]) & (pl.col("start") < device.span[1]))
+    return device.measures(start, end).with_columns(
+        pl.Series("span", end - start),
+        pl.lit(here["id"].n_unique(), pl.Int64).alias("kernels"),
+        pl.lit(bool(device.kernels["derived"].any())).alias("derived"),
+    )
+
+
+def _steps(share: Share, device: Filled) -> pl.DataFrame:
+    if share.steps.is_empty():
+        return pl.DataFrame()
+    found = stretches(share.steps, device.kernels, "work")
+    if share.windowed:
+        found = found.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
+    start, end = found["start"].to_numpy(), found["end"].to_numpy()
+    steps = found.select(
+        pl.col("step").cast(pl.Int64), "start", (pl.col("end") - pl.col("start")).alias("duration"), "event"
+    )
+    derived = pl.lit(bool(device.kernels["derived"].any())).alias("derived")
+    return pl.concat([steps, device.measures(start, end)], how="horizontal").with_columns(derived)
+
+
+def _kernels(share: Share, device: Filled) -> pl.DataFrame:
+    """Averages over the time of each kernel that lies in the window, or in the run."""
+    low, high = (share.start, share.end) if share.windowed else (0, np.iinfo(np.int64).max)
+    length = (pl.col("end").clip(upper_bound=high) - pl.col("start").clip(lower_bound=low)).alias("length")
+    rows = device.kernels.with_columns(length).filter((pl.col("start") < high) & (pl.col("end") > low))
+
+    def mean(value: pl.Expr) -> pl.Expr:
+        weight = pl.col("length").filter(value.is_not_null()).sum()
+        return ((value * pl.col("length")).sum() / weight).fill_nan(None)
+
+    blocks = pl.col("blocks")
+    return (
+        rows.group_by("name", maintain_order=True)
+        .agg(
+            pl.col("id").n_unique().cast(pl.Int64).alias("count"),
+            pl.col("length").sum().alias("total"),
+            mean(blocks.clip(upper_bound=1.0)).alias("sm_efficiency"),
+            mean(pl.col("occupancy")).alias("occupancy"),
+            mean(blocks).alias("blocks_per_sm"),
+            mean(pl.col("limit")).alias("occupancy_limit"),
+            (pl.col("length").filter(blocks.is_not_null()).sum() / pl.col("length").sum())
+            .fill_nan(None)
+            .alias("known"),
+            pl.col("derived").any(),
+            pl.col("id").get(pl.col("length").arg_max()).alias("event"),
+        )
+        .with_columns(
+            (pl.col("total") / pl.col("total").sum()).fill_nan(None).alias("share"), pl.col("name").cast(pl.String)
+        )
+    )
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The rows of all ranks: by rank, by step and rank, or the kernels that take the most time first."""
+    by = BY.of(options.given)
+    shown = replace(ANALYSIS, columns=_COLUMNS[by])
+    filled_tables = [table for table in tables if table.height]
+    if not filled_tables:
+        return answer(shown, blank(shown.columns), scene, options, [_nothing(by, scene)])
+    rows = pl.concat(filled_tables, how="vertical_relaxed")
+    order = {"run": ["rank"], "step": ["step", "rank", "start"], "kernel": ["total", "name", "rank"]}[by]
+    table = rows.sort(order, descending=[name == "total" for name in order])
+    return answer(shown, table, scene, options, [*_whole(table, by), *doubts(rows)])
+
+
+def _nothing(by: str, scene: Scene) -> str:
+    if by == "step" and scene.steps.is_empty():
+        return "no steps here: mark them with profiler.step()"
+    return "no kernels here: profile with ProfilerActivity.CUDA (or XPU)"
+
+
+def _whole(table: pl.DataFrame, by: str) -> list[str]:
+    """What all ranks together use, or all steps."""
+    if by == "kernel" or table.height < 2:
+        return []
+    length = table["span" if by == "run" else "duration"]
+    whole = int(length.sum())
+    busy = float((table["utilisation"] * length).sum())
+    return [f"all together: kernels run {percent(busy / whole)} of the time"] if whole else []
+
+
+def doubts(rows: pl.DataFrame) -> list[str]:
+    """What of the measures was not recorded, derived, or not believed; `rows` has columns of `per_rank`."""
+    notes = []
+    ranks = rows.unique("rank", keep="first", maintain_order=True)
+    kernels, derived, strange = (int(ranks[f"{name} kernels"].sum()) for name in ("all", "derived", "strange"))
+    known = rows["known"].fill_null(0.0)
+    if rows["occupancy"].null_count() == rows.height:
+        notes.append(
+            "occupancy is not recorded here: CUDA's profiler tells it, ROCm's and others do not; see occupancy limit"
+        )
+    if derived:
+        sms = ", ".join(f"{count:,}" for count in sorted(set(ranks["multiprocessors"].to_list()) - {0}))
+        notes.append(
+            f"blocks per SM of {derived:,} of {kernels:,} kernels are derived from grids and {sms} multiprocessors"
+        )
+    if rows["blocks_per_sm"].null_count() == rows.height:
+        notes.append("blocks per SM are not recorded here, nor a grid: SM efficiency is not known")
+    elif float(known.to_numpy().min()) < _KNOWN:
+        notes.append("SM efficiency is at least this: not all kernels tell a grid (see known), replayed graphs none")
+    if strange:
+        notes.append(f"not counted: {strange:,} recorded values that cannot be true, such as an occupancy above 100 %")
+    return notes
+
+
+_KNOWN: Final = 0.999
+"""Where less of the kernels' time is known, efficiency is a lower bound worth a note."""
+
+ANALYSIS = Analysis(
+    name="utilisation",
+    title="Utilisation",
+    question="How well do kernels use the device: utilisation, SM efficiency, occupancy?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BY,),
+)

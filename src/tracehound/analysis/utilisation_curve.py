@@ -1,0 +1,92 @@
+"""How well kernels use the device over time, stretch by stretch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.filled import DEFINITION as FILLED
+from tracehound.analysis.filled import filled
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, length
+from tracehound.analysis.utilisation import doubts
+from tracehound.formats.curves import bucket, buckets
+from tracehound.units import duration
+
+BUCKET: Final = Setting(
+    "bucket",
+    "0us",
+    "how long a stretch is; 0: the smallest power of ten of a microsecond that makes at most 100 of them",
+    length,
+)
+
+MOST: Final = 10_000
+"""Stretches of a rank, at most: they are longer than asked for where there would be more."""
+
+DEFINITION = f"""\
+{FILLED}
+
+The span is cut into stretches of one length, of which the last takes in what is left; each has its own measures. As in
+the plugin the length is the smallest power of ten of a microsecond that makes at most 100 of them (the setting bucket
+chooses another)."""
+
+COLUMNS: Final = (
+    Column("rank", "count", "rank"),
+    Column("start", "instant", "start of the stretch"),
+    Column("duration", "time", "length of the stretch", brief=False),
+    Column("utilisation", "share", "kernels run", "the stretch"),
+    Column("sm_efficiency", "share", "multiprocessors taken by blocks", "the stretch"),
+    Column("occupancy", "share", "estimated achieved occupancy", "the warps that the device holds, while kernels run"),
+    Column("blocks_per_sm", "decimal", "blocks of the grid on each multiprocessor, averaged over kernel time"),
+    Column(
+        "occupancy_limit", "share", "occupancy at most, by threads", "the threads that the device holds", brief=False
+    ),
+    Column("known", "share", "kernels whose blocks are known", "kernel time", brief=False),
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each stretch of the rank's span."""
+    device = filled(share)
+    low, high = device.span
+    asked = BUCKET.of(options.given) or bucket(high - low)
+    start, end = buckets(low, high, max(asked, bucket(high - low, MOST) if (high - low) // asked > MOST else 1))
+    if device.kernels.is_empty() or not len(start):
+        return pl.DataFrame()
+    rank = np.full(len(start), share.rank)
+    kernels = device.kernels
+    return device.measures(start, end).with_columns(
+        pl.Series("rank", rank),
+        pl.Series("start", start),
+        pl.Series("duration", end - start),
+        pl.lit(int(kernels["derived"].sum()), pl.Int64).alias("derived kernels"),
+        pl.lit(int(kernels["strange"].sum()), pl.Int64).alias("strange kernels"),
+        pl.lit(kernels.height, pl.Int64).alias("all kernels"),
+        pl.lit(share.properties.multiprocessors, pl.Int64).alias("multiprocessors"),
+    )
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The stretches of all ranks, rank by rank."""
+    found = [table for table in tables if table.height]
+    if not found:
+        note = "no kernels here: profile with ProfilerActivity.CUDA (or XPU)"
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
+    rows = pl.concat(found, how="vertical_relaxed")
+    told = [f"stretches of {duration(int(rows['duration'][0]))}", *doubts(rows.filter(pl.col("utilisation") > 0))]
+    return answer(ANALYSIS, rows, scene, options, told)
+
+
+ANALYSIS = Analysis(
+    name="utilisation_curve",
+    title="Utilisation curve",
+    question="How well do kernels use the device over time?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BUCKET,),
+)

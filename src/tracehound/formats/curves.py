@@ -1,0 +1,75 @@
+"""Quantities that add up over time, and their means over stretches of it.
+
+Owns the arithmetic: a height that holds from one instant to the next, and its integral. Knows no events.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tracehound.intervals import Ints
+
+Floats = npt.NDArray[np.float64]
+
+UNIT: Final = 1 << 20
+"""Heights are whole numbers of this many parts of 1, so that what ends takes away exactly what it added."""
+
+
+class Curve(NamedTuple):
+    """From ``time[i]`` (ps, ascending) the height is ``height[i]``, until the next instant; 0 before the first."""
+
+    time: Ints
+    height: Floats
+
+    def capped(self, most: float) -> Curve:
+        """Nowhere higher than that."""
+        return Curve(self.time, np.minimum(self.height, most))
+
+    def integral(self, start: Ints, end: Ints) -> Floats:
+        """Height times time (ps) in each of the stretches `[start, end)`."""
+        if len(self.time) == 0:
+            return np.zeros(len(start), np.float64)
+        until = np.concatenate([[0.0], np.cumsum(self.height[:-1] * np.diff(self.time))])
+
+        def before(instant: Ints) -> Floats:
+            at = np.searchsorted(self.time, instant, side="right") - 1
+            known = np.maximum(at, 0)
+            return np.where(at < 0, 0.0, until[known] + self.height[known] * (instant - self.time[known]))
+
+        return np.maximum(before(end) - before(start), 0.0)
+
+
+def stacked(start: Ints, end: Ints, height: Floats) -> Curve:
+    """The sum of the heights of the intervals `[start, end)` that last at each instant."""
+    whole = np.rint(height * UNIT).astype(np.int64)
+    time = np.concatenate([start, end])
+    order = np.argsort(time, kind="stable")
+    total = np.cumsum(np.concatenate([whole, -whole])[order])
+    return Curve(time[order], np.maximum(total, 0) / UNIT)
+
+
+_MICROSECOND: Final = 10**6
+_MOST: Final = 100
+
+
+def bucket(length: int, most: int = _MOST) -> int:
+    """The smallest power of ten of a microsecond (ps) by which a length is cut into at most so many stretches.
+
+    So does the PyTorch TensorBoard plugin, whose buckets are at most 100.
+    """
+    size = _MICROSECOND
+    while length > most * size:
+        size *= 10
+    return size
+
+
+def buckets(start: int, end: int, size: int) -> tuple[Ints, Ints]:
+    """Starts and ends of stretches of that size from `start` on; the last one takes in what is left."""
+    count = max((end - start) // size, 1) if end > start else 0
+    edges = start + size * np.arange(count + 1, dtype=np.int64)
+    if count:
+        edges[-1] = end
+    return edges[:-1], edges[1:]

@@ -1,0 +1,69 @@
+"""What a kernel fills: as recorded, as derived, and what cannot be."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from tracehound.formats.residency import UNKNOWN, Device, device, residency
+
+MI300 = Device(304, 2048, 192 * 2**30)
+
+
+def one(of: Device = MI300, **told: object) -> dict[str, object]:
+    """What a single kernel fills."""
+    columns = {"grid": pl.String, "block": pl.String, "blocks_per_sm": pl.Float64, "occupancy": pl.Float64}
+    frame = pl.DataFrame([told], schema={**columns, "call": pl.String})
+    return residency(frame, of).row(0, named=True)
+
+
+def test_what_is_recorded_counts() -> None:
+    found = one(grid="1080,1,1", block="256,1,1", blocks_per_sm=10.0, occupancy=0.75, of=Device(108, 2048, 0))
+    assert found == {"blocks": 10.0, "derived": False, "occupancy": 0.75, "limit": 1.0, "strange": False}
+
+
+def test_blocks_follow_from_the_grid() -> None:
+    found = one(grid="152,2,1", block="256,1,1")
+    assert (found["blocks"], found["derived"], found["occupancy"]) == (1.0, True, None)
+    assert found["limit"] == pytest.approx(304 * 256 / (304 * 2048))
+
+
+def test_extended_launches_of_hip_tell_their_grid_in_threads() -> None:
+    found = one(grid="77824,1,1", block="256,1,1", call="hipExtModuleLaunchKernel")
+    assert (found["blocks"], found["limit"]) == (1.0, pytest.approx(256 / 2048))
+
+
+@pytest.mark.parametrize("grid", ["", "0,1,1", "a,b", "-1,1,1", "1,1,1e5", None, "9" * 300])
+def test_no_grid_is_no_number(grid: str | None) -> None:
+    assert one(grid=grid, block="256,1,1")["blocks"] is None
+
+
+def test_without_properties_nothing_is_derived() -> None:
+    found = one(grid="10,1,1", block="256,1,1", of=UNKNOWN)
+    assert (found["blocks"], found["limit"], found["derived"]) == (None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("told", "strange"),
+    [
+        ({"occupancy": 3.0}, True),
+        ({"occupancy": -0.1}, True),
+        ({"occupancy": float("nan")}, False),
+        ({"blocks_per_sm": float("inf")}, False),
+        ({"blocks_per_sm": -1.0}, True),
+        ({"blocks_per_sm": 1e300}, True),
+    ],
+)
+def test_what_cannot_be_true_is_not_counted(told: dict[str, float], strange: bool) -> None:
+    found = one(grid="304,1,1", block="64,1,1", **told)
+    assert (found["blocks"], found["occupancy"], found["strange"]) == (1.0, None, strange)
+
+
+def test_a_device_is_found_by_its_number_or_by_being_like_all_others() -> None:
+    listed = [{"id": n, "numSms": 304, "maxThreadsPerMultiprocessor": 2048, "totalGlobalMem": 5} for n in range(2)]
+    assert device({"devices": listed}, 1) == device({"devices": listed}, 7) == Device(304, 2048, 5)
+    listed[0]["numSms"] = 100
+    assert device({"devices": listed}, 0).multiprocessors == 100
+    assert device({"devices": listed}, 7) == UNKNOWN
+    assert device({"devices": "none"}, 0) == device({}, None) == UNKNOWN
+    assert device({"devices": [{"id": 0, "numSms": -3, "totalGlobalMem": True}]}, 0) == UNKNOWN
