@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.forest import Forest, heaviest
+from tracehound.forest import Forest, paths
+from tracehound.forest import forest as of_depths
 
 DEPTHS = st.lists(st.integers(-2, 6), max_size=40)
 
@@ -29,7 +30,7 @@ def path(depths: list[int], row: int) -> list[int]:
 
 
 def forest(depths: list[int]) -> Forest:
-    return Forest(np.array(depths, np.int64))
+    return of_depths(np.array(depths, np.int64))
 
 
 @given(DEPTHS)
@@ -88,8 +89,29 @@ def test_a_row_keeps_its_key_when_others_come_and_go() -> None:
     assert one.tolist() == [two[row] for row in (1, 3, 4, 2)]
 
 
-def test_the_heaviest_rows_stay_in_order() -> None:
-    weight = np.array([9, 5, 5, 4, 8])
-    assert heaviest(weight, 3).tolist() == [0, 1, 4]
-    assert heaviest(weight, None).tolist() == heaviest(weight, 5).tolist() == [0, 1, 2, 3, 4]
-    assert heaviest(weight[:0], 3).tolist() == []
+def test_the_heaviest_rows_keep_what_is_above_them() -> None:
+    trees = forest([0, 1, 1, 0, 1])
+    assert trees.heaviest(np.array([9, 5, 5, 4, 8]), 3).tolist() == [0, 3, 4]
+    assert trees.heaviest(np.array([9, 5, 5, 7, 4]), 3).tolist() == [0, 1, 3]
+    assert trees.heaviest(np.array([9, 5, 5, 7, 4]), 7).tolist() == [0, 1, 2, 3, 4]
+    assert forest([]).heaviest(np.array([], np.int64), 3).tolist() == []
+
+
+@given(DEPTHS, st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), min_size=40, max_size=40))
+def test_rows_with_the_same_names_above_are_one_node(steps: list[int], named: list[tuple[int, int]]) -> None:
+    trees = forest(steps)
+    name, root = (np.array([pair[side] for pair in named[: len(steps)]], np.int64) for side in (0, 1))
+    found = paths(trees, name, root)
+
+    def told(row: int) -> tuple[int, ...]:
+        way = path(steps, row)
+        return (int(root[way[0]]), *(int(name[up]) for up in way))
+
+    nodes: dict[tuple[int, ...], int] = {}
+    for row in range(len(steps)):
+        node = int(found.node[row])
+        assert nodes.setdefault(told(row), node) == node
+        assert found.parent[node] == (found.node[trees.parent[row]] if trees.parent[row] >= 0 else -1)
+        assert found.parent[node] < node
+        assert found.first[node] == min(other for other in range(len(steps)) if told(other) == told(row))
+    assert sorted(nodes.values()) == list(range(len(found.parent)))

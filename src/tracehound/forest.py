@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +22,10 @@ _TURN = np.uint64(29)
 
 
 class Forest:
-    """The trees that rows with these depths are: above a row is the nearest earlier one that is less deep.
+    """Trees of rows: `parent` has the row above each, -1 at a root. No row may be above itself, by whatever way."""
 
-    Any depths make trees: a first row is a root however deep it says it is, and a row may be more than one deeper than
-    the one above it.
-    """
-
-    def __init__(self, depth: npt.NDArray[Any]) -> None:
-        self.parent = _parents(np.asarray(depth, np.int64))
+    def __init__(self, parent: Ints) -> None:
+        self.parent = parent
 
     @cached_property
     def levels(self) -> tuple[Rows, ...]:
@@ -107,15 +103,55 @@ class Forest:
             yield row
             row = int(self.parent[row])
 
+    def heaviest(self, weight: Ints, most: int) -> Rows:
+        """The rows with the largest weights, at most so many, in their order; of equal ones the first.
 
-def heaviest(weight: npt.NDArray[Any], most: int | None) -> Rows:
-    """The rows with the largest weights, at most so many, in their order; of equal ones the first.
+        A row weighs as much as the heaviest below it, so that none loses what is above it. Rows come depth first.
+        """
+        heavy = weight.copy()
+        for rows in self.levels[:0:-1]:
+            np.maximum.at(heavy, self.parent[rows], heavy[rows])
+        return np.sort(np.argsort(-heavy, kind="stable")[:most])
 
-    Depth first, and where no row weighs more than the one above it, that leaves trees: none loses what is above it.
+
+def forest(depth: npt.NDArray[Any]) -> Forest:
+    """The trees that rows with these depths are: above a row is the nearest earlier one that is less deep.
+
+    Any depths make trees: a first row is a root however deep it says it is, and a row may be more than one deeper than
+    the one above it.
     """
-    if most is None or most >= len(weight):
-        return np.arange(len(weight))
-    return np.sort(np.argsort(-weight, kind="stable")[:most])
+    return Forest(_parents(np.asarray(depth, np.int64)))
+
+
+class Paths(NamedTuple):
+    """Rows grouped by the names on their way from the root.
+
+    `node` of each row, and of each node its `parent` (-1: a root) and the `first` of its rows. A node comes after its
+    parent.
+    """
+
+    node: Ints
+    parent: Ints
+    first: Rows
+
+
+def paths(trees: Forest, name: Ints, root: Ints) -> Paths:
+    """Group rows by path: those with one name above which are rows of one path; roots also by the number in `root`."""
+    names, roots = (int(numbers.max(initial=0)) + 1 for numbers in (name, root))
+    if max(names, 1) * max(roots, len(name) + 1) > np.iinfo(np.int64).max:
+        raise OverflowError("too many names")
+    node = np.full(len(name), -1, np.int64)
+    parents, firsts, count = list[Ints](), list[Rows](), 0
+    for level, rows in enumerate(trees.levels):
+        above = node[trees.parent[rows]] if level else root[rows]
+        _, first, found = np.unique(above * names + name[rows], return_index=True, return_inverse=True)
+        node[rows] = found + count
+        parents.append(above[first] if level else np.full(len(first), -1, np.int64))
+        firsts.append(rows[first])
+        count += len(first)
+    if not parents:
+        return Paths(node, node, np.empty(0, np.intp))
+    return Paths(node, np.concatenate(parents), np.concatenate(firsts))
 
 
 def _parents(depth: Ints) -> Ints:

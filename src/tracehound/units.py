@@ -216,6 +216,14 @@ def _bare(name: str) -> str:
     return f"{text}[{functors[-1]}]" if functors and functors[-1] not in text else text
 
 
+_POOL = re.compile(r"[\s/_:#(-]*[0-9]+\)?$")
+
+
+def pool(thread: str) -> str:
+    """The name that the threads of one pool share: without the number at its end that tells them apart."""
+    return _POOL.sub("", thread)
+
+
 def middle(text: str, width: int) -> str:
     """`text` cut to `width` characters in its middle, where it is longer."""
     if len(text) <= width:

@@ -56,7 +56,6 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
         "graphs": ("pytorch", "device"),
         "operators": ("pytorch",),
         "modules": ("pytorch",),
-        "stacks": ("pytorch",),
         "launches": ("device",),
         "queue": ("device",),
         "bandwidth": ("device",),

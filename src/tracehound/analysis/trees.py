@@ -6,12 +6,13 @@ Owns how that column is found and what a filter leaves of a tree. Knows no width
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.result import Column
-from tracehound.forest import Forest
+from tracehound.analysis.result import Column, Result
+from tracehound.forest import forest
 from tracehound.intervals import Ints
 
 
@@ -41,4 +42,12 @@ def passing(table: pl.DataFrame, columns: Sequence[Column], test: pl.Expr) -> tu
         return rows, rows.height
     passed = table.select(test.alias("passed")).to_series()
     mask = np.broadcast_to(passed.to_numpy(), len(deep))  # a test of no column is one value
-    return table.filter(pl.Series(Forest(deep).with_above(mask))), int(mask.sum())
+    return table.filter(pl.Series(forest(deep).with_above(mask))), int(mask.sum())
+
+
+def cut(whole: Result, weight: Ints, top: int | None) -> Result:
+    """The result with at most `top` of its rows: those that weigh most, and what is above them counts among these."""
+    deep = depths(whole.table, whole.columns)
+    if top is None or deep is None or top >= whole.table.height:
+        return whole
+    return replace(whole, table=whole.table[forest(deep).heaviest(weight, top)])

@@ -6,7 +6,6 @@ Owns which words a unit has and on which side of its column they stand. Knows no
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -21,9 +20,6 @@ NOTHING = "–"
 
 MOST = 4
 """How many host threads, or pools of them, are named of those that were at work in a gap."""
-
-_POOL = re.compile(r"[\s/_:#(-]*[0-9]+\)?$")
-"""What tells the threads of one pool apart: the number at the end of their names."""
 
 
 def cell(column: Column, value: object, unit: units.TimeUnit = "auto") -> str:
@@ -99,7 +95,7 @@ def covers(value: object, width: int = 0) -> list[str]:
         threads.setdefault(cover["thread"], []).append(cover)
     pools: dict[tuple[str, str], list[str]] = {}
     for thread, events in threads.items():
-        pools.setdefault((_POOL.sub("", thread), events[0]["event"]), []).append(thread)
+        pools.setdefault((units.pool(thread), events[0]["event"]), []).append(thread)
     lines = []
     for (pool, _), members in list(pools.items())[:MOST]:
         if len(members) == 1:

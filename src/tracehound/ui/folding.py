@@ -19,7 +19,7 @@ from tracehound.analysis.result import Column
 from tracehound.analysis.trees import depths, stem
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.indents import indents
-from tracehound.forest import Forest, Rows
+from tracehound.forest import Forest, Rows, forest
 from tracehound.intervals import Mask
 
 AT_ONCE = 100
@@ -124,9 +124,9 @@ def tree(rows: pl.DataFrame, columns: Sequence[Column], folds: Folds, *, searche
     deep, name = depths(rows, columns), stem(columns)
     if deep is None:
         return None
-    forest = Forest(deep)
+    trees = forest(deep)
     names = rows[name.name].hash(0).to_numpy() if name is not None else np.zeros(rows.height, np.uint64)
-    return Tree(name.name if name is not None else "", forest, forest.keys(names), folds, searched)
+    return Tree(name.name if name is not None else "", trees, trees.keys(names), folds, searched)
 
 
 def ordered(rows: pl.DataFrame, columns: Sequence[Column], order: tuple[str, bool]) -> pl.DataFrame:
@@ -139,4 +139,4 @@ def ordered(rows: pl.DataFrame, columns: Sequence[Column], order: tuple[str, boo
     by = rows.select(place.sort_by(name, descending=falls, nulls_last=True, maintain_order=True)).to_series().to_numpy()
     rank = np.empty(rows.height, np.int64)
     rank[by] = np.arange(rows.height)
-    return rows[Forest(deep).sorted(rank)]
+    return rows[forest(deep).sorted(rank)]

@@ -1,0 +1,160 @@
+"""Which modules of the model (nn.Module) take the time, on the host and on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis.autograd import forward_of
+from tracehound.analysis.call_paths import AGAIN, merged, names, nodes, recorded
+from tracehound.analysis.operator_tree import tree
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.trees import cut
+from tracehound.units import duration
+from tracehound.units import share as proportion
+
+BY: Final = Setting(
+    "by",
+    "instance",
+    "what is a row: every module (instance: Linear_3), or all of one class in the same place (class: Linear)",
+    one_of("instance", "class"),
+)
+
+MODULE: Final = "nn.Module: "
+"""How PyTorch's profiler calls the call of a module, before its class and number."""
+
+GRADIENT: Final = "autograd::engine::evaluate_function"
+"""How the names of events of backward() begin."""
+
+DEFINITION = """\
+A row is a module of the model (nn.Module) in the place where it was called: under the modules around its call, whatever
+functions are between. The profiler numbers the modules of each class: Linear_3. calls = times called; host total = time
+from call to return, host self = that less the modules called inside. device self = lengths of the kernels, copies and
+memsets launched inside and in no module within, by the launching call, else by the operator that the profiler gave them
+as the active one; device total = that and the device self of all modules below. Work that overlaps on two streams
+counts twice. average = host total / calls, device average = device total / calls; operators = operators called there
+and in no module within. share is device total of all work on the devices, host share is host total of the totals of the
+outermost modules. A window clips, and work counts by when it ran. Rows come depth first, the largest host total first;
+--top keeps the modules with the largest host totals and those around them.
+
+These are the Module View of torch_tb_profiler (Occurences, Operators, Host and Device Total and Self Duration), which
+knew the calls of the forward pass alone. Here backward host and device are what the gradients of the operators called
+in a module, or below, took: autograd gives an operator and its gradient one number ("Sequence number", "Fwd thread
+id"). They are in no other column. A module that backward() calls once more, to have again what was not kept (activation
+checkpointing), stands beside its first call, "recomputed": its host time is in no total of the modules above, its
+device time in all of them. Work that neither a module nor such a gradient launched is in no row, and a note says how
+much that is."""
+
+COLUMNS = (
+    Column("module", "text", "module, under the modules that called it"),
+    Column("calls", "count", "times called"),
+    Column("host_total", "time", "on the host, from call to return"),
+    Column("host_self", "time", "on the host, less the modules called inside", brief=False),
+    Column("average", "time", "host total / calls", brief=False),
+    Column("host_share", "share", "host total", "the host totals of the outermost modules", brief=False),
+    Column("device_total", "time", "of work on the device launched in it"),
+    Column("device_self", "time", "of work launched in it, not in modules inside", brief=False),
+    Column("device_average", "time", "device total / calls", brief=False),
+    Column("share", "share", "device total", "the time of all work on the devices"),
+    Column("backward_host", "time", "of the gradients of what was called in it, on the host"),
+    Column("backward_device", "time", "of work on the device launched by these gradients"),
+    Column("operators", "count", "operators called in it, not in modules inside", brief=False),
+    Column("launched", "count", "kernels, copies and memsets launched in it, not in modules inside", brief=False),
+    Column("ranks", "count", "ranks on which it ran", brief=False),
+    Column("depth", "depth", "how many modules are around it"),
+    Column("event", "id", "the longest call"),
+)
+
+_OF_DEVICE: Final = ("device_total", "device_self", "launched", "backward_device")
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each thread and module in its place, see `call_paths.nodes`."""
+    calls = tree(share)
+    code = calls.events["name"].cat.starts_with(MODULE)
+    chosen = (code & (calls.events["kind"] == "python")).to_numpy()
+    if not chosen.any():
+        return pl.DataFrame()
+    plain = _of_class if BY.of(options.given) == "class" else _instance
+    gradients = calls.events["name"].cat.starts_with(GRADIENT).any()
+    table = nodes(share, calls, chosen, names(calls.events, plain), forward_of(share, calls))
+    return table.with_columns(pl.lit(gradients).alias("gradients"))
+
+
+def _instance(told: pl.Series) -> pl.Series:
+    return told.str.strip_prefix(MODULE)
+
+
+def _of_class(told: pl.Series) -> pl.Series:
+    return _instance(told).str.replace(r"_\d+$", "")
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The modules of all ranks, depth first."""
+    rows = merged(tables)
+    if rows.is_empty():
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [_why_empty(scene)])
+    whole, unlaunched = recorded(tables)
+    outer = int(rows.filter(pl.col("depth") == 0)["total"].sum())
+    table = rows.rename({"name": "module", "count": "calls", "total": "host_total", "self": "host_self"})
+    table = table.with_columns(
+        pl.col("inside").alias("operators"),
+        _average("host_total").alias("average"),
+        _average("device_total").alias("device_average") if whole else pl.lit(None).alias("device_average"),
+        _ratio("host_total", outer).alias("host_share"),
+        _ratio("device_total", whole).alias("share"),
+    ).with_columns(pl.col(name) if whole else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE)
+    ran = any(table["gradients"].any() for table in tables if table.height)
+    notes = _notes(whole, unlaunched) + _of_backward(table, ran=ran)
+    result = answer(ANALYSIS, table, scene, Options(given=options.given), notes)
+    return cut(result, result.table["host_total"].to_numpy(), options.top)
+
+
+def _average(column: str) -> pl.Expr:
+    calls = pl.when(pl.col("calls") > 0).then("calls")
+    return (pl.col(column) / calls).round().cast(pl.Int64)
+
+
+def _ratio(column: str, base: int) -> pl.Expr:
+    return pl.col(column) / base if base else pl.lit(None, pl.Float64)
+
+
+def _notes(whole: int, outside: int) -> list[str]:
+    if not whole:
+        return ["no device work here: times are those of the host alone"]
+    if not outside:
+        return []
+    part = f"{proportion(outside / whole)} of the device time was launched in no module ({duration(outside)})"
+    return [f"{part}: by the optimizer, by communication, or outside the model"]
+
+
+def _of_backward(table: pl.DataFrame, *, ran: bool) -> list[str]:
+    """What was computed twice; or that nothing is known of backward()."""
+    again = table.filter(pl.col("module").str.ends_with(AGAIN))
+    if again.height:
+        host, device = (int(again[name].fill_null(0).sum()) for name in ("host_total", "device_total"))
+        return [f"recomputed in backward(): {duration(host)} on the host, {duration(device)} on the device"]
+    if ran and table["backward_host"].sum() == 0:
+        return ["backward() ran, but no sequence number of autograd says for which module"]
+    return []
+
+
+def _why_empty(scene: Scene) -> str:
+    if scene.formats and "kineto" not in scene.formats:
+        return "no modules: an XLA profile has the scopes of HLO ops instead, see ops"
+    return "no nn.Module here: profile with with_stack=True (with_modules=True alone records none of them)"
+
+
+ANALYSIS = Analysis(
+    name="modules",
+    title="Modules",
+    question="Which modules of the model take the time, on the host and on the device?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BY,),
+)

@@ -1,0 +1,144 @@
+"""Where the host's time goes by call path, and which path put how much work on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.call_paths import merged, names, nodes, recorded
+from tracehound.analysis.operator_tree import Tree, tree
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.trees import cut
+from tracehound.intervals import Mask
+from tracehound.units import duration, pool
+from tracehound.units import share as proportion
+
+FRAMES: Final = Setting(
+    "frames",
+    "all",
+    "what paths are made of: every event of a thread (all), or only frames of Python (python)",
+    one_of("all", "python"),
+)
+
+THREADS: Final = Setting(
+    "threads",
+    "alike",
+    "whose paths are added up: those of threads of one name but for its number (alike), or of none (each)",
+    one_of("alike", "each"),
+)
+
+DEFINITION = """\
+A call path is an event of a host thread under the names of all events around it: frames of Python, what they called of
+PyTorch or XLA, ranges, and calls of the runtime; a row stands for all events of one path. count = events, total = sum
+of their lengths, self = total less the events directly inside (with frames=python: less the frames inside; what a frame
+called of C++ is its own time then). device self = lengths of the kernels, copies and memsets launched directly there:
+by the launching call, else by the operator that the profiler gave them as the active one; device total = that and the
+device self of all paths below. Work that overlaps on two streams counts twice. A window clips, and work counts by when
+it ran. share is total of the totals of all roots, device share is device total of all device time, also of work whose
+launch is not known. event is the longest call. Addresses in names of builtins are left out, so are numbers of steps.
+
+Paths of threads with one name but for its number are added up, and so are those of ranks; what several ranks' common
+host did counts once. Rows come depth first, the largest total first; --top keeps the paths with the largest totals and
+what is above them. Self times add up to the total of the roots. py-spy and perf sample stacks; here every call is
+measured, so that short calls weigh what their recording cost, too."""
+
+COLUMNS = (
+    Column("call", "text", "the innermost event of the path"),
+    Column("count", "count", "calls", brief=False),
+    Column("total", "time", "on the host, from call to return"),
+    Column("share", "share", "total", "the totals of all roots"),
+    Column("self", "time", "on the host, less what it called"),
+    Column("device_total", "time", "of work on the device launched in it"),
+    Column("device_self", "time", "of work launched in it, not in what it called", brief=False),
+    Column("device_share", "share", "device total", "the time of all work on the devices", brief=False),
+    Column("launched", "count", "kernels, copies and memsets launched in it, not in what it called", brief=False),
+    Column("thread", "text", "the threads that it ran on", brief=False),
+    Column("ranks", "count", "ranks on which it ran", brief=False),
+    Column("depth", "depth", "how many calls are around it"),
+    Column("event", "id", "the longest call"),
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each thread and path, see `call_paths.nodes`; `thread` is the thread's name."""
+    calls = tree(share)
+    chosen = _chosen(calls, FRAMES.of(options.given))
+    if not chosen.any():
+        return pl.DataFrame()
+    threads = share.lanes.select("lane", pl.col("name").alias("thread"))
+    if THREADS.of(options.given) == "alike":
+        threads = threads.with_columns(pl.Series("thread", map(pool, threads["thread"].to_list()), pl.String))
+    frames = calls.events["kind"].is_in(["python", "module"]).any()
+    return (
+        nodes(share, calls, chosen, names(calls.events, _plain))
+        .join(threads, on="lane", how="left", maintain_order="left")
+        .with_columns(pl.lit(bool(frames)).alias("frames"))
+    )
+
+
+def _chosen(calls: Tree, frames: str) -> Mask:
+    if frames == "all":
+        return np.ones(calls.events.height, np.bool_)
+    return calls.events["kind"].is_in(["python", "module"]).to_numpy()
+
+
+def _plain(told: pl.Series) -> pl.Series:
+    """Names without what makes each call another: addresses of objects, numbers of steps."""
+    return told.str.replace_all(r" at 0x[0-9a-fA-F]+", "").str.replace(r"^(ProfilerStep)#\d+$", "$1")
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The paths of all ranks, depth first."""
+    rows = merged(tables, ["thread"])
+    if rows.is_empty():
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [missing(scene, FRAMES.of(options.given))])
+    whole, unlaunched = recorded(tables)
+    roots = int(rows.filter(pl.col("depth") == 0)["total"].sum())
+    table = rows.rename({"name": "call"}).with_columns(
+        _ratio("total", roots).alias("share"),
+        _ratio("device_total", whole).alias("device_share"),
+        *(pl.col(name) if whole else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE),
+    )
+    notes = [f"{duration(roots)} on threads of hosts"] if roots else []
+    if whole and unlaunched:
+        notes.append(
+            f"{proportion(unlaunched / whole)} of the device time has no known launch ({duration(unlaunched)})"
+        )
+    if not any(table["frames"].any() for table in tables if table.height):
+        notes.append(missing(scene, "python"))
+    result = answer(ANALYSIS, table, scene, Options(given=options.given), notes)
+    return cut(result, result.table["total"].to_numpy(), options.top)
+
+
+_OF_DEVICE: Final = ("device_total", "device_self", "launched")
+
+
+def _ratio(column: str, base: int) -> pl.Expr:
+    return pl.col(column) / base if base else pl.lit(None, pl.Float64)
+
+
+def missing(scene: Scene, frames: str) -> str:
+    """Why there are no paths, or none of Python, and what would have recorded them."""
+    kineto = "kineto" in scene.formats
+    if frames != "python":
+        option = "ProfilerActivity.CPU" if kineto else "ProfileOptions.host_tracer_level=2"
+        return f"no event of a host thread here: profile with {option}"
+    return (
+        f"no frames of Python: profile with {'with_stack=True' if kineto else 'ProfileOptions.python_tracer_level=1'}"
+    )
+
+
+ANALYSIS = Analysis(
+    name="stacks",
+    title="Stacks",
+    question="Where does the host's time go by call path, and which path put how much work on the device?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(FRAMES, THREADS),
+)

@@ -1,0 +1,147 @@
+"""Modules of a model: where they stand, what they take, their gradients, and what is computed twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from building import US, Building, thread
+from tracehound.analysis import Options, Result, named, run
+from tracehound.store import load, open_paths
+from tracehound.trace import Trace
+
+MAIN, AUTOGRAD = 1, 2
+
+
+def x(name: str, start: float, end: float, cat: str, tid: int = MAIN, **args: object) -> dict[str, Any]:
+    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start, "dur": end - start, "args": args}
+
+
+def gpu(name: str, start: float, end: float, correlation: int) -> dict[str, Any]:
+    return {**x(name, start, end, "kernel", 7, correlation=correlation, stream=7, device=0), "pid": 0}
+
+
+def step() -> list[dict[str, Any]]:
+    """Model_0 calls Linear_0 and Linear_1, each an operator with a kernel; backward() follows on its own thread."""
+    events = [x("nn.Module: Model_0", 0, 100, "python_function")]
+    for number, start in ((0, 10), (1, 50)):
+        events += [
+            x(f"nn.Module: Linear_{number}", start, start + 30, "python_function"),
+            x("linear.py(7): forward", start + 1, start + 29, "python_function"),
+            x("aten::t", start + 2, start + 4, "cpu_op", **{"Sequence number": 40 + number, "Fwd thread id": 0}),
+            x("aten::mm", start + 5, start + 25, "cpu_op", **{"Sequence number": 40 + number, "Fwd thread id": 0}),
+            x("cudaLaunchKernel", start + 6, start + 8, "cuda_runtime", correlation=number + 1),
+            gpu("gemm", start + 60, start + 70, number + 1),
+        ]
+    for number, start in ((1, 200), (0, 240)):
+        own = {"Sequence number": 40 + number, "Fwd thread id": 1}
+        events += [
+            x("autograd::engine::evaluate_function: MmBackward0", start, start + 30, "cpu_op", AUTOGRAD, **own),
+            x("MmBackward0", start + 2, start + 28, "cpu_op", AUTOGRAD, **own),
+            x("cudaLaunchKernel", start + 6, start + 8, "cuda_runtime", AUTOGRAD, correlation=number + 11),
+            gpu("gemm_grad", start + 60, start + 80, number + 11),
+        ]
+    return events
+
+
+def opened(tmp_path: Path, events: list[dict[str, Any]]) -> Trace:
+    path = tmp_path / "worker0.pt.trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return load(open_paths([path]))
+
+
+def result(trace: Trace, **chosen: str) -> Result:
+    return run(named("modules"), trace, options=Options(given=tuple(sorted(chosen.items()))))
+
+
+def lines(shown: Result, *columns: str) -> list[tuple[Any, ...]]:
+    return [
+        ("  " * depth + name, *(value // US if isinstance(value, int) else value for value in values))
+        for name, depth, *values in shown.table.select("module", "depth", *columns).iter_rows()
+    ]
+
+
+def test_modules_stand_in_those_that_called_them(tmp_path: Path) -> None:
+    shown = result(opened(tmp_path, step()))
+    assert lines(shown, "host_total", "host_self", "device_total", "device_self") == [
+        ("Model_0", 100, 40, 20, 0),
+        ("  Linear_0", 30, 30, 10, 10),
+        ("  Linear_1", 30, 30, 10, 10),
+    ]
+    assert shown.table["operators"].to_list() == [0, 2, 2]
+    assert shown.table["share"].to_list()[0] == 20 / 60
+    assert shown.table["host_share"].to_list() == [1, 0.3, 0.3]
+
+
+def test_a_gradient_belongs_to_the_module_of_the_last_operator_with_its_number(tmp_path: Path) -> None:
+    shown = result(opened(tmp_path, step()))
+    assert lines(shown, "backward_host", "backward_device") == [
+        ("Model_0", 60, 40), ("  Linear_0", 30, 20), ("  Linear_1", 30, 20),
+    ]  # fmt: skip
+    assert shown.notes == ()
+
+
+def test_numbers_are_those_of_a_thread(tmp_path: Path) -> None:
+    events = step()
+    events += [  # another thread has the same numbers, but fewer of them lead to gradients
+        x("nn.Module: Other_0", 0, 9, "python_function", 3),
+        x("aten::mul", 1, 2, "cpu_op", 3, **{"Sequence number": 41, "Fwd thread id": 0}),
+    ]
+    shown = result(opened(tmp_path, events))
+    assert dict(shown.table.select("module", "backward_host").iter_rows())["Other_0"] == 0
+
+
+def test_what_backward_calls_again_stands_beside_its_first_call(tmp_path: Path) -> None:
+    events = step()
+    events += [
+        x("nn.Module: Linear_1", 209, 227, "python_function", AUTOGRAD),
+        x("aten::mm", 209, 225, "cpu_op", AUTOGRAD),
+        x("cudaLaunchKernel", 210, 211, "cuda_runtime", AUTOGRAD, correlation=21),
+        gpu("gemm", 300, 305, 21),
+    ]
+    shown = result(opened(tmp_path, events))
+    assert lines(shown, "host_total", "device_total", "backward_host") == [
+        ("Model_0", 100, 25, 30 + 30 - 18),
+        ("  Linear_0", 30, 10, 30),
+        ("  Linear_1", 30, 10, 12),
+        ("  Linear_1, recomputed", 18, 5, 0),
+    ]
+    assert shown.table["host_self"][0] == 40 * US, "what is computed again is no part of the first call"
+    assert shown.notes == ("recomputed in backward(): 18.00 us on the host, 5.000 us on the device",)
+
+
+def test_modules_of_one_class_in_one_place_can_be_one_row(tmp_path: Path) -> None:
+    shown = result(opened(tmp_path, step()), by="class")
+    assert lines(shown, "host_total", "average") == [("Model", 100, 100), ("  Linear", 60, 30)]
+    assert shown.table["calls"].to_list() == [1, 2]
+
+
+def test_work_of_no_module_is_told(tmp_path: Path) -> None:
+    events = [*step(), x("cudaLaunchKernel", 400, 402, "cuda_runtime", correlation=31), gpu("adam", 410, 450, 31)]
+    shown = result(opened(tmp_path, events))
+    assert shown.notes == (
+        "40.00 % of the device time was launched in no module (40.00 us): by the optimizer, by communication, or "
+        "outside the model",
+    )
+
+
+def test_gradients_without_numbers_are_told(tmp_path: Path) -> None:
+    events = step()
+    for event in events:
+        event["args"].pop("Sequence number", None)
+    shown = result(opened(tmp_path, events))
+    assert set(shown.table["backward_host"].to_list()) == {0}
+    assert shown.notes[0].startswith("66.67 % of the device time was launched in no module")
+    assert shown.notes[1] == "backward() ran, but no sequence number of autograd says for which module"
+
+
+@pytest.mark.parametrize(("form", "word"), [("kineto", "with_stack=True"), ("xplane", "see ops")])
+def test_without_modules_the_option_that_records_them_is_named(form: str, word: str) -> None:
+    b = Building(format=form)
+    b.event(thread(), "aten::mm", 0, 10, "op")
+    shown = result(b.trace())
+    assert shown.table.is_empty()
+    assert word in shown.notes[0]

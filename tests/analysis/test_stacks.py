@@ -1,0 +1,146 @@
+"""Time by call path: a story of a call, its names, its threads and what is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from building import US, Building, stream, thread
+from tracehound.analysis import Options, Result, named, run
+from tracehound.trace import Trace, Window
+
+MAIN = thread("python (1)")
+
+
+def training() -> Building:
+    """main calls train twice, which calls a builtin and an operator that launches a kernel."""
+    b = Building()
+    b.event(MAIN, "train.py(9): main", 0, 100, "python")
+    for start in (10, 60):
+        b.event(MAIN, f"ProfilerStep#{start}", start, start + 30, "step")
+        b.event(MAIN, "train.py(3): train", start, start + 30, "python")
+        b.event(MAIN, f"<built-in method append of list object at 0x7f{start}>", start, start + 5, "python")
+        b.event(MAIN, "aten::mm", start + 10, start + 20, "op")
+        b.event(MAIN, "cudaLaunchKernel", start + 12, start + 14, "runtime", correlation=start)
+        b.event(stream(), "gemm", start + 40, start + 60, correlation=start)
+    return b
+
+
+def result(trace: Trace, window: Window | None = None, top: int | None = None, **chosen: str) -> Result:
+    return run(named("stacks"), trace, window, Options(top, tuple(sorted(chosen.items()))))
+
+
+def lines(shown: Result) -> list[tuple[str, int, int, int]]:
+    columns = ("call", "total", "self", "device_total", "depth")
+    return [
+        ("  " * depth + call, total // US, own // US, (device or 0) // US)
+        for call, total, own, device, depth in shown.table.select(columns).iter_rows()
+    ]
+
+
+def test_calls_of_one_path_are_one_row_whatever_their_addresses_and_steps() -> None:
+    shown = result(training().trace())
+    assert lines(shown) == [
+        ("train.py(9): main", 100, 40, 40),
+        ("  ProfilerStep", 60, 0, 40),
+        ("    train.py(3): train", 60, 30, 40),
+        ("      aten::mm", 20, 16, 40),
+        ("        cudaLaunchKernel", 4, 4, 40),
+        ("      <built-in method append of list object>", 10, 10, 0),
+    ]
+    assert shown.table["count"].to_list() == [1, 2, 2, 2, 2, 2]
+    assert shown.table["share"].to_list()[:2] == [1, 0.6]
+    assert shown.table["device_share"].to_list()[:2] == [1, 1]
+    assert shown.table["device_self"].to_list() == [0, 0, 0, 0, 40 * US, 0]
+    assert shown.table["launched"].to_list() == [0, 0, 0, 0, 2, 0]
+    assert shown.notes == ("100.0 us on threads of hosts",)
+
+
+def test_self_times_add_up_to_the_total() -> None:
+    table = result(training().trace()).table
+    assert table["self"].sum() == table["total"][0]
+
+
+def test_frames_of_python_alone_keep_the_time_of_what_they_called() -> None:
+    assert lines(result(training().trace(), frames="python")) == [
+        ("train.py(9): main", 100, 40, 40),
+        ("  train.py(3): train", 60, 50, 40),
+        ("    <built-in method append of list object>", 10, 10, 0),
+    ]
+
+
+def test_in_a_window_calls_are_clipped_and_work_counts_by_when_it_ran() -> None:
+    assert lines(result(training().trace(), Window(55 * US, 75 * US)))[:3] == [
+        ("train.py(9): main", 20, 5, 15),
+        ("  ProfilerStep", 15, 0, 15),
+        ("    train.py(3): train", 15, 5, 15),
+    ]
+    late = result(training().trace(), Window(101 * US, 111 * US))
+    assert [(row[0].strip(), *row[1:]) for row in lines(late)] == [
+        ("train.py(9): main", 0, 0, 10),
+        ("ProfilerStep", 0, 0, 10),
+        ("train.py(3): train", 0, 0, 10),
+        ("aten::mm", 0, 0, 10),
+        ("cudaLaunchKernel", 0, 0, 10),
+    ]
+
+
+def test_a_cut_keeps_the_heaviest_and_what_is_above_them() -> None:
+    shown = result(training().trace(), top=4)
+    assert [line[0].strip() for line in lines(shown)] == [
+        "train.py(9): main", "ProfilerStep", "train.py(3): train", "aten::mm",
+    ]  # fmt: skip
+    assert shown.cut == "4 of 6 rows"
+
+
+def test_threads_of_one_pool_are_added_up_unless_asked_for_each() -> None:
+    b = Building()
+    for number in (1, 2):
+        b.event(thread(f"worker {number}"), "work", 0, 10 * number, "python")
+    b.event(thread("other"), "work", 0, 5, "python")
+    rows = result(b.trace()).table.select("call", "thread", "total").rows()
+    assert rows == [("work", "worker", 30 * US), ("work", "other", 5 * US)]
+    assert result(b.trace(), threads="each").table["thread"].to_list() == ["worker 2", "worker 1", "other"]
+
+
+def test_the_longest_call_is_the_one_that_a_row_leads_to() -> None:
+    b = Building()
+    b.event(MAIN, "f", 0, 10, "python")
+    b.event(MAIN, "f", 20, 50, "python")
+    trace = b.trace()
+    (event,) = result(trace).table["event"].to_list()
+    assert trace.event(event)["start"] == 20 * US
+
+
+def test_ranks_of_one_host_share_its_calls_and_add_their_work() -> None:
+    b = training()
+    b.event(MAIN, "cudaLaunchKernel", 96, 97, "runtime", correlation=5)
+    b.event(stream(1), "relu", 200, 210, correlation=5)
+    shown = result(b.trace())
+    assert lines(shown)[0] == ("train.py(9): main", 100, 39, 50)
+    assert shown.table["ranks"].to_list()[0] == 2
+
+
+def test_work_whose_launch_is_not_known_is_told() -> None:
+    b = training()
+    b.event(stream(), "graph node", 300, 340)
+    shown = result(b.trace())
+    assert shown.table["device_share"][0] == 0.5
+    assert "50.00 % of the device time has no known launch (40.00 us)" in shown.notes
+
+
+@pytest.mark.parametrize(("form", "word"), [("kineto", "with_stack=True"), ("xplane", "python_tracer_level=1")])
+def test_what_would_have_recorded_frames_is_told(form: str, word: str) -> None:
+    b = Building(format=form)
+    b.event(MAIN, "aten::mm", 0, 10, "op")
+    shown = result(b.trace())
+    assert shown.table["call"].to_list() == ["aten::mm"]
+    assert word in shown.notes[-1]
+    assert word in result(b.trace(), frames="python").notes[0]
+
+
+def test_a_file_of_a_device_alone_has_no_paths() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 10)
+    shown = result(b.trace())
+    assert shown.table.is_empty()
+    assert shown.notes == ("no event of a host thread here: profile with ProfilerActivity.CPU",)
