@@ -73,17 +73,24 @@ class Forest:
             hidden[rows] = hidden[above] | closed[above]
         return hidden
 
-    def sorted(self, rank: npt.NDArray[Any]) -> Rows:
-        """The rows depth first again, those with one parent (and the roots) by rising `rank`, equals as they were."""
-        size = self.summed(np.ones(len(self.parent), np.int64))
+    def starts(self, size: Ints, rank: npt.NDArray[Any]) -> Ints:
+        """Where each row begins when those with one parent (and the roots) lie side by side, from where that begins.
+
+        They lie by rising `rank`, equals as they are, each as long as its `size`.
+        """
         order = np.lexsort((rank, self.parent))
         before = np.cumsum(size[order]) - size[order]
         first = np.append(True, np.diff(self.parent[order]) != 0)[: len(order)]
-        offset = np.empty(len(order), np.int64)
-        offset[order] = before - np.repeat(before[first], np.diff(np.append(np.flatnonzero(first), len(order))))
+        start = np.empty(len(order), np.int64)
+        start[order] = before - np.repeat(before[first], np.diff(np.append(np.flatnonzero(first), len(order))))
         for rows in self.levels[1:]:
-            offset[rows] += offset[self.parent[rows]] + 1
-        return np.argsort(offset)
+            start[rows] += start[self.parent[rows]]
+        return start
+
+    def sorted(self, rank: npt.NDArray[Any]) -> Rows:
+        """The rows depth first again, those with one parent (and the roots) by rising `rank`, equals as they were."""
+        size = self.summed(np.ones(len(self.parent), np.int64))
+        return np.argsort(self.starts(size, rank) + self.level)
 
     def keys(self, names: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """A number for each row that follows from its name and those above it, and from how many of them came before.

@@ -50,10 +50,10 @@ def names(events: pl.DataFrame, plain: Callable[[pl.Series], pl.Series]) -> Name
 def nodes(share: Share, calls: Tree, chosen: Mask, called: Names, forward: Ints | None = None) -> pl.DataFrame:
     """A row for each thread and path of `chosen` events, those above first.
 
-    `lane`, `parent` (its row here, -1: a root), `name`; `count`, `total` and `self` (less the chosen events inside) in
-    the window; `inside`, the operators directly inside; `device_self` and `launched` of the work in the window that was
-    launched directly inside; `event`, the longest call, and its length `most`; `rank`, and of that rank all its `work`
-    and what of it was launched in no chosen event (`unlaunched`). Times in ps.
+    `lane`, `parent` (its row here, -1: a root), `name`, `kind`; `count`, `total` and `self` (less the chosen events
+    inside) in the window; `inside`, the operators directly inside; `device_self` and `launched` of the work in the
+    window that was launched directly inside; `event`, the longest call, and its length `most`; `rank`, and of that rank
+    all its `work` and what of it was launched in no chosen event (`unlaunched`). Times in ps.
 
     With `forward` (see `autograd.forward_of`) `backward_host` and `backward_device` are what the gradients of what was
     called directly inside took, and a chosen event that backward() calls again stands where it stood, named `AGAIN`.
@@ -83,6 +83,7 @@ def nodes(share: Share, calls: Tree, chosen: Mask, called: Names, forward: Ints 
             "lane": lane[first],
             "parent": parent,
             "name": words.gather(name[first]),
+            "kind": calls.events["kind"].gather(rows[first]).cast(pl.String),
             "count": summed(node, seen[rows].astype(np.int64)),
             "total": summed(node, length[rows]),
             "self": summed(node, self_time(length[rows], inside)),
@@ -207,7 +208,7 @@ def _grouped(table: pl.DataFrame, roots: Sequence[str], host: pl.Expr, rank: pl.
     root = table.select(pl.struct(roots).rank("dense").cast(pl.Int64) if roots else pl.lit(0)).to_series().to_numpy()
     found = paths(Forest(table["parent"].to_numpy()), name, np.broadcast_to(root, len(name)))
     longest = pl.col("event").sort_by("most", "event", descending=[True, False]).first()
-    same = [column for column in ("lane", "name", "thread") if column in table.columns]
+    same = [column for column in ("lane", "name", "kind", "thread") if column in table.columns]
     return (
         table.with_columns(pl.Series("node", found.node))
         .group_by("node")

@@ -56,6 +56,7 @@ COLUMNS = (
     Column("device_self", "time", "of work launched in it, not in what it called", brief=False),
     Column("device_share", "share", "device total", "the time of all work on the devices", brief=False),
     Column("launched", "count", "kernels, copies and memsets launched in it, not in what it called", brief=False),
+    Column("kind", "text", "what the innermost event is", brief=False),
     Column("thread", "text", "the threads that it ran on", brief=False),
     Column("ranks", "count", "ranks on which it ran", brief=False),
     Column("depth", "depth", "how many calls are around it"),

@@ -12,7 +12,7 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["everywhere", "overview", "timeline", "lanes", "table", "details", "source", "hlo", "prompt", "arrivals"]
+Group = Literal["everywhere", "overview", "timeline", "lanes", "table", "details", "source", "hlo", "prompt", "arrivals", "flame"]
 """Where a key works: on any pane, or while that widget has the focus."""
 
 TITLES: dict[Group, str] = {
@@ -21,7 +21,7 @@ TITLES: dict[Group, str] = {
     "timeline": "Timeline",
     "lanes": "Lanes",
     "table": "Tables",
-    "arrivals": "Arrivals",
+    "arrivals": "Arrivals", "flame", "Flame graph",
     "details": "Details",
     "source": "Source",
     "hlo": "HLO",
@@ -193,6 +193,28 @@ KEYS: tuple[Key, ...] = (
     Key("arrivals.page_up", ("pageup", "ctrl+u"), "PgUp ^U", "page(-1)", "A page up", "arrivals"),
     Key("arrivals.first", ("home", "g"), "Home g", "end(-1)", "The rank that came first", "arrivals"),
     Key("arrivals.last", ("end", "G"), "End G", "end(1)", "The rank that came last", "arrivals"),
+    Key("flame.down", ("down", "j", "s"), "↓ j s", "vertical(1)", "To the widest frame that this one calls", "flame"),
+    Key("flame.up", ("up", "k", "w"), "↑ k w", "vertical(-1)", "To the frame around", "flame"),
+    Key("flame.left", ("left", "h", "a"), "← h a", "aside(-1)", "To the frame on the left", "flame"),
+    Key("flame.right", ("right", "l", "d"), "→ l d", "aside(1)", "To the frame on the right", "flame"),
+    Key("flame.first", ("home",), "Home", "first", "To the outermost frame", "flame"),
+    Key("flame.zoom", ("enter",), "Enter", "zoom", "Make the frame as wide as the screen", "flame", "zoom"),
+    Key("flame.out", ("backspace", "escape"), "Bksp Esc", "out", "Back to the frame around it", "flame", "out"),
+    Key("flame.whole", ("0",), "0", "whole", "Show all frames again", "flame"),
+    Key("flame.weigh", ("b",), "b", "weigh", "By host time, or by the device time launched inside", "flame", "by"),
+    Key("flame.every", ("e",), "e", "every",
+        "Give every frame its bar, or leave out those that only pass on", "flame", "every"),
+    Key("flame.source", ("O",), "O", "source",
+        "Read the source line of the frame, or of its caller", "flame", "source"),
+    Key("flame.edit", ("E",), "E", "edit", "Open it in $VISUAL or $EDITOR", "flame"),
+    Key("flame.go", ("g",), "g", "ask('go')", "Go to the longest call in the timeline", "flame", "go"),
+    Key("flame.window", ("space",), "Space", "ask('window')", "Select the window of the longest call", "flame"),
+    Key("flame.find", ("f",), "f", "ask('find')",
+        "Find frames by their names: gemm, ~regex", "flame", "find", asks=True),
+    Key("flame.find_next", ("n",), "n", "find_next(1)", "Next frame that was found", "flame"),
+    Key("flame.find_previous", ("N",), "N", "find_next(-1)", "Frame before that was found", "flame"),
+    Key("flame.copy", ("c",), "c", "copy", "Copy the name of the frame", "flame"),
+    Key("flame.table", ("v",), "v", "ask('table')", "See it as a table", "flame", "table"),
     Key("details.down", ("down", "j", "s"), "↓ j s", "move(1)", "A line down", "details"),
     Key("details.up", ("up", "k", "w"), "↑ k w", "move(-1)", "A line up", "details"),
     Key("details.page_down", ("pagedown", "space"), "PgDn Space", "page(1)", "A page down", "details"),

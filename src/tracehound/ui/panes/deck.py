@@ -15,6 +15,7 @@ from textual.widget import Widget
 from tracehound.analysis import ANALYSES
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui.panes.arrivals import ArrivalsPane
+from tracehound.ui.panes.flame import FLAMES, FlamePane
 from tracehound.ui.panes.gaps import GapsPane
 from tracehound.ui.panes.overview import PARTS, OverviewPane, Slot
 from tracehound.ui.panes.pane import TablePane
@@ -69,12 +70,16 @@ class Deck(Column):
         self.overview = OverviewPane(glyphs)
         self.arrivals = ArrivalsPane(glyphs)
         names = [analysis.name for analysis in ANALYSES if analysis.name not in ("gaps", "arrivals")]
+        self.flames = {name: FlamePane(name, glyphs) for name in FLAMES}
+        names = [analysis.name for analysis in ANALYSES if analysis.name != "gaps"]
         self.tables = {name: TablePane(name, glyphs) for name in (*names, "search")}
+        self.tables |= {name: pane.rows for name, pane in self.flames.items()}
         self.tables |= {"gaps": self.gaps.gaps, "gap-host": self.gaps.host, "query": self.questions.found}
         self._tabs: dict[str, Widget] = {tab.pane: self._in_tab(tab.pane) for tab in TABS if tab.pane != "details"}
         self._tabs["arrivals"] = self.arrivals
         beside = {pane for panes in STACKED.values() for pane in panes}
         self._tabs |= {name: self.tables[name] for name in names if name not in {*self._tabs, *beside}}
+        self._tabs |= self.flames
 
     def _in_tab(self, tab: str) -> GapsPane | QueryPane | OverviewPane | TablePane | Column:
         if tab == "overview":
@@ -114,6 +119,9 @@ class Deck(Column):
         }  # fmt: skip
         if self.active in alone:
             alone[self.active].focus_pane()
+            return
+        if self.active in self.flames:
+            self.flames[self.active].focus_pane()
             return
         for name in self.in_sight[:1]:
             self.tables[name].focus_pane()

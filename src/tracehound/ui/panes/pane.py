@@ -77,8 +77,22 @@ class TablePane(Column):
         event: int
         lengths: npt.NDArray[np.int64]
 
-    def __init__(self, name: str, glyphs: Glyphs = UNICODE, aside: tuple[str, ...] = ()) -> None:
+    @dataclass
+    class ChartAsked(Message):
+        """The user wants to see the result of a pane whose chart is elsewhere."""
+
+        pane: TablePane
+
+    def __init__(
+        self,
+        name: str,
+        glyphs: Glyphs = UNICODE,
+        aside: tuple[str, ...] = (),
+        chart: Literal["below", "elsewhere"] = "below",
+    ) -> None:
+        """`aside` names columns that are told beside the table; `chart` says where it is drawn."""
         super().__init__(id=f"pane-{name}")
+        self._elsewhere = chart == "elsewhere"
         self.caption = Caption(glyphs)
         self.table = ResultTable(glyphs, aside)
         self.filter = Prompt("filter", "gemm   self > 1ms and name ~ x   ~regex", glyphs)
@@ -154,6 +168,8 @@ class TablePane(Column):
             case "columns":
                 screen = ColumnsScreen(shown, self.table.placed, self.caption.glyphs)
                 self.app.push_screen(screen, self._choose)
+            case "chart" if self._elsewhere:
+                self.post_message(self.ChartAsked(self))
             case "chart":
                 await self._toggle_chart()
             case "hide":

@@ -52,6 +52,7 @@ from tracehound.ui.visits import Visits
 from tracehound.ui.walk import Walk
 from tracehound.ui.widgets.bars import MENU, HeaderBar, KeyBar, TabBar
 from tracehound.ui.widgets.fact_sheet import FactSheet
+from tracehound.ui.widgets.flame_view import FlameView
 from tracehound.ui.widgets.reading_panel import ReadingPanel
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.search_bar import SearchBar
@@ -305,11 +306,13 @@ class Explorer(Screen[None]):
             self.header.event = message.words
 
     @on(FactSheet.SourceAsked)
-    def _source_asked(self, message: FactSheet.SourceAsked) -> None:
+    @on(FlameView.SourceAsked)
+    def _source_asked(self, message: FactSheet.SourceAsked | FlameView.SourceAsked) -> None:
         self.visits.read(message.words)
 
     @on(FactSheet.EditAsked)
-    def _edit_asked(self, message: FactSheet.EditAsked) -> None:
+    @on(FlameView.EditAsked)
+    def _edit_asked(self, message: FactSheet.EditAsked | FlameView.EditAsked) -> None:
         self.visits.edit(message.words)
 
     @on(FactSheet.Found)
