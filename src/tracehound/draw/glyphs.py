@@ -37,6 +37,7 @@ class Glyphs:
     chosen: str  # first cell of the selected slice
     chosen_end: str
     mark: str  # the selected slice, where it is too short for a bar
+    path: str  # where something begins that is on a path
     unfolded: str
     folded: str
     cursor: str  # in the gutter, at the lane under the cursor
@@ -77,7 +78,7 @@ class Glyphs:
 
 
 UNICODE = Glyphs(
-    name="unicode", fill="height", edge="▏", before="‹", chosen="▐", chosen_end="▌", mark="◆", unfolded="▾",
+    name="unicode", fill="height", edge="▏", before="‹", chosen="▐", chosen_end="▌", mark="◆", path="●", unfolded="▾",
     folded="▸", cursor="▌", gutter="│", tick="╵", focus="▼", left="├", right="┤", span="─", rule="─", dot="·",
     ellipsis="…", about="≈", levels=" ▁▂▃▄▅▆▇█", base="_",
 )  # fmt: skip
@@ -86,7 +87,7 @@ MONO = replace(UNICODE, name="mono", fill="letter", chosen="[", chosen_end="]", 
 """For terminals that show no colour."""
 
 ASCII = Glyphs(
-    name="ascii", fill="letter", edge="|", before="<", chosen="[", chosen_end="]", mark="@", unfolded="-",
+    name="ascii", fill="letter", edge="|", before="<", chosen="[", chosen_end="]", mark="@", path="!", unfolded="-",
     folded="+", cursor=">", gutter="|", tick="|", focus="v", left="[", right="]", span="-", rule="-", dot="-",
     ellipsis="~", about="~", levels=" .:-=+*#@", base="_",
 )  # fmt: skip

@@ -44,13 +44,20 @@ class Form(IntEnum):
 
 
 class Ink(NamedTuple):
-    """The looks of a cell: what it is part of, whose colour it has, and whether the selected range lies under it."""
+    """The looks of a cell: what it is part of, whose colour it has, and what is done to that.
+
+    `shaded` where the selected range lies under it, `faded` where it steps back so that others stand out.
+    """
 
     form: Form
     kind: str
     tint: int
     shaded: bool
+    faded: bool
 
+
+FADED = 2048
+"""Added to the ink of a cell that steps back."""
 
 _SHADED = 1024
 _FORM = 64
@@ -59,15 +66,21 @@ _KIND = 4
 
 def ink(code: int) -> Ink:
     """The looks that a number stands for."""
+    faded, code = divmod(code, FADED)
     shaded, code = divmod(code, _SHADED)
     form, code = divmod(code, _FORM)
     kind, tint = divmod(code, _KIND)
-    return Ink(Form(form), KINDS[kind], tint, bool(shaded))
+    return Ink(Form(form), KINDS[kind], tint, bool(shaded), bool(faded))
 
 
 def code(form: Form, kind: int, tint: int = 0) -> int:
     """The number of these looks; `kind` is a code of `KINDS`."""
     return form * _FORM + kind * _KIND + tint
+
+
+def form_of(inks: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """What each cell is part of: the numbers of `Form`."""
+    return inks % _SHADED // _FORM
 
 
 class Bar(NamedTuple):
@@ -212,6 +225,6 @@ def shade(cells: Cells, first: int, last: int) -> Cells:
     """The same line with the selected range under cells `[first, last)`; bars keep their ground."""
     inks = cells.ink.copy()
     part = inks[first:last]
-    form = part // _FORM
+    form = form_of(part)
     part[(form != Form.BAR) & (form != Form.CHOSEN)] += _SHADED
     return Cells(cells.text, inks, cells.bars)

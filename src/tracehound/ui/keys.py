@@ -69,6 +69,8 @@ KEYS: tuple[Key, ...] = (
     Key("forward", ("U",), "U", "travel('back', 1)", "Forward again", "everywhere"),
     Key("mark", ("m",), "m", "travel('mark')", "Mark this place by a letter", "everywhere", asks=True),
     Key("to_mark", ("'",), "'", "travel('to_mark')", "Go to the place with that letter", "everywhere", asks=True),
+    Key("path", ("P",), "P", "travel('path')",
+        "Mark the critical path in the timeline; n and N walk it", "everywhere"),
     Key("copy_command", ("Y",), "Y", "copy_command", "Copy the command that prints this in a shell", "everywhere"),
     Key("clear", ("escape",), "Esc", "clear", "Clear the window, leave a prompt, or stop reading", "everywhere"),
     Key("palette", ("ctrl+p",), "Ctrl+P", "app.command_palette", "Find any command by its name", "everywhere"),

@@ -19,6 +19,7 @@ from tracehound.ui import follow, navigate, places
 from tracehound.ui.history import History, Marks, letters, returned
 from tracehound.ui.links import Direction, Linker
 from tracehound.ui.session import Session, sound
+from tracehound.ui.trail import Trail
 from tracehound.ui.view import View
 from tracehound.ui.walk import Walk
 from tracehound.ui.widgets.question import Answers, Question
@@ -36,6 +37,7 @@ class Travels:
 
     def __init__(self, screen: Explorer) -> None:
         self.linker = Linker(screen)
+        self.trail = Trail(screen, screen.background)
         self.history = History()
         self.marks: Marks = {}
         self.session = Session()
@@ -46,7 +48,7 @@ class Travels:
         self._steps_due = 0
         self.ways: Mapping[str, Callable[..., None]] = {
             "link": self.link, "step": self.step, "walk": self.walk, "back": self.back,
-            "place": self.ask_place, "mark": self.ask_mark, "to_mark": self.ask_jump,
+            "path": self.trail.switch, "place": self.ask_place, "mark": self.ask_mark, "to_mark": self.ask_jump,
         }  # fmt: skip
 
     # -- what the screen tells

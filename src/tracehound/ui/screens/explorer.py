@@ -21,7 +21,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.progress import brief
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import again, describe, follow, keys, menu, navigate, words
+from tracehound.ui import again, describe, follow, keys, menu, navigate, trail, words
 from tracehound.ui.answers import Answers
 from tracehound.ui.arrangement import Arrangement
 from tracehound.ui.asking import Asker
@@ -46,6 +46,7 @@ from tracehound.ui.screens.menu import MenuScreen
 from tracehound.ui.seeking import Seeking
 from tracehound.ui.source.finding import Sources
 from tracehound.ui.supply import Supply
+from tracehound.ui.trail import Trail
 from tracehound.ui.travels import FIRST, Travels
 from tracehound.ui.view import View
 from tracehound.ui.visits import Visits
@@ -248,6 +249,8 @@ class Explorer(Screen[None]):
             self.travels.jump(follow.to_gap(trace, self.view, row))
             return
         self.travels.jump(follow.to_row(trace, self.view, row))
+        if table == trail.NAME and self.timeline.path is None:
+            self.travels.trail.begin(trace, row["rank"], event)
         if event is not None and table in WALKED:
             self.travels.begin(trace, event)
 
@@ -341,6 +344,10 @@ class Explorer(Screen[None]):
     @on(Linker.Linked)
     def _linked(self, message: Linker.Linked) -> None:
         self.travels.linked(message)
+
+    @on(Trail.Found)
+    def _path_found(self, message: Trail.Found) -> None:
+        self.travels.trail.show(message)
 
     def watch_walk(self, walk: Walk | None) -> None:
         """Say where in it one is."""

@@ -18,6 +18,7 @@ from textual.strip import Strip
 from tracehound.draw.graph import plot
 from tracehound.draw.lanes import Cells, Names, choose, edges, ink, paint, shade
 from tracehound.draw.outline import Group, Line, Outline, Track
+from tracehound.draw.path import Path, marked
 from tracehound.draw.rows import Row, Slices
 from tracehound.draw.ruler import cells_of_range, ruler, step_names, steps_row
 from tracehound.draw.shelf import NotReadError, Rows
@@ -76,6 +77,7 @@ class Artist:
     words: dict[tuple[int, int], str] = field(default_factory=dict)
     bands: dict[int | None, tuple[Row, Names]] = field(default_factory=dict)
     news: Mapping[str, str] = field(default_factory=dict)  # by the path of a file that is being read
+    path: Path | None = None
 
     def line(self, sheet: Outline, index: int, shown: Shown, lane: int | None, chosen: Slot | None) -> Strip:
         """Line `index` of an outline, with the cursor on `lane` and the slice `chosen` selected."""
@@ -104,6 +106,9 @@ class Artist:
         except NotReadError:
             return self._waiting(gutter, shown)
         cells = self._cells((track.lane, line.depth), row, shown, self._names(track.lane, slices, row))
+        if self.path is not None:
+            stretches = self.path.within(track.lane, row, slices.first)
+            cells = marked(cells, stretches, shown.bounds, self.looks.glyphs)
         if chosen is not None and chosen[:2] == (track.lane, line.depth):
             cells = choose(cells, row, chosen[2], shown.bounds, self.looks.glyphs)
         return Strip([*gutter, *self._segments(cells, shown)])

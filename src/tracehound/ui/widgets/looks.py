@@ -17,7 +17,7 @@ from tracehound.draw.glyphs import MONO, UNICODE, Glyphs
 from tracehound.draw.lanes import Form, ink
 from tracehound.draw.palette import Palette, fitting
 
-PARTS = ("gutter", "cursor", "header", "dim", "ruler", "focus", "range", "chosen", "shade", "graph", "peak")
+PARTS = ("gutter", "cursor", "header", "dim", "ruler", "focus", "range", "chosen", "shade", "graph", "peak", "faded")
 """The parts of a timeline that the stylesheet colours; the fields of `Theme`."""
 
 CSS = """
@@ -37,6 +37,9 @@ Timeline {
     & > .timeline--shade { background: $accent 14%; }
     & > .timeline--graph { color: $primary; }
     & > .timeline--peak { color: $primary 65%; }
+    & > .timeline--faded { color: $foreground 38%; background: $foreground 9%; }
+    &:ansi > .timeline--faded { color: ansi_bright_black; background: ansi_default; }
+    &:nocolor > .timeline--faded { text-style: dim; }
     &:ansi > .timeline--range { background: ansi_default; }
     &:ansi > .timeline--shade { background: ansi_default; text-style: underline; }
     &:nocolor > .timeline--chosen { text-style: bold underline; }
@@ -62,6 +65,7 @@ class Theme:
     shade: Style
     graph: Style
     peak: Style
+    faded: Style
 
 
 @dataclass
@@ -81,7 +85,7 @@ class Looks:
         return self.styles[code]
 
     def _style(self, code: int) -> Style:
-        form, kind, tint, shaded = ink(code)
+        form, kind, tint, shaded, faded = ink(code)
         ground = self.theme.shade if shaded else self.theme.ground
         if form is Form.EMPTY:
             return ground
@@ -89,6 +93,12 @@ class Looks:
             return self.theme.chosen
         if form is Form.GRAPH:
             return ground + Style.from_color((self.theme.peak if tint else self.theme.graph).color)
+        if faded:
+            return (
+                self.theme.faded
+                if form is Form.BAR
+                else ground + Style(color=self.theme.faded.color, dim=self.theme.faded.dim)
+            )
         hue = self.colouring.hues[kind]
         colour = self.palette.shade(hue, tint)
         if form is Form.BAR:

@@ -20,6 +20,7 @@ from textual.strip import Strip
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.outline import Outline, groups
+from tracehound.draw.path import Path
 from tracehound.draw.seats import PINNED, Seats, seated
 from tracehound.draw.shelf import Rows
 from tracehound.draw.sight import Sight, needs
@@ -75,6 +76,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.sheet = Outline()
         self.seats = Seats()
         self.news: dict[str, str] = {}
+        self.path: Path | None = None
         self.supply = Supply(self)
         self._glyphs = glyphs
         self._rows: Rows | None = None
@@ -114,7 +116,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if self._rows is None:
             return Strip.blank(self._width, self.rich_style)
         how = looks(self, self._glyphs, self._rows.colouring)
-        artist = self._artist = self._artist or Artist(self._rows, how, news=self.news)
+        artist = self._artist = self._artist or Artist(self._rows, how, news=self.news, path=self.path)
         if y == self._top - 1:
             length = duration(self.view.end - self.view.start)
             corner = "selecting" if self._mark else f"{self.seats.needle} {length}".strip()
@@ -324,6 +326,11 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if cleared == self.view:
             raise SkipAction
         self._go(cleared)
+
+    def mark_path(self, path: Path | None) -> None:
+        """Mark these events, and let all others step back; None ends that."""
+        self.path, self._artist = path, None
+        self.refresh()
 
     def choose_ranks(self, ranks: tuple[int, ...] | None) -> None:
         """Show these ranks (None: all)."""
