@@ -19,6 +19,7 @@ from tracehound.draw.cells import cell, heading
 from tracehound.draw.divided import step_parts
 from tracehound.draw.roof import roofline
 from tracehound.draw.over_time import utilisation_curve
+from tracehound.draw.parts import DIVISIONS, divided, paired
 from tracehound.draw.table import fitted
 from tracehound.units import count, duration
 
@@ -122,13 +123,15 @@ def histogram(lengths: npt.NDArray[np.int64], size: Size) -> list[str]:
     drawn = chart.columns(np.repeat(numbers, wide), height - 2)
     middle, late = (duration(round(float(np.percentile(lengths, part)))) for part in (50, 99))
     center = float(np.exp(ends.mean())) if logarithmic else float(ends.mean())
-    told = f"{count(len(lengths))} executions, median {middle}, p99 {late}, highest {count(int(numbers.max()))}"
+    told = [f"{count(len(lengths))} executions", f"median {middle}", f"p99 {late}"]
+    told += ["log scale"] if logarithmic else []
+    told.append(f"highest {count(int(numbers.max()))}")
     axis = _spread([duration(low), duration(round(center)), duration(high)], len(drawn[0])).ljust(width)
-    return [*(line.ljust(width) for line in drawn), axis, _fit(f"{told}{', log scale' if logarithmic else ''}", width)]
+    return [*(line.ljust(width) for line in drawn), axis, _fit(_joined(told, width), width)]
 
 
 _PLOTS: MappingProxyType[str, Callable[[Result, int, Size], list[str]]] = MappingProxyType(
-    {"steps": steps, "breakdown": breakdown, "step_parts": step_parts, "roofline": roofline, "utilisation_curve": utilisation_curve}
+    {"steps": steps, "breakdown": breakdown, "step_parts": step_parts, "roofline": roofline, "utilisation_curve": utilisation_curve, "operators": paired}
 )
 """The analyses that have a chart of their own; others have bars."""
 
@@ -156,6 +159,13 @@ def _label(result: Result, row: dict[str, object]) -> str:
     numbers = [f"{name} {row[name]}" for name in ("rank", "step") if row.get(name) is not None]
     texts = [cell(column, row[column.name]) for column in result.columns if column.unit == "text" and row[column.name]]
     return " ".join([*numbers, *texts[:1]]) or "-"
+
+
+def _joined(parts: list[str], width: int) -> str:
+    """As many of the parts as fit, the first ones first."""
+    while len(parts) > 1 and cell_len(", ".join(parts)) > width:
+        parts = parts[:-1]
+    return ", ".join(parts)
 
 
 def _fit(text: str, width: int) -> str:

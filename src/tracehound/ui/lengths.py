@@ -1,26 +1,48 @@
-"""How long every execution of an op took, worked out in the background for a histogram.
+"""What a chart needs beyond its table, worked out in the background.
 
-Owns that. Knows no widget but the pane that asked.
+Owns that: how long every execution of an op took, and other results of an analysis. Knows no widget but the one that
+asked.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
+from tracehound.analysis import Options, named, run
+from tracehound.errors import TracehoundError
+from tracehound.preferences import preferred
 from tracehound.trace import Trace, collected
 from tracehound.ui.background import Background
-from tracehound.ui.panes.pane import TablePane
+from tracehound.ui.panes.charted import ChartedTable
+from tracehound.ui.view import View
 from tracehound.ui.walk import alike
 
 
-def measure(background: Background, trace: Trace, asked: TablePane.LengthsAsked) -> None:
-    """Have the pane told the lengths, in ps, of what is like the event and lies inside the window."""
+def measure(background: Background, trace: Trace, asked: ChartedTable.LengthsAsked) -> None:
+    """Have the chart told the lengths, in ps, of what is like the event and lies inside the window."""
 
     def work() -> None:
         low, high = asked.window or trace.span
         inside = (pl.col("start") >= low) & (pl.col("end") <= high)
         found = trace.events().filter(alike(trace, trace.event(asked.event)) & inside)
-        lengths = collected(found.select(pl.col("end") - pl.col("start"))).to_series().to_numpy()
-        asked.pane.post_message(TablePane.Measured(asked.event, lengths))
+        table = collected(found.select(pl.col("end") - pl.col("start"), pl.col("rank").cast(pl.Int64).fill_null(-1)))
+        lengths, ranks = (column.to_numpy() for column in table)
+        asked.charted.post_message(ChartedTable.Measured(asked.event, lengths, ranks))
 
     background.submit("lengths", work)
+
+
+def also(background: Background, trace: Trace, view: View, asked: ChartedTable.AlsoAsked) -> None:
+    """Have the chart told another result of its analysis, of the window that its table is about."""
+    analysis = named(asked.analysis)
+    window = view.window.at(*(asked.window or (None, None)))
+
+    def work() -> None:
+        try:
+            words = [f"{name}={value}" for name, value in asked.given]
+            result = run(analysis, trace, window, Options(None, preferred(analysis, words)))
+        except TracehoundError:
+            result = None  # the table says why
+        asked.charted.post_message(ChartedTable.Also(result, asked.window))
+
+    background.submit("for the chart", work)

@@ -7,33 +7,27 @@ what is shown, or why not, and writes files.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
 from textual import on
 from textual.app import ComposeResult
 from textual.message import Message
 
 from tracehound.analysis.result import Result
-from tracehound.draw import plots
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import words
 from tracehound.ui.panes.caption import Caption
+from tracehound.ui.panes.charted import ChartedTable
 from tracehound.ui.screens.columns import ColumnsScreen
 from tracehound.ui.sheet import Choice
 from tracehound.ui.widgets.chart_view import ChartView
 from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.prompt import Prompt
-from tracehound.ui.widgets.result_table import HEADER, ResultTable
+from tracehound.ui.widgets.result_table import ResultTable
 
 Span = tuple[int, int]
-
-MANY = ("ops", "annotations", "collectives", "search")
-"""Results whose rows stand for many events each: their chart is a histogram of the row under the cursor."""
 
 
 class TablePane(Column):
@@ -41,7 +35,6 @@ class TablePane(Column):
 
     DEFAULT_CSS = """
     TablePane { height: 1fr; width: 1fr; }
-    TablePane ResultTable { height: 1fr; }
     """
 
     @dataclass
@@ -63,21 +56,6 @@ class TablePane(Column):
         failure: str = ""
 
     @dataclass
-    class LengthsAsked(Message):
-        """The user looks at a histogram of what is like this event, of a window."""
-
-        pane: TablePane
-        event: int
-        window: Span | None
-
-    @dataclass
-    class Measured(Message):
-        """The lengths of what is like an event, in ps."""
-
-        event: int
-        lengths: npt.NDArray[np.int64]
-
-    @dataclass
     class ChartAsked(Message):
         """The user wants to see the result of a pane whose chart is elsewhere."""
 
@@ -94,10 +72,9 @@ class TablePane(Column):
         super().__init__(id=f"pane-{name}")
         self._elsewhere = chart == "elsewhere"
         self.caption = Caption(glyphs)
-        self.table = ResultTable(glyphs, aside)
+        self.body = ChartedTable(glyphs, aside)
         self.filter = Prompt("filter", "gemm   self > 1ms and name ~ x   ~regex", glyphs)
         self.saving = Prompt("save as", "a name that ends with .csv, .json, .md or .txt", glyphs)
-        self.chart = ChartView(glyphs)
         self._window: Span | None = None
         self._so_far = ""
         self._told = ""
@@ -106,16 +83,19 @@ class TablePane(Column):
     def compose(self) -> ComposeResult:
         """Caption and rows; a prompt joins when it is asked for."""
         yield self.caption
-        yield self.table
+        yield self.body
 
     def show(self, result: Result, window: Span | None, why_empty: str, so_far: str = "") -> None:
         """Show a result of `window`; `why_empty` stands in place of rows, `so_far` says how much it is about."""
         self._window, self._so_far = window, so_far
+        self.body.window = window
         self.table.empty = why_empty if result.table.is_empty() else "no row passes the filter"
         self.table.result = result
         if self.filter.input.value:
             self.filter.tell(self.table.refusal)  # its columns may be others
         self._describe()
+        if self.is_attached:
+            self.call_later(self.body.lay)
 
     def fail(self, message: str) -> None:
         """Say in one line why there is no result."""
@@ -171,7 +151,7 @@ class TablePane(Column):
             case "chart" if self._elsewhere:
                 self.post_message(self.ChartAsked(self))
             case "chart":
-                await self._toggle_chart()
+                await self._switch_chart()
             case "hide":
                 self.table.choice = shown.without(self.table.meant, self.table.placed)
             case "copy cell" | "copy row" if self.table.shown and self.table.placed:
@@ -197,49 +177,31 @@ class TablePane(Column):
 
     # -- the chart
 
-    async def _toggle_chart(self) -> None:
-        """Give the room of all rows but one to a chart, or give it back."""
-        if self.charted:
-            self.chart.display = False
-        elif self.chart.is_attached:
-            self.chart.display = True
-        else:
-            await self.mount(self.chart, after=self.table)
-        self.table.styles.height = HEADER + 1 if self.charted else "1fr"
-        self.styles.height = "4fr" if self.charted else "1fr"  # of what it shares with another table
-        self.table.call_after_refresh(self.table.reveal)
-        self._draw()
+    @property
+    def table(self) -> ResultTable:
+        """The rows."""
+        return self.body.table
+
+    @property
+    def chart(self) -> ChartView:
+        """What is drawn of them."""
+        return self.body.chart
 
     @property
     def charted(self) -> bool:
-        """Whether there is a chart under the table."""
-        return self.chart.is_attached and bool(self.chart.display)
+        """Whether there is a chart."""
+        return self.body.charted
+
+    async def _switch_chart(self) -> None:
+        """Another way of showing it; a chart has most of what it shares with another table."""
+        await self.body.switch()
+        self.styles.height = "4fr" if self.body.mode == "chart" else "1fr"
 
     @on(ResultTable.Highlighted)
     def _highlighted(self) -> None:
         if self._told:
             self.tell("")
-        self._draw()
-
-    def _draw(self) -> None:
-        """Draw what is shown, or what the row under the cursor stands for."""
-        shown = self.table.sheet
-        if not self.charted or shown is None:
-            return
-        row, event = self.table.row, (self.table.row or {}).get("event")
-        if shown.result.analysis in MANY and row is not None and isinstance(event, int):
-            self.chart.draws = None
-            self.post_message(self.LengthsAsked(self, event, self._window))
-            return
-        column = self.table.column or (self.table.order or ("",))[0]
-        result = replace(shown.result, table=shown.seen)
-        self.chart.draws = partial(plots.plot, result, column, self.table.cursor)
-
-    @on(Measured)
-    def _measured(self, message: Measured) -> None:
-        message.stop()
-        if message.event == (self.table.row or {}).get("event"):
-            self.chart.draws = partial(plots.histogram, message.lengths)
+        self.body.draw()
 
     # -- prompts
 

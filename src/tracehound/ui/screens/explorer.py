@@ -21,7 +21,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.progress import brief
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import again, describe, follow, keys, menu, navigate, trail, words
+from tracehound.ui import again, describe, follow, keys, lengths, menu, navigate, trail, words
 from tracehound.ui.answers import Answers
 from tracehound.ui.arrangement import Arrangement
 from tracehound.ui.asking import Asker
@@ -29,10 +29,10 @@ from tracehound.ui.background import Background
 from tracehound.ui.decoder import Decoder
 from tracehound.ui.disclosing import Disclosing
 from tracehound.ui.finder import Finder
-from tracehound.ui.lengths import measure
 from tracehound.ui.links import Linker
 from tracehound.ui.loading import Loading
 from tracehound.ui.panes.arrivals import ArrivalsPane
+from tracehound.ui.panes.charted import ChartedTable
 from tracehound.ui.panes.deck import Deck
 from tracehound.ui.panes.details import DetailsPane
 from tracehound.ui.panes.gaps import GapsPane
@@ -272,10 +272,15 @@ class Explorer(Screen[None]):
         if self.trace is not None:
             save(self.background, self.trace, self.view, message)
 
-    @on(TablePane.LengthsAsked)
-    def _lengths_asked(self, message: TablePane.LengthsAsked) -> None:
+    @on(ChartedTable.LengthsAsked)
+    def _lengths_asked(self, message: ChartedTable.LengthsAsked) -> None:
         if self.trace is not None:
-            measure(self.background, self.trace, message)
+            lengths.measure(self.background, self.trace, message)
+
+    @on(ChartedTable.AlsoAsked)
+    def _also_asked(self, message: ChartedTable.AlsoAsked) -> None:
+        if self.trace is not None:
+            lengths.also(self.background, self.trace, self.view, message)
 
     @on(QueryPane.Asked)
     def _query_asked(self, message: QueryPane.Asked) -> None:

@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.plain import in_ascii
+from tracehound.errors import printable
 
 Draw = Callable[[tuple[int, int]], list[str]]
 """A chart of a width and a height in characters; no lines where there is no room."""
@@ -52,5 +53,13 @@ class ChartView(Widget):
         if draws is None:
             return ["working it out"]
         if self._drawn[:2] != (draws, size):
-            self._drawn = (draws, size, draws(size) or ["nothing to draw, or no room for it"])
+            self._drawn = (draws, size, _drawn(draws, size))
         return self._drawn[2]
+
+
+def _drawn(draws: Draw, size: tuple[int, int]) -> list[str]:
+    """The lines of a chart, or the one that says why there are none."""
+    try:
+        return draws(size) or ["nothing to draw, or no room for it"]
+    except Exception as error:  # noqa: BLE001 - a fault in one chart must not end the explorer
+        return [printable(f"no chart: {type(error).__name__}: {error}")]

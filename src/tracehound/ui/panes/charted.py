@@ -1,0 +1,181 @@
+"""A table and its chart: beside it where there is room, or instead of all rows but one.
+
+Owns which of these it is, and that the chart follows what is shown and the row under the cursor. Knows no trace: what
+a chart needs beyond the table is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+from textual import events, on
+from textual.app import ComposeResult
+from textual.message import Message
+
+from tracehound.analysis.result import Result
+from tracehound.analysis.settings import Given
+from tracehound.draw import plots, spreads
+from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.ui.widgets.chart_view import ChartView
+from tracehound.ui.widgets.plain_box import Line
+from tracehound.ui.widgets.result_table import HEADER, ResultTable
+
+Span = tuple[int, int]
+Mode = Literal["table", "beside", "chart"]
+
+MANY: Final = ("ops", "kernels", "annotations", "collectives", "search", "slices")
+"""Results whose rows stand for many events each: their chart shows the lengths of those of the row under the cursor."""
+
+ALSO: Final[Mapping[str, Given]] = MappingProxyType({"launches": (("by", "launch"),)})
+"""Results whose chart is made of another result of the same analysis: what is to be chosen for it."""
+
+PLAIN: Final = ("health", "overview", "host", "search", "query", "gaps")
+"""Results that are shown without a chart until somebody asks for it."""
+
+ROOM: Final = 124
+"""Cells from which a chart stands beside the table."""
+
+
+class ChartedTable(Line):
+    """A table, and a chart when there is one."""
+
+    DEFAULT_CSS = "ChartedTable ResultTable { height: 1fr; width: 2fr; } ChartedTable ChartView { width: 1fr; }"
+
+    @dataclass
+    class LengthsAsked(Message):
+        """The user looks at how long what is like this event took, in a window."""
+
+        charted: ChartedTable
+        event: int
+        window: Span | None
+
+    @dataclass
+    class Measured(Message):
+        """The lengths of what is like an event, in ps, and the rank of each (-1: none)."""
+
+        event: int
+        lengths: npt.NDArray[np.int64]
+        ranks: npt.NDArray[np.int64]
+
+    @dataclass
+    class AlsoAsked(Message):
+        """The chart needs another result of an analysis."""
+
+        charted: ChartedTable
+        analysis: str
+        given: Given
+        window: Span | None
+
+    @dataclass
+    class Also(Message):
+        """Another result of an analysis, for the window that it was asked for; None where it failed."""
+
+        result: Result | None
+        window: Span | None
+
+    def __init__(self, glyphs: Glyphs = UNICODE, aside: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        self.table = ResultTable(glyphs, aside)
+        self.chart = ChartView(glyphs)
+        self.window: Span | None = None
+        self._chosen: Mode | None = None
+        self._laid: Mode = "table"
+        self._also: tuple[Result, Span | None, Result] | None = None
+
+    def compose(self) -> ComposeResult:
+        """The table; the chart joins when it is shown for the first time."""
+        yield self.table
+
+    @property
+    def mode(self) -> Mode:
+        """What is shown: what the user chose, where there is room for it, else what suits."""
+        room = self.size.width >= ROOM
+        if self._chosen is not None and (room or self._chosen != "beside"):
+            return self._chosen
+        result = self.table.result
+        plain = result is None or result.analysis in PLAIN or result.table.is_empty()
+        return "table" if plain or not room else "beside"
+
+    @property
+    def charted(self) -> bool:
+        """Whether there is a chart."""
+        return self.chart.is_attached and bool(self.chart.display)
+
+    async def switch(self) -> None:
+        """Table with a chart beside it, the chart, the table: on to the next of these that there is room for."""
+        modes: tuple[Mode, ...] = ("beside", "chart", "table") if self.size.width >= ROOM else ("table", "chart")
+        self._chosen = modes[(modes.index(self.mode) + 1) % len(modes)]
+        await self.lay()
+
+    async def lay(self) -> None:
+        """Share the room as the mode says."""
+        mode = self.mode
+        if mode != self._laid:
+            self._laid = mode
+            if mode != "table" and not self.chart.is_attached:
+                await self.mount(self.chart, after=self.table)
+            self.chart.display = mode != "table"
+            self.styles.layout = "vertical" if mode == "chart" else "horizontal"
+            self.table.styles.height = HEADER + 1 if mode == "chart" else "1fr"
+            self.table.styles.width = "1fr" if mode == "chart" else "2fr"
+            self.chart.styles.width = "1fr"
+            self.table.call_after_refresh(self.table.reveal)
+        self.draw()
+
+    async def on_resize(self, event: events.Resize) -> None:
+        """There may be room for a chart now, or none any more."""
+        del event
+        await self.lay()
+
+    # -- what is drawn
+
+    def draw(self) -> None:
+        """Draw what is shown, or what the row under the cursor stands for."""
+        shown = self.table.sheet
+        if not self.charted or shown is None:
+            return
+        analysis, row = shown.result.analysis, self.table.row
+        event = (row or {}).get("event")
+        if analysis in MANY and isinstance(event, int):
+            self.chart.draws = None
+            self._ask(self.LengthsAsked(self, event, self.window))
+        elif analysis in ALSO and row is not None:
+            self._draw_also(shown.result)
+        else:
+            column = self.table.column or (self.table.order or ("",))[0]
+            result = replace(shown.result, table=shown.seen)
+            self.chart.draws = partial(plots.plot, result, column, self.table.cursor)
+
+    def _draw_also(self, result: Result) -> None:
+        """Draw the row under the cursor by means of another result, which is asked for once."""
+        if self._also is None or self._also[:2] != (result, self.window):
+            self.chart.draws = None
+            self._ask(self.AlsoAsked(self, result.analysis, ALSO[result.analysis], self.window))
+        elif (row := self.table.row) is not None:
+            self.chart.draws = partial(spreads.launches, self._also[2], row)
+
+    def _ask(self, message: Message) -> None:
+        """Tell the screen; without a sender of its own it would stop at a parent that had us drawn."""
+        self.post_message(message.set_sender(self))
+
+    @on(Measured)
+    def _measured(self, message: Measured) -> None:
+        message.stop()
+        row = self.table.row or {}
+        if message.event == row.get("event"):
+            apart = {int(rank) for rank in str(row.get("outliers") or "").split(", ") if rank.isdigit()}
+            self.chart.draws = partial(spreads.spread, message.lengths, message.ranks, apart)
+
+    @on(Also)
+    def _came(self, message: Also) -> None:
+        message.stop()
+        result = self.table.result
+        if result is not None and message.result is not None and message.window == self.window:
+            self._also = (result, message.window, message.result)
+            self.draw()
