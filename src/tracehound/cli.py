@@ -272,6 +272,8 @@ def _analysis(asked: Namespace) -> Analysis:
     if not asked.paths:
         raise TracehoundError("which analysis, of which trace?", remedy=f"tracehound report PATH ANALYSIS; {names}")
     *asked.paths, last = asked.paths
+    if last in _COMMANDS and last != "explore" and asked.paths:
+        raise TracehoundError(f"{last} is a command, not an analysis", remedy=f"tracehound {last} PATH...")
     if last not in {analysis.name for analysis in ANALYSES} and Path(last).exists():
         raise TracehoundError(f"{printable(last)} is a path", remedy=f"name an analysis after it: {names}")
     return named(last)

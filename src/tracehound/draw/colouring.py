@@ -118,6 +118,11 @@ def colouring(by: By, trace: Trace) -> Colouring:
 
 
 def following(by: By, trace: Trace) -> By:
-    """The next way to colour; by category only where the trace has any."""
-    ways = [way for way in get_args(By) if way != "category" or trace.ops["category"].null_count() < trace.ops.height]
+    """The next way to colour; by category or by step only where the trace has any."""
+    without = set[str]()
+    if trace.ops["category"].null_count() == trace.ops.height:
+        without.add("category")
+    if trace.steps.is_empty():
+        without.add("step")
+    ways = [way for way in get_args(By) if way not in without]
     return ways[(ways.index(by) + 1) % len(ways)] if by in ways else "kind"

@@ -31,6 +31,7 @@ from tracehound.ui.keymap import keymap
 from tracehound.ui.keys import KEYS, Key
 from tracehound.ui.loading import Loading
 from tracehound.ui.screens.explorer import Explorer
+from tracehound.ui.screens.menu import MenuScreen
 from tracehound.ui.source.finding import Sources
 from tracehound.ui.themes import THEMES, chosen
 from tracehound.ui.typed import TypedAhead
@@ -64,6 +65,7 @@ class TracehoundApp(App[None]):
         self.set_keymap(keymap(table))
         self.typed = TypedAhead(self)
         self._asking = {key.action for key in table if key.asks}
+        self._showing = {key.action for key in table if key.action.startswith("show(") and not key.asks}
         self.set_class(alphabet == "ascii", "-ascii")
         for ours in THEMES:
             self.register_theme(ours)
@@ -108,9 +110,13 @@ class TracehoundApp(App[None]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Do what a key is for; what is typed after one that asks for text is text."""
+        """Do what a key is for; what is typed after it is for the pane or the prompt that it shows."""
         if action in self._asking:
-            self.typed.expect()
+            self.typed.expect_prompt()
+        elif action in self._showing:
+            self.typed.expect(lambda: self.explorer.arrangement.arrived)
+        elif action == "menu":
+            self.typed.expect(lambda: isinstance(self.screen, MenuScreen))
         return await super().run_action(action, default_namespace, namespaces)
 
     def on_mount(self) -> None:

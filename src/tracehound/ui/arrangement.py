@@ -31,6 +31,8 @@ class Arrangement:
         self._details = details
         self._changed = changed
         self._alone: Literal["", "timeline", "panes"] = ""
+        self.arrived = True
+        """Whether what was gone to has the keys."""
 
     @property
     def wide(self) -> bool:
@@ -44,6 +46,7 @@ class Arrangement:
 
     def go_to(self, pane: str) -> None:
         """Show a pane and give it the keys."""
+        self.arrived = pane == "timeline"
         if self._alone:
             self._alone = "timeline" if pane == "timeline" else "panes"
             self.lay()
@@ -51,10 +54,14 @@ class Arrangement:
             self._stage.timeline.focus()
         elif pane == "details":
             self.show(self.active if self.wide else pane)
-            self._details.call_after_refresh(self._details.sheet.focus)
+            self._details.call_after_refresh(self._focus, self._details.sheet.focus)
         else:
             self.show(pane)
-            self._deck.call_after_refresh(self._deck.focus_active)
+            self._deck.call_after_refresh(self._focus, self._deck.focus_active)
+
+    def _focus(self, focus: Callable[[], object]) -> None:
+        focus()
+        self.arrived = True
 
     def show(self, tab: str) -> None:
         """Put a tab in sight: the details have one of their own only where they do not stand beside the tables."""

@@ -1,7 +1,8 @@
 """Where a row of a result leads: (trace, view, row) -> view.
 
 Owns that. Knows no widget. A row leads to a window by its columns ``start`` and ``duration`` (or ``end``), and to an
-event by ``event`` (``longest`` in a table of threads, ``id`` in one of events).
+event by ``event`` (``longest`` in a table of threads, ``id`` in one of events). A column that is about another event
+leads there: ``before`` to ``before_event``, ``call_max`` to ``call_event``; and one of instants to that instant.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from tracehound.analysis.result import Column
 from tracehound.trace import Trace
 from tracehound.ui import navigate
 from tracehound.ui.view import View
@@ -60,8 +62,40 @@ def to_row(trace: Trace, view: View, row: Row) -> View:
         return navigate.choose(trace, shown, event) if event is not None else shown
     if event is not None:
         return navigate.to_event(trace, view, event)
-    lanes = trace.lanes.filter(pl.col("rank") == row["rank"]) if isinstance(row.get("rank"), int) else pl.DataFrame()
+    return _to_rank(trace, view, row)
+
+
+def _to_rank(trace: Trace, view: View, row: Row) -> View:
+    """With the cursor on the lane that the row names, else on the first one of its rank."""
+    if not isinstance(row.get("rank"), int):
+        return view
+    lanes = trace.lanes.filter(pl.col("rank") == row["rank"])
+    named = lanes.filter(pl.col("name").is_in([str(row.get(name)) for name in ("stream", "lane")]))
+    lanes = lanes if named.is_empty() else named
     return view if lanes.is_empty() else replace(view, lane=int(lanes["lane"][0]), event=None)
+
+
+def leads(trace: Trace, row: Row) -> bool:
+    """Whether a row leads anywhere at all."""
+    return window_of(trace, row) is not None or _to_rank(trace, View(), row).lane is not None
+
+
+def to_column(trace: Trace, view: View, row: Row, column: Column | None) -> View | None:
+    """Go to what the column under the cursor is about, where that is not what the row is about."""
+    if column is None:
+        return None
+    about = [name for name in row if name.endswith("_event") and f"{column.name}_".startswith(name[: -len("event")])]
+    for name in about:
+        event = event_of(trace, {"event": row[name]})
+        if event is not None:
+            return navigate.to_event(trace, view, event)
+    at = row.get(column.name)
+    low, high = trace.span
+    if column.unit == "instant" and column.name != "start" and isinstance(at, int) and low <= at <= high:
+        there = _to_rank(trace, view, row)
+        length = there.end - there.start
+        return navigate.bounded(trace, replace(there, event=None, focus=min(at, high - 1)), at - length // 2, length)
+    return None
 
 
 def moved(view: View, old: Trace, new: Trace) -> View:

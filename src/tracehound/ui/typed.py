@@ -1,10 +1,12 @@
-"""Keys that arrive before the prompt they are meant for: typed fast, pasted, or all at once over a slow line.
+"""Keys that arrive before the pane or prompt they are meant for: typed fast, pasted, or all at once over a slow line.
 
-Owns how long they wait and the order in which they go on. A key that asks for text needs a moment until the prompt has
-the focus; without this, what is typed next would be obeyed as keys of the pane that had it before.
+Owns how long they wait and the order in which they go on. A key that shows a pane or asks for text needs a moment until
+that has the focus; without this, what is typed next would be obeyed as keys of the pane that had it before.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from textual.app import App
 from textual.events import Key
@@ -15,20 +17,21 @@ TURN = 0.01
 """Seconds between two looks at who has the focus."""
 
 SETTLED = 2
-"""Looks that must find a prompt before the keys go on: until then some may still be on their way."""
+"""Looks that must find it before the keys go on: until then some may still be on their way."""
 
 PATIENCE = 40
-"""Looks after which no prompt is to be expected any more."""
+"""Looks after which it is not to be expected any more."""
 
 
 class TypedAhead:
-    """Holds keys of an app back from `expect` until a prompt has the focus."""
+    """Holds keys of an app back from `expect` until what is expected is there."""
 
     def __init__(self, app: App[None]) -> None:
         self._app = app
         self._held: list[Key] = []
         self._again: list[Key] = []
         self._timer: Timer | None = None
+        self._there: Callable[[], bool] = self._prompted
         self._looks = self._found = 0
 
     @property
@@ -36,8 +39,13 @@ class TypedAhead:
         """Whether keys are held back."""
         return self._timer is not None
 
-    def expect(self) -> None:
+    def expect_prompt(self) -> None:
         """A prompt is about to open."""
+        self.expect(self._prompted)
+
+    def expect(self, there: Callable[[], bool]) -> None:
+        """Something else is about to get the keys; `there` says whether it has them."""
+        self._there = there
         self._looks = self._found = 0
         if self._timer is None:
             self._timer = self._app.set_interval(TURN, self._look)
@@ -58,9 +66,12 @@ class TypedAhead:
         prompt._forward_event(copy)  # noqa: SLF001, there is no other way to give a widget a key
         return True
 
+    def _prompted(self) -> bool:
+        return isinstance(self._app.focused, Input)
+
     def _look(self) -> None:
         self._looks += 1
-        self._found += isinstance(self._app.focused, Input)
+        self._found += self._there()
         if self._found < SETTLED and self._looks < PATIENCE:
             return
         if self._timer is not None:

@@ -170,10 +170,14 @@ class TablePane(Column):
             self.app.copy_to_clipboard(text)
             self.tell(f"copied {text}" if what == "copy cell" else f"copied the row, {len(names)} cells")
 
-    async def _begin(self, prompt: Prompt, text: str | None = None) -> None:
+    async def _begin(self, prompt: Prompt, text: str = "") -> None:
+        """Open a prompt with its last text, or with one that is only suggested."""
         if not prompt.is_attached:
             await self.mount(prompt)
-        prompt.begin(text)
+        if text:
+            prompt.suggest(text)
+        else:
+            prompt.begin()
 
     # -- the chart
 

@@ -21,7 +21,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.progress import brief
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import again, describe, follow, keys, lengths, menu, navigate, trail, words
+from tracehound.ui import again, describe, follow, keys, lengths, menu, navigate, rows, words
 from tracehound.ui.answers import Answers
 from tracehound.ui.arrangement import Arrangement
 from tracehound.ui.asking import Asker
@@ -59,9 +59,6 @@ from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.search_bar import SearchBar
 from tracehound.ui.widgets.stage import Stage
 from tracehound.ui.widgets.timeline import Timeline
-
-WALKED = ("ops", "annotations", "collectives", "search")
-"""Tables whose rows stand for many events: after going to one, n and N lead to the others."""
 
 PREPARED = 4
 """Of so many files the args are made quick to find before anybody asks; of the others when somebody does."""
@@ -239,20 +236,8 @@ class Explorer(Screen[None]):
 
     @on(ResultTable.Chosen)
     def _chosen(self, message: ResultTable.Chosen) -> None:
-        """Go to what a row is about."""
-        trace, table, row = self.trace, self.deck.name_of(message.table), message.row
-        if trace is None:
-            return
-        event, window = follow.event_of(trace, row), follow.window_of(trace, row)
-        if table == "gaps" and window is not None:
-            self.results.pick(window, table, self.view)
-            self.travels.jump(follow.to_gap(trace, self.view, row))
-            return
-        self.travels.jump(follow.to_row(trace, self.view, row))
-        if table == trail.NAME and self.timeline.path is None:
-            self.travels.trail.begin(trace, row["rank"], event)
-        if event is not None and table in WALKED:
-            self.travels.begin(trace, event)
+        if self.trace is not None:
+            rows.go(self, self.trace, message)
 
     @on(ArrivalsPane.Chosen)
     def _arrival_chosen(self, message: ArrivalsPane.Chosen) -> None:
@@ -261,11 +246,8 @@ class Explorer(Screen[None]):
 
     @on(ResultTable.WindowPicked)
     def _window_picked(self, message: ResultTable.WindowPicked) -> None:
-        """Narrow every table to a row's window, and show it."""
-        window = follow.window_of(self.trace, message.row) if self.trace is not None else None
-        if self.trace is not None and window is not None:
-            self.results.pick(window, self.deck.name_of(message.table), self.view)
-            self.travels.jump(navigate.to_range(self.trace, self.view, *window))
+        if self.trace is not None:
+            rows.pick(self, self.trace, message)
 
     @on(TablePane.SaveAsked)
     def _save_asked(self, message: TablePane.SaveAsked) -> None:

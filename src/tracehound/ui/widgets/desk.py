@@ -26,6 +26,8 @@ from tracehound.ui.widgets.legend import Legend
 from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.timeline import Timeline
 
+NO_LANE = "no lane has such a name; Esc leaves them as they were"
+
 
 class Desk(Column):
     """A timeline whose lanes can be arranged. Its keys work while the timeline has the focus."""
@@ -158,7 +160,7 @@ class Desk(Column):
         if message.what == "lanes":
             timeline.seat(replace(timeline.seats, needle=message.text))
             shown = sum(len(group.tracks) for group in timeline.sheet.groups)
-            said = f"{shown} lane{'' if shown == 1 else 's'}"
+            said = f"{shown} lane{'' if shown == 1 else 's'}" if shown else NO_LANE
         elif timeline.trace is not None:
             try:
                 timeline.choose_ranks(ranks.read(message.text, timeline.trace.ranks["rank"].to_list()))
@@ -174,6 +176,14 @@ class Desk(Column):
         self._done(message)
 
     @on(LanePrompt.Done)
+    def _entered(self, message: LanePrompt.Done) -> None:
+        """Keep what is shown; a filter that leaves no lane stays open."""
+        if self.timeline.seats.needle and not any(group.tracks for group in self.timeline.sheet.groups):
+            message.stop()
+            self.prompt.say(NO_LANE)
+        else:
+            self._done(message)
+
     def _done(self, message: LanePrompt.Done | LanePrompt.Left) -> None:
         message.stop()
         self.prompt.display = False

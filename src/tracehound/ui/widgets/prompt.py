@@ -8,18 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Label
+from textual.widgets.input import Selection
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import keys
 
-ROOM = 3
-"""What is said takes at most two parts in so many of the line."""
+ROOM = 36
+"""Cells that the text keeps at least: what is said and does not fit beside it stands on a line of its own."""
 
 
 class PromptInput(Input):
@@ -58,6 +60,8 @@ class Prompt(Horizontal):
     Prompt.-open { display: block; }
     Prompt > .purpose { color: $accent; text-style: bold; padding: 0 1; }
     Prompt > .remark { color: $warning; padding: 0 1; }
+    Prompt.-long { height: 2; }
+    Prompt.-long > .remark { dock: bottom; width: 100%; }
     Prompt:nocolor > .remark { text-style: bold; }
     """
 
@@ -111,13 +115,20 @@ class Prompt(Horizontal):
             self.input.cursor_position = len(text)
         self.input.focus()
 
+    def suggest(self, text: str) -> None:
+        """Appear and take the keys, with a text that is replaced by what is typed."""
+        self.begin(text)
+        self.input.selection = Selection(0, len(text))
+
     def end(self) -> None:
         """Disappear."""
         self.remove_class("-open")
 
     def tell(self, remark: str) -> None:
         """Say something of the text, beside it."""
-        self._remark.update(self._glyphs.cut(remark, self.size.width * (ROOM - 1) // ROOM) if remark else "")
+        beside = self.size.width - cell_len(self._purpose) - ROOM
+        self.set_class(cell_len(remark) > beside, "-long")
+        self._remark.update(self._glyphs.cut(remark, max(1, self.size.width - 2)) if remark else "")
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:

@@ -22,7 +22,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tracehound.analysis.result import TEXTS, Result
+from tracehound.analysis.result import TEXTS, Column, Result
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui import keys, sheet
 from tracehound.ui.folding import UNTOUCHED, Tree, Way
@@ -64,10 +64,11 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class Chosen(Message):
-        """The user wants to go to what the row is about."""
+        """The user wants to go to what the row is about; `column` is the one under the cursor, if any."""
 
         table: ResultTable
         row: dict[str, Any]
+        column: Column | None = None
 
     @dataclass
     class WindowPicked(Message):
@@ -300,7 +301,8 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
     def action_choose(self) -> None:
         """Ask to go to what the row is about."""
         if (row := self.row) is not None:
-            self.post_message(self.Chosen(self, row))
+            found = [column for column in self.result.columns if column.name == self.column] if self.result else []
+            self.post_message(self.Chosen(self, row, found[0] if found else None))
 
     def action_pick_window(self) -> None:
         """Ask to select the row's window."""
