@@ -26,7 +26,6 @@ def source(path: Path) -> dict:
     return found if isinstance(found, dict) else {"traceEvents": found}
 
 
-
 def own_lanes(trace: Trace) -> pl.DataFrame:
     """The lanes of events."""
     return trace.lanes.filter(pl.col("events") > 0)

@@ -73,7 +73,7 @@ COUNTERS: Final = (
 
 WATERFALL: Final = (
     Column("part", "text", "kind of ops, or idle; first and last the step itself"),
-    Column("from", "time", "the step before this change"),
+    Column("from", "time", "the step before this change; none for the step itself"),
     Column("to", "time", "the step after it"),
     Column("change", "difference", "of the time that the step goes to"),
     Column("of_step", "growth", "change / base step"),

@@ -206,7 +206,7 @@ def _waterfall(step: pl.DataFrame, categories: pl.DataFrame) -> Result:
     steps = changes.with_columns((after - pl.col("change")).alias("from"), after.alias("to"), of_step.alias("of_step"))
     relative = whole_change / base if base else None
     ends = pl.DataFrame(
-        [("base step", 0, base, None, None, ""), ("other step", 0, other, whole_change, relative, verdict)],
+        [("base step", None, base, None, None, ""), ("other step", None, other, whole_change, relative, verdict)],
         schema=steps.select(names).schema,
         orient="row",
     )

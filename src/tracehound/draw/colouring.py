@@ -18,13 +18,23 @@ from tracehound.draw.palette import HUES, LETTERS, TINTS, Hue
 from tracehound.intervals import Ints
 from tracehound.trace import KINDS, Trace
 
-By = Literal["kind", "name", "category", "step"]
+By = Literal["kind", "name", "category", "step", "difference"]
 
 CLASS_HUES: Final[tuple[Hue, ...]] = ("blue", "orange", "green", "violet", "yellow", "cyan", "red", "grey")
 """The hue of each class where the classes are no kinds; the last is of what belongs to none."""
 
 _NONE: Final = len(CLASS_HUES) - 1
-_LETTERS: Final[Mapping[By, str]] = {"name": "ABCDEFGH", "category": "ABCDEFGx", "step": "0123456x"}
+_LETTERS: Final[Mapping[By, str]] = {
+    "name": "ABCDEFGH",
+    "category": "ABCDEFGx",
+    "step": "0123456x",
+    "difference": "x+<-xx>=",
+}
+
+DIFFERENCES: Final[Mapping[str, int]] = MappingProxyType(
+    {"the same": _NONE, "slower": 6, "faster": 2, "added": 1, "removed": 3}
+)
+"""The class of what is true of an op of two runs; the ops of a trace that tells of that have these categories."""
 
 SHADES: Final = TINTS * len(CLASS_HUES)
 """The code of a name tells so many names apart by its rest."""
@@ -47,7 +57,7 @@ class Colouring:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of events that it looks at, besides kind and name."""
-        return {"category": ("op",), "step": ("step",)}.get(self.by, ())
+        return {"category": ("op",), "difference": ("op",), "step": ("step",)}.get(self.by, ())
 
     @property
     def hues(self) -> Mapping[str, Hue]:
@@ -64,6 +74,8 @@ class Colouring:
         """What is said of it: classes with their names."""
         if self.by == "category":
             return (*enumerate(self.categories), (_NONE, "other"))
+        if self.by == "difference":
+            return tuple((code, name) for name, code in DIFFERENCES.items())
         return ()
 
     @property
@@ -74,6 +86,7 @@ class Colouring:
             "name": "by name: equal names have equal colours",
             "category": "by HLO category:",
             "step": "by step, as in the line of steps",
+            "difference": "by difference:",
         }[self.by]
 
     def classes(self, frame: pl.DataFrame, name: npt.NDArray[np.uint32]) -> Classes:
@@ -106,6 +119,9 @@ def of_steps(step: pl.Series) -> Classes:
 
 def colouring(by: By, trace: Trace) -> Colouring:
     """Colours for this trace. The categories with most ops have a class of their own."""
+    if by == "difference":
+        told = trace.ops.select("op", pl.col("category").replace_strict(DIFFERENCES, default=_NONE)).sort("op")
+        return Colouring(by, (), told["op"].to_numpy(), told["category"].cast(pl.UInt8).to_numpy())
     if by != "category":
         return Colouring(by)
     counted = trace.ops["category"].drop_nulls().value_counts().sort(["count", "category"], descending=[True, False])
@@ -119,7 +135,7 @@ def colouring(by: By, trace: Trace) -> Colouring:
 
 def following(by: By, trace: Trace) -> By:
     """The next way to colour; by category or by step only where the trace has any."""
-    without = set[str]()
+    without = {"difference"}
     if trace.ops["category"].null_count() == trace.ops.height:
         without.add("category")
     if trace.steps.is_empty():

@@ -17,10 +17,11 @@ from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
 from tracehound.draw.cells import cell, heading
 from tracehound.draw.divided import step_parts
-from tracehound.draw.roof import roofline
 from tracehound.draw.over_time import utilisation_curve
 from tracehound.draw.parts import DIVISIONS, divided, paired
+from tracehound.draw.roof import roofline
 from tracehound.draw.table import fitted
+from tracehound.draw.waterfall import waterfall
 from tracehound.units import count, duration
 
 Size = tuple[int, int]
@@ -131,7 +132,16 @@ def histogram(lengths: npt.NDArray[np.int64], size: Size) -> list[str]:
 
 
 _PLOTS: MappingProxyType[str, Callable[[Result, int, Size], list[str]]] = MappingProxyType(
-    {"steps": steps, "breakdown": breakdown, "step_parts": step_parts, "roofline": roofline, "utilisation_curve": utilisation_curve, "operators": paired}
+    {
+        "steps": steps,
+        "breakdown": breakdown,
+        "step_parts": step_parts,
+        "utilisation_curve": utilisation_curve,
+        "roofline": roofline,
+        **dict.fromkeys(DIVISIONS, divided),
+        "operators": paired,
+        "diff-waterfall": lambda result, _, size: waterfall(result.table, size),
+    }
 )
 """The analyses that have a chart of their own; others have bars."""
 

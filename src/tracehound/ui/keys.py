@@ -12,7 +12,9 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["everywhere", "overview", "timeline", "lanes", "table", "details", "source", "hlo", "prompt", "arrivals", "flame"]
+Group = Literal[
+    "everywhere", "overview", "timeline", "lanes", "table", "arrivals", "flame", "details", "source", "hlo", "prompt"
+]  # fmt: skip
 """Where a key works: on any pane, or while that widget has the focus."""
 
 TITLES: dict[Group, str] = {
@@ -21,7 +23,8 @@ TITLES: dict[Group, str] = {
     "timeline": "Timeline",
     "lanes": "Lanes",
     "table": "Tables",
-    "arrivals": "Arrivals", "flame", "Flame graph",
+    "arrivals": "Arrivals",
+    "flame": "Flame graph",
     "details": "Details",
     "source": "Source",
     "hlo": "HLO",
