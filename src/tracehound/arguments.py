@@ -29,6 +29,7 @@ VALUED = (
     "--align",
     "--theme",
     "--source-map",
+    "--diff",
     "--rank",
     "--step",
     "--window",
@@ -68,6 +69,14 @@ def as_summary(asked: Namespace) -> Namespace:
     for name in vars(summary).keys() & vars(asked).keys():  # how to read it is asked in the same words
         setattr(summary, name, getattr(asked, name))
     return summary
+
+
+def as_diff(asked: Namespace) -> Namespace:
+    """The comparison that stands in for the one on the screen where there is no terminal."""
+    diff = _diff_parser().parse_args(["--", *asked.paths, asked.diff])
+    for name in vars(diff).keys() & vars(asked).keys() - {"paths"}:
+        setattr(diff, name, getattr(asked, name))
+    return diff
 
 
 def _command(rest: list[str]) -> str:
@@ -132,6 +141,7 @@ def _explorer_parser() -> _Parser:
     look.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal (to select text)")
     look.add_argument("--reset", action="store_true", help="forget where you were in this trace, and the marks")
     look.add_argument("--theme", metavar="NAME", help="dark, light, or one of Textual's, such as nord or gruvbox")
+    look.add_argument("--diff", metavar="OTHER", help="show PATH, the base, and OTHER side by side")
     look.add_argument(
         "--source-map", action="append", default=[], metavar="REMOTE=LOCAL",
         help="source files recorded under REMOTE are under LOCAL here (. for names without a folder); may be repeated",

@@ -20,7 +20,7 @@ from shutil import get_terminal_size
 from tracehound import report
 from tracehound.alignment import arranged
 from tracehound.analysis import ANALYSES, Analysis, Options, Result, named, run, where
-from tracehound.arguments import as_summary, parsed
+from tracehound.arguments import as_diff, as_summary, parsed
 from tracehound.diff import (
     Profile,
     Verdict,
@@ -83,6 +83,8 @@ def _run(asked: Namespace) -> int:
 
 def _explore(asked: Namespace) -> int:
     """The explorer, or the summary where no explorer can be."""
+    if asked.diff:
+        return _contrast(asked)
     if not _interactive():
         return _summary(as_summary(asked))
     with _workshop(asked) as shop:
@@ -90,6 +92,23 @@ def _explore(asked: Namespace) -> int:
         from tracehound.ui.run import explore  # noqa: PLC0415, a headless run must not import it
 
         return explore(opening, asked, "ascii" if asked.ascii or not _unicode() else "unicode")
+
+
+def _contrast(asked: Namespace) -> int:
+    """Two runs side by side in the explorer, or their comparison where no explorer can be."""
+    if len(asked.paths) != 1:
+        raise TracehoundError("--diff compares one PATH with OTHER", remedy="a folder holds all ranks of a run")
+    if not _interactive():
+        return _diff(as_diff(asked))
+    for path in (*asked.paths, asked.diff):
+        if loaded(Path(path)) is not None:
+            remedy = "compare with it by: tracehound diff BASE OTHER"
+            raise TracehoundError("is a baseline: it has no events to draw", Path(path), remedy=remedy)
+    with _workshop(asked) as shop:
+        base, other = (_opening([path], asked, shop) for path in (*asked.paths, asked.diff))
+        from tracehound.ui.run import contrast  # noqa: PLC0415, a headless run must not import it
+
+        return contrast(base, other, asked, "ascii" if asked.ascii or not _unicode() else "unicode")
 
 
 def _summary(asked: Namespace) -> int:

@@ -13,6 +13,7 @@ from textual.widget import Widget
 
 from tracehound.store import Reading, open_paths
 from tracehound.ui.app import TracehoundApp
+from tracehound.ui.comparing import ComparingApp
 from tracehound.ui.source.finding import Mapping, Sources
 from tracehound.ui.themes import DARK
 from tracehound.ui.widgets.reading_panel import ReadingPanel
@@ -57,6 +58,19 @@ WIDE, NARROW = (160, 44), (80, 24)
 
 def test_readme(snap_compare: Any) -> None:
     assert snap_compare(explorer("jax_cpu8_b128"), terminal_size=(140, 40), run_before=keys("3", "enter"))
+
+
+def comparing(**options: Any) -> ComparingApp:
+    openings = [open_paths([ROOT / "traces" / name]) for name in ("jax_cpu8_b128", "jax_cpu8_b4096")]
+    return ComparingApp(*openings, **options)
+
+
+def test_comparison(snap_compare: Any) -> None:
+    assert snap_compare(comparing(), terminal_size=(140, 40), run_before=keys("m", "n", "3"))
+
+
+def test_narrow_comparison(snap_compare: Any) -> None:
+    assert snap_compare(comparing(alphabet="ascii"), terminal_size=NARROW, run_before=keys("m", "n", "5"))
 
 
 def test_narrow_gap(snap_compare: Any) -> None:

@@ -5,6 +5,7 @@ Owns what each of them means. All times are of a step: averaged over the ranks t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tracehound.analysis.result import Column
@@ -26,7 +27,7 @@ _ALIKE: Final = ("base", "other", "change", "relative", "exposed_change", "of_st
 
 OPS: Final = (
     Column("name", "text", "op, or the largest of those that are one"),
-    Column("category", "text", "kind of kernel, or HLO category"),
+    Column("category", "text", "kind of kernel, or HLO category", brief=False),
     Column("base", "time", "own time in a step of the base"),
     Column("other", "time", "own time in a step of the other run"),
     Column("change", "difference", "other less base"),
@@ -46,7 +47,7 @@ OPS: Final = (
 )
 
 
-CATEGORIES: Final = tuple(column for column in OPS if column.name in (*_ALIKE, "category"))
+CATEGORIES: Final = tuple(replace(column, brief=True) for column in OPS if column.name in (*_ALIKE, "category"))
 
 
 CAUSES: Final = (

@@ -92,10 +92,7 @@ def strangers(base: Profile, other: Profile) -> str:
     """What cannot be compared where different profilers wrote the runs, in one line; "" where that is everything."""
     if base.form == other.form or not base.form or not other.form:
         return ""
-    return (
-        f"{base.form} against {other.form}: ops have other names in each and find no partners;"
-        " the step, its parts and its gaps can be compared"
-    )
+    return f"{base.form} against {other.form}: ops share no names, only the step, its parts and its gaps are comparable"
 
 
 def _of_steps(base: Profile, other: Profile, names: Sequence[str]) -> Pair:

@@ -18,11 +18,14 @@ from tracehound.analysis.share import shares
 from tracehound.diff.alignment import ALONE, aligned
 from tracehound.diff.identity import IDENTITY, counted, identified
 from tracehound.intervals import Ints
-from tracehound.trace import EVENTS, LANES, OPS, RANKS, STEPS, Host, Part, Trace, Window
+from tracehound.trace import EVENTS, LANES, OPS, RANKS, STEPS, Host, Part, Trace, Window, collected
 
 KINDS: Final = ("the same", "slower", "faster", "added", "removed")
 """What may be true of an op, in the words of the tables; the `ops` frame has a row for each."""
 _SAME, _SLOWER, _FASTER, _ADDED, _REMOVED = range(len(KINDS))
+
+_TOLD: Final = ((_REMOVED,), (_SLOWER, _FASTER, _ADDED))
+"""On which side an op that is not the same is gone to: it is on both, or on one alone."""
 
 NOTICED: Final = 0.1
 """An op that takes so much more or less of the shorter of both is slower or faster here: single executions vary."""
@@ -50,6 +53,25 @@ class Slotted:
     traces: tuple[Trace, Trace]
     origins: tuple[Ints, Ints]
     counts: tuple[int, ...]
+
+    def unlike(self, time: int, direction: int) -> tuple[int, int] | None:
+        """The next (1) or previous (-1) op after an instant that is not the same: its side and event; None for none.
+
+        Of an op that both sides have it is that of the other run. An instant is in the op that it is the middle of.
+        """
+        middle = (pl.col("start") + pl.col("end")) // 2
+        sides = [
+            collected(
+                trace.frames[0]
+                .filter(pl.col("op").is_in(wanted))
+                .select("id", middle.alias("at"), pl.lit(side).alias("side"))
+            )
+            for side, (trace, wanted) in enumerate(zip(self.traces, _TOLD, strict=True))
+        ]
+        rows = pl.concat(sides).sort("at", "id")
+        rows = rows.filter(pl.col("at") > time) if direction > 0 else rows.filter(pl.col("at") < time).reverse()
+        found = rows.select("side", "id").head(1).rows()
+        return (int(found[0][0]), int(found[0][1])) if found else None
 
 
 def slotted(

@@ -67,7 +67,10 @@ class Colouring:
     @property
     def letters(self) -> Mapping[str, str]:
         """The letter of a class, in the same way."""
-        return LETTERS if self.by == "kind" else dict(zip(KINDS, _LETTERS[self.by], strict=False))
+        if self.by == "kind":
+            return LETTERS
+        letters = _LETTERS[self.by]
+        return {kind: letters[min(code, _NONE)] for code, kind in enumerate(KINDS)}
 
     @property
     def legend(self) -> tuple[tuple[int, str], ...]:

@@ -1,53 +1,34 @@
 """The explorer as a Textual application.
 
-Owns themes, colours and the command palette; what is explored is the screen's business.
+Owns when a key that shows something is done; what every application of ours is, is `shell`'s, and what is explored the
+screen's business.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from rich.console import RenderableType
-from textual import events, on
-from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual import on
 from textual.actions import ActionParseResult
-from textual.app import App
-from textual.binding import Binding, BindingType
-from textual.command import CommandPalette, Provider
+from textual.command import Provider
 from textual.dom import DOMNode
-from textual.driver import Driver
-from textual.drivers.linux_driver import LinuxDriver
-from textual.screen import Screen
 
-from tracehound.draw.glyphs import ASCII, MONO, UNICODE
 from tracehound.errors import TracehoundError
 from tracehound.store import Opening
-from tracehound.ui.arrangement import WIDE
 from tracehound.ui.commands import Commands
-from tracehound.ui.driver import Difference, QuickDriver
-from tracehound.ui.keymap import keymap
 from tracehound.ui.keys import KEYS, Key
 from tracehound.ui.loading import Loading
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.screens.menu import MenuScreen
+from tracehound.ui.shell import Shell
 from tracehound.ui.source.finding import Sources
-from tracehound.ui.themes import THEMES, chosen
-from tracehound.ui.typed import TypedAhead
 
 
-class TracehoundApp(App[None]):
+class TracehoundApp(Shell):
     """One trace in one terminal."""
 
-    TITLE = "tracehound"
-    CSS_PATH = "explorer.tcss"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {Commands}
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "quit", "quit", show=False, system=True, tooltip="Quit", id="app.quit")
-    ]
-    ENABLE_COMMAND_PALETTE = True
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012, as Textual
 
     def __init__(
         self,
@@ -58,18 +39,10 @@ class TracehoundApp(App[None]):
         sources: Sources = Sources(),  # noqa: B008, frozen
     ) -> None:
         """Raises TracehoundError when there is no such theme."""
-        super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
+        super().__init__(alphabet, table, theme)
         self.failure: TracehoundError | None = None
-        glyphs = ASCII if alphabet == "ascii" else MONO if self.no_color else UNICODE
-        self.explorer = Explorer(opening, glyphs, table, sources)
-        self.set_keymap(keymap(table))
-        self.typed = TypedAhead(self)
-        self._asking = {key.action for key in table if key.asks}
+        self.explorer = Explorer(opening, self.glyphs, table, sources)
         self._showing = {key.action for key in table if key.action.startswith("show(") and not key.asks}
-        self.set_class(alphabet == "ascii", "-ascii")
-        for ours in THEMES:
-            self.register_theme(ours)
-        self.theme = chosen(theme, None if self.no_color else self.console.color_system, self.available_themes)
 
     @on(Loading.Failed)
     def _failed(self, message: Loading.Failed) -> None:
@@ -94,61 +67,18 @@ class TracehoundApp(App[None]):
         )
         return self.typed.waits or any(worker.busy for worker in workers)
 
-    def get_driver_class(self) -> type[Driver]:
-        """The terminal's driver, unless the user chose another."""
-        found = super().get_driver_class()
-        return QuickDriver if found is LinuxDriver else found
-
-    async def on_event(self, event: events.Event) -> None:
-        """Keys wait for the prompt that they are meant for."""
-        if not (isinstance(event, events.Key) and self.typed.take(event)):
-            await super().on_event(event)
-
     async def run_action(
         self,
         action: str | ActionParseResult,
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Do what a key is for; what is typed after it is for the pane or the prompt that it shows."""
-        if action in self._asking:
-            self.typed.expect_prompt()
-        elif action in self._showing:
+        """Do what a key is for; what is typed after one that shows something is for that."""
+        if action in self._showing:
             self.typed.expect(lambda: self.explorer.arrangement.arrived)
         elif action == "menu":
             self.typed.expect(lambda: isinstance(self.screen, MenuScreen))
         return await super().run_action(action, default_namespace, namespaces)
-
-    def on_mount(self) -> None:
-        """After a stop, or an editor, the terminal may show anything, too."""
-        self.app_resume_signal.subscribe(self, lambda _: self.action_repaint())
-
-    def on_resize(self) -> None:
-        """A terminal of another size may show anything."""
-        self._forget()
-
-    def action_command_palette(self) -> None:
-        """Textual's own, with words that every alphabet has."""
-        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
-            self.push_screen(CommandPalette(placeholder="Search for commands", id="--command-palette"))
-
-    def action_repaint(self) -> None:
-        """Draw everything again: something else may have written on the terminal."""
-        self._forget()
-        self.screen.refresh(layout=True)
-
-    def _forget(self) -> None:
-        """Take nothing for granted that the terminal shows."""
-        if isinstance(self._driver, QuickDriver):
-            self._driver.paper.forget()
-
-    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        """Send what differs from what the terminal shows."""
-        if isinstance(self._driver, QuickDriver) and isinstance(renderable, LayoutUpdate | ChopsUpdate):
-            update = Difference(renderable, self._driver.paper, screen.outer_size)
-            super()._display(screen, update)  # type: ignore[arg-type]  # rendered as an update, not as a renderable
-        else:
-            super()._display(screen, renderable)
 
     def get_default_screen(self) -> Explorer:
         """The explorer."""

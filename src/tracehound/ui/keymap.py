@@ -125,16 +125,19 @@ def _refuse_clashes(table: Sequence[Key], chosen: Mapping[str, object], path: Pa
 _PLACES = {"lanes": "timeline"}
 """Groups whose keys work where those of another do."""
 
+_OUTER = ("everywhere", "comparison")
+"""Groups whose keys work wherever those of a pane do, each on a screen of its own."""
+
 _INNER = ("details", "source", "hlo", "prompt")
 """Groups whose keys come before those that work everywhere."""
 
 
 def _meet(key: Key, other: Key) -> bool:
     """Whether both work in one place; Esc may do one thing after the other."""
-    if {key.id, other.id} == {"clear", "timeline.clear"}:
+    if {key.id, other.id} in ({"clear", "timeline.clear"}, {"comparison.back", "timeline.clear"}):
         return False
     places = {_PLACES.get(group, group) for group in (key.group, other.group)}
-    return len(places) == 1 or ("everywhere" in places and not places & {*_INNER})
+    return len(places) == 1 or (len(places & {*_OUTER}) == 1 and not places & {*_INNER})
 
 
 def _textual(name: str) -> str:

@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 Group = Literal[
     "everywhere", "overview", "timeline", "lanes", "table", "arrivals", "flame", "details", "source", "hlo", "prompt"
 ]  # fmt: skip
+Group = Literal["everywhere", "timeline", "lanes", "table", "details", "source", "prompt", "comparison"]
 """Where a key works: on any pane, or while that widget has the focus."""
 
 TITLES: dict[Group, str] = {
@@ -29,6 +30,7 @@ TITLES: dict[Group, str] = {
     "source": "Source",
     "hlo": "HLO",
     "prompt": "Prompts",
+    "comparison": "Comparison",
 }
 
 
@@ -269,6 +271,28 @@ KEYS: tuple[Key, ...] = (
     Key("prompt.leave", ("escape",), "Esc", "leave", "Leave: a filter is cleared, a query stopped", "prompt", "leave"),
     Key("prompt.up", ("up",), "↑", "move(-1)", "The query before", "prompt"),
     Key("prompt.down", ("down",), "↓", "move(1)", "The next query; from a filter, to the rows", "prompt"),
+    Key("comparison.align", ("m",), "m", "align",
+        "Align by common start, by step, or by matched sequence", "comparison", "align"),
+    Key("comparison.swap", ("S",), "S", "swap", "Swap base and other", "comparison", "swap"),
+    Key("comparison.partner_next", ("T",), "T", "partner(1)",
+        "Pair the step of the base with the next one of the other run", "comparison", "pair"),
+    Key("comparison.partner_previous", ("t",), "t", "partner(-1)",
+        "Pair it with the step before of the other run", "comparison"),
+    Key("comparison.next", ("n",), "n", "difference(1)",
+        "Among matched ops: the next one that is not the same", "comparison", "next"),
+    Key("comparison.previous", ("N",), "N", "difference(-1)",
+        "Among matched ops: the one before that is not the same", "comparison"),
+    Key("comparison.base", ("1",), "1", "show('base')", "Timeline of the base", "comparison"),
+    Key("comparison.other", ("2",), "2", "show('other')", "Timeline of the other run", "comparison"),
+    Key("comparison.ops", ("3",), "3", "show('ops')", "Ops by what they do to the step; Enter goes to the longest",
+        "comparison"),
+    Key("comparison.categories", ("4",), "4", "show('categories')", "Kinds of ops", "comparison"),
+    Key("comparison.change", ("5",), "5", "show('change')", "Where the change comes from: a waterfall", "comparison"),
+    Key("comparison.parts", ("6",), "6", "show('parts')", "The step and what it goes to", "comparison"),
+    Key("comparison.causes", ("7",), "7", "show('causes')", "Launches, gaps by their causes, compiling", "comparison"),
+    Key("comparison.counters", ("8",), "8", "show('counters')", "Memory and other counters", "comparison"),
+    Key("comparison.zoom", ("z",), "z", "zoom_pane", "Give the whole screen to the timelines, and back", "comparison"),
+    Key("comparison.back", ("escape",), "Esc", "back", "Align by step again, or share the screen", "comparison"),
 )  # fmt: skip
 
 

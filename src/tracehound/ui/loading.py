@@ -81,6 +81,11 @@ class Loading:
         """Whether the reading goes on."""
         return self._thread.is_alive()
 
+    @property
+    def waits(self) -> bool:
+        """Whether the reading has yet to begin."""
+        return self._thread.ident is None
+
     def start(self) -> None:
         """Begin to read."""
         self._thread.start()

@@ -19,6 +19,7 @@ from tracehound.ui import session
 
 if TYPE_CHECKING:
     from tracehound.ui.app import TracehoundApp
+    from tracehound.ui.shell import Shell
 
 PATIENCE = 0.1
 """Seconds that the reading thread has to put down what it holds, and what is remembered to be written: both take less,
@@ -38,17 +39,12 @@ def explore(opening: Opening, asked: Namespace, alphabet: str) -> int:
     show. Gives an exit status instead on a terminal that can place no cursor. Raises TracehoundError when nothing of
     the trace can be read.
     """
-    if os.environ.get("TERM", "") in ("dumb", "unknown"):
-        sys.stderr.write("tracehound: this terminal cannot move its cursor (TERM=dumb); try: tracehound summary\n")
+    if not _ready("summary"):
         return BAD_INPUT
-    if "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ:
-        for name, value in REMOTE.items():
-            os.environ.setdefault(name, value)
     from tracehound.ui.app import TracehoundApp  # noqa: PLC0415 - Textual reads its settings when it is imported
     from tracehound.ui.keymap import remapped  # noqa: PLC0415 - the same
     from tracehound.ui.source.finding import sources  # noqa: PLC0415 - with the rest of the explorer
 
-    sys.setswitchinterval(TURN)
     table = remapped(config.tables(), config.location())
     app = TracehoundApp(opening, alphabet, table, asked.theme, sources(asked.source_map))
     how = (*(("--run", asked.run) if asked.run else ()), *(("--align", asked.align) if asked.align != "auto" else ()))
@@ -64,18 +60,51 @@ def explore(opening: Opening, asked: Namespace, alphabet: str) -> int:
     return _leave(app, opening, kept)
 
 
-def _leave(app: TracehoundApp, opening: Opening, kept: Path | None) -> NoReturn:
-    """End the process at once: nothing that still runs here or in a worker is wanted any more.
+def contrast(base: Opening, other: Opening, asked: Namespace, alphabet: str) -> int:
+    """Show two runs side by side until the user quits, and end the process; as `explore` does with one."""
+    if not _ready("diff"):
+        return BAD_INPUT
+    from tracehound.ui.comparing import ComparingApp  # noqa: PLC0415 - Textual reads its settings when it is imported
+    from tracehound.ui.keymap import remapped  # noqa: PLC0415 - the same
 
-    The interpreter's own ending takes longer than a person should wait, and ending it under a thread in native code
-    aborts.
-    """
+    app = ComparingApp(base, other, alphabet, remapped(config.tables(), config.location()), asked.theme)
+    app.run(mouse=not asked.no_mouse)
+    if app.failure is not None:
+        raise app.failure
+    for side in app.comparison.sides:
+        side.reading.join(PATIENCE)
+    return _end(app, base)
+
+
+def _ready(instead: str) -> bool:
+    """Whether there is a terminal to draw on, settled before Textual is imported; else says what to do `instead`."""
+    if os.environ.get("TERM", "") in ("dumb", "unknown"):
+        sys.stderr.write(f"tracehound: this terminal cannot move its cursor (TERM=dumb); try: tracehound {instead}\n")
+        return False
+    if "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ:
+        for name, value in REMOTE.items():
+            os.environ.setdefault(name, value)
+    sys.setswitchinterval(TURN)
+    return True
+
+
+def _leave(app: TracehoundApp, opening: Opening, kept: Path | None) -> NoReturn:
+    """Write down what is remembered, and end."""
     remembered = app.explorer.travels.remembered
     if kept is not None and remembered is not None:
         writing = threading.Thread(target=session.remember, args=(kept, remembered), daemon=True)
         writing.start()
         writing.join(PATIENCE)
     app.explorer.reading.join(PATIENCE)
+    _end(app, opening)
+
+
+def _end(app: Shell, opening: Opening) -> NoReturn:
+    """End the process at once: nothing that still runs here or in a worker is wanted any more.
+
+    The interpreter's own ending takes longer than a person should wait, and ending it under a thread in native code
+    aborts.
+    """
     opening.workshop.close()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,0 +1,49 @@
+"""Two runs side by side as a Textual application.
+
+Owns when it ends without having shown anything; what is compared is the screen's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import on
+
+from tracehound.errors import TracehoundError
+from tracehound.store import Opening
+from tracehound.ui.keys import KEYS, Key
+from tracehound.ui.screens.comparison import ComparisonScreen
+from tracehound.ui.shell import Shell
+from tracehound.ui.widgets.side import Side
+
+
+class ComparingApp(Shell):
+    """Two traces in one terminal."""
+
+    def __init__(
+        self,
+        base: Opening,
+        other: Opening,
+        alphabet: str = "unicode",
+        table: Sequence[Key] = KEYS,
+        theme: str | None = None,
+    ) -> None:
+        """Raises TracehoundError when there is no such theme."""
+        super().__init__(alphabet, table, theme)
+        self.failure: TracehoundError | None = None
+        self.comparison = ComparisonScreen(base, other, self.glyphs, table)
+
+    @on(Side.Failed)
+    def _failed(self, message: Side.Failed) -> None:
+        """With nothing to compare, leave, and let the command line say why."""
+        self.failure = message.error
+        self.exit()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread is still at work."""
+        return self.typed.waits or self.comparison.busy
+
+    def get_default_screen(self) -> ComparisonScreen:
+        """The comparison."""
+        return self.comparison

@@ -1,0 +1,96 @@
+"""Two runs measured and compared, and two of their steps aligned, in the background.
+
+Owns one thread and what was measured, so that a swap costs no reading. Knows no widget but the one that is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from textual.message import Message
+from textual.message_pump import MessagePump
+
+from tracehound.diff import Comparison, Profile, compare, profile
+from tracehound.diff.slots import Place, Slotted, slotted
+from tracehound.errors import TracehoundError, printable
+from tracehound.trace import Trace, Window
+from tracehound.ui.background import Background
+
+Traces = tuple[Trace, Trace]
+
+Found = TypeVar("Found")
+
+
+class Contrast:
+    """Compares two traces; the first of a pair is the base."""
+
+    @dataclass
+    class Compared(Message):
+        """What the runs differ in, and what was measured of each; or why that is not known."""
+
+        traces: Traces
+        found: Comparison | None
+        failure: str = ""
+
+    @dataclass
+    class Aligned(Message):
+        """Two steps side by side; or why they cannot be."""
+
+        places: tuple[Place, Place]
+        found: Slotted | None
+        failure: str = ""
+
+    def __init__(self, target: MessagePump) -> None:
+        self._target = target
+        self._background = Background()
+        self._profiles: dict[int, Profile] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being worked out."""
+        return self._background.busy
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        self._background.close()
+
+    def compare(self, traces: Traces) -> None:
+        """Have `Compared` sent to the target."""
+
+        def work() -> None:
+            found, failure = _tried(lambda: compare(self._measured(traces[0]), self._measured(traces[1])), "comparing")
+            self._target.post_message(self.Compared(traces, found, failure))
+
+        self._submit("compare", work)
+
+    def align(self, traces: Traces, places: tuple[Place, Place], found: Comparison) -> None:
+        """Have `Aligned` sent to the target."""
+
+        def work() -> None:
+            done, failure = _tried(lambda: slotted(traces, places, found.keys), "aligning")
+            self._target.post_message(self.Aligned(places, done, failure))
+
+        self._submit("align", work)
+
+    def _measured(self, trace: Trace) -> Profile:
+        """The profile of a whole run, measured once."""
+        known = self._profiles.get(id(trace))
+        if known is None:
+            known = self._profiles[id(trace)] = profile(trace, Window())
+        return known
+
+    def _submit(self, sort: str, work: Callable[[], None]) -> None:
+        self._background.start()
+        self._background.submit(sort, work)
+
+
+def _tried(work: Callable[[], Found], what: str) -> tuple[Found | None, str]:
+    """What work gives, or the one line that says why it gives nothing."""
+    try:
+        return work(), ""
+    except TracehoundError as error:
+        return None, str(error)
+    except Exception as error:  # noqa: BLE001 - a fault in it must not end what shows the traces
+        return None, printable(f"{what} failed: {type(error).__name__}: {error}")

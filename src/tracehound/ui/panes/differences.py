@@ -1,0 +1,123 @@
+"""The tables of a comparison, and the chart of where its change comes from; one tab of them is shown.
+
+Owns which tables stand in which tab. Knows no trace and no timeline.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from textual.app import ComposeResult
+from textual.reactive import reactive
+
+from tracehound.analysis.result import Result
+from tracehound.diff import Comparison, strangers
+from tracehound.draw import plots
+from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.ui.panes.caption import Caption
+from tracehound.ui.panes.pane import TablePane
+from tracehound.ui.widgets.bars import Tab
+from tracehound.ui.widgets.chart_view import ChartView
+from tracehound.ui.widgets.plain_box import Column
+
+TABS: Final = (
+    Tab("ops", "3"), Tab("categories", "4", "kinds"), Tab("change", "5"), Tab("parts", "6"),
+    Tab("causes", "7"), Tab("counters", "8", "count"),
+)  # fmt: skip
+
+TABLES: Final = {
+    "ops": ("diff-ops",),
+    "categories": ("diff-categories",),
+    "parts": ("diff",),
+    "causes": ("diff-causes",),
+    "counters": ("diff-memory", "diff-counters"),
+}
+"""The results of each tab that has tables."""
+
+NOTHING: Final = {
+    "diff-ops": "no ops in either run",
+    "diff-categories": "no ops in either run",
+    "diff": "no steps",
+    "diff-causes": "no launches, pauses or compilations are known: a baseline of an older version has none",
+    "diff-memory": "no counter of bytes in both runs: PyTorch records them with profile_memory=True",
+    "diff-counters": "no counter of anything but bytes in both runs",
+}
+
+
+class WaterfallPane(Column):
+    """From the step of the base to that of the other run, change by change."""
+
+    DEFAULT_CSS = "WaterfallPane ChartView { height: 1fr; }"
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__()
+        self.caption = Caption(glyphs)
+        self.chart = ChartView(glyphs)
+
+    def compose(self) -> ComposeResult:
+        """What it is, and the chart."""
+        yield self.caption
+        yield self.chart
+
+    def show(self, result: Result) -> None:
+        """Draw this."""
+        self.caption.parts = (result.title, "in an average step", *result.notes)
+        self.chart.draws = partial(plots.plot, result, "", 0)
+
+
+class Differences(Column):
+    """All tables of a comparison, a tab for each or for a few."""
+
+    active: reactive[str] = reactive("ops")
+    """The tab that is shown."""
+
+    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+        super().__init__()
+        self.tables = {name: TablePane(name, glyphs) for names in TABLES.values() for name in names}
+        self.change = WaterfallPane(glyphs)
+        self._tabs: dict[str, Column] = {
+            tab: self.tables[names[0]] if len(names) == 1 else Column(*(self.tables[name] for name in names))
+            for tab, names in TABLES.items()
+        }
+        self._tabs["change"] = self.change
+
+    def compose(self) -> ComposeResult:
+        """The active tab; another joins when it is first shown."""
+        yield self._tabs[self.active]
+
+    def show(self, found: Comparison) -> None:
+        """Show what two runs differ in, and before that what of them cannot be compared."""
+        doubt = strangers(found.base, found.other)
+        known = {result.analysis: result for result in (found.step, found.categories, found.ops, *found.sections)}
+        for name, pane in self.tables.items():
+            if name in known:
+                pane.show(known[name], None, NOTHING[name], doubt)
+            else:
+                pane.fail(NOTHING[name])
+        self.change.show(found.waterfall)
+
+    def wait(self, message: str) -> None:
+        """Say why there is nothing yet."""
+        for pane in self.tables.values():
+            pane.wait(message)
+        self.change.caption.parts = (message,)
+
+    def fail(self, message: str) -> None:
+        """Say why there will be nothing."""
+        for pane in self.tables.values():
+            pane.fail(message)
+        self.change.caption.parts = (message,)
+
+    def focus_active(self) -> None:
+        """Give the keys to the first table of the active tab; a chart takes none."""
+        for name in TABLES.get(self.active, ())[:1]:
+            self.tables[name].focus_pane()
+
+    def watch_active(self, active: str) -> None:
+        """Show one tab."""
+        for tab, pane in self._tabs.items():
+            pane.display = tab == active
+        wanted = self._tabs[active]
+        if self.is_running and not wanted.is_attached:
+            self.mount(wanted)

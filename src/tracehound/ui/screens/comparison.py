@@ -1,0 +1,393 @@
+"""Two runs side by side: both timelines, one above the other and linked, and under them what differs.
+
+Owns the one `Abreast` and who is told when it changes. Widgets tell what the user did; only this screen knows what that
+means for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widget import Widget
+
+from tracehound.diff import Comparison
+from tracehound.diff.slots import Place, Slotted
+from tracehound.draw.colouring import colouring
+from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.store import Opening
+from tracehound.trace import Trace
+from tracehound.ui import abreast, keys, navigate, sentences
+from tracehound.ui.abreast import Abreast, Step
+from tracehound.ui.background import Background
+from tracehound.ui.contrast import Contrast
+from tracehound.ui.describe import describe
+from tracehound.ui.panes.differences import TABS, Differences
+from tracehound.ui.panes.pane import TablePane
+from tracehound.ui.saving import save
+from tracehound.ui.screens.help import HelpScreen
+from tracehound.ui.view import View
+from tracehound.ui.widgets.bars import HeaderBar, KeyBar, Tab, TabBar
+from tracehound.ui.widgets.result_table import ResultTable
+from tracehound.ui.widgets.side import Side
+
+SHARED: Final = ("help", "palette", "focus.next", "focus.previous", "repaint", "quit")
+"""Keys that mean here what they mean in the explorer."""
+
+ELSEWHERE: Final = ("timeline.cause", "timeline.effects", "timeline.place")
+"""Keys of a timeline that only the explorer of one run has."""
+
+SIGNS: Final = ("-", "+")
+"""The marks of both sides, as in a diff of two files."""
+
+
+def offered(table: Sequence[keys.Key]) -> tuple[keys.Key, ...]:
+    """The keys of this screen, of a table of all."""
+    groups = ("comparison", "timeline", "lanes", "table", "prompt")
+    return tuple(key for key in table if key.id in SHARED or (key.group in groups and key.id not in ELSEWHERE))
+
+
+class ComparisonScreen(Screen[None]):
+    """A base and another run, compared."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(each for each in keys.bindings("everywhere") if isinstance(each, Binding) and each.id in SHARED),
+        *keys.bindings("comparison"),
+    ]
+    BINDING_GROUP_TITLE = "Comparison"
+
+    focused: reactive[Widget | None] = reactive(None, repaint=False)  # Textual would paint the whole screen for it
+    state: reactive[Abreast] = reactive(Abreast(), repaint=False, init=False)
+    """What both timelines show."""
+
+    def __init__(
+        self, base: Opening, other: Opening, glyphs: Glyphs = UNICODE, table: Sequence[keys.Key] = keys.KEYS
+    ) -> None:
+        super().__init__()
+        self.keys = offered(table)
+        self.glyphs = glyphs
+        self.sides = [Side(base, glyphs), Side(other, glyphs)]
+        self.contrast = Contrast(self)
+        self.background = Background()
+        self.header = HeaderBar(glyphs)
+        self.tabs = TabBar()
+        self.differences = Differences(glyphs)
+        self.key_bar = KeyBar(glyphs, self.keys)
+        self.found: Comparison | None = None
+        self.slots: Slotted | None = None
+        """What is shown while ops are matched, in place of the runs."""
+        self._runs = self.state.views
+        self._wanted: tuple[Place, Place] | None = None
+        self._alone = False
+
+    def compose(self) -> ComposeResult:
+        """Header, both timelines, tabs, tables, keys."""
+        yield self.header
+        yield from self.sides
+        yield self.tabs
+        yield self.differences
+        yield self.key_bar
+
+    def on_mount(self) -> None:
+        """Show the frame first, then begin to read."""
+        self.header.title = "comparison"
+        self.tabs.tabs = _labelled(self.keys)
+        self.tabs.active = self.differences.active
+        self.differences.wait("both runs are compared when they are read")
+        self._entitle()
+        self._lay()
+        self.background.start()
+        self.sides[0].timeline.focus()
+        self.call_after_refresh(self.sides[0].start)
+
+    def on_unmount(self) -> None:
+        """Nobody waits for anything any more."""
+        self.contrast.close()
+        self.background.close()
+
+    # -- the traces fill in
+
+    @on(Side.Grown)
+    def _grown(self, message: Side.Grown) -> None:
+        """Show more of a run; once both are there, one above the other."""
+        side, trace = message.side, message.side.trace
+        if trace is None:
+            return
+        ranks = trace.ranks["rank"].to_list()
+        fresh = View(ranks=tuple(ranks[:1]) if len(ranks) > 1 else None)
+        side.show_run(navigate.fit(trace, fresh if side.timeline.trace is None else side.timeline.view))
+        side.choose_lanes()
+        views = (self.sides[0].timeline.view, self.sides[1].timeline.view)
+        traces = self._traces
+        self.state = abreast.opened(traces, views) if traces is not None else Abreast(views=views)
+
+    @on(Side.Settled)
+    def _settled(self, message: Side.Settled) -> None:
+        """Read the other run, or compare both."""
+        waiting = [side for side in self.sides if side is not message.side and side.reading.waits]
+        for side in waiting:
+            side.start()
+        traces = self._traces
+        if not waiting and traces is not None:
+            self.differences.wait("comparing")
+            self.contrast.compare(traces)
+
+    @property
+    def _traces(self) -> tuple[Trace, Trace] | None:
+        """Both runs as far as they are read; None while there is nothing of one."""
+        base, other = (side.trace for side in self.sides)
+        return (base, other) if base is not None and other is not None else None
+
+    @on(Contrast.Compared)
+    def _compared(self, message: Contrast.Compared) -> None:
+        if message.traces != self._traces:
+            return
+        if message.found is None:
+            self.differences.fail(message.failure)
+            return
+        self.found = message.found
+        self.differences.show(message.found)
+        if not self.state.partners:
+            self.state = abreast.stepped(self.state, *self._steps(message.found))
+
+    def _steps(self, found: Comparison) -> list[tuple[Step, ...]]:
+        """The steps of the ranks that are shown."""
+        sides = zip(self.sides, (found.base, found.other), self.state.views, strict=True)
+        return [
+            abreast.steps_of(profile.stretches, None if side.trace is None else navigate.rank_of(side.trace, view))
+            for side, profile, view in sides
+        ]
+
+    # -- what both show
+
+    @on(Side.Moved)
+    def _moved(self, message: Side.Moved) -> None:
+        at, traces, ranks = self.sides.index(message.side), self._traces, [view.ranks for view in self.state.views]
+        state = abreast.moved(self.state, at, message.view)
+        if self.slots is None and traces is not None:
+            state = abreast.fitted(state, at, traces)
+        self.state = state
+        if self.found is not None and self.slots is None and ranks != [view.ranks for view in state.views]:
+            self.state = abreast.stepped(state, *self._steps(self.found))
+
+    def watch_state(self, old: Abreast, new: Abreast) -> None:
+        """Move both timelines, and say how they lie."""
+        for side, view in zip(self.sides, new.views, strict=True):
+            side.timeline.view = view
+        told = [(each.alignment, each.pair, *(view.event for view in each.views)) for each in (old, new)]
+        if told[0] != told[1]:
+            self._describe()
+
+    def _describe(self) -> None:
+        """Say how both are aligned, which steps are looked at, and what is selected."""
+        state, slots = self.state, self.slots
+        self.header.place = f"aligned: {abreast.WORDS[state.alignment]}"
+        self.header.facts = tuple(filter(None, (sentences.of_pair(*state.shown), sentences.of_slots(slots))))
+        for side, view, step in zip(self.sides, state.views, state.shown, strict=True):
+            side.bar.step = sentences.of_step(step) if step is not None else ""
+            shown = side.timeline.trace
+            side.bar.facts = side.facts if shown is None or view.event is None else (describe(shown, view),)
+
+    # -- alignments
+
+    def action_align(self) -> None:
+        """Align in the next way."""
+        if (traces := self._traces) is None:
+            return
+        if self.slots is not None:
+            self._leave_slots()
+            self.state = abreast.from_start(self.state, traces)
+        elif self.state.alignment == "step":
+            self._match(self.state)
+        elif self.state.partners:
+            self.state = abreast.to_pair(self.state, self.state.at)
+
+    def _match(self, state: Abreast) -> None:
+        """Have the steps that are looked at aligned op by op, and show them like that when they are."""
+        traces, pair = self._traces, state.pair
+        if traces is not None and pair is not None and self.found is not None:
+            self._wanted = (_place(pair[0]), _place(pair[1]))
+            self.key_bar.say("matching the ops of both steps")
+            self.contrast.align(traces, self._wanted, self.found)
+
+    @on(Contrast.Aligned)
+    def _aligned(self, message: Contrast.Aligned) -> None:
+        if message.places != self._wanted:
+            return
+        self._wanted = None
+        if message.found is None:
+            self.key_bar.say(message.failure)
+            return
+        if self.slots is None:
+            self._runs = self.state.views
+        slots = self.slots = message.found
+        state = abreast.in_slots(self.state, slots.traces[0].span[1])
+        for side, trace, view in zip(self.sides, slots.traces, state.views, strict=True):
+            side.show_slots(trace, view)
+        self.sides[1].desk.legend.say(colouring("difference", slots.traces[1]))
+        self.key_bar.say(sentences.of_slots(slots))
+        self.state = state
+        self._describe()
+
+    def _leave_slots(self) -> None:
+        """Show the runs again, at the pair that was looked at."""
+        self._wanted = None
+        if self.slots is None:
+            return
+        self.slots = None
+        state = abreast.out_of_slots(self.state, self._runs)
+        for side, view in zip(self.sides, state.views, strict=True):
+            side.show_run(view)
+        self.state = state
+        self._describe()
+
+    def action_partner(self, by: int) -> None:
+        """Hold the step of the base against another one."""
+        self._go_to(abreast.partner(self.state, by), self.state.at)
+
+    def action_travel(self, way: str, by: int) -> None:
+        """Go to the next or previous pair of steps; a timeline asks for no other way here."""
+        if way == "step":
+            self._go_to(self.state, self.state.at + by)
+
+    def _go_to(self, state: Abreast, at: int) -> None:
+        """Show a pair of steps, in slots where that is how pairs are shown."""
+        if not 0 <= at < len(state.partners):
+            return
+        if self.slots is None:
+            self.state = abreast.to_pair(state, at)
+        else:
+            self.state = replace(state, at=at)
+            self._match(self.state)
+
+    def action_difference(self, direction: int) -> None:
+        """Go to the next or previous op that is not the same in both steps."""
+        if self.slots is None:
+            self.key_bar.say("this walks through matched ops: align by matched sequence first")
+            return
+        found = self.slots.unlike(navigate.focus(self.state.views[0]), direction)
+        if found is not None:
+            side, event = found
+            view = navigate.to_event(self.slots.traces[side], self.state.views[side], event)
+            self.state = abreast.moved(self.state, side, view)
+
+    def action_swap(self) -> None:
+        """Let each run take the other's part."""
+        self._leave_slots()
+        self.sides.reverse()
+        self.move_child(self.sides[0], before=self.sides[1])
+        self._entitle()
+        self.state = abreast.swapped(self.state)
+        traces = self._traces
+        if self.found is not None and traces is not None:
+            self.found = None
+            self.contrast.compare(traces)
+
+    # -- tables
+
+    @on(ResultTable.Chosen)
+    def _chosen(self, message: ResultTable.Chosen) -> None:
+        """Go to the longest execution of an op in either run."""
+        traces, row = self._traces, message.row
+        chosen = (row.get("base_event"), row.get("other_event"))
+        if traces is None or chosen == (None, None):
+            return
+        self._leave_slots()
+        self.state = abreast.to_instances(self.state, traces, chosen)
+        alone = "" if None not in chosen else f"only in the {'base' if chosen[1] is None else 'other run'}: "
+        self.key_bar.say(f"{alone}longest execution of {row.get('name', '')}")
+
+    @on(TablePane.SaveAsked)
+    def _save_asked(self, message: TablePane.SaveAsked) -> None:
+        if (trace := self.sides[0].trace) is not None:
+            save(self.background, trace, View(), message)
+
+    @on(TabBar.Chosen)
+    def _tab_chosen(self, message: TabBar.Chosen) -> None:
+        self.action_show(message.pane)
+
+    @on(KeyBar.Pressed)
+    async def _key_clicked(self, message: KeyBar.Pressed) -> None:
+        here = message.key.group in ("everywhere", "comparison")
+        target = self if here or self.focused is None else self.focused
+        await target.run_action(message.key.action)
+
+    def action_show(self, pane: str) -> None:
+        """Give the keys to a timeline, or show a tab and give them to its table."""
+        if pane in ("base", "other"):
+            self.sides[pane == "other"].timeline.focus()
+            return
+        if self._alone:
+            self.action_zoom_pane()
+        self.differences.active = self.tabs.active = pane
+        self.differences.call_after_refresh(self.differences.focus_active)
+
+    # -- the screen
+
+    def action_zoom_pane(self) -> None:
+        """Give the screen to the timelines, or share it again."""
+        self._alone = not self._alone
+        self.tabs.display = self.differences.display = not self._alone
+        self._lay()
+
+    def action_back(self) -> None:
+        """Align by step again, else share the screen."""
+        if self.slots is not None or self._wanted is not None:
+            self._leave_slots()
+        elif self.state.alignment == "instance" and self.state.partners:
+            self.state = abreast.to_pair(self.state, self.state.at)
+        elif self._alone:
+            self.action_zoom_pane()
+
+    def action_help(self) -> None:
+        """Show what the keys do."""
+        self.app.push_screen(HelpScreen(self.glyphs, self.keys))
+
+    def on_resize(self) -> None:
+        """Share the new size."""
+        self._lay()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Other keys matter now."""
+        for group, title in keys.TITLES.items():
+            if title == event.widget.BINDING_GROUP_TITLE:
+                self.key_bar.group = group
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread is still at work."""
+        return self.contrast.busy or self.background.busy or any(side.busy for side in self.sides)
+
+    def _entitle(self) -> None:
+        """Say which run is which."""
+        for side, sign, part in zip(self.sides, SIGNS, ("base", "other"), strict=True):
+            side.bar.title = f"{sign} {part} {side.opening.name}"
+
+    def _lay(self) -> None:
+        """Share the lines: as much for either timeline, and a little more for the tables."""
+        room = self.app.size.height - BARS
+        for side in self.sides:
+            side.styles.height = "1fr" if self._alone else max(LEAST, room * 3 // 10)
+
+
+BARS: Final = 3
+"""Lines of the screen that are neither timelines nor tables."""
+
+LEAST: Final = 5
+"""Lines of a run, at least: which it is, the time, and lanes."""
+
+
+def _place(step: Step) -> Place:
+    return Place(step.rank, step.start, step.end)
+
+
+def _labelled(table: Sequence[keys.Key]) -> tuple[Tab, ...]:
+    """The tabs with the keys of a table that show them."""
+    shown = {key.id: key.shown.partition(" ")[0] for key in table}
+    return tuple(replace(tab, key=shown.get(f"comparison.{tab.pane}", tab.key)) for tab in TABS)

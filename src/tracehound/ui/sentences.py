@@ -1,0 +1,31 @@
+"""What the comparison of two runs says in words: of steps, of pairs of them, and of ops in slots.
+
+Owns sentences, made of plain values. Knows no widget.
+"""
+
+from __future__ import annotations
+
+from tracehound.diff.slots import KINDS, Slotted
+from tracehound.ui.abreast import Step
+from tracehound.units import difference, duration, growth
+
+
+def of_step(step: Step) -> str:
+    """``step 12, 66.95 ms``."""
+    return f"step {step.number}, {duration(step.end - step.start)}"
+
+
+def of_pair(base: Step | None, other: Step | None) -> str:
+    """``step -3.311 ms (-4.95 %)``: how much longer the other one is."""
+    if base is None or other is None:
+        return ""
+    before, after = base.end - base.start, other.end - other.start
+    relative = f" ({growth((after - before) / before)})" if before else ""
+    return f"step {difference(after - before)}{relative}"
+
+
+def of_slots(slots: Slotted | None) -> str:
+    """``900 the same, 17 slower, 27 faster, 515 added, 30 removed``: how many ops are what."""
+    if slots is None:
+        return ""
+    return ", ".join(f"{count:,} {kind}" for count, kind in zip(slots.counts, KINDS, strict=True) if count) or "no ops"

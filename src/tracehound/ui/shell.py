@@ -1,0 +1,106 @@
+"""What every application of ours is, whatever its screen shows.
+
+Owns themes, the driver, drawing anew, and keys typed ahead; what is shown is the screen's business.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from rich.console import RenderableType
+from textual import events
+from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.actions import ActionParseResult
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
+from textual.dom import DOMNode
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
+from textual.screen import Screen
+
+from tracehound.draw.glyphs import ASCII, MONO, UNICODE
+from tracehound.ui.arrangement import WIDE
+from tracehound.ui.driver import Difference, QuickDriver
+from tracehound.ui.keymap import keymap
+from tracehound.ui.keys import KEYS, Key
+from tracehound.ui.themes import THEMES, chosen
+from tracehound.ui.typed import TypedAhead
+
+
+class Shell(App[None]):
+    """One screen of ours in one terminal."""
+
+    TITLE = "tracehound"
+    CSS_PATH = "explorer.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "quit", "quit", show=False, system=True, tooltip="Quit", id="app.quit")
+    ]
+    ENABLE_COMMAND_PALETTE = True
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012, as Textual
+
+    def __init__(self, alphabet: str = "unicode", table: Sequence[Key] = KEYS, theme: str | None = None) -> None:
+        """Raises TracehoundError when there is no such theme."""
+        super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
+        self.glyphs = ASCII if alphabet == "ascii" else MONO if self.no_color else UNICODE
+        self.set_keymap(keymap(table))
+        self.typed = TypedAhead(self)
+        self._asking = {key.action for key in table if key.asks}
+        self.set_class(alphabet == "ascii", "-ascii")
+        for ours in THEMES:
+            self.register_theme(ours)
+        self.theme = chosen(theme, None if self.no_color else self.console.color_system, self.available_themes)
+
+    def get_driver_class(self) -> type[Driver]:
+        """The terminal's driver, unless the user chose another."""
+        found = super().get_driver_class()
+        return QuickDriver if found is LinuxDriver else found
+
+    async def on_event(self, event: events.Event) -> None:
+        """Keys wait for the prompt that they are meant for."""
+        if not (isinstance(event, events.Key) and self.typed.take(event)):
+            await super().on_event(event)
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Do what a key is for; what is typed after one that asks for text is text."""
+        if action in self._asking:
+            self.typed.expect_prompt()
+        return await super().run_action(action, default_namespace, namespaces)
+
+    def on_mount(self) -> None:
+        """After a stop, or an editor, the terminal may show anything, too."""
+        self.app_resume_signal.subscribe(self, lambda _: self.action_repaint())
+
+    def on_resize(self) -> None:
+        """A terminal of another size may show anything."""
+        self._forget()
+
+    def action_command_palette(self) -> None:
+        """Textual's own, with words that every alphabet has."""
+        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
+            self.push_screen(CommandPalette(placeholder="Search for commands", id="--command-palette"))
+
+    def action_repaint(self) -> None:
+        """Draw everything again: something else may have written on the terminal."""
+        self._forget()
+        self.screen.refresh(layout=True)
+
+    def _forget(self) -> None:
+        """Take nothing for granted that the terminal shows."""
+        if isinstance(self._driver, QuickDriver):
+            self._driver.paper.forget()
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        """Send what differs from what the terminal shows."""
+        if isinstance(self._driver, QuickDriver) and isinstance(renderable, LayoutUpdate | ChopsUpdate):
+            update = Difference(renderable, self._driver.paper, screen.outer_size)
+            super()._display(screen, update)  # type: ignore[arg-type]  # rendered as an update, not as a renderable
+        else:
+            super()._display(screen, renderable)
