@@ -188,9 +188,10 @@ def _blank() -> pl.DataFrame:
 
 
 def _put_together(done: pl.DataFrame, least: int) -> pl.DataFrame:
-    """A row per call and name; what is less than `least` is carried on to the next call until it is as much.
+    """A row per call and name; what is less than `least` is carried on to the next call until it is about as much.
 
-    So the rows of a step are no more than a multiple of `PER_STEP`, however many collectives it has.
+    Names that take less in all are left out. So the rows of a step are no more than a multiple of `PER_STEP`, however
+    many collectives it has.
     """
     longest = pl.col("time").arg_max()
     summed = done.group_by(_DONE).agg(
@@ -199,9 +200,9 @@ def _put_together(done: pl.DataFrame, least: int) -> pl.DataFrame:
     level = ((pl.col("time").cum_sum() - pl.col("time")) // least).over("where", "name", order_by="call")
     most = pl.col("most").arg_max()
     return (
-        summed.with_columns(level.alias("level"))
+        summed.filter(pl.col("time").sum().over("where", "name") >= least)
+        .with_columns(level.alias("level"))
         .sort("where", "name", "call")
         .group_by("where", "name", "level", maintain_order=True)
         .agg(pl.col("call").last(), pl.col("inside", "longest").get(most), pl.col("time").sum())
-        .filter(pl.col("time") >= least)
     )

@@ -120,7 +120,7 @@ def _joined(events: pl.DataFrame, share: Share) -> pl.DataFrame:
     """The events with what is known of their HLO ops; a start and its done are one call, from the start's start."""
     known = share.ops.select("op", "category", "module", "text", called="name")
     rows = events.join(known, on="op", how="left", maintain_order="left")
-    begun = pl.col("text").str.extract(r"-done\([^%)]*%?([\w.\-]+)")
+    begun = pl.col("text").str.extract(r"-done\((?:[^%]*%)?([\w.\-]+)")
     done = begun.is_not_null()
     rows = rows.with_columns(done.alias("done"), pl.coalesce(begun, "called").alias("pair"))
     if not rows["done"].any():

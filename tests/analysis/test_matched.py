@@ -1,0 +1,257 @@
+"""Which calls are one collective: by number, by order, by pairs, by HLO; and who was late to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream
+from jobs import Rank, asked, job, rows
+from tracehound.analysis.calls import collective_of
+from tracehound.analysis.matched import _median_of_others
+from tracehound.analysis.process_groups import in_words
+from tracehound.analysis.replica_groups import groups, spelt
+from tracehound.trace import Window
+
+
+def times(row: dict[str, Any], *names: str) -> list[int]:
+    return [row[name] // US for name in names]
+
+
+def pair(folder: Path, first: list[tuple[int, int, dict]], second: list[tuple[int, int, dict]]) -> Any:
+    """Two ranks with collectives at these times, each launched 5 us before."""
+    ranks = Rank(0), Rank(1)
+    for rank, calls in zip(ranks, (first, second), strict=True):
+        for start, end, args in calls:
+            rank.collective(start - 5, start, end, **args)
+    return job(folder, *ranks)
+
+
+def test_by_sequence_number_whatever_their_order(tmp_path: Path) -> None:
+    """Rank 1 lost its first call: by position every call would be matched with the next."""
+    calls = [(10, 30, {"Seq": 1}), (50, 80, {"Seq": 2}), (100, 130, {"Seq": 3})]
+    later = [(60, 80, {"Seq": 2}), (120, 130, {"Seq": 3})]
+    found = rows("collective_calls", pair(tmp_path, calls, later))
+    assert [times(row, "start", "duration", "skew", "late", "transfer", "wait") for row in found] == [
+        [45, 30, 10, 10, 20, 10],
+        [95, 30, 20, 20, 10, 20],
+    ]
+    assert [(row["last"], row["ranks"], row["people"], row["absent"]) for row in found] == [(1, 2, 2, None)] * 2
+
+
+def test_what_no_other_rank_has_is_counted(tmp_path: Path) -> None:
+    trace = pair(tmp_path, [(10, 30, {"Seq": 1}), (50, 80, {"Seq": 2})], [(60, 80, {"Seq": 2})])
+    assert "not matched: 1 calls that no other rank here has (all_reduce)" in asked("collective_calls", trace).notes
+    (parts, _) = rows("distributed", trace)
+    assert times(parts, "transfer", "synchronising", "unmatched") == [20, 10, 20]
+
+
+def test_another_collective_with_the_same_number_is_another(tmp_path: Path) -> None:
+    trace = pair(tmp_path, [(10, 30, {"Seq": 1})], [(10, 30, {"Seq": 1, "what": "_allgather_base"})])
+    assert rows("collective_calls", trace) == []
+    assert "not matched: 2 calls that no other rank here has (all_gather, all_reduce)" in asked("clocks", trace).notes
+
+
+def test_groups_keep_apart_what_has_the_same_number(tmp_path: Path) -> None:
+    def called(group: str, members: str) -> dict[str, Any]:
+        return {"Seq": 7, "Process_Group_Name": group, "Process_Group_Ranks": members, "Group_size": 2}
+
+    ranks = [Rank(number, 4) for number in range(4)]
+    for rank, group, start in zip(ranks, ("1", "1", "2", "2"), (10, 20, 12, 42), strict=True):
+        rank.collective(5, start, 50, **called(group, "[0, 1]" if group == "1" else "[2, 3]"))
+    found = rows("collective_calls", job(tmp_path, *ranks))
+    assert [(row["process_group"], row["last"], row["late"] // US, row["ranks"]) for row in found] == [
+        ("1", 1, 10, 2), ("2", 3, 30, 2),
+    ]  # fmt: skip
+
+
+def test_ranks_that_a_group_names_and_nobody_opened(tmp_path: Path) -> None:
+    members = "[0, 1, 2, 3, 4, 7]"
+    ranks = [Rank(number, 8) for number in (0, 1, 3)]
+    for rank in ranks:
+        rank.collective(5, 10 + rank.rank, 50, Process_Group_Ranks=members, Group_size=6, Seq=1)
+    ranks[0].collective(55, 60, 80, Process_Group_Ranks=members, Group_size=6, Seq=2)
+    ranks[1].collective(55, 60, 80, Process_Group_Ranks=members, Group_size=6, Seq=2)
+    result = asked("collective_calls", job(tmp_path, *ranks))
+    assert result.notes == (
+        "of process group 0 not in this trace: ranks 2, 4, 7",
+        "1 collectives lack a call of rank 3",
+    )
+    assert [(row["ranks"], row["people"], row["absent"]) for row in result.table.rows(named=True)] == [
+        (3, 6, None), (2, 6, "3"),
+    ]  # fmt: skip
+
+
+def test_by_order_within_a_step_and_only_where_they_overlap(tmp_path: Path) -> None:
+    """Without numbers: rank 1 lacks the second of the first step, which must not shift those that follow."""
+    ranks = Rank(0), Rank(1)
+    for rank, late in zip(ranks, (0, 10), strict=True):
+        rank.step(1, 0, 500)
+        rank.step(2, 500, 1000)
+        for number, start in enumerate((100, 200, 300, 600)):
+            if not (rank.rank == 1 and number == 1):
+                rank.bare(start - 20, start + late, start + 50)
+    result = asked("collective_calls", job(tmp_path, *ranks))
+    found = result.table.rows(named=True)
+    assert [times(row, "start", "skew") for row in found] == [[100, 10], [300, 10], [600, 10]]
+    assert "not matched: 1 calls that no other rank here has (all_reduce)" in result.notes
+
+
+def test_sends_meet_receives(tmp_path: Path) -> None:
+    ranks = [Rank(number, 3) for number in range(3)]
+    ranks[0].collective(5, 10, 40, "send", Src_Rank=0, Dst_Rank=1)
+    ranks[1].collective(5, 30, 40, "recv", Src_Rank=0, Dst_Rank=1)
+    ranks[1].collective(45, 50, 90, "send", Src_Rank=1, Dst_Rank=2)
+    ranks[2].collective(45, 80, 90, "recv", Src_Rank=1, Dst_Rank=2)
+    found = rows("collective_calls", job(tmp_path, *ranks))
+    assert [(row["last"], *times(row, "late", "transfer")) for row in found] == [(1, 20, 10), (2, 30, 10)]
+
+
+def test_sends_of_three_ranks_without_their_peers_stay_unmatched(tmp_path: Path) -> None:
+    ranks = [Rank(number, 3) for number in range(3)]
+    for rank, what in zip(ranks, ("send", "recv", "recv"), strict=True):
+        rank.collective(5, 10, 40, what)
+    (note,) = [note for note in asked("clocks", job(tmp_path, *ranks)).notes if note.startswith("not matched")]
+    assert note.endswith("3 of them sends and receives without Src Rank and Dst Rank, which newer PyTorch records")
+
+
+def xla(*starts: int, text: str) -> Any:
+    """One all-reduce of several devices, that ends at 100."""
+    b = Building(format="xplane")
+    for rank, start in enumerate(starts):
+        ops = Lane(f"XLA Ops {rank}", rank, "ops", work=True)
+        b.event(ops, "all-reduce.1", start, 100, "collective", op=0, run=77, bytes=4000)
+    b.ops = [{"op": 0, "name": "all-reduce.1", "category": "all-reduce", "module": "jit_f", "text": text}]
+    return b.trace()
+
+
+def test_hlo_says_which_devices_meet() -> None:
+    trace = xla(10, 20, 30, 70, text="%all-reduce.1 = f32[1000] all-reduce(%a), replica_groups={{0,3},{1,2}}")
+    found = rows("collective_calls", trace)
+    assert [(row["last"], row["late"] // US, row["people"]) for row in found] == [(3, 60, 2), (2, 10, 2)]
+    whole = rows("collective_calls", xla(10, 20, 30, 70, text="%all-reduce.1 = f32[1000] all-reduce(%a)"))
+    assert [(row["last"], row["late"] // US, row["people"]) for row in whole] == [(3, 50, 4)]
+
+
+def test_devices_of_other_hosts_in_the_groups() -> None:
+    result = asked(
+        "collective_calls", xla(10, 20, text="%all-reduce.1 = f32[9] all-reduce(%a), replica_groups=[4,2]<=[8]")
+    )
+    assert result.table.is_empty()
+    assert any("replica groups of more devices than this trace has" in note for note in result.notes)
+
+
+def test_a_start_and_its_done_are_one_call() -> None:
+    b = Building(format="xplane")
+    for rank, start in enumerate((10, 25)):
+        ops = Lane(f"XLA Ops {rank}", rank, "ops", work=True)
+        b.event(ops, "all-gather-start.1", start, start + 2, "collective", op=0, run=1)
+        b.event(ops, "fusion.1", start + 2, 80, "op", op=2, run=1)
+        b.event(ops, "all-gather-done.1", 80, 90, "collective", op=1, run=1)
+    b.ops = [
+        {"op": 0, "name": "all-gather-start.1", "category": "all-gather-start",
+         "text": "%all-gather-start.1 = (f32[8], f32[16]) all-gather-start(%p)"},
+        {"op": 1, "name": "all-gather-done.1", "category": "all-gather-done",
+         "text": "%all-gather-done.1 = f32[16] all-gather-done((f32[8], f32[16]) %all-gather-start.1)"},
+        {"op": 2, "name": "fusion.1", "category": "fusion"},
+    ]  # fmt: skip
+    (row,) = rows("collective_calls", b.trace())
+    assert (row["name"], *times(row, "start", "duration", "skew", "transfer")) == ("all-gather-start.1", 0, 80, 15, 65)
+
+
+def test_spellings_of_replica_groups() -> None:
+    assert groups("replica_groups={{0,1},{2,3}}") == ((0, 1), (2, 3))
+    assert groups("x, replica_groups=[4,2]<=[2,4]T(1,0), y") == ((0, 4), (1, 5), (2, 6), (3, 7))
+    assert groups("replica_groups=[2,4]<=[8]") == ((0, 1, 2, 3), (4, 5, 6, 7))
+    assert groups("replica_groups={}") == ()
+    assert spelt("a, replica_groups=[4,2]<=[2,4]T(1,0), channel_id=1") == "replica_groups=[4,2]<=[2,4]T(1,0)"
+    for odd in (
+        "replica_groups=[3,2]<=[8]",
+        "replica_groups=[99999,99999]<=[99999,99999]",
+        "replica_groups=[2,4]<=[8]T(7)",
+    ):
+        assert groups(odd) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "all_reduce"),
+        ("_reduce_scatter_base", "reduce_scatter"),
+        ("_allgather_base", "all_gather"),
+        ("all_to_allv", "all_to_all"),
+        ("ncclDevKernel_SendRecv", "send_recv"),
+        ("gloo:barrier", "barrier"),
+        ("collective-permute", "collective_permute"),
+        ("allreduce_coalesced", "all_reduce"),
+        ("gather", "gather"),
+        ("ncclDevKernel_Generic", None),
+    ],
+)
+def test_what_a_name_says(name: str, what: str | None) -> None:
+    assert collective_of(name) == what
+
+
+def test_ranks_in_words() -> None:
+    assert [in_words(ranks) for ranks in ([3], [1, 4, 5, 6, 7], [0, 1])] == ["rank 3", "ranks 1, 4-7", "ranks 0-1"]
+
+
+def test_a_window_keeps_the_collectives_in_it(tmp_path: Path) -> None:
+    trace = pair(tmp_path, [(10, 30, {"Seq": 1}), (50, 80, {"Seq": 2})], [(15, 30, {"Seq": 1}), (60, 80, {"Seq": 2})])
+    assert [row["late"] // US for row in rows("collective_calls", trace, Window(0, 40 * US))] == [5]
+
+
+@given(st.lists(st.lists(st.integers(-50, 50), min_size=2, max_size=7), min_size=1, max_size=5))
+def test_the_median_of_the_others_is_that(meetings: list[list[int]]) -> None:
+    ordered = [sorted(arrivals) for arrivals in meetings]
+    flat = np.array([arrival for arrivals in ordered for arrival in arrivals])
+    size = np.array([len(arrivals) for arrivals in ordered for _ in arrivals])
+    place = np.array([place for arrivals in ordered for place in range(len(arrivals))])
+    expected = [
+        int(np.floor(np.median([*arrivals[:place], *arrivals[place + 1 :]])))
+        for arrivals in ordered
+        for place in range(len(arrivals))
+    ]
+    assert _median_of_others(flat, size, place).tolist() == expected
+
+
+CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 40), st.integers(1, 20)), min_size=3, max_size=3)
+
+
+@given(st.lists(CALLS, min_size=1, max_size=5))
+def test_waits_and_transfers_one_by_one(job_: list[list[tuple[int, int, int]]]) -> None:
+    """Three ranks, one collective after the other: how late each comes and how long it takes."""
+    b = Building(unit=1)
+    expected = []
+    base = 0
+    for number, calls in enumerate(job_):
+        starts, lengths = [base + start for _, start, _ in calls], [length for *_, length in calls]
+        for rank, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+            lane = Lane(f"XLA Ops {rank}", rank, "ops", work=True)
+            b.event(lane, "all-reduce", start, start + length, "collective", op=0, run=number)
+        for rank in range(3):
+            others = [start for other, start in enumerate(starts) if other != rank]
+            late = starts[rank] - int(np.floor(np.median(others)))
+            expected.append(
+                (number, rank, starts[rank] - min(starts), lengths[rank] - min(lengths), min(lengths), late)
+            )
+        base += 1000  # so that they come in this order
+    b.ops = [{"op": 0, "name": "all-reduce", "category": "all-reduce"}]
+    b.format = "xplane"
+    found = asked("arrivals", b.trace()).table.select("number", "rank", "after", "wait", "transfer", "late").rows()
+    assert sorted(found) == sorted(expected)
+
+
+def test_streams_stand_in_for_groups(tmp_path: Path) -> None:
+    del tmp_path
+    b = Building()
+    for rank in (0, 1):
+        b.event(stream(rank, 20), "ncclKernel_AllReduce", 10, 40, "collective", bytes=10)
+        b.event(stream(rank, 21), "ncclKernel_AllReduce", 10 + 20 * rank, 40, "collective", bytes=10)
+    found = rows("collective_calls", b.trace())
+    assert [(row["process_group"], row["skew"] // US) for row in found] == [("stream 20", 0), ("stream 21", 20)]

@@ -1,0 +1,211 @@
+"""Which rank is late, and what made it late: each cause by a story of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from building import US
+from jobs import Rank, asked, job, rows
+from tracehound.analysis import named, run
+from tracehound.analysis.activities import PER_STEP, activities
+from tracehound.analysis.calls import calls
+from tracehound.analysis.share import shares
+from tracehound.store import load, open_paths
+from tracehound.trace import Trace, Window
+
+
+def ranks(count: int = 3) -> list[Rank]:
+    return [Rank(number, count) for number in range(count)]
+
+
+def worst(trace: Trace, **given: str) -> dict[str, Any]:
+    return rows("stragglers", trace, **given)[0]
+
+
+def told(row: dict[str, Any]) -> tuple[Any, ...]:
+    return (row["step"], row["rank"], row["late"] // US, row["cause"], row["side"])
+
+
+def test_a_data_loader(tmp_path: Path) -> None:
+    """Rank 2 gets its batch 300 us later: it launches everything later, and its kernels are as fast as ever."""
+    job_ = ranks()
+    for rank in job_:
+        slow = 300 if rank.rank == 2 else 0
+        rank.step(5, 0, 1000)
+        rank.host("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 10, 60 + slow, "user_annotation")
+        rank.kernel("gemm", 70 + slow, 80 + slow, 180 + slow)
+        rank.collective(90 + slow, 200 + slow, 550, Seq=1)
+    trace = job(tmp_path, *job_)
+    row = worst(trace)
+    assert told(row) == (5, 2, 300, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "host")
+    assert [row[name] // US for name in ("took", "usual", "excess")] == [350, 50, 300]
+    assert row["inside"] == "ProfilerStep#"
+    assert trace.event(row["event"])["name"] == row["cause"]
+    assert (row["start"] // US, row["duration"] // US) == (200, 300)
+    (note, *_) = asked("stragglers", trace).notes
+    assert note.startswith(
+        "rank 2 was waited for 300.0 us in 1 of 1 steps, most of all because of enumerate(DataLoader)"
+    )
+
+
+def test_a_slow_kernel_and_the_host_that_waits_for_it(tmp_path: Path) -> None:
+    """The host of rank 0 synchronises with its device: what it waits for is the kernel."""
+    job_ = ranks()
+    for rank in job_:
+        slow = 200 if rank.rank == 0 else 0
+        rank.step(1, 0, 1000)
+        rank.kernel("gemm", 10, 20, 120 + slow)
+        rank.host("cudaStreamSynchronize", 30, 125 + slow, "cuda_runtime")
+        rank.collective(130 + slow, 140 + slow, 500, Seq=1)
+    assert told(worst(job(tmp_path, *job_))) == (1, 0, 200, "gemm", "device")
+
+
+def test_what_only_one_rank_does(tmp_path: Path) -> None:
+    job_ = ranks()
+    for rank in job_:
+        slow = 400 if rank.rank == 1 else 0
+        rank.step(1, 0, 1000)
+        if slow:
+            rank.host("torch/utils/checkpoint.py(10): save", 20, 420, "python_function")
+        rank.collective(30 + slow, 40 + slow, 600, Seq=1)
+    row = worst(job(tmp_path, *job_))
+    assert told(row) == (1, 1, 400, "torch/utils/checkpoint.py(10): save", "host")
+    assert row["usual"] == 0
+
+
+def test_python_that_nothing_annotates(tmp_path: Path) -> None:
+    """Between the steps, where the thread has no event at all."""
+    job_ = ranks()
+    for rank in job_:
+        slow = 250 if rank.rank == 1 else 0
+        rank.step(1, 0, 100)
+        rank.collective(50, 60, 90, Seq=1)
+        rank.step(2, 110 + slow, 600)
+        rank.collective(150 + slow, 160 + slow, 500, Seq=2)
+    row = worst(job(tmp_path, *job_))
+    assert told(row) == (2, 1, 250, "nothing recorded", "host")
+    assert row["event"] is not None
+
+
+def test_a_collective_that_begins_late_after_its_launch(tmp_path: Path) -> None:
+    job_ = ranks()
+    for rank in job_:
+        rank.step(1, 0, 1000)
+        rank.kernel("gemm", 10, 20, 120)
+        rank.collective(30, 130 + (300 if rank.rank == 2 else 0), 500, Seq=1)
+    row = worst(job(tmp_path, *job_))
+    assert told(row) == (1, 2, 300, "delay from launch to start", "device")
+    assert [row[name] // US for name in ("took", "usual")] == [400, 100]
+
+
+def test_a_wait_for_one_rank_is_no_cause_of_the_next(tmp_path: Path) -> None:
+    """Rank 1 waits for rank 0 at the first collective, in a synchronisation; at the second it is late by its kernel."""
+    job_ = ranks()
+    for rank in job_:
+        first, second = (300 if rank.rank == 0 else 0), (100 if rank.rank == 1 else 0)
+        rank.step(1, 0, 1000)
+        rank.host("load", 10, 20 + first, "user_annotation")
+        rank.collective(30 + first, 40 + first, 360, Seq=1)
+        rank.host("cudaStreamSynchronize", 40 + first, 361, "cuda_runtime")
+        rank.kernel("gemm", 370, 380, 480 + second)
+        rank.collective(390, 490 + second, 700, Seq=2)
+    found = rows("stragglers", job(tmp_path, *job_))
+    assert [told(row) for row in found] == [(1, 0, 300, "load", "host"), (1, 1, 100, "gemm", "device")]
+
+
+def test_a_delay_that_is_carried_on_counts_once_and_keeps_its_cause(tmp_path: Path) -> None:
+    """Two buckets under way at once: both are late by the data; nothing happened between them but equal kernels."""
+    job_ = ranks()
+    for rank in job_:
+        slow = 200 if rank.rank == 1 else 0
+        rank.step(1, 0, 1000)
+        rank.host("data", 10, 20 + slow, "user_annotation")
+        rank.kernel("backward", 30 + slow, 40 + slow, 100 + slow)
+        rank.collective(35 + slow, 100 + slow, 600, Seq=1)
+        rank.kernel("backward", 60 + slow, 100 + slow, 150 + slow)
+        rank.kernel("ncclDevKernel_AllReduce", 70 + slow, 150 + slow, 620, 21)
+    (row,) = rows("stragglers", job(tmp_path, *job_))
+    assert (told(row), row["lasts"]) == ((1, 1, 250, "data", "host"), 2)
+
+
+def test_what_is_late_by_little_is_left_out_and_counted(tmp_path: Path) -> None:
+    job_ = ranks(2)
+    for rank in job_:
+        rank.collective(5, 10 + 15 * rank.rank, 100, Seq=1)
+    trace = job(tmp_path, *job_)
+    result = asked("stragglers", trace)
+    assert result.table.is_empty()
+    assert "1 more latenesses of less than 20.00 us are left out" in result.notes
+    assert worst(trace, least="10us")["rank"] == 1
+
+
+def test_clocks_that_differ_make_nobody_late(tmp_path: Path) -> None:
+    """The clock of rank 1 is 5 ms fast; its collectives end with those of rank 0, so it came first."""
+    job_ = [Rank(0), Rank(1, clock=5000)]
+    for rank in job_:
+        rank.step(1, 0, 9000)
+        for number in range(5):
+            base = 1000 * number
+            rank.collective(
+                base, base + (100 if rank.rank == 0 else 10), base + 200 + number % 2 * rank.rank, Seq=number
+            )
+    result = asked("stragglers", job(tmp_path, *job_))
+    assert result.table["rank"].to_list() == [0]
+    assert any(note.startswith("clocks of 1 rank corrected by -5.000 ms") for note in result.notes)
+
+
+def test_one_rank_alone_tells_nothing(tmp_path: Path) -> None:
+    rank = Rank(0)
+    rank.collective(5, 10, 20, Seq=1)
+    result = asked("stragglers", job(tmp_path, rank))
+    assert result.table.is_empty()
+    assert "open the files of all ranks together" in result.notes[0]
+
+
+def test_the_table_of_activities_does_not_grow_with_the_collectives(tmp_path: Path) -> None:
+    rank = Rank(0)
+    rank.step(1, 0, 40_000)
+    for number in range(2000):
+        rank.kernel(f"gemm{number % 3}", 20 * number, 20 * number + 2, 20 * number + 9)
+        rank.collective(20 * number + 5, 20 * number + 10, 20 * number + 19, Seq=number)
+    (share,) = shares(job(tmp_path, rank), Window())
+    table = activities(share, calls(share))
+    assert table.height < 3 * PER_STEP
+    busy = table.filter(table["where"] == "device")["time"].sum()
+    assert busy == pytest.approx(2000 * 7 * US, rel=0.02)
+
+
+@pytest.mark.parametrize("variant", ["legacy", "real2024", "nogpuann"])
+def test_the_late_rank_of_the_golden_trace(shared: Path, variant: str) -> None:
+    trace = load(open_paths([shared / "golden" / "two_rank" / variant]))
+    found = [told(row) for row in rows("stragglers", trace)]
+    assert found == [(step, 1, 100, "delay from launch to start", "device") for step in (10, 11, 12)]
+
+
+def test_the_late_ranks_of_a_real_gloo_job(shared: Path) -> None:
+    """Rank 1 sleeps in `data`; later rank 0 loses its core while rank 1 spins in its collective."""
+    trace = load(open_paths([shared / "captures" / "torch" / "ddp"]))
+    found = [(row["step"], row["rank"], row["cause"], row["inside"]) for row in rows("stragglers", trace)[:3]]
+    assert found == [
+        (4, 0, "aten::mm", "AddmmBackward0"),
+        (3, 0, "aten::mm", "AddmmBackward0"),
+        (2, 1, "data", "ProfilerStep#"),
+    ]
+
+
+def test_the_late_host_of_a_real_xla_job(shared: Path) -> None:
+    """The second process sleeps 4 ms before every step."""
+    trace = load(open_paths([shared / "captures" / "jax" / "multiproc"]))
+    found = rows("stragglers", trace)
+    assert {(row["cause"], row["inside"], row["side"]) for row in found} == {("$time sleep", "train", "host")}
+    assert {row["rank"] for row in found} == {2, 3}
+    assert [row["step"] for row in found] == [2, 4, 5, 3]
+
+
+def test_every_step_of_the_sample_names_the_rank_that_loads_data(samples: Path) -> None:
+    table = run(named("stragglers"), load(open_paths([samples / "torch_ddp_gloo"]))).table
+    first = [(row["rank"], row["cause"]) for row in table.head(3).rows(named=True)]
+    assert first == [(1, "data")] * 3
