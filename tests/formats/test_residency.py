@@ -54,7 +54,7 @@ def test_without_properties_nothing_is_derived() -> None:
         ({"blocks_per_sm": 1e300}, True),
     ],
 )
-def test_what_cannot_be_true_is_not_counted(told: dict[str, float], strange: bool) -> None:
+def test_what_cannot_be_true_is_not_counted(told: dict[str, float], *, strange: bool) -> None:
     found = one(grid="304,1,1", block="64,1,1", **told)
     assert (found["blocks"], found["occupancy"], found["strange"]) == (1.0, None, strange)
 

@@ -26,8 +26,8 @@ class Flights(NamedTuple):
 
     `flights` has a row for each op, one for both ops of an asynchronous one: `id`, `op`, `kind`, `start`, `end` (not
     clipped), `paired`. `spent` has a row for each op that keeps a core: `id`, `op` (of both ops the starting one),
-    `start`, `end` (on the trace's clock), `own` (its self time, on the device's own clock where there is one). `ops` are the ops
-    of the trace that occur, `time` is the device's time; ps.
+    `start`, `end` (on the trace's clock), `own` (its self time, on the device's own clock where there is one). `ops`
+    are the ops of the trace that occur, `time` is the device's time; ps.
     """
 
     flights: pl.DataFrame

@@ -15,24 +15,18 @@ import numpy as np
 from tracehound.formats import hlo_flops
 from tracehound.formats.hlo import (
     COMPUTATION,
-    DIMENSIONS,
-    ELEMENT_TYPE,
-    ELEMENTS,
     ID,
     INSTRUCTION,
-    LAYOUT,
-    MEMORY_SPACE,
     MODULE,
     NAME,
     OPCODE,
     OPERANDS,
     SHAPE,
     TARGET,
-    TUPLE,
-    TUPLE_SHAPES,
     packed,
 )
 from tracehound.formats.hlo_flops import Convolution, Side
+from tracehound.formats.hlo_shape import DIMENSIONS, ELEMENT_TYPE, ELEMENTS, LAYOUT, MEMORY_SPACE, TUPLE, TUPLE_SHAPES
 from tracehound.formats.hlo_shapes import Array
 from tracehound.formats.wire import BYTES, VARINT, Bytes, Field, Rows, WireError, fields, rounds, signed
 

@@ -13,9 +13,9 @@ from typing import Literal
 from textual.binding import Binding, BindingType
 
 Group = Literal[
-    "everywhere", "overview", "timeline", "lanes", "table", "arrivals", "flame", "details", "source", "hlo", "prompt"
+    "everywhere", "overview", "timeline", "lanes", "table", "arrivals", "flame", "details", "source", "hlo",
+    "comparison", "prompt",
 ]  # fmt: skip
-Group = Literal["everywhere", "timeline", "lanes", "table", "details", "source", "prompt", "comparison"]
 """Where a key works: on any pane, or while that widget has the focus."""
 
 TITLES: dict[Group, str] = {
