@@ -235,3 +235,22 @@ async def test_a_chart_in_ascii_is_ascii(opening: Opening) -> None:
             await press(pilot, *keys)
             screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
             assert screen.isascii(), (keys, [char for char in screen if not char.isascii()])
+
+
+async def test_a_finding_is_told_in_full_under_its_table(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "M", "f")
+        told = explorer.deck.tables["findings"].table.result
+        assert told is not None
+        assert chart(explorer, "findings")[0] == told.table["finding"][0]
+        assert chart(explorer, "findings")[1].startswith("evidence  ")
+        await press(pilot, "v")
+        assert not explorer.deck.tables["findings"].charted
+
+
+async def test_a_finding_stands_beside_its_table_where_there_is_room(opening: Opening) -> None:
+    async with explored(opening, (200, 50)) as (explorer, pilot):
+        await press(pilot, "M", "f")
+        found = explorer.deck.tables["findings"]
+        assert found.chart.region.x > found.table.region.x
+        assert any(line.startswith("advice") for line in chart(explorer, "findings"))

@@ -20,6 +20,7 @@ from tracehound.draw.divided import step_parts
 from tracehound.draw.over_time import utilisation_curve
 from tracehound.draw.parts import DIVISIONS, divided, paired
 from tracehound.draw.roof import roofline
+from tracehound.draw.sentences import prose, sentences
 from tracehound.draw.table import fitted
 from tracehound.draw.waterfall import waterfall
 from tracehound.units import count, duration
@@ -53,6 +54,8 @@ def plot(result: Result, column: str, cursor: int, size: Size) -> list[str]:
 
     Empty where there is nothing to draw, or no room.
     """
+    if prose(result):
+        return sentences(result, cursor, size)
     draw = _PLOTS.get(result.analysis)
     return (draw(result, cursor, size) if draw is not None else []) or bars(result, column, cursor, size)
 

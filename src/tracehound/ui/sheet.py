@@ -21,7 +21,7 @@ from tracehound.ui.folding import UNTOUCHED, Folds, Tree, ordered, tree
 Order = tuple[str, bool]
 """A column, and whether its values fall from top to bottom."""
 
-ASIDE = ("id", "host", "depth")
+ASIDE = ("id", "host", "depth", "prose")
 """Units that are followed, listed beside the table, or drawn before a name, and have no column in it."""
 
 

@@ -22,12 +22,13 @@ from tracehound.analysis.result import Result
 from tracehound.analysis.settings import Given
 from tracehound.draw import plots, spreads
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.sentences import prose
 from tracehound.ui.widgets.chart_view import ChartView
 from tracehound.ui.widgets.plain_box import Line
 from tracehound.ui.widgets.result_table import HEADER, ResultTable
 
 Span = tuple[int, int]
-Mode = Literal["table", "beside", "chart"]
+Mode = Literal["table", "beside", "below", "chart"]
 
 MANY: Final = ("ops", "kernels", "annotations", "collectives", "search", "slices")
 """Results whose rows stand for many events each: their chart shows the lengths of those of the row under the cursor."""
@@ -40,6 +41,9 @@ PLAIN: Final = ("health", "overview", "host", "search", "query", "gaps")
 
 ROOM: Final = 124
 """Cells from which a chart stands beside the table."""
+
+LINES: Final = 6
+"""How many lines a row in sentences takes below the table, where there is no room beside it."""
 
 
 class ChartedTable(Line):
@@ -96,11 +100,23 @@ class ChartedTable(Line):
     def mode(self) -> Mode:
         """What is shown: what the user chose, where there is room for it, else what suits."""
         room = self.size.width >= ROOM
-        if self._chosen is not None and (room or self._chosen != "beside"):
+        if self._chosen is not None and self._chosen in self._modes:
             return self._chosen
         result = self.table.result
         plain = result is None or result.analysis in PLAIN or result.table.is_empty()
-        return "table" if plain or not room else "beside"
+        return "table" if plain or not (room or self._sentences) else self._modes[0]
+
+    @property
+    def _sentences(self) -> bool:
+        """Whether the rows hold sentences, which are read in full outside the table."""
+        return self.table.result is not None and bool(prose(self.table.result))
+
+    @property
+    def _modes(self) -> tuple[Mode, ...]:
+        """What there is room for, in the order in which one follows the other."""
+        if self.size.width >= ROOM:
+            return ("beside", "chart", "table")
+        return ("below", "table") if self._sentences else ("table", "chart")
 
     @property
     def charted(self) -> bool:
@@ -109,8 +125,8 @@ class ChartedTable(Line):
 
     async def switch(self) -> None:
         """Table with a chart beside it, the chart, the table: on to the next of these that there is room for."""
-        modes: tuple[Mode, ...] = ("beside", "chart", "table") if self.size.width >= ROOM else ("table", "chart")
-        self._chosen = modes[(modes.index(self.mode) + 1) % len(modes)]
+        modes, mode = self._modes, self.mode
+        self._chosen = modes[(modes.index(mode) + 1) % len(modes)]
         await self.lay()
 
     async def lay(self) -> None:
@@ -121,9 +137,10 @@ class ChartedTable(Line):
             if mode != "table" and not self.chart.is_attached:
                 await self.mount(self.chart, after=self.table)
             self.chart.display = mode != "table"
-            self.styles.layout = "vertical" if mode == "chart" else "horizontal"
+            self.styles.layout = "horizontal" if mode in ("table", "beside") else "vertical"
             self.table.styles.height = HEADER + 1 if mode == "chart" else "1fr"
-            self.table.styles.width = "1fr" if mode == "chart" else "2fr"
+            self.table.styles.width = "2fr" if mode in ("table", "beside") else "1fr"
+            self.chart.styles.height = LINES if mode == "below" else "1fr"
             self.chart.styles.width = "1fr"
             self.table.call_after_refresh(self.table.reveal)
         self.draw()

@@ -1,0 +1,33 @@
+"""One row of a result in full: what its columns of prose say.
+
+Owns how such a row is laid out. Knows no colours and no face.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+from tracehound.analysis.result import Column, Result
+from tracehound.draw.cells import heading
+from tracehound.errors import printable
+
+
+def prose(result: Result) -> list[Column]:
+    """The columns that hold sentences."""
+    return [column for column in result.columns if column.unit == "prose"]
+
+
+def sentences(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
+    """What a row says, broken into lines of a width; what does not fit the height is left out, with a sign of it."""
+    columns, (width, height) = prose(result), size
+    if not 0 <= cursor < result.table.height:
+        return []
+    row = result.table.row(cursor, named=True)
+    first = next((column for column in result.columns if column.unit == "text"), None)
+    room = max(len(heading(column)) for column in columns) + 2
+    lines = textwrap.wrap(printable(str(row[first.name])), width) if first is not None else []
+    for column in columns:
+        said = textwrap.wrap(printable(row[column.name] or ""), max(width - room, 8))
+        heads = [heading(column), *("" for _ in said[1:])]
+        lines += [f"{head:<{room}}{text}" for head, text in zip(heads, said, strict=False)]
+    return lines if len(lines) <= height else [*lines[: max(height - 1, 0)], "…"][:height]

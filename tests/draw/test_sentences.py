@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from tracehound.analysis.result import Column, Result
+from tracehound.draw.plots import plot
+from tracehound.draw.sentences import prose, sentences
+from tracehound.draw.table import table
+
+COLUMNS = (
+    Column("finding", "text", "what"),
+    Column("cost", "time", "how much"),
+    Column("evidence", "prose", "why"),
+    Column("advice", "prose", "what helps"),
+)
+ROWS = {
+    "finding": ["the device waits", "évil \x1b[31m"],
+    "cost": [2_000_000, None],
+    "evidence": ["in 12 pauses of 5 us or more, the longest on rank 3", None],
+    "advice": ["launch less", "x\x1by"],
+}
+
+
+@pytest.fixture
+def result() -> Result:
+    return Result("findings", "Findings", COLUMNS, pl.DataFrame(ROWS), 2)
+
+
+def test_a_row_is_told_in_full(result: Result) -> None:
+    assert [column.name for column in prose(result)] == ["evidence", "advice"]
+    assert sentences(result, 0, (36, 9)) == [
+        "the device waits",
+        "evidence  in 12 pauses of 5 us or",
+        "          more, the longest on rank",
+        "          3",
+        "advice    launch less",
+    ]
+
+
+def test_what_does_not_fit_leaves_a_sign(result: Result) -> None:
+    assert sentences(result, 0, (36, 3)) == ["the device waits", "evidence  in 12 pauses of 5 us or", "…"]
+    assert sentences(result, 0, (36, 0)) == []
+    assert sentences(result, 7, (36, 9)) == []
+
+
+def test_nothing_of_a_trace_reaches_the_terminal_as_it_is(result: Result) -> None:
+    assert all(line.isprintable() for line in sentences(result, 1, (36, 9)))
+    assert all(line.text.isprintable() for line in table(result, 80))
+
+
+def test_prose_is_what_a_chart_shows(result: Result) -> None:
+    assert plot(result, "", 0, (36, 9)) == sentences(result, 0, (36, 9))
+
+
+def test_a_report_has_prose_below_its_row(result: Result) -> None:
+    assert [line.text for line in table(result, 50)][:7] == [
+        "Findings",
+        "finding               cost",
+        "the device waits  2.000 us",
+        "    evidence  in 12 pauses of 5 us or more, the",
+        "              longest on rank 3",
+        "    advice    launch less",
+        "évil ␛[31m               –",
+    ]
