@@ -222,3 +222,29 @@ def test_a_tpu_that_waits_for_the_hosts_memory_says_so(shared: Path) -> None:
         "the device waits for copies from HBM to host",
     ]
     assert rows["share"][:2].sum() == pytest.approx(0.836, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("capture", "rank", "cause"),
+    [("torch/ddp", 0, "aten::mm"), ("jax/multiproc", 2, "$time sleep")],
+)
+def test_a_late_rank_is_found_with_what_made_it_late(shared: Path, capture: str, rank: int, cause: str) -> None:
+    row = found(load(open_paths([shared / "captures" / capture])))[f"the other ranks wait for rank {rank}"]
+    assert f"more in {cause}" in row["evidence"]
+    assert row["rank"] == rank
+    assert row["event"] is not None
+
+
+def test_ranks_that_come_together_keep_nobody_waiting() -> None:
+    def told_of(late: float) -> list[str]:
+        b = Building()
+        for number in range(3):
+            for rank in (0, 1):
+                start = number * 100 + (60 + late if rank else 60)
+                b.event(stream(rank), "k", number * 100, start)
+                b.event(stream(rank), "ncclDevKernel_AllReduce", start, number * 100 + 99, "collective")
+            b.event(MAIN, f"ProfilerStep#{number}", number * 100, number * 100 + 100, "step", step=number)
+        return [name for name in found(b.trace()) if "wait for rank" in name]
+
+    assert told_of(0) == []
+    assert told_of(20) == ["the other ranks wait for rank 1"]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracehound.analysis import breakdown, idle, kernels, step_parts, transfers
+from tracehound.analysis import breakdown, idle, kernels, step_parts, stragglers, transfers
 from tracehound.analysis.findings import device, time
 from tracehound.analysis.findings.finding import Evidence, Finding
 from tracehound.analysis.findings.traits import traits
@@ -55,6 +55,7 @@ _ASKED: Final = tuple(
         idle.ANALYSIS,
         kernels.ANALYSIS,
         transfers.ANALYSIS,
+        stragglers.ANALYSIS,
     )
 )
 

@@ -18,6 +18,7 @@ COMMUNICATION: Final = 0.10
 COPIES: Final = 0.05
 IDLE: Final = 0.03
 BUSY: Final = 0.50
+LATE: Final = 0.03
 PS: Final = 10**12
 SLOW: Final = 1.5
 """A step this many times as long as the median one is slow."""
@@ -213,6 +214,30 @@ def busy(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
+def late_ranks(evidence: Evidence) -> Iterator[Finding]:
+    """Ranks that the others wait for, with what most often made them late."""
+    late = evidence.table("stragglers")
+    ranks = late.group_by("rank").agg(pl.col("late").sum(), pl.len().alias("steps")).sort("late", descending=True)
+    for rank, total, steps in ranks.rows():
+        cost = evidence.per_step(total, 1)
+        share = evidence.share(cost)
+        if share <= LATE:
+            continue
+        mine = late.filter(pl.col("rank") == rank).sort("late", descending=True)
+        causes = mine.drop_nulls("cause").group_by("cause", maintain_order=True).agg(pl.col("excess").sum())
+        cause = causes.sort("excess", descending=True).head(1)
+        because = f"; it spends {duration(cause['excess'][0])} more in {cause['cause'][0]}" if cause.height else ""
+        yield Finding(
+            f"the other ranks wait for rank {rank}",
+            f"for {duration(total)} in {count(steps)} step{'s' * (steps > 1)}{because}",
+            "give every rank the same work at the same time: compare what the late rank does before the collective with"
+            " what another does",
+            Place.of(mine.row(0, named=True)),
+            cost,
+            share,
+        )
+
+
 def slow_steps(evidence: Evidence) -> Iterator[Finding]:
     """Some steps take much longer than the others."""
     steps = _parts(evidence)
@@ -260,6 +285,11 @@ RULES: Final = (
         "idle",
         f"pauses of one cause take more than {IDLE:.0%} of the devices' time (XProf's lower threshold for launching)",
         waiting,
+    ),
+    Rule(
+        "late ranks",
+        f"the others wait for a rank for more than {LATE:.0%} of an average step at collectives",
+        late_ranks,
     ),
     Rule("slow steps", f"a step takes more than {SLOW} times the median", slow_steps),
     Rule("utilisation", f"a device is busy for less than {BUSY:.0%} of the time (TensorBoard plugin, rule 5)", busy),
