@@ -143,6 +143,13 @@ def test_a_line_that_is_no_custom_call_has_no_estimate(text: str) -> None:
     assert "estimated_flops" not in told_by_text("c", text)
 
 
+def test_a_custom_call_without_operands_may_only_give_out_memory() -> None:
+    text = '%b = bf16[16,2048]{1,0} custom-call(), custom_call_target="AllocateBuffer"'
+    assert told_by_text("b", text) == {"host_bytes": 0}
+    alone = instruction(1, "b", "custom-call", array(BF16, 16, 2048), block(28, "AllocateBuffer"))
+    assert cost(module(computation(1, 1, alone)), "b") == Cost(None, None)
+
+
 def test_a_custom_call_s_line_tells_what_it_may_compute() -> None:
     heads = "bf16[16,2048,128]{2,1,0:T(8,128)(2,1)}"
     told = told_by_text(

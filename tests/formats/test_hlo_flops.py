@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tracehound.formats.hlo_flops import Convolution, Side, convolution, custom_call, elementwise, reduction
 from tracehound.formats.hlo_flops import product as matrix_product
-from tracehound.formats.hlo_shapes import Array, arrays, host_bytes, line
+from tracehound.formats.hlo_line import Array, arrays, host_bytes, line
 
 BF16 = "bf16"
 

@@ -44,8 +44,7 @@ def costed(rows: pl.DataFrame, peaks: Mapping[int, Peaks]) -> pl.DataFrame:
     `memory_peak` (per second) of the device, how `nearest` to one of its peaks the op comes; `bound`, `above`: words.
     """
     first = peaks[min(peaks)] if peaks else None
-    starting = pl.col("category").str.contains("-start$") & pl.col("kernels").is_null()
-    ending = pl.col("category").str.contains("-(?:done|update)$") & pl.col("kernels").is_null()
+    starting, ending = _half("start"), _half("done|update")
     once = _once(rows).with_columns(
         pl.when(starting)
         .then(0.0)
@@ -68,6 +67,17 @@ def costed(rows: pl.DataFrame, peaks: Mapping[int, Peaks]) -> pl.DataFrame:
         .drop("times", *(f"{name}_once" for name in _AMOUNTS), *_USED)
     )
 
+
+def _half(which: str) -> pl.Expr:
+    """Whether an op is this half of an asynchronous one; on GPUs the first half is the kernel that does it all.
+
+    TPUs fuse collectives that run beside others: only the name tells (``async-collective-done.5``, a custom fusion).
+    """
+    told = pl.col("category").str.contains(f"-(?:{which})$") | pl.col("name").str.contains(f"{_FUSED}(?:{which})")
+    return told & pl.col("kernels").is_null()
+
+
+_FUSED: Final = r"^async-collective-"
 
 _AMOUNTS: Final = (
     "work", "normalized_work", "moved", "hbm_moved", "host_moved", "cmem_read", "cmem_written", "vmem_read",
@@ -150,7 +160,7 @@ def _bound() -> pl.Expr:
     most = pl.max_horizontal(*_USED)
     linked = (pl.col("kind") == "transfer") & (pl.col("host_moved") > 0)
     return pl.coalesce(
-        pl.when(pl.col("kind") == "collective").then(pl.lit("interconnect")),
+        pl.when((pl.col("kind") == "collective") | pl.col("name").str.contains(_FUSED)).then(pl.lit("interconnect")),
         pl.when(linked).then(pl.lit(_LINK)),
         *(pl.when((pl.col(name) == most) & (most > 0)).then(pl.lit(name)) for name in _USED),
     )

@@ -6,29 +6,19 @@ is read only when it, or a fusion around it, is asked for. The rules for single 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from tracehound.formats import hlo_flops
-from tracehound.formats.hlo import (
-    COMPUTATION,
-    ID,
-    INSTRUCTION,
-    MODULE,
-    NAME,
-    OPCODE,
-    OPERANDS,
-    SHAPE,
-    TARGET,
-    packed,
-)
+from tracehound.formats.hlo import COMPUTATION, ID, INSTRUCTION, MODULE, NAME, OPCODE, OPERANDS, SHAPE, TARGET
+from tracehound.formats.hlo_fields import Message, message
 from tracehound.formats.hlo_flops import Convolution, Side
-from tracehound.formats.hlo_shape import DIMENSIONS, ELEMENT_TYPE, ELEMENTS, LAYOUT, MEMORY_SPACE, TUPLE, TUPLE_SHAPES
-from tracehound.formats.hlo_shapes import Array
-from tracehound.formats.wire import BYTES, VARINT, Bytes, Field, Rows, WireError, fields, rounds, signed
+from tracehound.formats.hlo_line import Array
+from tracehound.formats.hlo_shape import Shape, shape_of
+from tracehound.formats.wire import BYTES, VARINT, Bytes, Field, Rows, WireError, fields, rounds
 
 COMPUTATION_ID, ROOT_ID, WINDOW, CONVOLUTION, DOT, CALLED, GROUPS, BATCH_GROUPS = 5, 6, 15, 16, 30, 38, 50, 58
 LEFT_CONTRACTING = 1
@@ -69,7 +59,7 @@ class _Instruction(NamedTuple):
 def costs(file: Bytes, start: int, end: int, wanted: Collection[str]) -> dict[str, Cost]:
     """The cost of the instructions with these names in the HloProto `[start, end)`; what is damaged has none."""
     try:
-        module = _Module(file, start, end)
+        module = _module(file, start, end)
     except WireError:
         return {}
     found = {}
@@ -83,47 +73,29 @@ def costs(file: Bytes, start: int, end: int, wanted: Collection[str]) -> dict[st
 
 @dataclass
 class _Module:
-    """The instructions of a module, read when they are asked for."""
+    """The instructions of a module, read when they are asked for.
+
+    `spans` says where each lies, `named` where its name does, `row` its place by its id; `bodies` and `roots` the
+    places of a computation's instructions and the id of the one that makes its result.
+    """
 
     file: Bytes
-    start: int
-    end: int
+    spans: Rows
+    named: Rows
+    row: Mapping[int, int]
+    bodies: Mapping[int, range]
+    roots: Mapping[int, int]
     _read: dict[int, _Instruction] = field(default_factory=dict)
     _fused: dict[tuple[int, ...], tuple[int, str, int]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._bodies: dict[int, range] = {}
-        self._roots: dict[int, int] = {}
-        spans: list[tuple[int, int]] = []
-        for proto in _inside(self.file, self.start, self.end, MODULE):
-            for computation in _inside(self.file, proto.at, proto.at + proto.value, COMPUTATION):
-                first, number, root = len(spans), -1, -1
-                for part in fields(self.file.data, computation.at, computation.at + computation.value):
-                    if (part.number, part.wire) == (INSTRUCTION, BYTES):
-                        spans.append((part.at, part.at + part.value))
-                    elif (part.number, part.wire) == (COMPUTATION_ID, VARINT):
-                        number = part.value
-                    elif (part.number, part.wire) == (ROOT_ID, VARINT):
-                        root = part.value
-                self._bodies[number], self._roots[number] = range(first, len(spans)), root
-        self._span: Rows = np.array(spans, np.int64).reshape(-1, 2)
-        self._named = np.zeros((len(spans), 2), np.int64)
-        ids = np.full(len(spans), -1, np.int64)
-        for now in rounds(self.file.words, self._span[:, 0].copy(), self._span[:, 1].copy()):
-            here, known = now.where(NAME, BYTES), now.where(ID, VARINT)
-            self._named[now.message[here], 0] = now.at[here]
-            self._named[now.message[here], 1] = now.at[here] + now.value[here].view(np.int64)
-            ids[now.message[known]] = now.value[known].view(np.int64)
-        self._row = {number: row for row, number in enumerate(ids.tolist())}
-
     def name(self, row: int) -> str:
         """The name of an instruction."""
-        low, high = self._named[row].tolist()
+        low, high = self.named[row].tolist()
         return self.file.text(low, high)
 
     def rows_of(self, wanted: Collection[str]) -> list[int]:
         """The instructions with these names."""
-        return [row for row in range(len(self._span)) if self.name(row) in wanted]
+        return [row for row in range(len(self.spans)) if self.name(row) in wanted]
 
     def cost(self, row: int) -> Cost:
         """What an instruction that is an op of its own costs."""
@@ -152,7 +124,7 @@ class _Module:
 
     def _root(self, called: tuple[int, ...]) -> int | None:
         """The instruction that makes the result of a fusion."""
-        return self._row.get(self._roots.get(called[0], -1)) if called else None
+        return self.row.get(self.roots.get(called[0], -1)) if called else None
 
     def _inside(self, called: tuple[int, ...]) -> tuple[int, str, int]:
         """Operations in a fusion, the type that its product multiplies, and bytes that it reads of its parameters.
@@ -161,7 +133,7 @@ class _Module:
         """
         if called in self._fused:
             return self._fused[called]
-        body = [row for one in called for row in self._bodies.get(one, range(0))][:_MOST]
+        body = [row for one in called for row in self.bodies.get(one, range(0))][:_MOST]
         inner = {row: self._instruction(row) for row in body}
         flops, dtype = 0, ""
         users: dict[int | None, list[_Instruction]] = {}
@@ -171,7 +143,7 @@ class _Module:
             )  # fmt: skip
             flops, dtype = flops + more, dtype or kind
             for operand in one.operands:
-                users.setdefault(self._row.get(operand), []).append(one)
+                users.setdefault(self.row.get(operand), []).append(one)
         read = sum(_read_of(one, users.get(row, [])) for row, one in inner.items() if one.opcode == "parameter")
         self._fused[called] = flops, dtype, read
         return self._fused[called]
@@ -208,12 +180,12 @@ class _Module:
         return _dtype(self._results(this.operands[0]))
 
     def _results(self, number: int) -> tuple[Array, ...]:
-        row = self._row.get(number)
+        row = self.row.get(number)
         return self._instruction(row).results if row is not None else ()
 
     def _instruction(self, row: int) -> _Instruction:
         if row not in self._read:
-            self._read[row] = _instruction(self.file, *self._span[row].tolist())
+            self._read[row] = _instruction(message(self.file, *self.spans[row].tolist()))
         return self._read[row]
 
 
@@ -225,8 +197,13 @@ def _read_of(parameter: _Instruction, users: Sequence[_Instruction]) -> int:
     return whole
 
 
-def _library_bytes(this: _Instruction, operands: Sequence[Array]) -> int:
-    """Operands and results of a custom call, without the workspace that a library asks for: a last result in bytes."""
+def _library_bytes(this: _Instruction, operands: Sequence[Array]) -> int | None:
+    """Operands and results of a custom call, without the workspace that a library asks for: a last result in bytes.
+
+    None without operands: it may only give out memory.
+    """
+    if not operands:
+        return None
     results = this.results
     if len(results) > 1 and results[-1].element in ("s8", "u8") and len(results[-1].dims) == 1:
         results = results[:-1]
@@ -243,98 +220,78 @@ def _bounded(cost: Cost) -> Cost:
     return Cost(flops, moved, cost.on_host if cost.on_host < LARGEST else 0, cost.dtype)
 
 
-def _inside(file: Bytes, start: int, end: int, number: int) -> list[Field]:
-    """The messages with this number."""
+def _module(file: Bytes, start: int, end: int) -> _Module:
+    """Where the instructions of a module lie, and what they are called. Raises WireError."""
+    bodies, roots, found = dict[int, range](), dict[int, int](), list[tuple[int, int]]()
+    for number, root, own in _bodies(file, start, end):
+        bodies[number], roots[number] = range(len(found), len(found) + len(own)), root
+        found += own
+    spans: Rows = np.array(found, np.int64).reshape(-1, 2)
+    named, ids = np.zeros((len(found), 2), np.int64), np.full(len(found), -1, np.int64)
+    for now in rounds(file.words, spans[:, 0].copy(), spans[:, 1].copy()):
+        here, known = now.where(NAME, BYTES), now.where(ID, VARINT)
+        named[now.message[here], 0] = now.at[here]
+        named[now.message[here], 1] = now.at[here] + now.value[here].view(np.int64)
+        ids[now.message[known]] = now.value[known].view(np.int64)
+    row = {number: row for row, number in enumerate(ids.tolist())}
+    return _Module(file, spans, named, row, bodies, roots)
+
+
+def _bodies(file: Bytes, start: int, end: int) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
+    """Id, id of the root, and where the instructions lie, of each computation. Raises WireError."""
+    for proto in _messages(file, start, end, MODULE):
+        for computation in _messages(file, proto.at, proto.at + proto.value, COMPUTATION):
+            number, root, spans = -1, -1, list[tuple[int, int]]()
+            for part in fields(file.data, computation.at, computation.at + computation.value):
+                if (part.number, part.wire) == (INSTRUCTION, BYTES):
+                    spans.append((part.at, part.at + part.value))
+                elif (part.number, part.wire) == (COMPUTATION_ID, VARINT):
+                    number = part.value
+                elif (part.number, part.wire) == (ROOT_ID, VARINT):
+                    root = part.value
+            yield number, root, spans
+
+
+def _messages(file: Bytes, start: int, end: int, number: int) -> list[Field]:
     return [part for part in fields(file.data, start, end) if (part.number, part.wire) == (number, BYTES)]
 
 
-def _instruction(file: Bytes, start: int, end: int) -> _Instruction:
-    """One instruction. Raises WireError."""
-    parts: dict[int, list[Field]] = {}
-    for part in fields(file.data, start, end):
-        parts.setdefault(part.number, []).append(part)
-    how = None
-    if CONVOLUTION in parts and WINDOW in parts:
-        groups, batches = (_number(parts, one) or 1 for one in (GROUPS, BATCH_GROUPS))
-        how = _convolution(file, parts[CONVOLUTION][-1], parts[WINDOW][-1], groups, batches)
-    shape = parts.get(SHAPE)
+def _instruction(proto: Message) -> _Instruction:
+    """One instruction, as far as its message makes sense."""
+    dot = proto.one(DOT)
     return _Instruction(
-        opcode=_text(file, parts, OPCODE),
-        results=_arrays(file, shape[-1].at, shape[-1].at + shape[-1].value) if shape else (),
-        operands=_numbers(file, parts.get(OPERANDS, ())),
-        called=_numbers(file, parts.get(CALLED, ())),
-        contracting=_repeated(file, parts[DOT][-1], LEFT_CONTRACTING) if DOT in parts else (),
-        convolution=how,
-        target=_text(file, parts, TARGET),
+        opcode=proto.text(OPCODE),
+        results=tuple(_array(leaf) for leaf in shape_of(proto.one(SHAPE)).leaves) if SHAPE in proto else (),
+        operands=tuple(proto.numbers(OPERANDS)),
+        called=tuple(proto.numbers(CALLED)),
+        contracting=tuple(dot.numbers(LEFT_CONTRACTING)) if dot is not None else (),
+        convolution=_convolution(proto),
+        target=proto.text(TARGET),
     )
 
 
-def _text(file: Bytes, parts: dict[int, list[Field]], number: int) -> str:
-    found = parts.get(number)
-    return file.text(found[-1].at, found[-1].at + found[-1].value) if found and found[-1].wire == BYTES else ""
+def _array(leaf: Shape) -> Array:
+    return Array(leaf.element, tuple(max(0, dim) for dim in leaf.dims), leaf.memory == HOST_SPACE)
 
 
-def _number(parts: dict[int, list[Field]], number: int) -> int:
-    found = parts.get(number)
-    return signed(found[-1].value) if found and found[-1].wire == VARINT else 0
-
-
-def _numbers(file: Bytes, found: Sequence[Field]) -> tuple[int, ...]:
-    """A repeated number, packed or not."""
-    values: list[int] = []
-    for part in found:
-        values.extend(packed(file, part.at, part.at + part.value) if part.wire == BYTES else [part.value])
-    return tuple(map(signed, values))
-
-
-def _repeated(file: Bytes, message: Field, number: int) -> tuple[int, ...]:
-    """A repeated number of a message."""
-    inner = fields(file.data, message.at, message.at + message.value)
-    return _numbers(file, [part for part in inner if part.number == number])
-
-
-def _arrays(file: Bytes, start: int, end: int) -> tuple[Array, ...]:
-    """The arrays of a ShapeProto, those of a tuple in order. Raises WireError."""
-    element, dims, space, inner = 0, list[int](), 0, list[Array]()
-    for part in fields(file.data, start, end):
-        stop = part.at + part.value
-        if (part.number, part.wire) == (ELEMENT_TYPE, VARINT):
-            element = part.value
-        elif part.number == DIMENSIONS:
-            dims.extend(packed(file, part.at, stop) if part.wire == BYTES else [part.value])
-        elif (part.number, part.wire) == (TUPLE_SHAPES, BYTES):
-            inner.extend(_arrays(file, part.at, stop))
-        elif (part.number, part.wire) == (LAYOUT, BYTES):
-            space = next((one.value for one in fields(file.data, part.at, stop) if one.number == MEMORY_SPACE), 0)
-    if element == TUPLE:
-        return tuple(inner)
-    return (Array(ELEMENTS.get(element, "opaque"), tuple(dims), space == HOST_SPACE),)
-
-
-def _convolution(file: Bytes, numbers: Field, window: Field, groups: int, batches: int) -> Convolution:
-    """How a convolution's dimensions lie, and its window. Raises WireError."""
-    single = {
-        part.number: part.value
-        for part in fields(file.data, numbers.at, numbers.at + numbers.value)
-        if part.wire == VARINT
-    }
-    sides = [
-        {part.number: signed(part.value) for part in fields(file.data, side.at, side.at + side.value)}
-        for side in _inside(file, window.at, window.at + window.value, 1)
-    ]
+def _convolution(proto: Message) -> Convolution | None:
+    """How a convolution's dimensions lie, and its window; None where the instruction does not say."""
+    numbers, window = proto.one(CONVOLUTION), proto.one(WINDOW)
+    if numbers is None or window is None:
+        return None
     return Convolution(
-        input_batch=single.get(INPUT_BATCH, 0),
-        input_feature=single.get(INPUT_FEATURE, 0),
-        input_spatial=_repeated(file, numbers, INPUT_SPATIAL),
-        kernel_output=single.get(KERNEL_OUTPUT, 0),
-        output_spatial=_repeated(file, numbers, OUTPUT_SPATIAL),
+        input_batch=numbers.number(INPUT_BATCH),
+        input_feature=numbers.number(INPUT_FEATURE),
+        input_spatial=numbers.numbers(INPUT_SPATIAL),
+        kernel_output=numbers.number(KERNEL_OUTPUT),
+        output_spatial=numbers.numbers(OUTPUT_SPATIAL),
         window=[
             Side(
-                side.get(SIZE, 1), side.get(STRIDE, 1), side.get(PADDING, 0), side.get(DILATION, 1),
-                side.get(BASE_DILATION, 1),
+                side.number(SIZE, 1), side.number(STRIDE, 1), side.number(PADDING), side.number(DILATION, 1),
+                side.number(BASE_DILATION, 1),
             )
-            for side in sides
+            for side in window.all(1)
         ],
-        groups=groups,
-        batch_groups=batches,
+        groups=proto.number(GROUPS) or 1,
+        batch_groups=proto.number(BATCH_GROUPS) or 1,
     )  # fmt: skip

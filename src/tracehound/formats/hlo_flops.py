@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tracehound.formats.hlo import ELEMENTWISE
-from tracehound.formats.hlo_shapes import Array
+from tracehound.formats.hlo_line import Array
 
 _TRANSCENDENTAL = frozenset({
     "atan2", "cbrt", "cosine", "erf", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic",

@@ -11,7 +11,7 @@ from typing import Final
 
 from tracehound.formats import hlo_flops
 from tracehound.formats.hlo_cost import LARGEST, Cost
-from tracehound.formats.hlo_shapes import host_bytes, line
+from tracehound.formats.hlo_line import host_bytes, line
 from tracehound.formats.wire import BYTES, VARINT, WireError, fields
 from tracehound.formats.xstats import Value
 
@@ -69,7 +69,7 @@ def told_by_text(name: str, text: str) -> Columns:
         return {}
     on_host = host_bytes(found)
     columns: Columns = {"host_bytes": on_host if on_host < LARGEST else None}
-    if found.opcode == "custom-call":
+    if found.opcode == "custom-call" and found.operands:  # without any it may only give out memory
         flops = hlo_flops.custom_call(f"{found.target} {name}", found.results, found.operands)
         moved = sum(one.bytes for one in (*found.results, *found.operands))
         columns["estimated_flops"] = flops if flops is not None and flops < LARGEST else None
