@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.core_time import CLOCKED, core_time, on_own_clock
 from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Share
 from tracehound.formats.xla_copies import is_done, started_by
+from tracehound.intervals import Ints, Mask
 from tracehound.trace import collected
 
 OPS: Final = ("id", "lane", "start", "end", "op", "kind", "parent")
@@ -110,25 +112,52 @@ def joined(events: pl.DataFrame, ops: pl.DataFrame, execution: pl.Series) -> pl.
     """
     pairs = waits(ops.filter(pl.col("op").is_in(events["op"].unique().implode())))
     known = events.select("id", "lane", "start", "end", "op").with_columns(execution.alias("execution"))
-    begun = known.filter(pl.col("op").is_in(pairs["started"].implode())).with_columns(
-        pl.col("op").alias("started"), pl.lit(1).alias("change")
+    begun = known.filter(pl.col("op").is_in(pairs["started"].implode()))
+    ended = known.join(pairs, on="op", maintain_order="left")
+    first, last = _matched(
+        *(
+            np.concatenate([begun[name].to_numpy(), ended[other].to_numpy()])
+            for name, other in (("lane", "lane"), ("op", "started"), ("execution", "execution"), ("start", "start"))
+        ),
+        begun.height,
     )
-    ended = known.join(pairs, on="op").with_columns(pl.lit(-1).alias("change"))
-    key = ["lane", "started", "execution"]
-    both = pl.concat(
-        [
-            begun.select(*key, "id", "start", "end", "op", "change"),
-            ended.select(*key, "id", "start", "end", "op", "change"),
-        ]
+    return (
+        begun.select("lane", "execution", "id", "op", "start", pl.col("end").alias("issued"))[first]
+        .hstack(ended.select(pl.col("id").alias("done"), pl.col("start").alias("waited"), "end")[last])
+        .sort("start", "id")
     )
-    lowest = pl.col("change").cum_sum().over(key).clip(upper_bound=0).cum_min().over(key)
-    turns = both.sort("start", "change", "id", descending=[False, True, False]).with_columns(lowest.alias("lowest"))
-    orphan = pl.col("lowest") < pl.col("lowest").shift(1).over(key).fill_null(
-        0
-    )  # it ends what began before the profile
-    numbered = turns.filter(~orphan).with_columns(pl.col("id").cum_count().over(*key, "change").alias("turn"))
-    first = numbered.filter(change=1).select(*key, "turn", "id", "op", "start", pl.col("end").alias("issued"))
-    last = numbered.filter(change=-1).select(
-        *key, "turn", pl.col("id").alias("done"), pl.col("start").alias("waited"), "end"
-    )
-    return first.join(last, on=[*key, "turn"]).drop("started", "turn").sort("start", "id")
+
+
+def _matched(
+    lane: Ints, op: Ints, execution: Ints, start: Ints, starts: int
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Which start belongs to which end: rows of the starts, which come first, and rows of the ends after them.
+
+    Of one lane, op and execution the first start goes with the first end that is not that of an earlier one, lost
+    before the profile began.
+    """
+    rows = np.arange(len(start))
+    ends = rows >= starts
+    order = np.lexsort((rows, ends, start, execution, op, lane))
+    ends, place = ends[order], rows[order]
+    alike = [values[order] for values in (lane, op, execution)]
+    fresh = np.append(True, np.any([values[1:] != values[:-1] for values in alike], axis=0))[: len(order)]
+    group = np.cumsum(fresh) - 1
+    open_ = _within(np.where(ends, -1, 1), fresh)
+    apart = 2 * len(order) + 1  # groups lie so far apart that no minimum of one reaches into the next
+    lowest = np.minimum.accumulate(np.minimum(open_, 0) - group * apart) + group * apart
+    before = np.where(fresh, 0, np.append(0, lowest[:-1])[: len(lowest)])
+    lost = ends & (lowest < before)
+    begins, closes = np.flatnonzero(~ends), np.flatnonzero(ends & ~lost)
+    turn = np.where(ends, _within((ends & ~lost).astype(np.int64), fresh), _within((~ends).astype(np.int64), fresh))
+    key = group * apart + turn
+    _, first, last = np.intersect1d(key[begins], key[closes], assume_unique=True, return_indices=True)
+    return place[begins[first]], place[closes[last]] - starts
+
+
+def _within(values: Ints, fresh: Mask) -> Ints:
+    """The running sum of `values`, begun anew where `fresh` is true."""
+    total = np.cumsum(values)
+    begins = np.flatnonzero(fresh)
+    base = (total - values)[begins]
+    return total - np.repeat(base, np.diff(np.append(begins, len(values))))
