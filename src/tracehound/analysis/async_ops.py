@@ -6,6 +6,7 @@ nothing of what they do meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -114,13 +115,12 @@ def joined(events: pl.DataFrame, ops: pl.DataFrame, execution: pl.Series) -> pl.
     known = events.select("id", "lane", "start", "end", "op").with_columns(execution.alias("execution"))
     begun = known.filter(pl.col("op").is_in(pairs["started"].implode()))
     ended = known.join(pairs, on="op", maintain_order="left")
-    first, last = _matched(
-        *(
-            np.concatenate([begun[name].to_numpy(), ended[other].to_numpy()])
-            for name, other in (("lane", "lane"), ("op", "started"), ("execution", "execution"), ("start", "start"))
-        ),
-        begun.height,
-    )
+    both = [
+        np.concatenate([begun[name].to_numpy(), ended[other].to_numpy()])
+        for name, other in (("lane", "lane"), ("op", "started"), ("execution", "execution"))
+    ]
+    times = np.concatenate([begun["start"].to_numpy(), ended["start"].to_numpy()])
+    first, last = _matched(both, times, begun.height)
     return (
         begun.select("lane", "execution", "id", "op", "start", pl.col("end").alias("issued"))[first]
         .hstack(ended.select(pl.col("id").alias("done"), pl.col("start").alias("waited"), "end")[last])
@@ -128,19 +128,17 @@ def joined(events: pl.DataFrame, ops: pl.DataFrame, execution: pl.Series) -> pl.
     )
 
 
-def _matched(
-    lane: Ints, op: Ints, execution: Ints, start: Ints, starts: int
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def _matched(key: Sequence[Ints], start: Ints, starts: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Which start belongs to which end: rows of the starts, which come first, and rows of the ends after them.
 
-    Of one lane, op and execution the first start goes with the first end that is not that of an earlier one, lost
-    before the profile began.
+    Of those alike in `key` (lane, op, execution) the first start goes with the first end that is not that of an earlier
+    one, lost before the profile began.
     """
     rows = np.arange(len(start))
     ends = rows >= starts
-    order = np.lexsort((rows, ends, start, execution, op, lane))
+    order = np.lexsort((rows, ends, start, *key))
     ends, place = ends[order], rows[order]
-    alike = [values[order] for values in (lane, op, execution)]
+    alike = [values[order] for values in key]
     fresh = np.append(True, np.any([values[1:] != values[:-1] for values in alike], axis=0))[: len(order)]
     group = np.cumsum(fresh) - 1
     open_ = _within(np.where(ends, -1, 1), fresh)
@@ -150,8 +148,8 @@ def _matched(
     lost = ends & (lowest < before)
     begins, closes = np.flatnonzero(~ends), np.flatnonzero(ends & ~lost)
     turn = np.where(ends, _within((ends & ~lost).astype(np.int64), fresh), _within((~ends).astype(np.int64), fresh))
-    key = group * apart + turn
-    _, first, last = np.intersect1d(key[begins], key[closes], assume_unique=True, return_indices=True)
+    number = group * apart + turn
+    _, first, last = np.intersect1d(number[begins], number[closes], assume_unique=True, return_indices=True)
     return place[begins[first]], place[closes[last]] - starts
 
 
