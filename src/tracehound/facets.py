@@ -1,7 +1,8 @@
 """What only some events carry and only some analyses need: frames beside the events of a part.
 
 Owns their schemas. Knows no format. A facet has a row for every event of its sort that carries any of it; `record` is
-that of the event in `EVENTS`, by which the two are joined. What a file does not tell is null.
+that of the event in `EVENTS`, by which the two are joined. What a file does not tell is null. Buffers are of programs,
+not of events.
 """
 
 from __future__ import annotations
@@ -67,6 +68,25 @@ FACETS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
                 "allocated": pl.Int64(),  # held by the allocator then, in all
                 "reserved": pl.Int64(),
                 "thread": pl.Int64(),
+            }
+        ),
+        "buffers": pl.Schema(  # what XLA's programs keep in memory, by their buffer assignment; `record` is null
+            {
+                "record": pl.Int64(),
+                "module": pl.Categorical(),
+                "program": pl.Int64(),
+                "space": pl.Int32(),  # memory space: 0 the device's, 5 the host's
+                "first": pl.Int64(),  # event of the heap's trace that allocates it; null: it is there all the time
+                "last": pl.Int64(),  # the one that frees it; null: none does
+                "bytes": pl.Int64(),
+                "name": pl.String(),  # the instruction that defines it, and which part of its result: "copy-start{0}"
+                "sort": pl.Categorical(),  # temporary, parameter, output, constant
+                "peak": pl.Boolean(),  # it is there when most is; what follows is told of such buffers alone
+                "unpadded": pl.Int64(),
+                "opcode": pl.Categorical(),
+                "shape": pl.String(),
+                "framework": pl.String(),
+                "source": pl.String(),
             }
         ),
     }

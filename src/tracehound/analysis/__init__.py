@@ -19,6 +19,9 @@ from tracehound.analysis import (
     gaps,
     graphs,
     health,
+    hlo_buffers,
+    hlo_heap,
+    hlo_memory,
     hlo_ops,
     host,
     idle,
@@ -88,6 +91,9 @@ ANALYSES: tuple[Analysis, ...] = (
     collective_calls.ANALYSIS,
     arrivals.ANALYSIS,
     clocks.ANALYSIS,
+    hlo_memory.ANALYSIS,
+    hlo_buffers.ANALYSIS,
+    hlo_heap.ANALYSIS,
     health.ANALYSIS,
 )
 

@@ -6,7 +6,7 @@ Decodes only the instructions that are asked for; knows no traces.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,17 +75,20 @@ def category_of(opcode: str, fusion_kind: str = "") -> str:
 def instructions(file: Bytes, start: int, end: int, wanted: Collection[str]) -> dict[str, Instruction]:
     """The instructions with these names in the HloProto `[start, end)`; what is damaged is left out."""
     try:
-        spans, frames = _module(file, start, end)
+        spans, frames = module_spans(file, start, end)
     except WireError:
         return {}
-    table = _Table(file, *spans.arrays()[1:])
+    table = Table(file, *spans.arrays()[1:])
     rows = {name: row for row, name in enumerate(table.texts(NAME)) if name in wanted}
     by_id = dict(zip(table.ids.tolist(), range(len(table.ids)), strict=True))
-    return {name: _instruction(file, table, row, by_id, frames) for name, row in rows.items()}
+    return {name: instruction_at(file, table, row, by_id, frames) for name, row in rows.items()}
 
 
-def _module(file: Bytes, start: int, end: int) -> tuple[Spans, Field | None]:
-    """Where the instructions of all computations lie, and the table of source frames."""
+def module_spans(file: Bytes, start: int, end: int) -> tuple[Spans, Field | None]:
+    """Where the instructions of all computations of an HloProto lie, and the table of source frames.
+
+    Raises WireError.
+    """
     spans, frames = Spans(INSTRUCTION), None
     for proto in fields(file.data, start, end):
         if (proto.number, proto.wire) != (MODULE, BYTES):
@@ -106,7 +109,7 @@ def _collect(file: Bytes, computation: Field, spans: Spans) -> None:
             _, at = field_at(file.data, at, end)
 
 
-class _Table:
+class Table:
     """Where the fields of many instructions lie."""
 
     def __init__(self, file: Bytes, start: Rows, end: Rows) -> None:
@@ -157,7 +160,8 @@ def packed(file: Bytes, at: int, end: int) -> list[int]:
     return values
 
 
-def _instruction(file: Bytes, table: _Table, row: int, by_id: dict[int, int], frames: Field | None) -> Instruction:
+def instruction_at(file: Bytes, table: Table, row: int, by_id: Mapping[int, int], frames: Field | None) -> Instruction:
+    """One instruction of a module: `by_id` are the rows of ids, `frames` the table of source frames."""
     name, opcode, kind = table.text(NAME, row), table.text(OPCODE, row), table.text(FUSION_KIND, row)
     try:
         shape = shape_text(file, *table.spans[SHAPE][:, row].tolist())

@@ -27,7 +27,7 @@ class Facets:
     """The facets of a segment so far. A record is the ordinal of an event in the segment."""
 
     def __init__(self) -> None:
-        self._tables = {name: _Table(name) for name in FACETS}
+        self._tables = {name: _Table(name) for name in _VALUES}
 
     def add(self, facet: str, records: Iterable[int], args: Sequence[Args | Message]) -> None:
         """What events carry of a facet; those that carry nothing of it are left out in the end."""

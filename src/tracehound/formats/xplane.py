@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.assemble import Decoded, part
 from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
+from tracehound.formats.hlo_heap import buffers
 from tracehound.formats.inflate import head, opened, whole
 from tracehound.formats.signs import CONVERTED
 from tracehound.formats.spill import Spill
@@ -48,6 +50,7 @@ class Outline:
     facts: Mapping[str, Any]
     notes: tuple[Note, ...]
     places: Places
+    buffers: pl.DataFrame | None
 
 
 class Portioned(NamedTuple):
@@ -93,6 +96,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             facts=outline.facts,
             notes=(*outline.notes, *_left_out(shares)),
             places=outline.places,
+            facets={"buffers": outline.buffers.lazy()} if outline.buffers is not None else {},
         ),
         spill,
     )
@@ -164,6 +168,7 @@ def _portion(
         facts=_facts(space, located),
         notes=(*notes, *_notes(space)),
         places=places(space),
+        buffers=_buffers(file, located) if portion.number == 0 else None,
     )
     portioning = Portioning(
         file=file,
@@ -179,6 +184,20 @@ def _portion(
         return Portioned(outline, read(portioning, _dealt(space, portion)))
     except TornError:
         return Portioned(outline, None)
+
+
+def _buffers(file: File, located: Mapping[int, Program]) -> pl.DataFrame | None:
+    """What the programs keep in memory, by their buffer assignments; None where no proto has one."""
+    pieces = (
+        (one, file.piece((one.offset, one.offset + one.size))) for one in located.values() if one.size < LONGEST_PROTO
+    )
+    found = [buffers(piece, one.name, one.program) for one, piece in pieces]
+    kept = [frame for frame in found if frame.height]
+    return pl.concat(kept) if kept else None
+
+
+LONGEST_PROTO: Final = 1 << 31
+"""Bytes of an HLO proto: protobuf has no longer ones."""
 
 
 def _dealt(space: Space, portion: Portion) -> list[tuple[int, Stretched]]:
