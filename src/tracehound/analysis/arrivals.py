@@ -49,7 +49,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched(tables, scene)
     rows = found.calls.filter(pl.col("meeting").is_not_null())
     if rows.is_empty():
-        why = "no collective that two ranks of this trace have: open the files of all ranks together"
+        why = "no collective of two ranks here: open the files of all ranks together"
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [why, *found.notes])
     order = rows.sort("first", "event").select("meeting").unique(maintain_order=True)
     table = (

@@ -134,7 +134,7 @@ def _nearest(rows: pl.DataFrame) -> pl.DataFrame:
     shift = offsets(rows).select("part", "applied")
     rows = rows.join(shift, on="part", how="left", maintain_order="left")
     begin, until = pl.col("start") + pl.col("applied"), pl.col("end") + pl.col("applied")
-    together = pl.col("order") & pl.col("collective").cast(pl.String).is_in(_AT_ONCE)
+    together = pl.col("order") & pl.col("collective").cast(pl.String).is_in(_AT_ONCE).fill_null(value=True)
     apart = (begin.max().over("meeting") > until.min().over("meeting")) & together
     rows = rows.with_columns(
         pl.when(~apart).then("meeting").alias("meeting"), until.alias("until"), begin.alias("begin")
@@ -203,7 +203,7 @@ def _unmatched(rows: pl.DataFrame) -> list[str]:
     alone = alone.filter(pl.col("fellows") > 1)
     if alone.is_empty():
         return []
-    what = alone["collective"].cast(pl.String).unique().sort().to_list()
+    what = alone["collective"].cast(pl.String).fill_null("of unknown kind").unique().sort().to_list()
     blind = alone.filter(pl.col("how").is_null()).height
     why = f", {blind:,} of them sends and receives without Src Rank and Dst Rank, which newer PyTorch records"
     return [f"not matched: {alone.height:,} calls that no other rank here has ({', '.join(what)})" + why * (blind > 0)]

@@ -71,7 +71,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched([_calls(table) for table in filled], scene)
     met = found.calls.filter(pl.col("meeting").is_not_null())
     if met.is_empty():
-        why = "no collective that two ranks of this trace have: open the files of all ranks together"
+        why = "no collective of two ranks here: open the files of all ranks together"
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [why, *found.notes])
     late = _late(met)
     shown = late.filter(pl.col("late") >= LEAST.of(options.given))

@@ -105,7 +105,7 @@ NOTHING = {
     "collectives": "no collectives: one device, or communication was not recorded on its lanes",
     **dict.fromkeys(
         ("stragglers", "collective_calls", "arrivals", "clocks"),
-        "no collective that two ranks of this trace have: open the files of all ranks together",
+        "no collective of two ranks here: open the files of all ranks together",
     ),
     "health": "nothing was repaired, dropped, missing or inferred",
     "host": "no host thread recorded anything here: profile with ProfilerActivity.CPU, or host_tracer_level above 0",

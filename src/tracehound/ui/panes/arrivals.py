@@ -75,7 +75,7 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
 
     def show(self, result: Result, window: Span | None, why_empty: str, so_far: str = "") -> None:
         """Show a result of `window`; `why_empty` stands in place of bars, `so_far` says how much it is about."""
-        here = self._here
+        here, on_last = self._here, self.meeting is None or self.cursor == len(self.meeting.rows) - 1
         self._result, self._known = result, None
         self._rows = result.table
         self._numbers = result.table["number"].unique(maintain_order=True).to_list()
@@ -84,9 +84,15 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
         kept = self._rows.filter(pl.col("event") == here) if here is not None else self._rows.clear()
         if kept.height:
             self.place = self._numbers.index(kept["number"][0])
+            self._put(here, on_last=on_last)
         else:
             self.action_latest()
         self.refresh()
+
+    def _put(self, event: int | None, *, on_last: bool) -> None:
+        """Keep the cursor on a call, unless it was on the last to come: then on who is that now."""
+        calls = [row["event"] for row in self.meeting.rows] if self.meeting is not None else []
+        self.cursor = calls.index(event) if event in calls and not on_last else len(calls) - 1
 
     def fail(self, message: str) -> None:
         """Say in one line why there is no result."""

@@ -1,0 +1,126 @@
+"""Clocks of ranks by the ends of their collectives: the estimate, when it is applied, and the timeline on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from building import US
+from jobs import Rank, asked, files, job, rows
+from tracehound.alignment import Way, arranged
+from tracehound.analysis.offsets import offsets
+from tracehound.cli import main
+from tracehound.store import load, open_paths
+from tracehound.trace import Trace
+
+
+def apart(*clocks: int, jitter: int = 0) -> list[Rank]:
+    """Ranks whose clocks are fast by so many us, with ten collectives each; some end later by `jitter`."""
+    ranks = [Rank(number, len(clocks), clock) for number, clock in enumerate(clocks)]
+    for rank in ranks:
+        for number in range(10):
+            base = 1000 * number
+            late = jitter * ((number + rank.rank) % 2)
+            rank.collective(base, base + 20 + rank.rank, base + 500 + late, Seq=number)
+    return ranks
+
+
+def found(trace: Trace) -> list[tuple[int, bool, int]]:
+    return [(row["shift"] // US, row["applied"], row["exact"] // US) for row in rows("clocks", trace)]
+
+
+def test_an_offset_is_found_and_applied(tmp_path: Path) -> None:
+    trace = job(tmp_path, *apart(0, 3000, -200))
+    assert found(trace) == [(0, False, 0), (-3000, True, 0), (200, True, 0)]
+    assert [row["drift"] for row in rows("clocks", trace)] == [0, 0, 0]
+    assert asked("clocks", trace).notes == (
+        "clocks of 2 ranks corrected by -3.000 ms to +200.0 us, told by the ends of collectives, to within 0 s: see"
+        " clocks",
+    )
+    assert {row["skew"] // US for row in rows("collective_calls", trace)} == {2}
+
+
+def test_a_clock_that_is_as_good_is_left_alone(tmp_path: Path) -> None:
+    trace = job(tmp_path, *apart(0, 4, jitter=30))
+    assert [applied for _, applied, _ in found(trace)] == [False, False]
+    assert asked("clocks", trace).notes == ()
+
+
+def test_ranks_that_meet_only_through_others(tmp_path: Path) -> None:
+    """0 meets 1, 1 meets 2, 2 meets 3: the offsets add up."""
+    ranks = [Rank(number, 4, 700 * number) for number in range(4)]
+    for number in range(30):
+        group = number % 3
+        for rank in ranks[group : group + 2]:
+            args = {"Process_Group_Name": str(group), "Process_Group_Ranks": f"[{group}, {group + 1}]", "Group_size": 2}
+            rank.collective(100 * number, 100 * number + 10, 100 * number + 50, Seq=number, **args)
+    shifts = [row["shift"] / US for row in rows("clocks", job(tmp_path, *ranks))]
+    assert shifts == pytest.approx([0, -700, -1400, -2100], abs=1)
+
+
+def test_nothing_tells(tmp_path: Path) -> None:
+    result = asked("clocks", job(tmp_path, *apart(0)))
+    assert result.table.is_empty()
+    assert result.notes[0].startswith("no collectives of ranks in different files were matched")
+
+
+def placed(folder: Path, way: Way, *ranks: Rank) -> Trace:
+    return load(arranged(open_paths(files(folder, *ranks)), way))
+
+
+def first_ends(trace: Trace) -> list[int]:
+    """When the first collective of each rank ends."""
+    ends = trace.events().filter(pl.col("kind") == "collective").group_by("rank").agg(pl.col("end").min())
+    return [end // US for end in ends.sort("rank").collect()["end"].to_list()]
+
+
+def test_the_timeline_on_the_clock_that_was_asked_for(tmp_path: Path) -> None:
+    ranks = apart(0, 3000)
+    assert first_ends(placed(tmp_path, "wall", *ranks)) == [500, 3500]
+    assert first_ends(placed(tmp_path, "auto", *ranks)) == [500, 3500]
+    assert first_ends(placed(tmp_path, "start", *ranks)) == [500, 500]
+    trace = placed(tmp_path, "collectives", *ranks)
+    assert first_ends(trace) == [500, 500]
+    assert trace.span[0] == 0
+    assert [note.text for note in trace.notes if "collectives" in note.text] == [
+        "placed by the ends of collectives, to within 0 s: see clocks"
+    ]
+    assert found(trace) == [(0, False, 0), (0, False, 0)]
+
+
+def test_files_without_a_common_clock_are_placed_by_their_collectives(tmp_path: Path) -> None:
+    """A day lies between their clocks, and the second began to record later."""
+    ranks = apart(0, 24 * 3600 * 10**6)
+    ranks[1].events = ranks[1].events[6:]
+    assert first_ends(placed(tmp_path, "wall", *ranks)) == [500, 500]
+    assert first_ends(placed(tmp_path, "auto", *ranks)) == [500, 3500]
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [str(path) for path in files(tmp_path, *apart(0, 3000))]
+    assert main(["report", *paths, "health", "--align", "collectives", "--no-cache"]) == 0
+    assert "placed by the ends of collectives" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stopped:
+        main(["report", *paths, "health", "--align", "moon"])
+    assert stopped.value.code == 2
+
+
+OFFSETS = st.lists(st.integers(-10_000_000, 10_000_000), min_size=2, max_size=5)
+
+
+@settings(max_examples=40)
+@given(OFFSETS, st.lists(st.lists(st.integers(-900, 900), min_size=5, max_size=5), min_size=3, max_size=8))
+def test_offsets_are_found_within_the_jitter(clocks: list[int], jitters: list[list[int]]) -> None:
+    """Every end is off by less than 900 ps: so the offsets are, twice over."""
+    calls = [
+        {"meeting": number, "collective": "all_reduce", "part": part, "end": 10**9 * number + clock + jitter[part]}
+        for number, jitter in enumerate(jitters)
+        for part, clock in enumerate(clocks)
+    ]
+    table = offsets(pl.DataFrame(calls).with_columns(pl.col("meeting").cast(pl.UInt64)))
+    for part, shift in table.select("part", "offset").iter_rows():
+        assert abs(shift - (clocks[0] - clocks[part])) <= 4 * 900 + 2 * 1000

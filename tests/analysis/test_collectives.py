@@ -1,0 +1,103 @@
+"""The table of collectives: what is one row, its sizes, bandwidths and who came last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from building import US
+from jobs import Rank, asked, job, rows
+
+
+@pytest.mark.parametrize(
+    ("what", "elements_in", "elements_out", "factor"),
+    [
+        ("allreduce", 1000, 1000, 2 * 3 / 4),
+        ("_allgather_base", 1000, 4000, 3 / 4),
+        ("_reduce_scatter_base", 4000, 1000, 3 / 4),
+        ("all_to_allv", 4000, 4000, 3 / 4),
+        ("broadcast", 1000, 1000, 1),
+        ("barrier", 0, 0, None),
+    ],
+)
+def test_bandwidths_of_nccl_tests(
+    tmp_path: Path, what: str, elements_in: int, elements_out: int, factor: float | None
+) -> None:
+    """Four ranks, the last of which takes 10 us; the message is the larger side."""
+    ranks = [Rank(number, 4) for number in range(4)]
+    sizes = {"In_msg_nelems": elements_in, "Out_msg_nelems": elements_out}
+    for rank in ranks:
+        rank.collective(5, 10 + 10 * rank.rank, 50, what, Seq=1, **sizes)
+    (row,) = rows("collectives", job(tmp_path, *ranks))
+    message = 4 * max(elements_in, elements_out)
+    assert (row["count"], row["ranks"], row["people"], row["transfer"] // US) == (4, 4, 4, 10)
+    assert [row[name] // US for name in ("total", "average", "wait", "skew")] == [100, 25, 60, 30]
+    assert row["last"] == "3 (1)"
+    if factor is None:
+        assert (row["algorithm"], row["bus"]) == (None, None)
+    else:
+        assert row["algorithm"] == pytest.approx(message / 10e-6)
+        assert row["bus"] == pytest.approx(factor * message / 10e-6)
+
+
+def sized(folder: Path) -> list[Rank]:
+    del folder
+    ranks = [Rank(0), Rank(1)]
+    for rank in ranks:
+        for number, size in enumerate((1000, 1000, 5000)):
+            start = 100 * number + 10 * (rank.rank == number % 2)
+            rank.collective(
+                100 * number, start + 5, 100 * number + 60, Seq=number, In_msg_nelems=size, Out_msg_nelems=size
+            )
+    return ranks
+
+
+def test_a_row_for_each_size_or_for_all(tmp_path: Path) -> None:
+    trace = job(tmp_path, *sized(tmp_path))
+    by_size = rows("collectives", trace)
+    assert [(row["message"], row["count"], row["dtype"], row["process_group"]) for row in by_size] == [
+        (4000, 4, "Float", "0"), (20000, 2, "Float", "0"),
+    ]  # fmt: skip
+    (row,) = rows("collectives", trace, by="name")
+    assert (row["count"], row["message"], row["bytes"], row["last"]) == (
+        6,
+        round((4 * 4000 + 2 * 20000) / 6),
+        56000,
+        "0 (2)",
+    )
+
+
+def test_what_one_rank_alone_can_tell(tmp_path: Path) -> None:
+    result = asked("collectives", job(tmp_path, sized(tmp_path)[0]))
+    assert result.table["wait"].null_count() == result.table["skew"].null_count() == result.table.height
+    assert result.table["last"].to_list() == [None, None]
+    assert (
+        "no other rank's calls to match: transfers include the wait, bandwidths are what they are at least"
+        in result.notes
+    )
+
+
+def test_a_bandwidth_beyond_any_link_is_not_told(tmp_path: Path) -> None:
+    ranks = [Rank(0), Rank(1)]
+    for rank in ranks:
+        rank.collective(5, 10, 11, Seq=1, In_msg_nelems=10**12, Out_msg_nelems=10**12)
+    result = asked("collectives", job(tmp_path, *ranks))
+    assert (result.table["algorithm"][0], result.table["bus"][0]) == (None, None)
+    assert "no bandwidth in 1 rows: it would be more than any link carries" in result.notes
+
+
+def test_old_traces_say_less(tmp_path: Path) -> None:
+    ranks = [Rank(0), Rank(1)]
+    for rank in ranks:
+        rank.bare(5, 10 + 20 * rank.rank, 50)
+    result = asked("collectives", job(tmp_path, *ranks))
+    (row,) = result.table.rows(named=True)
+    assert (row["collective"], row["dtype"], row["message"], row["process_group"]) == (
+        "all_reduce",
+        None,
+        None,
+        "stream 20",
+    )
+    assert (row["skew"] // US, row["last"]) == (20, "1 (1)")
+    assert "the size of 2 executions was not recorded" in result.notes

@@ -1,0 +1,97 @@
+"""What each rank does with its time: by hand, and instant by instant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream, thread
+from jobs import Rank, asked, job, rows
+from tracehound.trace import Window
+
+PARTS = ("computation", "overlap", "communication", "other")
+HALVES = ("transfer", "synchronising", "unmatched")
+
+
+def two(folder: Path) -> list[Rank]:
+    del folder
+    job_ = [Rank(0), Rank(1)]
+    for rank in job_:
+        rank.step(1, 0, 100)
+        rank.kernel("gemm", 5, 10, 40)
+        rank.collective(6, 20 + 10 * rank.rank, 60, Seq=1)
+        rank.step(2, 100, 200)
+        rank.collective(105, 110, 130 - 5 * rank.rank, Seq=2)
+    return job_
+
+
+def test_by_step(tmp_path: Path) -> None:
+    found = rows("distributed", job(tmp_path, *two(tmp_path)), by="step")
+    told = [(row["step"], row["rank"], *(row[name] // US for name in (*PARTS, *HALVES))) for row in found]
+    assert told == [
+        (1, 0, 10, 20, 20, 50, 30, 10, 0),
+        (1, 1, 20, 10, 20, 50, 30, 0, 0),
+        (2, 0, 0, 0, 20, 80, 15, 5, 0),
+        (2, 1, 0, 0, 15, 85, 15, 0, 0),
+    ]
+    assert found[0]["waiting"] == 0.1
+
+
+def test_of_the_run_and_of_a_window(tmp_path: Path) -> None:
+    trace = job(tmp_path, *two(tmp_path))
+    first, _ = rows("distributed", trace)
+    assert (first["span"] // US, *(first[name] // US for name in PARTS)) == (120, 10, 20, 40, 50)
+    result = asked("distributed", trace, Window(0, 50 * US))
+    assert [result.table[name][0] // US for name in PARTS] == [10, 20, 10, 10]
+    assert result.notes[0] == "all ranks: 20.00 % of the communication only waits for the last rank"
+
+
+def test_without_a_device_operators_compute() -> None:
+    b = Building()
+    b.event(thread(), "aten::mm", 0, 30, "op")
+    b.event(thread(), "c10d::allreduce_", 30, 35, "op")
+    b.event(Lane("pt_gloo_runloop"), "gloo:all_reduce", 20, 50, "collective")
+    (row,) = rows("distributed", b.trace())
+    assert [row[name] // US for name in (*PARTS, "unmatched")] == [20, 10, 20, 0, 30]
+    assert row["transfer"] is None
+
+
+def test_why_transfers_are_not_known(tmp_path: Path) -> None:
+    notes = asked("distributed", job(tmp_path, two(tmp_path)[0])).notes
+    assert "transfer and waiting are told apart where the files of several ranks are open together" in notes
+
+
+EVENTS = st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.integers(0, 40), st.integers(1, 12)), max_size=10)
+
+
+@settings(max_examples=40)
+@given(EVENTS, st.tuples(st.integers(0, 30), st.integers(1, 30)))
+def test_every_instant(events: list[tuple[int, bool, int, int]], bounds: tuple[int, int]) -> None:
+    b = Building(unit=1)
+    for rank in (0, 1):
+        b.event(stream(rank, 1), "first", 0, 1)
+    for rank, communicates, start, length in events:
+        kind = "collective" if communicates else "kernel"
+        b.event(stream(rank, 20 if communicates else 7), "k", start, start + length, kind)
+    window = Window(bounds[0], sum(bounds))
+    trace = b.trace()
+    low, high = window.within(*trace.span)
+    for row in rows("distributed", trace, window):
+        mine = [(False, 0, 1)] + [(comm, s, s + n) for rank, comm, s, n in events if rank == row["rank"]]
+        counted = dict.fromkeys(PARTS, 0)
+        for instant in range(low, high):
+            here = {comm for comm, start, end in mine if start <= instant < end}
+            name = {(): "other", (False,): "computation", (True,): "communication"}.get(tuple(here), "overlap")
+            counted[name] += 1
+        assert {name: row[name] for name in PARTS} == counted
+        assert row["span"] == high - low
+        halves = [row[name] or 0 for name in HALVES]
+        assert sum(halves) == row["overlap"] + row["communication"]
+
+
+@pytest.mark.parametrize("by", ["run", "step"])
+def test_nothing_at_all(by: str) -> None:
+    assert asked("distributed", Building().trace(), by=by).table.height in (0, 1)

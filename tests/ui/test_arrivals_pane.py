@@ -1,0 +1,82 @@
+"""The pane of arrivals: which collective it opens with, how one moves, and where Enter leads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exploring import explored, press, settled
+from jobs import Rank, files
+from tracehound.store import Opening, open_paths
+from tracehound.ui.screens.explorer import Explorer
+
+
+@pytest.fixture
+def opening(tmp_path: Path) -> Opening:
+    """Three ranks and three collectives; rank 2 is latest at the second."""
+    ranks = [Rank(number, 3) for number in range(3)]
+    for rank in ranks:
+        for number, late in enumerate((10, 40, 20)):
+            base = 1000 * number
+            rank.collective(base, base + 10 + late * rank.rank, base + 500, Seq=number)
+    return open_paths(files(tmp_path, *ranks))
+
+
+async def shown(explorer: Explorer) -> list[str]:
+    pane = explorer.deck.arrivals
+    return [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
+
+
+async def test_it_opens_with_the_latest_and_moves_on(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        explorer.action_show("arrivals")
+        await settled(pilot)
+        lines = await shown(explorer)
+        assert "2 of 3" in lines[0]
+        assert lines[1].startswith(" rank 2 last by 60.00 us")
+        assert [line.replace("▌", " ").split()[1] for line in lines[2:5]] == ["0", "1", "2"]
+        await press(pilot, "full_stop")
+        assert "3 of 3" in (await shown(explorer))[0]
+        await press(pilot, "full_stop", "comma", "comma", "comma")
+        assert "1 of 3" in (await shown(explorer))[0]
+        await press(pilot, "exclamation_mark")
+        assert "2 of 3" in (await shown(explorer))[0]
+
+
+async def test_enter_goes_to_the_call_of_the_rank(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        explorer.action_show("arrivals")
+        await settled(pilot)
+        for key, rank in (("enter", 2), ("home", 0), ("down", 1)):
+            await press(pilot, *dict.fromkeys((key, "enter")))
+            assert explorer.trace is not None
+            assert explorer.view.event is not None
+            event = explorer.trace.event(explorer.view.event)
+            assert (event["kind"], event["rank"]) == ("collective", rank)
+
+
+async def test_one_rank_says_what_is_missing(tmp_path: Path) -> None:
+    rank = Rank(0)
+    rank.collective(0, 10, 20, Seq=1)
+    async with explored(open_paths(files(tmp_path, rank))) as (explorer, pilot):
+        explorer.action_show("arrivals")
+        await settled(pilot)
+        assert "open the files of all ranks together" in (await shown(explorer))[0]
+        await press(pilot, "full_stop", "down", "enter", "exclamation_mark", "end")
+        assert explorer.is_running
+
+
+async def test_more_ranks_than_lines_scroll(tmp_path: Path) -> None:
+    ranks = [Rank(number, 40) for number in range(40)]
+    for rank in ranks:
+        rank.collective(0, 10 + rank.rank, 500, Seq=1)
+    async with explored(open_paths(files(tmp_path, *ranks))) as (explorer, pilot):
+        explorer.action_show("arrivals")
+        await settled(pilot)
+        lines = await shown(explorer)
+        assert "rank 39" in next(line for line in reversed(lines) if line)
+        await press(pilot, "home")
+        assert "rank 0 " in (await shown(explorer))[2]
+        await press(pilot, "pagedown", "end")
+        assert "rank 39" in next(line for line in reversed(await shown(explorer)) if line)
