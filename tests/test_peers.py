@@ -509,3 +509,27 @@ def test_utilisation_over_time_of_the_plugin(shared: Path) -> None:
     ours = filled(share).measures(*buckets(begin, begin + length * 1000, 1000 * US))["utilisation"]
     assert len(theirs) == 15
     assert [100 * value for value in ours] == pytest.approx(theirs[2:])
+
+
+def test_memory_view_of_the_plugin(told_to_plugin: Trace) -> None:
+    """The peak of 3.5 KB, and its table of operators: addmm keeps 3 KB, relu gives back its 1.5 KB."""
+    (found,) = rows(run(named("memory"), told_to_plugin, Window(ranks=(0,))))
+    assert (found["peak"], found["capacity"]) == (3584, 4096)
+    operators = {
+        row["operator"]: row for row in rows(run(named("memory_operators"), told_to_plugin, Window(ranks=(0,))))
+    }
+    names = ("calls", "size_increase", "self_size_increase", "allocations", "self_allocations", "allocation_size")
+    assert {name: [row[column] for column in names] for name, row in operators.items()} == {
+        "aten::addmm": [3, 3072, 3072, 3, 3, 3072],
+        "aten::relu": [3, 0, 0, 3, 3, 1536],
+        "aten::linear": [3, 3072, 0, 3, 0, 3072],
+    }
+
+
+def test_memory_events_of_the_plugin(told_to_plugin: Trace) -> None:
+    """Its table of events pairs by address: relu's blocks last 43 us, addmm's are never released."""
+    found = rows(run(named("memory_blocks"), told_to_plugin, Window(ranks=(0,))))
+    assert [(b["operator"], b["size"], b["duration"] and b["duration"] // US) for b in found] == [
+        *[("aten::addmm", 1024, None)] * 3,
+        *[("aten::relu", 512, 43)] * 3,
+    ]

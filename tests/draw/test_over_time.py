@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from building import Building, stream, thread
+from building import US, Building, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.draw.plots import plot
 
@@ -75,3 +75,17 @@ def test_a_single_stretch_is_no_curve() -> None:
     b = Building()
     b.event(stream(), "k", 0, 1)
     assert not any("┤" in line for line in plot(run(named("utilisation_curve"), b.trace()), "utilisation", 0, (70, 12)))
+
+
+def test_memory_is_drawn_for_the_device_under_the_cursor() -> None:
+    b = Building()
+    b.event(stream(), "k", 0, 100)
+    b.facets["allocated"] = [
+        {"record": n, "time": n * US, "device": n % 2 - 1, "bytes": 8, "allocated": 1024 * n, "reserved": 99 * (n % 2)}
+        for n in range(40)
+    ]
+    result = run(named("memory_curve"), b.trace())
+    assert "CPU: memory allocated, 38.0 KiB at most" in plot(result, "allocated", result.table.height - 1, (70, 12))[-1]
+    lines = plot(result, "allocated", 0, (70, 20))
+    assert lines[-1].rstrip() == "rank 0, GPU 0: memory reserved, 99 B at most"
+    assert {len(line) for line in lines} == {70}

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from tracehound.analysis.result import Result
 from tracehound.draw import chart
 from tracehound.draw.table import fitted
-from tracehound.units import instant, share
+from tracehound.units import bytes_, instant, share
 
 _MEASURES: Final = {"utilisation": "kernels run", "sm_efficiency": "multiprocessors taken"}
 
@@ -30,6 +30,25 @@ def utilisation_curve(result: Result, cursor: int, size: tuple[int, int]) -> lis
         values = rows[name].fill_null(0.0)
         told = f"rank {rows['rank'][0]}: {_MEASURES[name]}, {share(_mean(rows, name))} on average"
         drawn += curve(rows, values, (width, room), ((0.0, "0 %"), (0.5, "50 %"), (1.0, "100 %")), told)
+    return drawn
+
+
+def memory_curve(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
+    """How much of the memory under the cursor is allocated over time, and below, where there is room, reserved."""
+    rows = of_rank(result.table, cursor)
+    if rows.is_empty():
+        return []
+    rows = rows.filter(pl.col("device") == result.table["device"][min(max(cursor, 0), result.table.height - 1)])
+    width, height = size
+    known = [name for name in ("allocated", "reserved") if (rows[name].fill_null(0) > 0).any()]
+    drawn: list[str] = []
+    room = height // 2 if len(known) > 1 and height >= _TWO else height
+    for name in known if room < height else known[:1]:
+        values = rows[name].fill_null(strategy="forward").fill_null(0)
+        low, high = (int(edge) for edge in (values.to_numpy().min(), values.to_numpy().max()))
+        marks = [(float(edge), bytes_(edge)) for edge in dict.fromkeys((low, high))]
+        told = f"rank {rows['rank'][0]}, {rows['device'][0]}: memory {name}, {bytes_(high)} at most"
+        drawn += curve(rows, values, (width, room), marks, told)
     return drawn
 
 

@@ -17,7 +17,7 @@ from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
 from tracehound.draw.cells import cell, heading
 from tracehound.draw.divided import step_parts
-from tracehound.draw.over_time import utilisation_curve
+from tracehound.draw.over_time import memory_curve, utilisation_curve
 from tracehound.draw.parts import DIVISIONS, divided, paired
 from tracehound.draw.roof import roofline
 from tracehound.draw.sentences import prose, sentences
@@ -144,6 +144,7 @@ _PLOTS: MappingProxyType[str, Callable[[Result, int, Size], list[str]]] = Mappin
         **dict.fromkeys(DIVISIONS, divided),
         "operators": paired,
         "diff-waterfall": lambda result, _, size: waterfall(result.table, size),
+        "memory_curve": memory_curve,
     }
 )
 """The analyses that have a chart of their own; others have bars."""

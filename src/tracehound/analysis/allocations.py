@@ -1,0 +1,168 @@
+"""What a file tells of memory: every piece that an allocator gave or took back, by which operator, and for how long.
+
+Owns the levels of allocated and reserved memory, the operators around allocations, and the pairing of what is given
+with what is taken back. The base of `memory`, `memory_curve`, `memory_operators` and `memory_blocks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.operator_tree import Tree, tree
+from tracehound.analysis.result import Scene, Share
+from tracehound.intervals import Ints, Latest
+from tracehound.nesting import own_stretches
+from tracehound.trace import collected
+
+HOST: Final = -1
+"""The device of the host's own memory."""
+
+RECORD: Final = "no memory events: profile with profile_memory=True"
+
+LEVELS: Final = """\
+allocated is what the allocator holds of tensors, reserved what it has taken from the device; both as the profiler
+recorded them with every allocation (Total Allocated, Total Reserved). Files of before 2021's end tell no totals: there
+allocated is the sum of what was given and taken back since the recording began, which may be below 0. Reserved memory
+that is not allocated is unused: cached or lost in fragments."""
+
+
+def allocations(share: Share) -> pl.DataFrame:
+    """All memory events of the rank's file with a size, in the order of time.
+
+    The columns of the facet `allocated`, and `summed` (what was given less what was taken back so far, by device),
+    `level` (allocated, or the sum where the file has no totals). Sizes of 0 and events without one are left out.
+    """
+    rows = collected(share.facet("allocated").filter(pl.col("bytes").fill_null(0) != 0)).sort("time", "record")
+    held = pl.col("bytes").clip(-_MOST, _MOST).cum_sum().over("device")
+    totals = pl.col("allocated").is_not_null().any().over("device")
+    level = pl.when(totals).then(pl.col("allocated").forward_fill().over("device")).otherwise("summed")
+    return rows.with_columns(held.alias("summed")).with_columns(level.alias("level"))
+
+
+_MOST: Final = 1 << 50
+"""Bytes beyond which a size cannot be true: sums of them stay what they are."""
+
+
+def inside(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """Those of the window."""
+    return rows.filter(pl.col("time").is_between(share.start, share.end)) if share.windowed else rows
+
+
+def named(device: pl.Expr) -> pl.Expr:
+    """What people call a device of memory."""
+    return pl.when(device == HOST).then(pl.lit("CPU")).otherwise(pl.format("GPU {}", device)).alias("device")
+
+
+def of_ranks(tables: Sequence[pl.DataFrame], scene: Scene) -> pl.DataFrame:
+    """The rows of all ranks, of each device once: with its rank, else with the first of its file.
+
+    `tables` have `rank` and `number` (of the device; the host's is `HOST`). ROCm's numbers of devices in memory events
+    are others than those of kernels: they belong to no rank, and so to the first.
+    """
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return pl.DataFrame()
+    rows = pl.concat(filled, how="vertical_relaxed")
+    ranks = scene.ranks.select(
+        pl.col("rank").cast(pl.Int64),
+        pl.col("host").alias("its host"),
+        pl.col("device").cast(pl.Int64).fill_null(HOST - 1).alias("own"),
+        (pl.col("rank") == pl.col("rank").min().over("host")).alias("first"),
+        pl.col("device").cast(pl.Int64).implode().over("host").alias("all own"),
+    )
+    joined = rows.join(ranks, on="rank", how="left", maintain_order="left")
+    strange = ~pl.col("number").is_in(pl.col("all own")).fill_null(value=False)
+    mine = joined.filter((pl.col("number") == pl.col("own")) | (pl.col("first") & strange))
+    return mine.drop("its host", "own", "first", "all own")
+
+
+def callers(share: Share, rows: pl.DataFrame) -> tuple[Tree, Ints]:
+    """The operators of the host, and of each memory event the row of the innermost that ran on its thread then; -1."""
+    calls = tree(share)
+    events = calls.events
+    own = own_stretches(events["start"].to_numpy(), events["end"].to_numpy(), calls.parent)
+    lane = events["lane"].to_numpy()[own.owner]
+    order = np.lexsort((own.start, lane))
+    latest = Latest(lane[order], own.start[order])
+    time = rows["time"].to_numpy()
+    at = latest.at(_lanes(share, rows["thread"]), time)
+    if not len(order):
+        return calls, np.full(rows.height, -1, np.int64)
+    there = (at >= 0) & (time < own.end[order][at])
+    innermost = np.where(there, own.owner[order][at], -1)
+    return calls, np.append(calls.around, -1)[innermost]
+
+
+def _lanes(share: Share, threads: pl.Series) -> Ints:
+    """The host lane of each thread, -1 without one; of several lanes of one thread the fullest."""
+    lanes = share.lanes.filter(pl.col("rank").is_null()).sort("events", descending=True, maintain_order=True)
+    numbers = lanes.select("lane", pl.col("thread").cast(pl.Int64, strict=False)).drop_nulls()
+    known = dict(numbers.unique("thread", keep="first").select("thread", "lane").iter_rows())
+    return threads.replace_strict(known, default=-1, return_dtype=pl.Int64).fill_null(-1).to_numpy()
+
+
+def chains(calls: Tree, innermost: Ints) -> pl.DataFrame:
+    """Every memory event with each of the operators around it: `row` of the event, `operator` (row of the tree)."""
+    rows, at = np.arange(len(innermost)), innermost
+    found = [pl.DataFrame({"row": np.empty(0, np.int64), "operator": np.empty(0, np.int64)})]
+    above = np.append(calls.caller, -1)
+    while len(rows := rows[at >= 0]):
+        at = at[at >= 0]
+        found.append(pl.DataFrame({"row": rows.astype(np.int64), "operator": at}))
+        at = above[at]
+    return pl.concat(found)
+
+
+def blocks(rows: pl.DataFrame) -> pl.DataFrame:
+    """Pieces of memory, from when they were given to when they were taken back.
+
+    Of the rows of `allocations` those with an address: `device`, `address`, `bytes` (above 0), `born` and `died` (ps;
+    null: before or after the recording), `given` (row of the allocation, else of the release). What is given at an
+    address is taken back by the next event at that address of the device.
+    """
+    whole = rows.with_row_index("given").with_columns(pl.col("given").cast(pl.Int64)).drop_nulls("address")
+    ordered = whole.sort("device", "address", "time", "record")
+    same = pl.struct("device", "address")
+    ordered = ordered.with_columns(
+        pl.col("bytes", "time").shift(-1).over(same).name.prefix("next "),
+        pl.col("bytes").shift(1).over(same).alias("last bytes"),
+    )
+    released = pl.col("next bytes") < 0
+    born = ordered.filter(pl.col("bytes") > 0).select(
+        "device",
+        "address",
+        "bytes",
+        pl.col("time").alias("born"),
+        pl.when(released).then("next time").alias("died"),
+        "given",
+    )
+    orphans = ordered.filter((pl.col("bytes") < 0) & ~(pl.col("last bytes") > 0).fill_null(value=False)).select(
+        "device",
+        "address",
+        -pl.col("bytes"),
+        pl.lit(None, pl.Int64).alias("born"),
+        pl.col("time").alias("died"),
+        "given",
+    )
+    return pl.concat([born, orphans])
+
+
+def peaks(rows: pl.DataFrame) -> pl.DataFrame:
+    """Of each device the first event at which most is allocated: `device`, `at` (ps), `peak` (bytes)."""
+    return (
+        rows.drop_nulls("level")
+        .group_by("device", maintain_order=True)
+        .agg(pl.col("time").get(pl.col("level").arg_max()).alias("at"), pl.col("level").max().alias("peak"))
+    )
+
+
+def alive(at: pl.Expr) -> pl.Expr:
+    """Which blocks are held at an instant, what is given just then among them."""
+    return (pl.col("born").fill_null(_EVER) <= at) & (pl.col("died").fill_null(-_EVER) > at)
+
+
+_EVER: Final = -(2**62)

@@ -1,0 +1,127 @@
+"""Single blocks of memory: the largest, those held at the peak, those never freed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis.allocations import (
+    HOST,
+    RECORD,
+    alive,
+    allocations,
+    blocks,
+    callers,
+    inside,
+    named,
+    of_ranks,
+    peaks,
+)
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
+
+DEFINITION = """\
+A block is given at an address of a device and taken back by the next event at that address. start and duration say from
+when to when it is held; without a start it was given before the recording, and without a duration never taken back in
+it. operator = the innermost operator that ran on the thread when it was given (of a block from before: when it was
+taken back). at peak = it was held when most of the device's memory was allocated (in the window, if there is one);
+share is of that peak.
+
+The setting of keeps those held at the peak (peak) or those that were given and never taken back (kept); a window keeps
+the blocks that are held in it at some time. The PyTorch TensorBoard plugin has the same pairs, without the peak."""
+
+OF: Final = Setting(
+    "of", "all", "which blocks: all, those held at the peak, or those never taken back", one_of("all", "peak", "kept")
+)
+
+COLUMNS: Final = (
+    Column("operator", "text", "operator that it was given to"),
+    Column("rank", "count", "rank"),
+    Column("device", "text", "whose memory"),
+    Column("size", "bytes", "size of the block"),
+    Column("share", "share", "this block, if it is held then", "the peak of the device"),
+    Column("start", "instant", "when it was given; – before the recording"),
+    Column("duration", "time", "how long it is held; – not taken back, or given before"),
+    Column("at_peak", "flag", "held when most is allocated"),
+    Column("freed", "flag", "taken back in the recording", brief=False),
+    Column("address", "text", "where it lies", brief=False),
+    Column("event", "id", "the operator's execution"),
+)
+
+MOST: Final = 20_000
+"""Blocks of a rank that are kept, the largest: a file has as many as allocations."""
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """The largest blocks of the rank's file, sizes in bytes."""
+    rows = allocations(share)
+    held = inside(rows, share)
+    if held.is_empty():
+        return pl.DataFrame()
+    found = blocks(rows).join(peaks(held), on="device").with_columns(alive(pl.col("at")).alias("at_peak"))
+    if share.windowed:
+        began, ended = pl.col("born").fill_null(share.start), pl.col("died").fill_null(share.end)
+        found = found.filter((began < share.end) & (ended > share.start))
+    chosen = {"all": pl.lit(value=True), "peak": pl.col("at_peak"), "kept": pl.col("died").is_null()}
+    picked = found.filter(chosen[OF.of(options.given)])
+    largest = picked.sort("bytes", "born", "given", descending=[True, False, False], nulls_last=True).head(MOST)
+    return pl.concat([_shown(largest, share), _operators(largest, rows, share)], how="horizontal").with_columns(
+        pl.lit(picked.height, pl.Int64).alias("all")
+    )
+
+
+def _shown(blocks: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """What is said of each block."""
+    part = pl.when(pl.col("at_peak") & (pl.col("peak") >= pl.col("bytes"))).then(pl.col("bytes") / pl.col("peak"))
+    return blocks.select(
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.col("device").cast(pl.Int64).alias("number"),
+        pl.col("bytes").alias("size"),
+        part.alias("share"),
+        pl.col("born").alias("start"),
+        (pl.col("died") - pl.col("born")).alias("duration"),
+        "at_peak",
+        pl.col("died").is_not_null().alias("freed"),
+        pl.Series("address", [hex(address) for address in blocks["address"].to_list()], pl.String),
+    )
+
+
+def _operators(blocks: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """The operator that each block was given to, and its event; null where there was none."""
+    calls, innermost = callers(share, rows[blocks["given"]])
+    known = calls.events.select(
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("at"),
+        pl.col("name").cast(pl.String).alias("operator"),
+        pl.col("id").alias("event"),
+    )
+    return pl.DataFrame({"at": innermost}).join(known, on="at", how="left", maintain_order="left").drop("at")
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The blocks of all ranks, of devices first, the largest first."""
+    if not any(table.width for table in tables):
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [RECORD])
+    rows = of_ranks(tables, scene)
+    if rows.is_empty():
+        why = "no such block here, or the file has no addresses (PyTorch tells them since 1.10)"
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [why])
+    table = rows.with_columns(named(pl.col("number"))).sort(
+        pl.col("number") == HOST, "size", "rank", "start", descending=[False, True, False, False]
+    )
+    left = sum(int(table["all"][0]) - table.height for table in tables if table.height)
+    notes = [f"{left:,} smaller blocks are left out"] if left else []
+    return answer(ANALYSIS, table, scene, options, notes)
+
+
+ANALYSIS = Analysis(
+    name="memory_blocks",
+    title="Memory blocks",
+    question="Which blocks of memory are the largest, held at the peak, or never freed?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(OF,),
+)

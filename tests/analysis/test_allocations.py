@@ -1,0 +1,261 @@
+"""Memory: peaks, blocks, operators and curves; stories for each, and all of it against loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, stream, thread
+from tracehound.analysis import Options, Result, named, run
+from tracehound.store import place
+from tracehound.trace import Trace, Window
+
+MAIN = thread("main")
+GPU = {"id": 0, "numSms": 100, "maxThreadsPerMultiprocessor": 2048, "totalGlobalMem": 1000}
+
+
+def told(trace: Trace, name: str, window: Window | None = None, **settings: str) -> Result:
+    return run(named(name), trace, window, Options(given=tuple(sorted(settings.items()))))
+
+
+def rows(trace: Trace, name: str, window: Window | None = None, **settings: str) -> list[dict[str, Any]]:
+    return told(trace, name, window, **settings).table.rows(named=True)
+
+
+class Memory(Building):
+    """A trace of one thread, with events of memory; totals are kept by device, as the allocator does."""
+
+    def __init__(self, *, totals: bool = True, addresses: bool = True, **more: Any) -> None:
+        super().__init__(**more)
+        self.totals, self.addresses = totals, addresses
+        self.held: dict[int, int] = {}
+        self.event(MAIN, "ProfilerStep#1", 0, 1000, "step", step=1)
+        self.event(stream(), "k", 0, 1000)
+        self.facets["allocated"] = []
+
+    def give(self, time: float, size: int, address: int, *, device: int = 0, reserved: int = 900, on: int = 1) -> None:
+        """Memory that is given, or taken back where `size` is below 0."""
+        self.held[device] = self.held.get(device, 0) + size
+        self.facets["allocated"].append(
+            {
+                "record": len(self.facets["allocated"]),
+                "time": round(time * US),
+                "device": device,
+                "bytes": size,
+                "address": address if self.addresses else None,
+                "allocated": self.held[device] if self.totals else None,
+                "reserved": reserved if self.totals else None,
+                "thread": on,
+            }
+        )
+
+    def trace(self) -> Trace:
+        part = self.part()
+        threads = part.lanes["rank"].is_null()
+        object.__setattr__(
+            part, "lanes", part.lanes.with_columns(thread=threads.replace_strict({True: "1", False: None}))
+        )
+        return place(self.name, [part])
+
+
+def test_the_peak_and_what_is_held_then() -> None:
+    m = Memory(facts={"devices": [GPU]})
+    m.held[0] = 100  # from before
+    m.give(10, 300, 1)
+    m.give(20, 200, 2)
+    m.give(30, -300, 1)
+    m.give(40, 50, 3, reserved=950)
+    m.give(50, -100, 9)
+    m.give(60, 8, 7, device=-1, reserved=0)
+    device, host = rows(m.trace(), "memory")
+    assert (device["device"], device["peak"], device["at"], device["peak_share"]) == ("GPU 0", 600, 20 * US, 0.6)
+    assert (device["reserved"], device["unused"], device["most_reserved"], device["most_unused"]) == (
+        900,
+        300,
+        950,
+        650,
+    )
+    assert (device["blocks"], device["since_before"]) == (3, 0)
+    assert (device["allocations"], device["never_freed"], device["never_freed_blocks"]) == (3, 250, 2)
+    assert (host["device"], host["peak"], host["peak_share"], host["capacity"]) == ("CPU", 8, None, None)
+
+
+def test_blocks_from_given_to_taken_back() -> None:
+    m = Memory()
+    m.held[0] = 100
+    m.event(MAIN, "aten::mm", 5, 15, "op")
+    m.event(MAIN, "aten::empty", 8, 12, "op")
+    m.give(10, 300, 1)
+    m.give(20, 200, 2)
+    m.give(30, -300, 1)
+    m.give(40, 50, 1)
+    m.give(50, -100, 9)
+    found = [
+        (b["operator"], b["size"], b["start"], b["duration"], b["at_peak"], b["freed"])
+        for b in rows(m.trace(), "memory_blocks")
+    ]
+    assert found == [
+        ("aten::empty", 300, 10 * US, 20 * US, True, True),
+        (None, 200, 20 * US, None, True, False),
+        (None, 100, None, None, True, True),
+        (None, 50, 40 * US, None, False, False),
+    ]
+    assert [b["size"] for b in rows(m.trace(), "memory_blocks", of="peak")] == [300, 200, 100]
+    assert [b["size"] for b in rows(m.trace(), "memory_blocks", of="kept")] == [200, 50]
+    assert [b["size"] for b in rows(m.trace(), "memory_blocks", Window(35 * US, 45 * US))] == [200, 100, 50]
+
+
+def test_operators_with_what_they_call() -> None:
+    m = Memory()
+    m.event(MAIN, "aten::linear", 0, 100, "op")
+    m.event(MAIN, "aten::linear", 10, 60, "op")
+    m.event(MAIN, "aten::mm", 20, 50, "op")
+    m.event(MAIN, "model.py(3): forward", 25, 45, "python")
+    m.give(30, 100, 1)
+    m.give(55, 10, 2)
+    m.give(70, -100, 1)
+    m.give(80, 7, 3, on=2)
+    m.give(200, 5, 4)
+    found = {row["operator"]: tuple(row[name] for name in OF_OPERATORS) for row in rows(m.trace(), "memory_operators")}
+    assert found == {
+        "aten::mm": (1, 100, 100, 1, 1, 100, 100),
+        "aten::linear": (2, 10, -90, 2, 1, 110, 10),
+        None: (0, 12, 12, 2, 2, 12, 12),
+    }
+
+
+OF_OPERATORS = (
+    "calls", "size_increase", "self_size_increase", "allocations", "self_allocations", "allocation_size",
+    "self_allocation_size",
+)  # fmt: skip
+
+
+def test_files_without_totals_and_addresses() -> None:
+    m = Memory(totals=False, addresses=False)
+    m.give(10, 300, 1)
+    m.give(20, -300, 1)
+    m.give(30, -50, 1)
+    result = told(m.trace(), "memory")
+    (found,) = result.table.rows(named=True)
+    assert (found["peak"], found["reserved"], found["blocks"], found["since_before"]) == (300, None, None, None)
+    assert any("no totals" in note for note in result.notes)
+    assert any("no addresses" in note for note in result.notes)
+    assert "no addresses" in told(m.trace(), "memory_blocks").notes[0]
+
+
+def test_a_peak_beyond_the_device_is_not_believed_and_one_near_it_is_noted() -> None:
+    for size, share, words in ((5000, None, "not to be believed"), (950, 0.95, "nearly full")):
+        m = Memory(facts={"devices": [GPU]})
+        m.give(10, size, 1)
+        result = told(m.trace(), "memory")
+        assert result.table["peak_share"].to_list() == [share]
+        assert words in result.notes[0]
+
+
+def test_the_curve_has_the_most_of_every_stretch() -> None:
+    m = Memory()
+    m.give(0, 100, 1)
+    m.give(0.5, 300, 2)
+    m.give(0.9, -300, 2)
+    m.give(999, 50, 3)
+    found = [(r["start"], r["allocated"], r["changes"]) for r in rows(m.trace(), "memory_curve")]
+    assert found[0] == (0, 400, 3)
+    assert found[1][1:] == (150, 1)
+    assert sum(r["duration"] for r in rows(m.trace(), "memory_curve")) == 999 * US
+
+
+def test_a_device_of_no_rank_is_that_of_the_first_rank_of_its_file() -> None:
+    m = Memory()
+    m.event(stream(1), "k", 0, 5)
+    m.give(10, 300, 1, device=0)
+    m.give(20, 200, 2, device=1)
+    m.give(30, 100, 3, device=5)
+    found = [(row["rank"], row["device"]) for row in rows(m.trace(), "memory")]
+    assert found == [(0, "GPU 0"), (0, "GPU 5"), (1, "GPU 1")]
+
+
+@pytest.mark.parametrize("name", ["memory", "memory_blocks", "memory_curve", "memory_operators"])
+def test_without_events_it_says_what_would_record_them(name: str) -> None:
+    assert "profile_memory=True" in told(Memory().trace(), name).notes[0]
+
+
+@pytest.mark.parametrize("name", ["memory", "memory_blocks", "memory_curve", "memory_operators"])
+def test_sizes_that_cannot_be_do_not_raise(name: str) -> None:
+    m = Memory(totals=False)
+    for number, size in enumerate((2**62, -(2**62), 2**62, 0, 5)):
+        m.give(number, size, -number)
+    assert told(m.trace(), name).table.height
+
+
+EVENTS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([5, 7, -5, -7]), st.integers(1, 3), st.integers(-1, 1)))
+
+
+@given(EVENTS)
+def test_blocks_against_a_loop(events: list[tuple[int, int, int, int]]) -> None:
+    m, now = Memory(), 0
+    open_blocks: dict[tuple[int, int], tuple[int, int]] = {}
+    expected: list[tuple[int, int | None, int | None]] = []
+    for wait, size, address, device in events:
+        now += wait + 1
+        m.give(now, size, address, device=device)
+        key = (device, address)
+        given_then = open_blocks.pop(key, None)
+        if given_then is not None:
+            expected.append((*given_then, now if size < 0 else None))
+        elif size < 0:
+            expected.append((-size, None, now))
+        if size > 0:
+            open_blocks[key] = (size, now)
+    expected += [(*block, None) for block in open_blocks.values()]
+    trace = m.trace()
+    found = [
+        (
+            b["size"],
+            b["start"] and b["start"] // US,
+            b["start"] and b["duration"] and (b["start"] + b["duration"]) // US,
+        )
+        for b in rows(trace, "memory_blocks")
+    ]
+    assert sorted(found, key=repr) == sorted(((s, b, d if b else None) for s, b, d in expected), key=repr)
+    for row in rows(trace, "memory"):
+        device = -1 if row["device"] == "CPU" else int(row["device"].split()[1])
+        mine = [fact for fact in m.facets["allocated"] if fact["device"] == device]
+        peak = max(fact["allocated"] for fact in mine)
+        assert row["peak"] == peak
+        assert row["at"] == next(fact["time"] for fact in mine if fact["allocated"] == peak)
+        assert row["allocations"] == sum(fact["bytes"] > 0 for fact in mine)
+
+
+OPERATORS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 30), st.integers(1, 20)), max_size=6
+)  # of one thread, which may overlap only by nesting
+
+
+@given(OPERATORS, st.lists(st.tuples(st.integers(0, 45), st.sampled_from([5, -5, 3])), min_size=1, max_size=8))
+def test_operators_against_a_loop(operators: list[tuple[str, int, int]], events: list[tuple[int, int]]) -> None:
+    kept: list[tuple[str, int, int]] = []
+    for name, start, length in sorted(operators, key=lambda one: (one[1], -one[2])):
+        end = start + length
+        if all(e <= start or (s <= start and end <= e) for _, s, e in kept):
+            kept.append((name, start, end))
+    m = Memory()
+    for name, start, end in kept:
+        m.event(MAIN, name, start, end, "op")
+    for number, (time, size) in enumerate(events):
+        m.give(time, size, number)
+    expected: dict[str | None, list[int]] = {}
+    for time, size in events:
+        around = [name for name, s, e in kept if s <= time < e]
+        for name in set(around) or {None}:
+            sums = expected.setdefault(name, [0, 0, 0, 0])
+            innermost = name == (around[-1] if around else None)
+            sums[0] += size
+            sums[1] += max(size, 0)
+            sums[2] += size * innermost
+            sums[3] += max(size, 0) * innermost
+    names = ("size_increase", "allocation_size", "self_size_increase", "self_allocation_size")
+    found = {row["operator"]: [row[name] for name in names] for row in rows(m.trace(), "memory_operators")}
+    assert found == expected
