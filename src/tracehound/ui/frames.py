@@ -96,19 +96,19 @@ class Frames:
         parts += [f"{below} lines below"] if below > 0 else []
         return f" {dot} ".join(parts)
 
-    def facts(self, frame: int, zoom: int) -> tuple[str, str]:
-        """The whole name of a frame, and its numbers."""
+    def facts(self, frame: int, zoom: int) -> tuple[str, list[str]]:
+        """The whole name of a frame, and its numbers, what one asks for most first."""
         row = self.row(frame)
         if row is None:
-            return "all", f"{self.weight.words} {duration(self.flame.total)}"
+            return "all", [f"{self.weight.words} {duration(self.flame.total)}"]
         passed = len(self.flame.chain(frame)) - 1
         name = printable(self.flame.names[frame]) + (f", and {passed} more that it passes on to" if passed else "")
         told = [f"{share(self.flame.share(frame))} of all"]
         if zoom not in (ALL, frame):
             told.append(f"{share(self.flame.share(frame, zoom))} of what is shown")
-        columns = [column for column in self.result.columns if column.unit in ("time", "count")]
-        told += [f"{heading(c)} {cell(c, row[c.name])}" for c in columns if row[c.name] is not None]
-        return name, ", ".join(told)
+        columns = [column for unit in ("time", "count") for column in self.result.columns if column.unit == unit]
+        told += [f"{heading(c)} {cell(c, row[c.name])}" for c in columns if row[c.name]]
+        return name, told
 
 
 def frames(result: Result, weights: Sequence[Weight], first: int, least: float) -> tuple[Frames | None, int]:

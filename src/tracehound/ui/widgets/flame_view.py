@@ -183,7 +183,8 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
             below = len(self._bars) - self._top - self._room
             return self._words(shown.title(self.zoom, below, self._glyphs.dot), "head")
         if y >= HEAD + self._room:
-            return self._words(shown.facts(self.cursor, self.zoom)[y - HEAD - self._room], "foot")
+            name, numbers = shown.facts(self.cursor, self.zoom)
+            return self._words(name if y == HEAD + self._room else self._fitting(numbers), "foot")
         line = self._top + y - HEAD
         segments, at = list[Segment](), 0
         for bar in self._bars[line] if line < len(self._bars) else []:
@@ -195,6 +196,14 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
         style = self.get_component_rich_style(f"flame-view--{part}", partial=False)
         words = self._glyphs.cut(f" {text}", self.size.width)
         return Strip([Segment(words, style)]).adjust_cell_length(self.size.width, self.rich_style)
+
+    def _fitting(self, parts: Sequence[str]) -> str:
+        """As many of the parts as there is room for."""
+        fits = parts[:1]
+        for part in parts[1:]:
+            if len(", ".join([*fits, part])) < self.size.width:
+                fits = [*fits, part]
+        return ", ".join(fits)
 
     def _bar(self, shown: Frames, bar: Bar) -> Segment:
         """An edge, the label, and the rest of its width; without colour a line fills that."""
