@@ -1,21 +1,43 @@
-"""What the user marked in the source, and how long it took."""
+"""What the user marked in the source: how long it took, and what it put on the device."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.annotated import MARKS, launched_inside
+from tracehound.analysis.call_paths import merged, names, nodes, plain, recorded
 from tracehound.analysis.measured import measured
+from tracehound.analysis.operator_tree import tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
+from tracehound.analysis.trees import cut
 from tracehound.trace import collected
+
+BY: Final = Setting(
+    "by",
+    "name",
+    "what is a row: all annotations of one name (name), or of one name inside the same others (path: a tree)",
+    one_of("name", "path"),
+)
 
 DEFINITION = """\
 Annotations are record_function ranges (PyTorch), TraceAnnotation and xp.Trace ranges (XLA), and marked steps, as they
 ran on host threads; "on" tells their shadows on a device (gpu_user_annotation) apart, which span from the first to
 the last kernel launched inside and are never added to the host's. total = sum of lengths, self = total less the
-annotations and other events nested inside; of a nested call of the same name both count. A window clips."""
+annotations and other events nested inside; of a nested call of the same name both count. A window clips.
+
+device = lengths of the kernels, copies and memsets launched inside, at any depth, by the launching call, else by the
+operator that the profiler gave them as the active one; busy = when any of these ran; exposed = the time of collectives
+among them in which no kernel of that device computed. Work counts for every annotation around its launch, once for each
+name, and by when it ran. HolisticTraceAnalysis gives a kernel to the annotations whose shadow it lies in, which takes
+in what others launched meanwhile.
+
+With by=path the annotations of hosts are a tree, steps of any number as one; there self is total less the annotations
+directly inside, and busy, exposed, shortest and shadows are left out."""
 
 COLUMNS = (
     Column("name", "text", "the annotation"),
@@ -26,24 +48,34 @@ COLUMNS = (
     Column("min", "time", "shortest", brief=False),
     Column("max", "time", "longest"),
     Column("self", "time", "less what is nested inside", brief=False),
+    Column("device", "time", "of kernels, copies and memsets launched inside"),
+    Column("busy", "time", "when any of them ran", brief=False),
+    Column("exposed", "time", "of collectives launched inside, while no kernel computed", brief=False),
+    Column("launched", "count", "kernels, copies and memsets launched inside", brief=False),
     Column("ranks", "count", "ranks, or hosts, on which it ran", brief=False),
-    Column("event", "id", "the first one"),
+    Column("depth", "depth", "how many annotations are around it, with by=path"),
+    Column("event", "id", "the first one, with by=path the longest"),
 )
+
+_LAUNCHED: Final = ("device", "busy", "exposed", "launched")
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row per lane and name; ranks of one host give the same rows for its threads."""
-    del options
-    marked = pl.col("kind").is_in(["annotation", "step"])
+    """A row per lane and name, or per lane and path; ranks of one host give the same rows for its threads."""
+    if BY.of(options.given) == "path":
+        calls = tree(share)
+        chosen = calls.events["kind"].is_in(MARKS).to_numpy()
+        return nodes(share, calls, chosen, names(calls.events, plain)) if chosen.any() else pl.DataFrame()
+    marked = pl.col("kind").is_in(MARKS)
     lanes = share.lanes.filter(pl.col("role").is_in(["annotations", "thread", "steps"]))["lane"].to_list()
     on_device = pl.col("rank").is_not_null()
     both = pl.concat([share.device, overlapping(share.threads, share.start, share.end)])
     both = both if share.windowed else both.filter(marked)  # what is cut needs its children to be measured
     events = collected(both.filter(pl.col("lane").is_in(lanes)).sort("id"))
-    return (
+    rows = (
         measured(events, share.start, share.end)
         .filter(marked)
-        .group_by("lane", pl.col("name").cast(pl.String), on_device.alias("device"))
+        .group_by("lane", pl.col("name").cast(pl.String), on_device.alias("device_lane"))
         .agg(
             pl.len().cast(pl.Int64).alias("count"),
             pl.col("length").sum().alias("total"),
@@ -55,38 +87,74 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         )
         .with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
     )
+    works = bool(share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height)
+    if works and rows.filter(~pl.col("device_lane")).height:
+        rows = rows.join(launched_inside(share, tree(share)), on=["lane", "name"], how="left")
+        return rows.with_columns(pl.when(~pl.col("device_lane")).then(pl.col(_LAUNCHED).fill_null(0)))
+    return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in _LAUNCHED)
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """A row per name, on hosts and on devices apart, the largest total first."""
+    """A row per name, on hosts and on devices apart, the largest total first; or the tree of those on hosts."""
     if not any(table.height for table in tables):
         note = "no annotations: mark the source with record_function, TraceAnnotation or xp.Trace"
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
-    once = pl.concat(tables).unique(["lane", "name"], keep="first", maintain_order=True)
+    if BY.of(options.given) == "path":
+        return _of_paths(tables, scene, options)
+    rows = pl.concat(tables, how="vertical_relaxed")
+    once = rows.unique(["lane", "name"], keep="first", maintain_order=True)
+    work = rows.group_by("lane", "name").agg(_summed(name) for name in _LAUNCHED)
     table = (
-        once.group_by("name", "device")
+        once.drop(_LAUNCHED)
+        .join(work, on=["lane", "name"], how="left")
+        .group_by("name", "device_lane")
         .agg(
             pl.col("count", "total", "self").sum(),
             pl.col("min").min(),
             pl.col("max").max(),
             pl.col("rank").n_unique().alias("ranks"),
             pl.col("event").sort_by("start", "rank").first(),
+            *(_summed(name) for name in _LAUNCHED),
         )
         .with_columns(
-            pl.when("device").then(pl.lit("device")).otherwise(pl.lit("host")).alias("on"),
+            pl.when("device_lane").then(pl.lit("device")).otherwise(pl.lit("host")).alias("on"),
             (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("average"),
+            pl.lit(0, pl.Int64).alias("depth"),
         )
-        .sort("device", "total", "name", descending=[False, True, False])
+        .sort("device_lane", "total", "name", descending=[False, True, False])
     )
     return answer(ANALYSIS, table, scene, options)
+
+
+def _summed(name: str) -> pl.Expr:
+    """The sum, unknown where all are."""
+    return pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name)
+
+
+def _of_paths(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The annotations of host threads, depth first."""
+    rows = merged(tables)
+    works, _ = recorded(tables)
+    calls = pl.when(pl.col("count") > 0).then("count")
+    table = rows.with_columns(
+        pl.lit("host").alias("on"),
+        (pl.col("total") / calls).round().cast(pl.Int64).alias("average"),
+        pl.col("most").alias("max"),
+        pl.col("device_total").alias("device") if works else pl.lit(None, pl.Int64).alias("device"),
+        pl.col("launched") if works else pl.lit(None, pl.Int64).alias("launched"),
+        *(pl.lit(None, pl.Int64).alias(name) for name in ("min", "busy", "exposed")),
+    )
+    result = answer(ANALYSIS, table, scene, Options(given=options.given))
+    return cut(result, result.table["total"].to_numpy(), options.top)
 
 
 ANALYSIS = Analysis(
     name="annotations",
     title="Annotations",
-    question="How long did the marked parts of the source take?",
+    question="How long did the marked parts of the source take, and what did they put on the device?",
     definition=DEFINITION,
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    settings=(BY,),
 )

@@ -47,6 +47,11 @@ def names(events: pl.DataFrame, plain: Callable[[pl.Series], pl.Series]) -> Name
     return Names(number[code], words)
 
 
+def plain(told: pl.Series) -> pl.Series:
+    """Names without what makes each call another: addresses of objects, numbers of steps."""
+    return told.str.replace_all(r" at 0x[0-9a-fA-F]+", "").str.replace(r"^(ProfilerStep)#\d+$", "$1")
+
+
 def nodes(share: Share, calls: Tree, chosen: Mask, called: Names, forward: Ints | None = None) -> pl.DataFrame:
     """A row for each thread and path of `chosen` events, those above first.
 

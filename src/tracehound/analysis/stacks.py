@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.call_paths import merged, names, nodes, recorded
+from tracehound.analysis.call_paths import merged, names, nodes, plain, recorded
 from tracehound.analysis.operator_tree import Tree, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
@@ -75,7 +75,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         threads = threads.with_columns(pl.Series("thread", map(pool, threads["thread"].to_list()), pl.String))
     frames = calls.events["kind"].is_in(["python", "module"]).any()
     return (
-        nodes(share, calls, chosen, names(calls.events, _plain))
+        nodes(share, calls, chosen, names(calls.events, plain))
         .join(threads, on="lane", how="left", maintain_order="left")
         .with_columns(pl.lit(bool(frames)).alias("frames"))
     )
@@ -85,11 +85,6 @@ def _chosen(calls: Tree, frames: str) -> Mask:
     if frames == "all":
         return np.ones(calls.events.height, np.bool_)
     return calls.events["kind"].is_in(["python", "module"]).to_numpy()
-
-
-def _plain(told: pl.Series) -> pl.Series:
-    """Names without what makes each call another: addresses of objects, numbers of steps."""
-    return told.str.replace_all(r" at 0x[0-9a-fA-F]+", "").str.replace(r"^(ProfilerStep)#\d+$", "$1")
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

@@ -92,6 +92,8 @@ class Tree:
 
     def lead(self, place: int, width: int, glyphs: Glyphs) -> str:
         """What stands before the name of the row at a `place` among those seen, on a line of that width."""
+        if not self.forest.inner.any():
+            return ""
         row = self.seen[place]
         mark = (glyphs.folded if self.closed[row] else glyphs.unfolded) if self.forest.inner[row] else " "
         return f"{indents(self.deepest, width).of(int(self.forest.level[row]))}{mark} "

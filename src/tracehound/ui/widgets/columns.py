@@ -77,7 +77,7 @@ def needed(columns: Sequence[Column], rows: pl.DataFrame) -> tuple[Needed, ...]:
 def moved(columns: Sequence[Needed], rows: pl.DataFrame, every: Sequence[Column]) -> tuple[Needed, ...]:
     """The same for rows of a tree, whose names are moved in; `every` column of the result tells how far."""
     deep, name = depths(rows, every), stem(every)
-    if deep is None or name is None or not len(deep):
+    if deep is None or name is None or not deep.any():
         return tuple(columns)
     leads = np.minimum(deep * STEP, MOVED) + MARK
     farthest = int(np.argmax(leads + rows[name.name].str.len_chars().fill_null(0).to_numpy()))

@@ -1,0 +1,158 @@
+"""Annotations: their own time, what was launched inside, and how they nest."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane, stream, thread
+from tracehound.analysis import Options, Result, named, run
+from tracehound.trace import Trace, Window
+
+MAIN = thread("python (1)")
+
+
+def result(trace: Trace, window: Window | None = None, top: int | None = None, **chosen: str) -> Result:
+    return run(named("annotations"), trace, window, Options(top, tuple(sorted(chosen.items()))))
+
+
+def told(shown: Result, *columns: str) -> dict[tuple[str, str], list[Any]]:
+    rows = shown.table.iter_rows(named=True)
+    return {(row["name"], row["on"]): [_us(row[column]) for column in columns] for row in rows}
+
+
+def _us(value: Any) -> Any:
+    return value // US if isinstance(value, int) and value >= US else value
+
+
+def step() -> Building:
+    """A step around forward and exchange, which launch a kernel and a collective that overlap."""
+    b = Building()
+    b.event(MAIN, "ProfilerStep#1", 0, 100, "step")
+    b.event(MAIN, "forward", 10, 40, "annotation")
+    b.event(MAIN, "cudaLaunchKernel", 12, 14, "runtime", correlation=1)
+    b.event(MAIN, "exchange", 50, 60, "annotation")
+    b.event(MAIN, "cudaLaunchKernel", 52, 54, "runtime", correlation=2)
+    b.event(stream(), "gemm", 60, 80, correlation=1)
+    b.event(stream(number=9), "nccl", 70, 100, "collective", correlation=2)
+    b.event(Lane("ranges 7", 0, "annotations"), "forward", 60, 80, "annotation")
+    return b
+
+
+def test_work_counts_for_every_annotation_around_its_launch() -> None:
+    rows = told(result(step().trace()), "total", "self", "device", "busy", "exposed", "launched")
+    assert rows == {
+        ("ProfilerStep#1", "host"): [100, 60, 50, 40, 20, 2],
+        ("forward", "host"): [30, 28, 20, 20, 0, 1],
+        ("exchange", "host"): [10, 8, 30, 30, 20, 1],
+        ("forward", "device"): [20, 20, None, None, None, None],
+    }
+
+
+def test_of_nested_ones_of_one_name_work_counts_once() -> None:
+    b = Building()
+    b.event(MAIN, "block", 0, 100, "annotation")
+    b.event(MAIN, "block", 10, 50, "annotation")
+    b.event(MAIN, "cudaLaunchKernel", 20, 21, "runtime", correlation=1)
+    b.event(stream(), "gemm", 30, 40, correlation=1)
+    assert told(result(b.trace()), "count", "total", "device", "launched") == {("block", "host"): [2, 140, 10, 1]}
+
+
+def test_in_a_window_work_counts_by_when_it_ran() -> None:
+    rows = told(result(step().trace(), Window(75 * US, 90 * US)), "device", "busy", "exposed")
+    assert rows["ProfilerStep#1", "host"] == [5 + 15, 15, 10]
+
+
+def test_annotations_can_be_a_tree() -> None:
+    b = step()
+    b.event(MAIN, "ProfilerStep#2", 100, 150, "step")
+    b.event(MAIN, "forward", 110, 120, "annotation")
+    shown = result(b.trace(), by="path")
+    assert shown.table.select("name", "depth", "count").rows() == [
+        ("ProfilerStep", 0, 2), ("forward", 1, 2), ("exchange", 1, 1),
+    ]  # fmt: skip
+    assert told(shown, "total", "self", "average", "max", "device", "launched") == {
+        ("ProfilerStep", "host"): [150, 100, 75, 100, 50, 0],
+        ("forward", "host"): [40, 40, 20, 30, 20, 1],
+        ("exchange", "host"): [10, 10, 10, 10, 30, 1],
+    }
+    assert result(b.trace(), by="path", top=2).table["name"].to_list() == ["ProfilerStep", "forward"]
+
+
+def test_ranks_of_one_host_share_its_annotations_and_add_their_work() -> None:
+    b = step()
+    b.event(MAIN, "cudaLaunchKernel", 20, 21, "runtime", correlation=3)
+    b.event(stream(1), "gemm", 60, 61, correlation=3)
+    rows = told(result(b.trace()), "count", "total", "device", "launched")
+    assert rows["forward", "host"] == [1, 30, 21, 2]
+
+
+def test_without_a_device_nothing_is_said_of_one() -> None:
+    b = Building()
+    b.event(MAIN, "forward", 10, 40, "annotation")
+    assert told(result(b.trace()), "total", "device", "launched") == {("forward", "host"): [30, None, None]}
+    assert told(result(b.trace(), by="path"), "total", "device") == {("forward", "host"): [30, None]}
+
+
+def test_a_trace_without_any_says_how_to_make_them() -> None:
+    b = Building()
+    b.event(MAIN, "aten::mm", 10, 40, "op")
+    for by in ("name", "path"):
+        shown = result(b.trace(), by=by)
+        assert shown.table.is_empty()
+        assert "record_function" in shown.notes[0]
+
+
+HOST = st.lists(
+    st.tuples(st.sampled_from(["annotation", "op"]), st.sampled_from("ab"), st.integers(0, 20), st.integers(1, 20)),
+    min_size=1, max_size=12,
+)  # fmt: skip
+WORK = st.lists(
+    st.tuples(
+        st.integers(0, 14), st.integers(0, 50), st.integers(1, 9), st.sampled_from(["kernel", "collective", "copy"])
+    ),
+    max_size=8,
+)
+
+
+@given(HOST, WORK, st.tuples(st.integers(0, 30), st.integers(1, 30)))
+def test_against_a_loop(
+    host: list[tuple[str, str, int, int]], work: list[tuple[int, int, int, str]], span: tuple[int, int]
+) -> None:
+    b = Building()
+    for i, (kind, name, start, length) in enumerate(host):
+        b.event(MAIN, name, start, start + length, kind, correlation=i)
+    for call, start, length, kind in work:
+        b.event(stream(), "work", start, start + length, kind, correlation=call)
+    trace = b.trace()
+    window = Window(span[0] * US, (span[0] + span[1]) * US)
+    expected = _slow(trace, *window.within(*trace.span))
+    for (name, _), row in told(result(trace, window), "device", "busy", "exposed", "launched").items():
+        assert [value or 0 for value in row] == expected[name]
+
+
+def _slow(trace: Trace, low: int, high: int) -> dict[str, list[int]]:
+    """Microsecond by microsecond: device, busy, exposed, launched of each name."""
+    events = {row["id"]: row for row in trace.events().collect().iter_rows(named=True)}
+    found: dict[str, list[int]] = defaultdict(lambda: [0] * 4)
+    busy: dict[str, set[int]] = defaultdict(set)
+    device = [e for e in events.values() if e["rank"] is not None]
+    ticks = {e["id"]: set(range(max(e["start"], low) // US, min(e["end"], high) // US)) for e in device}
+    computing = set().union(*(ticks[e["id"]] for e in device if e["kind"] == "kernel"))
+    for event in device:
+        around, up = set(), event["launch"]
+        while up is not None:
+            around |= {events[up]["name"]} if events[up]["kind"] == "annotation" else set()
+            up = events[up]["parent"]
+        runs = ticks[event["id"]]
+        for name in around if runs else ():
+            alone = runs - computing if event["kind"] == "collective" else set()
+            for column, value in enumerate((len(runs), 0, len(alone), 1)):
+                found[name][column] += value
+            busy[name] |= runs
+    for name, ran in busy.items():
+        found[name][1] = len(ran)
+    return found
