@@ -61,6 +61,18 @@ def test_of_nested_ones_of_one_name_work_counts_once() -> None:
     assert told(result(b.trace()), "count", "total", "device", "launched") == {("block", "host"): [2, 140, 10, 1]}
 
 
+def test_of_nested_ops_the_innermost_runs() -> None:
+    ops = Lane("XLA Ops", 0, "ops", work=True)
+    b = Building(format="xplane")
+    b.event(MAIN, "train", 0, 100, "annotation")
+    b.event(MAIN, "execute", 20, 21, "runtime", correlation=1)
+    b.event(ops, "while", 30, 90, correlation=1)
+    b.event(ops, "dot", 30, 50, correlation=1)
+    b.event(ops, "all-reduce", 50, 80, "collective", correlation=1)
+    for by, columns in (("name", ("device", "busy", "exposed", "launched")), ("path", ("device",))):
+        assert told(result(b.trace(), by=by), *columns)["train", "host"] == [60, 60, 30, 3][: len(columns)]
+
+
 def test_in_a_window_work_counts_by_when_it_ran() -> None:
     rows = told(result(step().trace(), Window(75 * US, 90 * US)), "device", "busy", "exposed")
     assert rows["ProfilerStep#1", "host"] == [5 + 15, 15, 10]

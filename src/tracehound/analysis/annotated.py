@@ -10,10 +10,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import COMMUNICATION, COPY, work
+from tracehound.analysis.busy import COMMUNICATION, COPY, local_parent, work
 from tracehound.analysis.operator_tree import Tree, launchers, nearest, rows_of
 from tracehound.analysis.result import Share
 from tracehound.intervals import Ints, Mask, covered, union
+from tracehound.nesting import own_stretches
 
 MARKS: Final = ("annotation", "step")
 """The kinds of events that are annotations."""
@@ -29,20 +30,24 @@ def launched_inside(share: Share, calls: Tree) -> pl.DataFrame:
     its launch, once for each name.
     """
     device = work(share, "launch", "external")
-    start = np.maximum(device["start"].to_numpy(), share.start)
-    end = np.maximum(np.minimum(device["end"].to_numpy(), share.end), start)
+    low, high = (np.clip(device[side].to_numpy(), share.start, share.end) for side in ("start", "end"))
     call = rows_of(calls, device["launch"])
     call = np.where(call >= 0, call, launchers(calls, device))
-    mark = calls.events["kind"].is_in(MARKS).to_numpy()
-    piece, at = _around(calls, mark, call)
-    kinds = device["kind"].cast(pl.String)
+    start, end, owner = own_stretches(low, high, local_parent(device))  # of nested HLO ops the innermost runs
+    first = np.zeros(len(owner), np.int64)
+    first[np.unique(owner, return_index=True)[1]] = 1
+    piece, at = _around(calls, calls.events["kind"].is_in(MARKS).to_numpy(), call[owner])
+    kinds = device["kind"].cast(pl.String).gather(owner)
     told = calls.events.select("lane", pl.col("name").cast(pl.String)).gather(at)
     place = told.select(pl.struct("lane", "name").rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
     computes = ~kinds.is_in([*COMMUNICATION, *COPY]).to_numpy()
     alone = _alone(start, end, computes, kinds.is_in(COMMUNICATION).to_numpy())
     return (
         told.with_columns(
-            pl.Series("place", place), pl.Series("device", (end - start)[piece]), pl.Series("exposed", alone[piece])
+            pl.Series("place", place),
+            pl.Series("device", (end - start)[piece]),
+            pl.Series("exposed", alone[piece]),
+            pl.Series("launched", first[piece]),
         )
         .group_by("place")
         .agg(

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import work
+from tracehound.analysis.busy import local_parent, work
 from tracehound.analysis.operator_tree import Tree, launchers, nearest, rows_of
 from tracehound.analysis.result import Share
 from tracehound.forest import Forest, paths
@@ -146,14 +146,15 @@ def _clipped(events: pl.DataFrame, share: Share) -> tuple[Mask, Ints]:
 
 
 def _work(share: Share, calls: Tree) -> tuple[Ints, Ints]:
-    """The length of each piece of work on the device, in the window, and the row of the event that launched it.
+    """The time of each piece of work on the device, in the window, and the row of the event that launched it.
 
-    That is the launching call, else the operator that the profiler called the active one; -1 where none is known.
+    An HLO op that contains others has the time that they leave it. What launched it is the launching call, else the
+    operator that the profiler called the active one; -1 where none is known.
     """
     device = work(share, "launch", "external")
     length = np.minimum(device["end"].to_numpy(), share.end) - np.maximum(device["start"].to_numpy(), share.start)
     call = rows_of(calls, device["launch"])
-    return length, np.where(call >= 0, call, launchers(calls, device))
+    return self_time(length, local_parent(device)), np.where(call >= 0, call, launchers(calls, device))
 
 
 def _launchers(calls: Tree, of_event: Ints, call: Ints, gradient: Ints) -> tuple[Ints, Ints]:
