@@ -45,6 +45,15 @@ TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ),
     ("Memory", ("memory", "bandwidth", "transfers")),
     ("XLA", ("programs", "hlo_ops", "hlo")),
+    ("Time", ("findings", "overview", "breakdown", "steps", "step_parts", "gaps", "idle", "critical_path")),
+    ("Device", ("ops", "kernels", "kernel_types", "sequences", "graphs", "utilisation", "utilisation_curve")),
+    ("Host", ("operators", "modules", "host", "stacks", "launches", "queue", "annotations", "slices")),
+    (
+        "Communication",
+        ("collectives", "collective_calls", "distributed", "arrivals", "stragglers", "clocks", "overlap"),
+    ),
+    ("Memory", ("memory", "memory_curve", "memory_blocks", "memory_operators", "bandwidth", "transfers")),
+    ("XLA", ("programs", "hlo_ops", "roofline", "async_overlap", "duty_cycle")),
     ("Trace", ("health",)),
 )
 """Headings, and the analyses under each in the order in which one would ask them."""
@@ -56,15 +65,9 @@ Need = Literal["device", "pytorch", "xla"]
 
 NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
     {
-        "breakdown": ("device",),
-        "gaps": ("device",),
-        "idle": ("device",),
-        "utilisation": ("pytorch", "device"),
-        "critical_path": ("pytorch",),
-        "kernels": ("device",),
-        "kernel_types": ("device",),
-        "overlap": ("device",),
-        "sequences": ("device",),
+        **dict.fromkeys(("breakdown", "gaps", "idle", "kernels", "kernel_types", "overlap", "sequences"), ("device",)),
+        **dict.fromkeys(("launches", "queue", "bandwidth", "utilisation", "utilisation_curve"), ("device",)),
+        **dict.fromkeys(("critical_path", "operators", "modules", "stacks"), ("pytorch",)),
         "graphs": ("pytorch", "device"),
         "operators": ("pytorch",),
         "modules": ("pytorch",),
@@ -79,6 +82,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
         "programs": ("xla",),
         "hlo_ops": ("xla",),
         "hlo": ("xla",),
+        **dict.fromkeys(("programs", "hlo_ops", "roofline", "async_overlap", "duty_cycle"), ("xla",)),
     }
 )
 """What a trace must hold for an analysis to have rows; nothing that could only be known by working it out."""

@@ -59,9 +59,7 @@ def drawn(result: Result, width: int, height: int) -> Said:
 def wanted(result: Result) -> int:
     """The lines that a result would fill, if it could."""
     rows = result.table.height
-    return {"steps": STEPS, "breakdown": rows + 1 + (rows > 1), "health": max(1, rows)}.get(
-        result.analysis, max(1, rows)
-    )
+    return {"steps": STEPS, "breakdown": rows + 1 + (rows > 1), "findings": 6 * rows}.get(result.analysis, max(1, rows))
 
 
 def steps(result: Result, width: int, height: int) -> Said:
@@ -105,7 +103,7 @@ def breakdown(result: Result, width: int, height: int) -> Said:
     if len(rows) > height - 1:
         idlest = sorted(rows, key=lambda row: -(row[1][-1] or 0.0))
         rows = [("all", every), *idlest[: max(0, height - 2)]]
-        note += ", those that idle most"
+        note += ", most idle"
     elif 1 < len(rows) <= height - 2:
         rows = [("all", every), *rows]
     room = max(len(label) for label, _ in rows)
@@ -118,17 +116,14 @@ def _sort(part: str) -> Sort:
 
 
 def _legend(every: Sequence[float], width: int) -> Line:
-    """What the parts of a bar are, and their shares over all ranks; in long words, or in short ones."""
-    parts = list(zip(PARTS.items(), (f"{part * 100:.0f}" for part in every), strict=True))
-    if width >= _SPACIOUS:
-        return [
-            piece
-            for (name, glyph), part in parts
-            for piece in ((f"{glyph} ", _sort(name)), (f"{name} {part} %  ", "plain"))
-        ]
-    return [
-        piece for (name, glyph), part in parts for piece in ((glyph, _sort(name)), (f"{name[:4]} {part}% ", "plain"))
-    ]
+    """What the parts of a bar are, and their shares over all ranks in percent; in whole words, or in short ones."""
+    line: Line = []
+    for (name, glyph), part in zip(PARTS.items(), every, strict=True):
+        if width >= _SPACIOUS:
+            line += [(f"{glyph} ", _sort(name)), (f"{name} {part * 100:.0f} %  ", "plain")]
+        else:
+            line += [(glyph, _sort(name)), (f"{name[:4]} {part * 100:.0f} ", "plain")]
+    return line if width >= _SPACIOUS else [*line, ("%", "plain")]
 
 
 _SPACIOUS: Final = 60
@@ -184,6 +179,21 @@ def health(result: Result, width: int, height: int) -> Said:
     return Said(f"{more} more" if more > 0 else "", lines)
 
 
+def findings(result: Result, width: int, height: int) -> Said:
+    """What costs time and how much of a step; where there is room, by what evidence."""
+    rows = result.table.head(height).select("finding", "cost", "share", "evidence").rows()
+    lines: list[Line] = []
+    for at, (finding, cost, part, evidence) in enumerate(rows):
+        amount = share(part) if part is not None else duration(cost) if cost is not None else "-"
+        spare = height - len(lines) - (len(rows) - at)
+        first, *rest = _wrapped(finding, max(8, width - 9), max(1, spare + 1), "plain")
+        lines += [[(f"{amount:>8} ", "strong"), *first], *([(" " * 9, "plain"), *line] for line in rest)]
+        spare -= len(rest)
+        lines += [[(" " * 9, "plain"), *line] for line in _wrapped(evidence, max(8, width - 9), min(3, spare), "dim")]
+    more = result.total - len(rows)
+    return Said(f"{more} more" if more > 0 else "share of a step", lines)
+
+
 def listed(result: Result, width: int, height: int) -> Said:
     """The first rows of any result: its texts, behind its first amount."""
     texts = [column for column in result.columns if column.unit == "text"]
@@ -198,7 +208,7 @@ def listed(result: Result, width: int, height: int) -> Said:
 
 
 _DRAWN: Final[Mapping[str, Callable[[Result, int, int], Said]]] = MappingProxyType(
-    {"steps": steps, "breakdown": breakdown, "ops": ops, "health": health}
+    {"findings": findings, "steps": steps, "breakdown": breakdown, "ops": ops, "health": health}
 )
 """How results are drawn that have a way of their own."""
 
@@ -211,6 +221,8 @@ def failed(words: str, width: int, height: int) -> Said:
 def _wrapped(words: str, width: int, height: int, sort: Sort) -> list[Line]:
     lines: list[Line] = []
     text = ""
+    if height < 1:
+        return []
     for word in words.split():
         if text and cell_len(text) + 1 + cell_len(word) > width:
             lines.append([(text, sort)])

@@ -24,7 +24,7 @@ from tracehound.ui.keys import Group as KeyGroup
 from tracehound.ui.tones import Tones, tones
 from tracehound.ui.widgets.plain_bars import suit
 
-LEFT: tuple[KeyGroup, ...] = ("everywhere", "details", "source", "hlo", "prompt")
+LEFT: tuple[KeyGroup, ...] = ("everywhere", "overview", "details", "source", "hlo", "arrivals", "flame", "prompt")
 RIGHT: tuple[KeyGroup, ...] = ("timeline", "lanes", "table")
 
 

@@ -30,13 +30,13 @@ Heading = tuple[str, list[Entry]]
 Cell = Entry | str
 """An entry, a heading, or nothing."""
 
-NARROW = 26
+NARROW = 19
 """Cells that a column takes at least."""
 
 TELLING = 64
 """Cells from which a column says what its entries answer."""
 
-ROOM = 6
+ROOM = 4
 """Lines of the screen that the list leaves to its frame and what is under it."""
 
 
