@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import get_args
+
 import polars as pl
 import pytest
 
@@ -11,7 +14,7 @@ from tracehound.draw.glyphs import ASCII, UNICODE
 from tracehound.draw.lanes import edges, ink, paint
 from tracehound.draw.ruler import steps_row
 from tracehound.draw.shelf import Rows
-from tracehound.trace import Trace
+from tracehound.trace import KINDS, Trace
 
 NAMES = ["gemm", "add", "gemm", "copy", "add"]
 OPS: list[dict[str, object]] = [
@@ -64,6 +67,12 @@ def test_the_ways_to_colour_follow_each_other() -> None:
         ways.append(following(ways[-1], built(ops=OPS)))
     assert ways == ["kind", "name", "category", "step", "kind"]
     assert following("name", built(ops=[])) == "step"
+
+
+@pytest.mark.parametrize("by", get_args(By))
+def test_every_kind_has_cells_in_every_colouring_where_letters_stand_for_colours(by: By) -> None:
+    letters = replace(ASCII, letters=colouring(by, built(ops=OPS)).letters)
+    assert all(len(letters.cells_of(kind)) == 9 for kind in KINDS)
 
 
 @pytest.mark.parametrize("by", ["kind", "name", "category", "step"])

@@ -31,7 +31,7 @@ OPS: Final = (
     Column("base", "time", "own time in a step of the base"),
     Column("other", "time", "own time in a step of the other run"),
     Column("change", "difference", "other less base"),
-    Column("relative", "growth", "change / base"),
+    Column("relative", "growth", "change / base", brief=False),
     Column("verdict", "text", "what the steps tell from chance"),
     Column("exposed_change", "difference", "of the time that the step goes to"),
     Column("of_step", "growth", "exposed change / base step"),

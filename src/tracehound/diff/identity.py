@@ -27,9 +27,13 @@ def counted(share: Share) -> tuple[pl.DataFrame, str]:
     more = ("lane", "name", "op", "launch")
     events = work(share, *more)
     if events.height or share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height:
-        return events, "work on the device"
+        return events, ON_DEVICE
     on_host = share.threads.filter(pl.col("kind").is_in(["op", "collective"]))
     return collected(on_host.select(*WORK, *more)), "operators on the host"
+
+
+ON_DEVICE: Final = "work on the device"
+"""What is compared where any was recorded."""
 
 
 class Identified(NamedTuple):

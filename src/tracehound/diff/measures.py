@@ -5,6 +5,7 @@ Owns the map over ranks that measures it. Times are ps in a step, averaged over 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -127,10 +128,19 @@ def of_counters(trace: Trace, stretches: pl.DataFrame) -> pl.DataFrame:
         sums = _peaks if unit == "bytes" else _levels
         values = sums(time, value, mine["start"].to_numpy(), mine["end"].to_numpy())
         topic = "memory" if unit == "bytes" else "counters"
-        rows = {"step": mine["step"], "topic": topic, "name": name or "", "count": 0.0, "value": values}
+        rows = {
+            "step": mine["step"],
+            "topic": topic,
+            "name": _DEVICE.sub("", name or ""),
+            "count": 0.0,
+            "value": values,
+        }
         found.append(pl.DataFrame(rows, schema=MEASURES).filter(pl.col("value").is_finite()))
     return pl.concat(found).group_by("step", "topic", "name").agg(pl.col("count", "value").mean())
 
+
+_DEVICE: Final = re.compile(r"^[A-Z]+[ :]\d+ ")
+"""Which of several devices a counter is of: runs are compared over all of them."""
 
 _Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 

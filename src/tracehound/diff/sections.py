@@ -14,6 +14,7 @@ import polars as pl
 
 from tracehound.analysis.result import Column, Result
 from tracehound.diff.columns import CAUSES, COUNTERS, MEMORY
+from tracehound.diff.identity import ON_DEVICE
 from tracehound.diff.noise import Floats
 from tracehound.diff.numbers import Pair
 from tracehound.diff.profile import Profile
@@ -73,7 +74,10 @@ def _causes(base: Profile, other: Profile) -> Section:
     weights = both.group_by("topic", "name").agg(pl.col("value").sum()).sort("value", "name", descending=[True, False])
     keys = sorted(weights.select("topic", "name").iter_rows(), key=lambda key: TOPICS.index(key[0]))
     notes: tuple[str, ...] = ()
-    if keys and (base.measures.is_empty() or other.measures.is_empty()):
+    without = [run for run, side in (("the base", base), ("the other run", other)) if side.of != ON_DEVICE]
+    if without:
+        keys, notes = [], (f"launches and gaps: no work of a device was recorded in {' and '.join(without)}",)
+    elif keys and (base.measures.is_empty() or other.measures.is_empty()):
         keys, notes = [], (NOT_MEASURED,)
     names = tuple(f"idle: {name}" if topic == "idle" else name for topic, name in keys)
     time, count = (Pair(_by_step(base, keys, column), _by_step(other, keys, column)) for column in ("value", "count"))
@@ -82,13 +86,19 @@ def _causes(base: Profile, other: Profile) -> Section:
 
 def _counted(base: Profile, other: Profile, topic: str, title: str, columns: tuple[Column, ...]) -> Section:
     """Counters that both runs have; the others are named."""
-    ours, theirs = (set(side.measures.filter(topic=topic)["name"].to_list()) for side in (base, other))
+    ours, theirs = (_in_every_step(side, topic) for side in (base, other))
     names = sorted(ours & theirs)
     alone = ((ours - theirs, "the base"), (theirs - ours, "the other run"))
-    notes = tuple(f"in {run} alone: {', '.join(sorted(left))}" for left, run in alone if left)
+    notes = tuple(f"recorded in {run} alone: {', '.join(sorted(left))}" for left, run in alone if left)
     keys = [(topic, name) for name in names]
     time = Pair(_by_step(base, keys, "value"), _by_step(other, keys, "value"))
     return Section(f"diff-{topic}", title, columns, tuple(names), time, time, notes)
+
+
+def _in_every_step(profile: Profile, topic: str) -> set[str]:
+    """What has a value in all steps."""
+    steps = profile.measures.filter(topic=topic).group_by("name").agg(pl.col("step").n_unique())
+    return set(steps.filter(pl.col("step") == profile.steps.height)["name"].to_list())
 
 
 def _by_step(profile: Profile, keys: Sequence[tuple[str, str]], column: str) -> Floats:

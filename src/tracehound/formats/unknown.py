@@ -28,6 +28,12 @@ _MAGIC: Final = (
     (b"\x80\x04", Likeness("a Python pickle, as torch.cuda.memory snapshots are", _PROFILE)),
     (b"\x80\x02", Likeness("a Python pickle", _PROFILE)),
     (b"\x7fELF", Likeness("a program", _PROFILE)),
+    (
+        b'{"schema":"tracehound.profile',
+        Likeness(
+            "a baseline: what was measured of a run, without its events", "tracehound diff compares another run with it"
+        ),
+    ),
     (b"HloModule", Likeness("HLO text", "open the profile it belongs to")),
 )
 _LISTS: Final = re.compile(rb"\s*\[\s*\[\s*-?\d")

@@ -1,0 +1,81 @@
+"""Comparisons of the project's own captures, byte for byte, and what is known of pairs that other people published.
+
+``pytest --update-golden`` writes the comparisons anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from test_compare import compared, opened, steps, verdicts
+
+from tracehound.diff import Comparison, compare, profile
+from tracehound.report import Look, comparison, writer
+from tracehound.trace import Window
+
+PAIRS = (
+    ("jax_cpu8_b128", "jax_cpu8_b4096"),
+    ("torch_xla_single", "torch_xla_spmd4"),
+    ("torch_stacks", "jax_cpu8_b128"),
+)
+ROWS, WIDTH = 12, 120
+
+
+@pytest.mark.parametrize(("base", "other"), PAIRS)
+def test_a_comparison_is_what_it_was(samples: Path, base: str, other: str, request: pytest.FixtureRequest) -> None:
+    profiles = [profile(opened(samples / name), Window()) for name in (base, other)]
+    page = comparison(compare(profiles[0], profiles[1], ROWS), [])
+    written = "".join(f"{line.text}\n" for line in writer("text").page(page, Look(WIDTH)))
+    path = Path(__file__).parent / "golden" / f"{base} {other}.txt"
+    if request.config.getoption("--update-golden"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(written, encoding="utf-8")
+    assert path.is_file(), "no golden comparison yet: pytest --update-golden"
+    assert written.splitlines() == path.read_text(encoding="utf-8").splitlines()
+
+
+def causes(found: Comparison) -> dict[str, dict[str, object]]:
+    (section,) = (each for each in found.sections if each.analysis == "diff-causes")
+    return {row["part"]: row for row in section.table.to_dicts()}
+
+
+def test_more_workers_take_away_the_wait_for_data(shared: Path) -> None:
+    found = compared(*(opened(shared / "traces/kineto" / f"resnet50_v100_workers{n}") for n in (0, 4)))
+    assert steps(found)["step"]["change"] == pytest.approx(-35.14e9, rel=1e-3)
+    loading = causes(found)["idle: data loading"]
+    assert loading["base"] == pytest.approx(47.5e9, rel=0.01)
+    assert (loading["other"], loading["verdict"]) == (0, "perhaps less")
+    idle = sum(row["change"] for name, row in causes(found).items() if name.startswith("idle"))  # type: ignore[misc]
+    assert idle == pytest.approx(steps(found)["idle"]["change"], abs=len(causes(found)))  # type: ignore[call-overload]
+    memory = next(each for each in found.sections if each.analysis == "diff-memory")
+    assert memory.table.filter(counter="memory change")["base"][0] == pytest.approx(2.6 * 2**30, rel=0.01)
+
+
+def test_a_tpu_with_other_kernels(shared: Path) -> None:
+    tpu = [opened(shared / "traces/xla" / f"tpu_vllm_qwen3_{run}") for run in "ab"]
+    found = compare(*(profile(trace, Window(ranks=(0,))) for trace in tpu))
+    step = steps(found)["step"]
+    assert [round(step[side] / 1e7) / 100 for side in ("base", "other")] == [66.91, 63.49]  # type: ignore[operator]
+    kinds = found.categories.table.sort("base", descending=True)["category"][0]
+    assert kinds == "convolution fusion"
+    assert found.categories.table.sort("other", descending=True)["category"][0] == "custom-call"
+    assert found.waterfall.table["part"].to_list()[:3] == ["base step", "convolution fusion", "custom-call"]
+
+
+@pytest.mark.parametrize(
+    ("model", "lengths"),
+    [("bert-small", (4.426, 4.007)), ("qwen1.5-0.5b", (47.15, 42.74)), ("timesformer", (382.5, 390.7))],
+)
+def test_two_devices_meet_under_the_operators_of_their_kernels(
+    shared: Path, model: str, lengths: tuple[float, float]
+) -> None:
+    folder = shared / "traces/kineto/compare_h100_mi300"
+    found = compared(*(opened(folder / f"{device}_{model}.json.gz") for device in ("h100", "mi300")))
+    step = steps(found)["step"]
+    assert [step["base"], step["other"]] == pytest.approx([each * 1e9 for each in lengths], rel=1e-3)
+    met = found.ops.table.filter(pl.col("matched_by").str.contains("path"))
+    assert met["operator"].str.contains("aten::linear > ").any()
+    assert met.filter((pl.col("base") == 0) | (pl.col("other") == 0)).is_empty()
+    assert set(verdicts(found).values()) <= {"added", "removed"}, "one step each: nothing else can be told"

@@ -1,0 +1,150 @@
+"""What a step does besides its ops: exact numbers of small runs, and counters against a slow loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import changed, measured, run
+from test_compare import compared
+
+from building import Building, Lane, stream, thread
+from tracehound.diff import Comparison, Profile, compare, loaded, saved
+from tracehound.diff.measures import _levels, _peaks
+from tracehound.formats.counters import Counters
+from tracehound.trace import COUNTERS, Trace
+
+US = 1_000_000
+
+
+def story(pause: float = 40, compiled: float = 0) -> Trace:
+    """Five steps: two kernels with a pause between them that the host caused, and a call that takes 3 us for each."""
+    built, count = Building(), 0
+    for step in range(5):
+        begin = step * 2000
+        for at in (100, 300 + pause):
+            count += 1
+            called = begin + at - 10
+            built.event(thread(), "cudaLaunchKernel", called, called + 3, "runtime", correlation=count)
+            built.event(stream(), "gemm", begin + at, begin + at + 200, correlation=count)
+        if compiled:
+            built.event(thread("compiler"), "jit", begin + 600, begin + 600 + compiled, "compile")
+        built.event(Lane("marks"), "s", begin, begin + 860 + pause, "step", step=step)
+    return built.trace()
+
+
+def told(found: Profile, step: int = 2) -> dict[str, tuple[float, float]]:
+    rows = found.measures.filter(step=step).select("topic", "name", "count", "value").rows()
+    return {name if topic == "launches" else f"{topic} {name}": (count, value) for topic, name, count, value in rows}
+
+
+def test_a_step_is_measured_to_the_picosecond() -> None:
+    assert told(measured(story())) == {
+        "launches": (2, 6 * US),
+        "idle host": (2, (100 + 40 + 360) * US),
+    }
+
+
+def test_idle_time_is_all_put_down_to_something() -> None:
+    for trace in (story(), run(), run(stretch=(3, 500))):
+        found = measured(trace)
+        idle = found.measures.filter(topic="idle").group_by("step").agg(pl.col("value").sum()).sort("step")
+        assert np.allclose(idle["value"], found.steps["idle"], atol=len(found.steps))
+
+
+def test_compiling_counts_where_it_runs() -> None:
+    found = compared(story(), story(compiled=30))
+    row = causes_of(found)["compiling"]
+    assert (row["base"], row["other"], row["base_count"], row["other_count"]) == (0, 30 * US, 0, 1)
+    assert row["verdict"] == "more"
+
+
+def test_a_longer_wait_for_the_host_is_told_as_one() -> None:
+    rows = causes_of(compared(story(40), story(940)))
+    assert rows["idle: host"]["change"] == 900 * US
+    assert rows["idle: host"]["verdict"] == "more"
+    assert rows["launches"]["verdict"] == "the same"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_slower_kernel_changes_no_gap_and_no_launch(seed: int) -> None:
+    rows = causes_of(compared(run(seed=seed), run(changed(0, length=260.0), seed=seed + 100)))
+    assert {row["verdict"] for row in rows.values()} <= {"the same", "noise", "perhaps more", "perhaps less"}
+
+
+def causes_of(found: Comparison) -> dict[str, dict[str, object]]:
+    section = next(each for each in found.sections if each.analysis == "diff-causes")
+    return {row["part"]: row for row in section.table.to_dicts()}
+
+
+def with_counter(levels: tuple[float, ...], unit: str, name: str = "memory") -> Trace:
+    """Five steps of 1 ms, with a counter that has a sample at the beginning and in the middle of each."""
+    built = Building()
+    for step in range(5):
+        built.event(stream(), "gemm", step * 1000, step * 1000 + 900)
+        built.event(Lane("marks"), "s", step * 1000, step * 1000 + 1000, "step", step=step)
+    times = [at * 500 * US for at in range(10)]
+    frame = pl.DataFrame({"lane": [0] * 10, "time": times, "value": list(levels) * 5}, schema=COUNTERS)
+    built.counters = Counters([{"host": 0, "rank": 0, "name": name, "unit": unit, "order": 9}], frame)
+    return built.trace()
+
+
+def test_of_bytes_the_peak_is_compared_and_of_others_the_average() -> None:
+    memory = compared(with_counter((100.0, 300.0), "bytes"), with_counter((200.0, 600.0), "bytes")).sections[-1]
+    assert memory.analysis == "diff-memory"
+    assert memory.table.rows() == [("memory", 300, 600, 1.0, "more")]
+    load = compared(with_counter((10.0, 30.0), "%", "load"), with_counter((10.0, 20.0), "%", "load")).sections[-1]
+    assert load.analysis == "diff-counters"
+    assert load.table.rows() == [("load", 20.0, 15.0, -0.25, "less")]
+
+
+def test_a_counter_of_one_run_alone_is_named() -> None:
+    found = compared(with_counter((1.0, 2.0), "bytes", "a"), with_counter((1.0, 2.0), "bytes", "b"))
+    assert found.sections[-1].notes == ("recorded in the base alone: a", "recorded in the other run alone: b")
+
+
+def test_a_baseline_keeps_what_was_measured(tmp_path: Path) -> None:
+    base = measured(story())
+    saved(base, tmp_path / "base.json")
+    again = loaded(tmp_path / "base.json")
+    assert again is not None
+    assert again.measures.equals(base.measures)
+    rows = causes_of(compare(again, measured(story(140))))
+    assert rows["idle: host"]["change"] == 100 * US
+
+
+def test_a_baseline_of_an_older_version_says_what_it_lacks() -> None:
+    base = measured(story())
+    (section,) = compare(replace(base, measures=base.measures.clear()), base).sections
+    assert section.table.is_empty()
+    assert "not in the baseline" in section.notes[0]
+
+
+TIMES = st.lists(st.integers(0, 60), min_size=1, max_size=12, unique=True).map(sorted)
+
+
+@given(TIMES, st.data())
+def test_counters_are_as_a_slow_loop_says(times: list[int], data: st.DataObject) -> None:
+    values = data.draw(st.lists(st.integers(-5, 9), min_size=len(times), max_size=len(times)))
+    low = data.draw(st.integers(0, 60))
+    high = low + data.draw(st.integers(1, 20))
+    held = [_at(times, values, time) for time in range(low, high)]
+    known = [value for value in held if value is not None]
+    arrays = np.array(times), np.array(values, np.float64), np.array([low]), np.array([high])
+    peak, level = _peaks(*arrays)[0], _levels(*arrays)[0]
+    if known:
+        assert peak == max(known)
+        assert level == pytest.approx(sum(known) / len(known))
+    else:
+        assert np.isnan(peak)
+        assert np.isnan(level)
+
+
+def _at(times: list[int], values: list[int], time: int) -> int | None:
+    before = [value for at, value in zip(times, values, strict=True) if at <= time]
+    return before[-1] if before else None

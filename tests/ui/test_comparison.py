@@ -1,0 +1,267 @@
+"""Two runs side by side under a pilot: what one timeline does the other does, and tables lead to both."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from terminal import Terminal
+from tracehound.store import Opening, open_paths
+from tracehound.ui.comparing import ComparingApp
+from tracehound.ui.screens.comparison import ComparisonScreen
+
+
+async def settled(pilot: Pilot[None]) -> None:
+    app = pilot.app
+    assert isinstance(app, ComparingApp)
+    for _ in range(3):
+        await pilot.pause()
+        while app.busy:
+            await pilot.pause(0.02)
+    await pilot.pause()
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settled(pilot)
+
+
+@asynccontextmanager
+async def compared(
+    *openings: Opening, size: tuple[int, int] = (120, 40)
+) -> AsyncIterator[tuple[ComparisonScreen, Pilot[None]]]:
+    app = ComparingApp(*openings)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        yield app.comparison, pilot
+
+
+@pytest.fixture
+def jax(samples: Path) -> tuple[Opening, Opening]:
+    base, other = (open_paths([samples / name]) for name in ("jax_cpu8_b128", "jax_cpu8_b4096"))
+    return base, other
+
+
+def lines(screen: ComparisonScreen, side: int) -> list[str]:
+    """What a side shows, from its bar on."""
+    shown = screen.sides[side]
+    return [
+        shown.bar.render_line(0).text,
+        *(shown.timeline.render_line(y).text for y in range(shown.timeline.size.height)),
+    ]
+
+
+def header(screen: ComparisonScreen) -> str:
+    return screen.header.render_line(0).text
+
+
+async def test_both_open_at_a_pair_of_steps(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, _):
+        assert screen.state.alignment == "step"
+        assert "aligned: by step" in header(screen)
+        assert "- base jax_cpu8_b128" in lines(screen, 0)[0]
+        assert "+ other jax_cpu8_b4096" in lines(screen, 1)[0]
+        base, other = (screen.state.pair or (None, None))[:2]
+        assert base is not None
+        assert other is not None
+        assert base.number == other.number
+        views = screen.state.views
+        assert other.start - views[1].start == base.start - views[0].start
+        table = screen.differences.tables["diff-ops"].table
+        assert table.result is not None
+        assert table.row is not None
+        assert table.row["name"] == "all-reduce", "the largest effect on the step comes first"
+
+
+async def test_zoom_and_pan_move_both(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        for pane in ("1", "2"):
+            for key in (pane, "w", "w", "right", "L", ".", "left", "s", "0"):
+                await press(pilot, key)
+                base, other = screen.state.views
+                assert other.end - other.start == base.end - base.start
+                assert other.start - base.start == screen.state.offset
+                assert [side.timeline.view for side in screen.sides] == [base, other]
+
+
+async def test_m_leads_through_the_alignments_and_back(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        seen = []
+        for _ in range(3):
+            await press(pilot, "m")
+            seen.append(screen.state.alignment)
+        assert seen == ["sequence", "start", "step"]
+
+
+async def test_matched_ops_carry_signs_and_n_walks_through_what_differs(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        await press(pilot, "m")
+        assert screen.slots is not None
+        assert sum(screen.slots.counts) > 100
+        for trace in screen.slots.traces:
+            assert trace.span[1] == screen.state.views[0].end
+        await press(pilot, "n", "n")
+        chosen = [(side, view.event) for side, view in enumerate(screen.state.views) if view.event is not None]
+        (side, event) = chosen[-1]
+        row = screen.slots.traces[side].event(event)
+        assert row["op"] != 0
+        assert "slower" in screen.key_bar.said or "added" in screen.key_bar.said
+        await press(pilot, "escape", "escape")
+        assert screen.slots is None
+        assert screen.state.alignment == "step"
+
+
+async def test_n_says_what_it_needs(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        await press(pilot, "n")
+        assert "align by matched sequence first" in screen.key_bar.said
+
+
+async def test_enter_on_an_op_goes_to_its_longest_execution_on_both_sides(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        await press(pilot, "3", "down", "enter")
+        assert screen.state.alignment == "instance"
+        row = screen.differences.tables["diff-ops"].table.row
+        assert row is not None
+        events = [view.event for view in screen.state.views]
+        assert events == [row["base_event"], row["other_event"]]
+        for side, event in zip(screen.sides, events, strict=True):
+            assert side.trace is not None
+            assert event is not None
+            assert side.trace.event(event)["name"].startswith("ynn_fusion")
+            assert "ynn_fusion" in side.bar.render_line(0).text
+        starts = [side.trace.event(view.event)["start"] - view.start
+                  for side, view in zip(screen.sides, screen.state.views, strict=True)
+                  if side.trace is not None and view.event is not None]  # fmt: skip
+        assert starts[0] == starts[1]
+        await press(pilot, "1", "escape", "escape")
+        assert screen.state.alignment == "step"
+
+
+async def test_s_swaps_the_runs_and_the_signs_of_all_changes(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        before = screen.found
+        await press(pilot, "S")
+        after = screen.found
+        assert before is not None
+        assert after is not None
+        assert "- base jax_cpu8_b4096" in lines(screen, 0)[0]
+        assert screen.sides[0].region.y < screen.sides[1].region.y
+        assert after.step.table["change"][0] == -before.step.table["change"][0]
+        assert screen.differences.tables["diff"].table.result is after.step
+
+
+async def test_steps_are_paired_by_hand(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        at = screen.state.at
+        before = screen.state.partners[at]
+        await press(pilot, "T" if before == 0 else "t")
+        assert abs(screen.state.partners[at] - before) == 1
+        await press(pilot, ")" if at == 0 else "(")
+        assert screen.state.at != at
+        base, other = screen.state.pair or (None, None)
+        assert base is not None
+        assert other is not None
+        assert f"step {base.number}, " in lines(screen, 0)[0]
+        assert f"step {other.number}, " in lines(screen, 1)[0]
+
+
+async def test_a_pair_made_in_slots_is_shown_in_slots(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        await press(pilot, "m")
+        first = screen.slots
+        await press(pilot, "T" if screen.state.partners[screen.state.at] == 0 else "t")
+        assert screen.slots is not None
+        assert screen.slots is not first
+        assert screen.state.alignment == "sequence"
+
+
+async def test_every_tab_has_what_it_names(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax, size=(80, 24)) as (screen, pilot):
+        for key, title in (("4", "Categories"), ("6", "Step"), ("7", "Launches, gaps"), ("3", "Ops")):
+            await press(pilot, key)
+            shown = [pane for pane in screen.differences.tables.values() if pane.display and pane.is_attached]
+            assert any(title in pane.caption.render_line(0).text for pane in shown)
+        await press(pilot, "5")
+        drawn = [
+            screen.differences.change.chart.render_line(y).text
+            for y in range(screen.differences.change.chart.size.height)
+        ]
+        assert drawn[0].startswith(" base step") or drawn[0].startswith("base step")
+        assert any("other step" in line for line in drawn)
+        await press(pilot, "8")
+        assert "profile_memory" in screen.differences.tables["diff-memory"].caption.render_line(0).text
+
+
+async def test_z_gives_the_screen_to_the_timelines(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax, size=(80, 24)) as (screen, pilot):
+        assert screen.differences.display
+        await press(pilot, "z")
+        assert not screen.differences.display
+        assert sum(side.region.height for side in screen.sides) == 22
+        await press(pilot, "4")
+        assert screen.differences.display
+
+
+async def test_a_profile_of_pytorch_against_one_of_xla_says_what_cannot_be_compared(samples: Path) -> None:
+    openings = [open_paths([samples / name]) for name in ("torch_stacks", "jax_cpu8_b128")]
+    async with compared(*openings) as (screen, pilot):
+        caption = screen.differences.tables["diff-ops"].caption.render_line(0).text
+        assert "PyTorch against XLA: ops share no names" in caption
+        await press(pilot, "m", "m", "m", "3", "enter", "S", "5")
+        assert screen.found is not None
+
+
+async def test_a_run_against_itself_differs_in_nothing(samples: Path) -> None:
+    openings = [open_paths([samples / "torch_ddp_gloo"]) for _ in range(2)]
+    async with compared(*openings) as (screen, pilot):
+        await press(pilot, "m")
+        assert screen.slots is not None
+        assert screen.slots.counts[1:] == (0, 0, 0, 0)
+        assert "the same" in screen.key_bar.said
+
+
+async def test_help_has_the_keys_of_this_screen_alone(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        await press(pilot, "?")
+        assert pilot.app.screen is not screen
+        await press(pilot, "escape")
+        assert pilot.app.screen is screen
+        ids = {key.id for key in screen.keys}
+        assert {"comparison.align", "quit", "timeline.zoom_in", "table.filter"} <= ids
+        assert not {"search", "timeline.cause", "details.find"} & ids
+
+
+def test_in_a_terminal_it_draws_both_and_q_ends_at_once(samples: Path) -> None:
+    arguments = (str(samples / "jax_cpu8_b128"), "--diff", str(samples / "jax_cpu8_b4096"), "--no-cache")
+    with Terminal(*arguments) as terminal:
+        terminal.wait_for("aligned: by step", "- base", "+ other", "XLA Ops", "all-reduce")
+        terminal.press("m")
+        terminal.wait_for("aligned: matched sequence", "colours by difference")
+        terminal.press("5")
+        terminal.wait_for("other step")
+        terminal.press("q")
+        assert terminal.ended() == 0
+
+
+def test_in_a_terminal_q_ends_while_both_are_read(samples: Path) -> None:
+    with Terminal(str(samples / "jax_cpu8_b128"), "--diff", str(samples / "torch_stacks"), "--no-cache") as terminal:
+        terminal.wait_for("comparison")
+        terminal.press("q")
+        assert terminal.ended() == 0
+
+
+def test_a_baseline_cannot_be_drawn(samples: Path, tmp_path: Path) -> None:
+    base = tmp_path / "base.json"
+    base.write_text('{"schema":"tracehound.profile/1","name":"x","ranks":1,"what":"steps","of":"work",'
+                    '"steps":{"step":[],"ranks":[],"duration":[],"compute":[],"communication":[],"copy":[],"idle":[]},'
+                    '"ops":{"step":[],"name":[],"category":[],"module":[],"operator":[],"scope":[],"signature":[],'
+                    '"family":[],"count":[],"time":[],"exposed":[]}}')  # fmt: skip
+    with Terminal(str(samples / "torch_stacks"), "--diff", str(base)) as terminal:
+        terminal.wait_for("is a baseline: it has no events to draw")
+        assert terminal.ended() == 2
