@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
 import orjson
 import pytest
@@ -14,14 +15,19 @@ from tracehound.errors import TracehoundError
 from tracehound.store import Opening, open_paths
 from tracehound.trace import Part
 from tracehound.ui.app import TracehoundApp
-from tracehound.ui.keys import KEYS
+from tracehound.ui.keys import KEYS, Group
+from tracehound.ui.panes.arrivals import ArrivalsPane
 from tracehound.ui.panes.deck import TABS
+from tracehound.ui.panes.overview import OverviewPane
+from tracehound.ui.screens.comparison import ComparisonScreen
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.screens.source import CodeView
 from tracehound.ui.widgets.bars import TabBar
 from tracehound.ui.widgets.desk import Desk
 from tracehound.ui.widgets.fact_sheet import FactSheet
+from tracehound.ui.widgets.flame_view import FlameView
+from tracehound.ui.widgets.leaf_view import LeafView
 from tracehound.ui.widgets.prompt import PromptInput
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.timeline import Timeline
@@ -513,9 +519,15 @@ async def test_what_cannot_be_read_ends_the_explorer_with_the_reason(opening: Op
     assert str(app.failure) == "worker0.json, byte 17: is damaged"
 
 
+BOUND = (
+    Explorer, Timeline, Desk, ResultTable, OverviewPane, ArrivalsPane, FlameView, FactSheet, CodeView, LeafView,
+    ComparisonScreen, PromptInput,
+)  # fmt: skip
+
+
 def bound() -> set[str]:
     names = set()
-    for widget in (Explorer, Timeline, Desk, ResultTable, OverviewPane, FactSheet, CodeView, PromptInput):
+    for widget in BOUND:
         names |= {binding.id for binding in getattr(widget, "BINDINGS", ())}
     return names
 
@@ -523,7 +535,7 @@ def bound() -> set[str]:
 def test_every_key_has_an_id_of_its_own_and_does_something() -> None:
     ids = [key.id for key in KEYS]
     assert len(set(ids)) == len(ids)
-    for groups in (("everywhere",), ("overview",), ("timeline", "lanes"), ("table",), ("details",), ("source",), ("prompt",)):
+    for groups in (("timeline", "lanes"), *((group,) for group in get_args(Group))):
         keys = [name for key in KEYS if key.group in groups for name in key.keys]
         assert len(set(keys)) == len(keys), f"one key does two things in {groups}"
     assert {key.id for key in KEYS} <= bound()
