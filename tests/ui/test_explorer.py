@@ -370,7 +370,7 @@ async def test_the_mouse_does_the_same(opening: Opening) -> None:
 
 
 async def test_help_names_every_key(opening: Opening) -> None:
-    async with explored(opening, (200, 120)) as (_, pilot):
+    async with explored(opening, (200, 140)) as (_, pilot):
         await press(pilot, "?")
         screen = "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
         for key in KEYS:

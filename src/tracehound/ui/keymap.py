@@ -128,7 +128,7 @@ _PLACES = {"lanes": "timeline"}
 _OUTER = ("everywhere", "comparison")
 """Groups whose keys work wherever those of a pane do, each on a screen of its own."""
 
-_INNER = ("details", "source", "hlo", "prompt")
+_INNER = ("arrivals", "flame", "details", "source", "hlo", "prompt")
 """Groups whose keys come before those that work everywhere."""
 
 

@@ -24,8 +24,12 @@ from tracehound.ui.keys import Group as KeyGroup
 from tracehound.ui.tones import Tones, tones
 from tracehound.ui.widgets.plain_bars import suit
 
-LEFT: tuple[KeyGroup, ...] = ("everywhere", "overview", "details", "source", "hlo", "arrivals", "flame", "prompt")
-RIGHT: tuple[KeyGroup, ...] = ("timeline", "lanes", "table")
+COLUMNS: tuple[tuple[KeyGroup, ...], ...] = (
+    ("everywhere", "overview", "details", "prompt"),
+    ("timeline", "lanes", "table"),
+    ("arrivals", "flame", "hlo", "source", "comparison"),
+)
+"""The groups of keys that stand under each other."""
 
 
 class HelpScreen(ModalScreen[None]):
@@ -47,7 +51,7 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen VerticalScroll > Horizontal { height: auto; layout: vertical; }
     HelpScreen Static { width: 1fr; height: auto; }
     HelpScreen Label { color: $text-muted; }
-    HelpScreen.-wide > Vertical { width: 118; }
+    HelpScreen.-wide > Vertical { width: 160; }
     HelpScreen.-wide VerticalScroll > Horizontal { layout: horizontal; }
     """
 
@@ -57,13 +61,14 @@ class HelpScreen(ModalScreen[None]):
         self._glyphs = glyphs
 
     def compose(self) -> ComposeResult:
-        """Two columns where there is room, else one under the other."""
+        """Columns where there is room, else one under the other."""
         look = tones(self.app, self._glyphs)
         with Vertical() as box:
             box.border_title = "Keys"
             with VerticalScroll(can_focus=False), Horizontal():
-                yield Static(Group(*map(self._page, LEFT), _kinds(look)))
-                yield Static(Group(*map(self._page, RIGHT)))
+                for number, groups in enumerate(COLUMNS):
+                    kinds = [_kinds(look)] if number == 0 else []
+                    yield Static(Group(*map(self._page, groups), *kinds))
             yield Label(look.words("Esc closes this page · the mouse works everywhere: click, drag a range, wheel"))
 
     def on_mount(self) -> None:
