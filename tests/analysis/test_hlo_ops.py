@@ -157,6 +157,33 @@ def test_a_custom_call_that_counts_nothing_is_estimated_and_other_ops_are_not() 
     assert (found["mystery"]["rate"], found["mystery"]["bandwidth"], found["mystery"]["bound_by"]) == (None, None, None)
 
 
+def test_an_estimate_beyond_the_peak_is_none() -> None:
+    """A call may read only a part of its operands: pages of a cache, of which there are many."""
+    made = [
+        op(
+            0,
+            "paged",
+            "custom-call",
+            flops=0,
+            bytes_accessed=0,
+            hbm_bytes=0,
+            estimated_flops=10**9,
+            estimated_bytes=500,
+        )
+    ]
+    (row,) = rows(one(made), PEAK).values()
+    assert (row["rate"], row["bandwidth"], row["above"], row["bound_by"]) == (None, pytest.approx(5e7), None, "HBM")
+    made[0] |= {"estimated_bytes": 10**6}
+    (row,) = rows(one(made), PEAK).values()
+    assert (row["rate"], row["bandwidth"], row["above"], row["bound_by"], row["estimated"]) == (
+        None,
+        None,
+        None,
+        None,
+        False,
+    )
+
+
 def test_without_a_peak_nothing_is_said_of_bounds() -> None:
     result = table(one([op(0, "add", flops=10, bytes_accessed=10)]))
     assert result.table["bound_by"].to_list() == [None]

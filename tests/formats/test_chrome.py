@@ -89,7 +89,7 @@ def test_planes_and_lines_of_a_tpu(part):
     assert {name: value for name, value in told.items() if value is not None} == {
         "op": fusion["op"], "name": "fusion.1", "category": "loop fusion", "module": "jit_step", "program": -5,
         "framework": "jit(step)/add", "source": "a.py:3", "text": "%fusion.1 = f32[8] fusion(f32[8] %p)",
-        "flops": 1000, "bytes_accessed": 640, "host_bytes": 0,
+        "flops": 1000, "bytes_accessed": 640, "host_bytes": 0, "hbm_bytes": 640,
     }  # fmt: skip
     assert got.ranks["label"].to_list() == ["TPU:0"]
     assert got.hosts == ("node7",)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hlo_protos import array, instruction
 from tracehound.formats.hlo_cost import Cost, costs
 from tracehound.formats.wire import bytes_of
-from tracehound.formats.xla_costs import accessed, told_by_text
+from tracehound.formats.xla_costs import accessed, off_chip, told_by_text
 from xspaces import block, varint, whole
 
 F32, BF16 = 11, 16
@@ -161,3 +161,13 @@ def test_a_custom_call_s_line_tells_what_it_may_compute() -> None:
         "estimated_flops": 4 * 16 * 2048 * 2048 * 128,
         "estimated_bytes": 4 * 16 * 2048 * 128 * 2,
     }
+
+
+def test_what_lies_on_the_chip_is_no_traffic_of_the_main_memory() -> None:
+    """A file may tell bytes, but not of which memory; layouts do."""
+    text = "%m = f32[8]{0:S(1)} multiply(f32[8]{0} %a, f32[8]{0:T(256)S(1)} %b)"
+    assert off_chip(text, 96) == {"hbm_bytes": 32}
+    assert off_chip(text, 10) == {"hbm_bytes": 0}
+    done = "%d = f32[8]{0:S(1)} copy-done((f32[8]{0:S(1)}, f32[8]{0}, u32[]{:S(2)}) %s)"
+    assert off_chip(done, 64) == {"hbm_bytes": 32}
+    assert off_chip(text, None) == off_chip("", 5) == {}

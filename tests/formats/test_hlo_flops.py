@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tracehound.formats.hlo_flops import Convolution, Side, convolution, custom_call, elementwise, reduction
 from tracehound.formats.hlo_flops import product as matrix_product
-from tracehound.formats.hlo_line import Array, arrays, host_bytes, line
+from tracehound.formats.hlo_line import HOST_SPACE, Array, arrays, bytes_in, line
 
 BF16 = "bf16"
 
@@ -122,10 +122,10 @@ def test_a_line_as_xla_writes_it_for_tpus() -> None:
     )
     assert found is not None
     assert found.opcode == "fusion"
-    assert found.results == (Array(BF16, (8, 16)), Array("u32", ()))
-    assert found.operands == (Array("f32", (8,), on_host=True), Array(BF16, (8, 16)))
+    assert found.results == (Array(BF16, (8, 16)), Array("u32", (), 2))
+    assert found.operands == (Array("f32", (8,), HOST_SPACE), Array(BF16, (8, 16)))
     assert [one.bytes for one in found.operands] == [32, 256]
-    assert host_bytes(found) == 32
+    assert bytes_in(found, HOST_SPACE) == 32
 
 
 def test_a_copy_in_two_halves_moves_its_bytes_once() -> None:
@@ -133,7 +133,7 @@ def test_a_copy_in_two_halves_moves_its_bytes_once() -> None:
     done = line("%d = f32[4]{0} copy-done((f32[4]{0}, f32[4]{0:S(5)}, u32[]{:S(2)}) %s)")
     assert start is not None
     assert done is not None
-    assert host_bytes(start) == host_bytes(done) == 16
+    assert bytes_in(start, HOST_SPACE) == bytes_in(done, HOST_SPACE) == 16
 
 
 @given(st.text())

@@ -21,7 +21,7 @@ DEFINITION: Final = """\
 Operations and bytes of one execution are those that the profile counts (TPU: by XLA's cost model). Where it counts
 none (GPU, CPU), or 0 for a custom call, they are estimated from the shapes of the HLO, by the rules of XLA's
 HloCostAnalysis and, for calls of libraries, of what they are known to compute: products of matrices, convolutions,
-attention without a mask; the column estimated says so. A rate is operations or bytes of all executions / their total
+attention without a mask; the column estimated says so, and an estimate beyond the peak is dropped. A rate is operations or bytes of all executions / their total
 time. What a custom call that nothing is known of computes stays unknown.
 
 The bytes of an op that begins and ends in two halves (copy-start, copy-done) are those of the second, and its time is
@@ -59,12 +59,14 @@ def costed(rows: pl.DataFrame, peaks: Mapping[int, Peaks]) -> pl.DataFrame:
         once.with_columns(value.alias(name) for name, value in known.items())
         .with_columns(_peaks(once, first))
         .with_columns(_used(first))
+        .with_columns(_without_wrong_guesses())
         .with_columns(
+            (pl.col("guessed_work") | pl.col("guessed_moved")).alias("estimated"),
             _bound().alias("bound"),
             _above(first).alias("above"),
             pl.max_horizontal(*(name for name in _USED if name != _LINK)).alias("nearest"),
         )
-        .drop("times", *(f"{name}_once" for name in _AMOUNTS), *_USED)
+        .drop("times", "guessed_work", "guessed_moved", *(f"{name}_once" for name in _AMOUNTS), *_USED)
     )
 
 
@@ -95,13 +97,10 @@ def _once(rows: pl.DataFrame) -> pl.DataFrame:
     custom = pl.col("category").str.starts_with("custom-call").fill_null(value=False)
     flops = _counted("flops", custom)
     moved = _counted("bytes_accessed", custom)
-    estimated = (flops.is_null() & pl.col("estimated_flops").is_not_null()) | (
-        moved.is_null() & pl.col("estimated_bytes").is_not_null()
-    )
     work = pl.coalesce(flops, "estimated_flops")
     bytes_ = pl.coalesce(moved, "estimated_bytes")
     on_host = pl.col("host_bytes").fill_null(0)
-    elsewhere = pl.col("hbm_bytes").is_not_null()
+    elsewhere = pl.col("hbm_bytes").is_not_null() & moved.is_not_null()
     hbm = pl.when(pl.col("kind") == "transfer").then(0).when(elsewhere).then(
         pl.max_horizontal(pl.col("hbm_bytes") - on_host, 0)
     ).otherwise(pl.max_horizontal(bytes_ - on_host, 0))  # fmt: skip
@@ -112,7 +111,8 @@ def _once(rows: pl.DataFrame) -> pl.DataFrame:
         hbm.cast(pl.Float64).alias("hbm_moved_once"),
         on_host.cast(pl.Float64).alias("host_moved_once"),
         *(pl.col(name).cast(pl.Float64).alias(f"{name}_once") for name in _ONCHIP),
-        estimated.alias("estimated"),
+        (flops.is_null() & pl.col("estimated_flops").is_not_null()).alias("guessed_work"),
+        (moved.is_null() & pl.col("estimated_bytes").is_not_null()).alias("guessed_moved"),
     )
 
 
@@ -148,6 +148,20 @@ def _used(peaks: Peaks | None) -> list[pl.Expr]:
         fraction("host_moved", pl.lit(HOST_LINK if peaks else None, pl.Float64)).alias(_LINK),
         *(fraction(name, pl.lit(onchip.get(words), pl.Float64)).alias(words) for name, words in _ONCHIP.items()),
     ]
+
+
+def _without_wrong_guesses() -> list[pl.Expr]:
+    """An estimate beyond the peak is none: a call may read a part of its operands, attention may have a mask."""
+    columns = []
+    for guess, amounts in (
+        (("guessed_work", "compute"), ("work", "normalized_work")),
+        (("guessed_moved", "HBM"), ("moved", "hbm_moved")),
+    ):
+        flag, used = guess
+        wrong = pl.col(flag) & (pl.col(used) > 1).fill_null(value=False)
+        columns += [pl.when(~wrong).then(name).alias(name) for name in (*amounts, used)]
+        columns.append((pl.col(flag) & ~wrong).alias(flag))
+    return columns
 
 
 def per_second(name: str) -> pl.Expr:

@@ -16,7 +16,7 @@ from tracehound.formats.chrome_columns import Columns, Op, Piece, whole
 from tracehound.formats.counters import Counters, Series, counters, titled
 from tracehound.formats.json_columns import INVALID
 from tracehound.formats.wire import signed
-from tracehound.formats.xla_costs import told_by_text
+from tracehound.formats.xla_costs import off_chip, told_by_text
 from tracehound.formats.xla_lanes import executions, leaf_op, with_compilations
 from tracehound.formats.xla_names import (
     kind_of_device_event,
@@ -215,6 +215,7 @@ def _told_op(op: Op, module: str | None, program: int | None, gathered: Gathered
             "flops": whole(op.flops),
             "bytes_accessed": whole(op.bytes_accessed),
             **told_by_text(op.name, op.text),
+            **off_chip(op.text, whole(op.bytes_accessed)),
         },
     )
     return found.row, found.kind, found.bytes

@@ -24,8 +24,6 @@ COMPUTATION_ID, ROOT_ID, WINDOW, CONVOLUTION, DOT, CALLED, GROUPS, BATCH_GROUPS 
 LEFT_CONTRACTING = 1
 SIZE, STRIDE, PADDING, DILATION, BASE_DILATION = 1, 2, 3, 5, 6
 INPUT_BATCH, INPUT_FEATURE, INPUT_SPATIAL, KERNEL_OUTPUT, OUTPUT_SPATIAL = 7, 8, 11, 4, 12
-HOST_SPACE = 5
-"""The memory space of the host in a layout."""
 
 LARGEST = 1 << 63
 _MOST = 1 << 16
@@ -271,7 +269,7 @@ def _instruction(proto: Message) -> _Instruction:
 
 
 def _array(leaf: Shape) -> Array:
-    return Array(leaf.element, tuple(max(0, dim) for dim in leaf.dims), leaf.memory == HOST_SPACE)
+    return Array(leaf.element, tuple(max(0, dim) for dim in leaf.dims), leaf.memory)
 
 
 def _convolution(proto: Message) -> Convolution | None:

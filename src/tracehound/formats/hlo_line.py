@@ -9,15 +9,23 @@ import math
 import re
 from typing import NamedTuple
 
-from tracehound.formats.xla_names import HOST_MEMORY, element_bits, split_shape
+from tracehound.formats.xla_names import element_bits, split_shape
+
+HOST_SPACE, VECTOR_SPACE = 5, 1
+"""Memory spaces: the host's on every backend, and on TPUs the memory beside the vector unit (VMEM)."""
 
 
 class Array(NamedTuple):
-    """One array of a shape: its element type, its dimensions, and whether it lies in the host's memory."""
+    """One array of a shape: its element type, its dimensions, and the memory space that it lies in."""
 
     element: str
     dims: tuple[int, ...]
-    on_host: bool = False
+    space: int = 0
+
+    @property
+    def on_host(self) -> bool:
+        """Whether it lies in the host's memory."""
+        return self.space == HOST_SPACE
 
     @property
     def elements(self) -> int:
@@ -43,6 +51,7 @@ class Line(NamedTuple):
 
 
 _ARRAY = re.compile(r"\b([a-z]\w*?)\[([\d,<= ]*)\](\{[^{}]*\})?")
+_SPACE = re.compile(r"S\(([0-9]{1,9})\)")
 _TARGET = re.compile(r'custom_call_target="([^"]*)"')
 _SIZE = re.compile(r"[0-9]+")
 _DIGITS = 18
@@ -51,7 +60,8 @@ _DIGITS = 18
 def arrays(shape: str) -> tuple[Array, ...]:
     """The arrays of a shape in text: ``(f32[2,3]{1,0:S(5)}, s32[])`` has two."""
     return tuple(
-        Array(element, _dims(dims), HOST_MEMORY in (layout or "")) for element, dims, layout in _ARRAY.findall(shape)
+        Array(element, _dims(dims), int(found[1]) if (found := _SPACE.search(layout or "")) else 0)
+        for element, dims, layout in _ARRAY.findall(shape)
     )
 
 
@@ -82,11 +92,10 @@ def _arguments(inside: str) -> str:
     return inside
 
 
-def host_bytes(found: Line) -> int:
-    """Bytes of the operands and results that lie in the host's memory.
+def bytes_in(found: Line, space: int) -> int:
+    """Bytes of the operands and results that lie in a memory space.
 
-    The halves of an asynchronous copy carry both of its ends in one tuple, so the one that is on the host counts once.
+    The halves of an asynchronous copy carry both of its ends in one tuple, so the one that lies there counts once.
     """
-    if found.opcode.endswith(("-start", "-done")):
-        return max((one.bytes for one in (*found.results, *found.operands) if one.on_host), default=0)
-    return sum(one.bytes for one in (*found.results, *found.operands) if one.on_host)
+    there = (one.bytes for one in (*found.results, *found.operands) if one.space == space)
+    return max(there, default=0) if found.opcode.endswith(("-start", "-done")) else sum(there)

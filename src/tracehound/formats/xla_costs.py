@@ -11,7 +11,7 @@ from typing import Final
 
 from tracehound.formats import hlo_flops
 from tracehound.formats.hlo_cost import LARGEST, Cost
-from tracehound.formats.hlo_line import host_bytes, line
+from tracehound.formats.hlo_line import HOST_SPACE, VECTOR_SPACE, bytes_in, line
 from tracehound.formats.wire import BYTES, VARINT, WireError, fields
 from tracehound.formats.xstats import Value
 
@@ -67,7 +67,7 @@ def told_by_text(name: str, text: str) -> Columns:
     found = line(text)
     if found is None:
         return {}
-    on_host = host_bytes(found)
+    on_host = bytes_in(found, HOST_SPACE)
     columns: Columns = {"host_bytes": on_host if on_host < LARGEST else None}
     if found.opcode == "custom-call" and found.operands:  # without any it may only give out memory
         flops = hlo_flops.custom_call(f"{found.target} {name}", found.results, found.operands)
@@ -75,3 +75,14 @@ def told_by_text(name: str, text: str) -> Columns:
         columns["estimated_flops"] = flops if flops is not None and flops < LARGEST else None
         columns["estimated_bytes"] = moved if moved < LARGEST else None
     return columns
+
+
+def off_chip(text: str, moved: int | None) -> Columns:
+    """Which of the bytes that an op of a TPU moves are those of its main memory, by its HLO line.
+
+    For files that tell no bytes by memory: those of operands and results that lie on the chip are taken off.
+    """
+    found = line(text) if moved is not None else None
+    if found is None or moved is None:
+        return {}
+    return {"hbm_bytes": max(0, moved - bytes_in(found, VECTOR_SPACE))}
