@@ -204,15 +204,25 @@ SCOPED = [
 ]
 
 
-def test_scopes_are_a_tree_depth_first_whose_rows_hold_all_below() -> None:
+def scoped() -> Trace:
+    """Of different lengths."""
     b = Building(ops=SCOPED)
     for number, length in enumerate((10, 30, 20, 5)):
         b.event(OPS, str(SCOPED[number]["name"]), 100 * number, 100 * number + length, "op", op=number)
-    found = table(b.trace(), ("by", "scope")).table
+    return b.trace()
+
+
+def test_scopes_are_a_tree_depth_first_whose_rows_hold_all_below() -> None:
+    found = table(scoped(), ("by", "scope")).table
     assert found.select("depth", "name", "ops", pl.col("self") // US).rows() == [
         (0, "jit(f)", 3, 60), (1, "layer0", 2, 40), (2, "add", 1, 30), (2, "dot", 1, 10),
         (1, "layer1", 1, 20), (2, "transpose(jvp(x/y))", 1, 20), (3, "dot", 1, 20), (0, UNSCOPED, 1, 5),
     ]  # fmt: skip
+
+
+def test_of_a_tree_the_heaviest_rows_are_shown_with_what_is_above_them() -> None:
+    found = run(named("hlo_ops"), scoped(), None, Options(3, (("by", "scope"),)))
+    assert (found.total, found.table["name"].to_list()) == (8, ["jit(f)", "layer0", "add"])
 
 
 def test_ops_laid_together() -> None:

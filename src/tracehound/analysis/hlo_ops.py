@@ -14,6 +14,7 @@ from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank, unat
 from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, blank
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.trees import cut
 from tracehound.units import duration, fixed, flops, rate, share
 
 BY: Final = Setting(
@@ -99,7 +100,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
     )
     notes = [*_about(rows, whole, span, len(filled)), *coverage(filled), *about_peaks(peaks)]
-    return answer(ANALYSIS, table, scene, options, notes)
+    if BY.of(options.given) != "scope":
+        return answer(ANALYSIS, table, scene, options, notes)
+    tree = answer(ANALYSIS, table, scene, Options(given=options.given), notes)
+    return cut(tree, tree.table["self"].to_numpy(), options.top)
 
 
 _RATES: Final = {

@@ -29,9 +29,14 @@ def stem(columns: Sequence[Column]) -> Column | None:
 
 
 def depths(table: pl.DataFrame, columns: Sequence[Column]) -> Ints | None:
-    """How deep each row of a table lies, which has not been sorted or thinned out; None where it is no tree."""
+    """How deep each row of a table lies, which has not been sorted or thinned out; None where it is no tree.
+
+    What is one by a setting only knows no depths without it.
+    """
     column = depth_of(columns)
-    return None if column is None else table[column.name].fill_null(0).cast(pl.Int64).to_numpy()
+    if column is None or 0 < table.height == table[column.name].null_count():
+        return None
+    return table[column.name].fill_null(0).cast(pl.Int64).to_numpy()
 
 
 def passing(table: pl.DataFrame, columns: Sequence[Column], test: pl.Expr) -> tuple[pl.DataFrame, int]:
