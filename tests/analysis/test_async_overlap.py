@@ -93,6 +93,14 @@ def test_what_is_in_flight_over_the_whole_window_is_hidden_there() -> None:
     assert trace.event(row["event"])["name"] == "all-gather-start.2"
 
 
+def test_devices_that_are_drawn_as_one_do_not_count_twice() -> None:
+    b = Building(format="xplane", ops=OPS)
+    for start in (0, 2):
+        b.event(CORE, "all-reduce.3", start, start + 10, "collective", op=4)
+    row = overlap(b.trace()).table.row(0, named=True)
+    assert [row[name] // US for name in TIMES] == [20, 12, 12, 0]
+
+
 def test_where_there_is_nothing_the_reason_is_said() -> None:
     b = Building()
     b.event(stream(), "ncclDevKernel_AllReduce", 0, 5, "collective")

@@ -136,6 +136,12 @@ def test_a_window_keeps_steps_at_full_length() -> None:
     assert result.table.select("step", "duration", "cut").rows() == [(1, 120_120 * US, False)]
 
 
+def test_where_launches_are_unknown_it_is_said() -> None:
+    b = stepped()
+    b.event(CORE, "dot", 0, 10, "op")
+    assert any("what launched device work is not recorded" in note for note in times(b.trace()).notes)
+
+
 def test_inferred_steps_are_labelled() -> None:
     b = Building(format="xplane")
     for number in range(4):

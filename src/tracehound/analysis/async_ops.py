@@ -17,7 +17,7 @@ from tracehound.analysis.core_time import CLOCKED, core_time, on_own_clock
 from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Share
 from tracehound.formats.xla_copies import is_done, started_by
-from tracehound.intervals import Ints, Mask
+from tracehound.intervals import Ints, Mask, union
 from tracehound.trace import collected
 
 OPS: Final = ("id", "lane", "start", "end", "op", "kind", "parent")
@@ -29,8 +29,8 @@ class Flights(NamedTuple):
 
     `flights` has a row for each op, one for both ops of an asynchronous one: `id`, `op`, `kind`, `start`, `end` (not
     clipped), `paired`. `spent` has a row for each op that keeps a core: `id`, `op` (of both ops the starting one),
-    `start`, `end` (on the trace's clock), `own` (its self time, on the device's own clock where there is one). `ops`
-    are the ops of the trace that occur, `time` is the device's time; ps.
+    `start`, `end` (on the trace's clock), `own` (its self time, on the device's own clock; null without one). `ops` are
+    the ops of the trace that occur, `time` is the device's time; ps.
     """
 
     flights: pl.DataFrame
@@ -54,13 +54,25 @@ def flights_of(share: Share) -> Flights | None:
     both = [pairs.join(kinds, on="id").with_columns(paired=True), alone.with_columns(paired=False)]
     flights = pl.concat([each.select("id", "op", "kind", "start", "end", "paired") for each in both])
     keeping = [pairs.select("id", "op"), pairs.select(pl.col("done").alias("id"), "op"), alone.select("id", "op")]
-    lengths = measured(here, share.start, share.end).select("id", "start", "end", "own")
+    clocked = pl.col("device_start").is_not_null()
+    lengths = measured(here, share.start, share.end).select("id", "start", "end", pl.when(clocked).then("own"))
     return Flights(
         flights.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)),
         pl.concat(keeping).join(lengths, on="id"),
         ops,
         core_time(on_own_clock(here, share), share)[0],
     )
+
+
+def exposed(spent: pl.DataFrame, share: Share) -> tuple[int, int]:
+    """The time that ops keep the cores, and the same on the trace's clock; ps. `spent` are rows of `Flights.spent`.
+
+    A core with a clock of its own does one op at a time, so that self times add up. Without one what overlaps counts
+    once: PyTorch/XLA's devices on a CPU are drawn as one.
+    """
+    start, end = (spent[name].clip(share.start, share.end).to_numpy() for name in ("start", "end"))
+    alone = union(start, end).length
+    return alone if spent["own"].null_count() else int(spent["own"].sum()), alone
 
 
 def ops_of(share: Share, *more: str) -> pl.DataFrame:

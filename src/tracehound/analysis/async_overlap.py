@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.async_ops import flights_of
+from tracehound.analysis.async_ops import exposed, flights_of
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla_copies import opcode_of_line
@@ -104,16 +104,16 @@ def _measured(rows: pl.DataFrame, spent: pl.DataFrame | None, share: Share) -> d
     flight = clip(union(start, end), share.start, share.end).length
     kept = spent if spent is not None else pl.DataFrame(schema=dict.fromkeys(("id", "start", "end", "own"), pl.Int64))
     lasting = rows.select("id", (pl.col("end") - pl.col("start")).alias("own"))
-    longest = kept.select("id", "own") if kept.height else lasting
+    longest = kept.select("id", pl.coalesce("own", pl.col("end") - pl.col("start"))) if kept.height else lasting
     event, length = longest.row(int(longest["own"].arg_max() or 0))
-    alone = clip(union(kept["start"].to_numpy(), kept["end"].to_numpy()), share.start, share.end).length
+    waited, alone = exposed(kept, share)
     windows = rows["end"].clip(share.start, share.end) - rows["start"].clip(share.start, share.end)
     return {
         "count": rows.height,
         "paired": int(rows["paired"].sum()),
         "windows": int(windows.sum()),
         "in_flight": flight,
-        "exposed": int(kept["own"].sum()),
+        "exposed": waited,
         "hidden": max(flight - alone, 0),
         "event": event,
         "longest": length,
@@ -148,10 +148,10 @@ def _over_ranks(rows: pl.DataFrame, time: int) -> pl.DataFrame:
 
 
 def _notes(rows: pl.DataFrame, time: int) -> list[str]:
-    exposed = int(rows["exposed"].sum())
+    waited = int(rows["exposed"].sum())
     ranks = rows["rank"].n_unique()
     return [
-        f"exposed in all: {duration(exposed)}, {percent(exposed / time)} of {duration(time)} device time"
+        f"exposed in all: {duration(waited)}, {percent(waited / time)} of {duration(time)} device time"
         f" on {ranks} rank{'s' * (ranks > 1)}"
     ] if time else []  # fmt: skip
 

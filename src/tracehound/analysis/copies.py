@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from tracehound.analysis.async_ops import flights_of
+from tracehound.analysis.async_ops import exposed, flights_of
 from tracehound.analysis.bandwidth import kind_of
 from tracehound.analysis.busy import COPY, busy_of, work
 from tracehound.analysis.core_time import CLOCKED, core_time, on_own_clock
@@ -48,8 +48,7 @@ class Copies(NamedTuple):
         if self.work is not None:
             alone = subtract(self.flight, self.work).length
             return alone, alone
-        start, end = (self.waits[name].clip(share.start, share.end).to_numpy() for name in ("start", "end"))
-        return int(self.waits["own"].sum()), union(start, end).length
+        return exposed(self.waits, share)
 
 
 KEY: Final = ("source", "target", "name", "module")

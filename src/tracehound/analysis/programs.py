@@ -172,7 +172,9 @@ def _notes(runs: pl.DataFrame) -> list[str]:
         f"the enqueue on the host is known of {known:,} of {runs.height:,}"
     ]
     if known < runs.height:
-        notes.append(f"of {runs.height - known:,} no enqueue is recorded: it lies before the profile, or has no run_id")
+        notes.append(
+            f"of {runs.height - known:,} no enqueue is known: it lies before the profile, or no id leads to it"
+        )
     if sooner:
         notes.append(f"{sooner:,} begin before their enqueue, so clocks or run ids disagree: they have no delay")
     return notes

@@ -107,6 +107,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         "cut",
         "inferred",
         "event",
+        pl.lit(not events.height or events["launch"].null_count() < events.height).alias("led"),
     )
 
 
@@ -200,6 +201,8 @@ def _notes(rows: pl.DataFrame) -> list[str]:
             f"left out: {cut:,} first or last step{'s' * (cut > 1)} with less device work than the others: the profile "
             "began or ended within, or the work ran outside"
         )
+    if not rows["led"].all():
+        notes.append("what launched device work is not recorded: it counts for the step in whose time it ran")
     if rows["inferred"].any():
         notes.append(f"inferred: no marks; a step is one execution of {rows.filter('inferred')['name'][0]}")
     return notes

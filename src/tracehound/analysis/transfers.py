@@ -114,7 +114,8 @@ def _measured(found: Copies, share: Share) -> dict[str, object]:
     rows, flight = found.rows, found.flight.length
     exposed, seen = found.exposed(share)
     lasting = rows.select("id", (pl.col("end") - pl.col("start")).alias("own"))
-    longest = found.waits.select("id", "own") if found.waits.height else lasting
+    kept = found.waits.select("id", pl.coalesce("own", pl.col("end") - pl.col("start")))
+    longest = kept if kept.height else lasting
     event, length = longest.row(int(longest["own"].arg_max() or 0))
     return {
         "copies": rows.height,
