@@ -91,3 +91,23 @@ def test_buffers_at_the_peak(shared: Path, trace: str) -> None:
         large = pl.col("bytes") >= min((size for _, size in theirs), default=1 << 62)
         ours = rows(shared, trace, "hlo_buffers", program).filter(large)
         assert sorted(ours.select("buffer", "bytes").rows()) == theirs, program
+
+
+@pytest.mark.parametrize(("trace", "number"), [("tpu_v6e_x4_offload", 4), ("jax_rocm_conv_legacy", 8)])
+def test_allocators(shared: Path, trace: str, number: int) -> None:
+    """Of several events with the same peak XProf takes the last, here it is the first."""
+    profile = json.loads((shared / "golden" / "xprof" / trace / "memory_profile.json").read_text())
+    theirs = profile["memoryProfilePerAllocator"]
+    ours = {row["allocator"].removeprefix("device "): row for row in
+            told(shared / "traces" / "xla" / trace, "allocator").table.to_dicts()}  # fmt: skip
+    assert ours.keys() == theirs.keys()
+    assert len(ours) == number
+    for name, viewer in theirs.items():
+        row, summary = ours[name], viewer["profileSummary"]
+        stats = summary["peakStats"]
+        assert row["peak"] == int(stats["peakBytesInUse"])
+        assert row["lifetime"] == int(summary["peakBytesUsageLifetime"])
+        assert row["peak"] + row["free"] == int(summary["memoryCapacity"])
+        assert (row["stack"], row["allocated"]) == (int(stats["stackReservedBytes"]), int(stats["heapAllocatedBytes"]))
+        if stats["fragmentation"]:
+            assert row["fragmentation"] == pytest.approx(stats["fragmentation"], abs=1e-6)

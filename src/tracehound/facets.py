@@ -70,6 +70,23 @@ FACETS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
                 "thread": pl.Int64(),
             }
         ),
+        "held": pl.Schema(  # what XLA's allocators held after each event of theirs, in the order of time
+            {
+                "record": pl.Int64(),
+                "time": pl.Int64(),  # ps
+                "allocator": pl.Categorical(),  # "GPU_6_bfc"; null where only the device is told
+                "device": pl.Int32(),  # its ordinal on the host
+                "bytes": pl.Int64(),  # given, less than 0 where taken back; null where the file does not say
+                "requested": pl.Int64(),
+                "address": pl.Int64(),
+                "allocated": pl.Int64(),  # in all, without what programs reserve
+                "stack": pl.Int64(),  # reserved for the program that runs
+                "free": pl.Int64(),
+                "fragmentation": pl.Float64(),  # fraction of the free memory that is not in its largest piece
+                "peak": pl.Int64(),  # most in use since the allocator began
+                "framework": pl.Categorical(),
+            }
+        ),
         "buffers": pl.Schema(  # what XLA's programs keep in memory, by their buffer assignment; `record` is null
             {
                 "record": pl.Int64(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 from tracehound.analysis import (
+    allocator,
     arrivals,
     async_overlap,
     bandwidth,
@@ -102,6 +103,7 @@ ANALYSES: tuple[Analysis, ...] = (
     hlo_memory.ANALYSIS,
     hlo_buffers.ANALYSIS,
     hlo_heap.ANALYSIS,
+    allocator.ANALYSIS,
     health.ANALYSIS,
 )
 

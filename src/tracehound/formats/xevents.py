@@ -315,9 +315,10 @@ def _values(piece: Bytes, row: Rows, at: Rows, after: Rows, code: npt.NDArray[np
         double = (wire == FIXED64) & (field == DOUBLE)
         length = np.where(sized, np.minimum(bits, _u(1 << 31)), _u(0))
         bits = np.where(sized, end.view(np.uint64) << _u(32) | length, bits)
+        bits = np.where(double, piece.words[at + 1], bits)
         ends = np.where(double, at + 9, end + length.view(np.int64))
         whole = (wire == VARINT) & ((field == UNSIGNED) | (field == SIGNED) | (field == REF))
-        sound = (size > 0) & (ends == after) & (sized | double | whole)
+        sound = ((size > 0) | double) & (ends == after) & (sized | double | whole)
     if not sound.all():
         row, bits, code = row[sound], bits[sound], code[sound]
         field = field if isinstance(field, int) else field[sound]

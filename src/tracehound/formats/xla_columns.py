@@ -16,6 +16,7 @@ from tracehound.formats.wire import Rows
 from tracehound.formats.xevents import Slice, Stretched
 from tracehound.formats.xframes import CODE, Columns, Known
 from tracehound.formats.xla_lanes import END_MARK, SCOPE
+from tracehound.formats.xla_memory import HELD, Allocators
 from tracehound.formats.xla_names import (
     kind_of_device_event,
     kind_of_gpu_event,
@@ -133,6 +134,7 @@ class HostColumns:
         told = {text.split(SCOPE)[-1] for plane in devices.get("GPU", ()) for text in plane.stat_names.values()}
 
         self._rows = rows
+        self._allocators = Allocators(rows)
         self._run_bits = RUN_BITS if "TPU" in devices else -1
         self._on_cpu = not devices
         self._class = np.array([self._classes.index(each) for each in classes], np.int64)
@@ -149,6 +151,8 @@ class HostColumns:
         columns = dict(rows.common(part, position, self._run_bits)) | dict(rows.naming(part, position))
         kind = self._kind(self._class[local], position)
         rows.portioning.compiling.add(part.line, kind, part.start, part.start + part.length)
+        if (held := self._allocators.of(part, position)) is not None:
+            rows.portioning.held.append(held)
         step, correlation, op = (columns[name] for name in ("step", "correlation", "hlo_op"))
         launched = correlation.known if isinstance(correlation, Known) else np.zeros(len(kind), bool)
         if isinstance(op, np.ndarray):
@@ -195,7 +199,7 @@ def read(portioning: Portioning, stretches: Sequence[tuple[int, Stretched]]) -> 
         name = space.planes[number].name
         device = DEVICE.match(name)
         stats = STATS if not HOST.match(name) and (device is None or device[1] == "TPU") else STATS + NAMING
-        rows = PlaneRows(portioning, number, firsts[number], stats)
+        rows = PlaneRows(portioning, number, firsts[number], stats + HELD if HOST.match(name) else stats)
         if device is not None and device[1] == "TPU":
             rows.fill(shelf, mine, DeviceColumns(rows, RUN_BITS).columns, rows.put)
         elif device is not None:

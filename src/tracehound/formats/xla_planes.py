@@ -113,7 +113,8 @@ class Share:
     The lanes of its rows are lines, numbered through all planes; their ops are positions in `ops`. `drawn` counts the
     events of each line. `named` are, by plane, the executions of ops that have no line of their own, with `module`,
     `program` and `device`; `marks` are the events at which such ops end. `dispatches` are host events with what may be
-    the name of a GPU's op: only all portions tell. `compiling` says by line when compilations are under way.
+    the name of a GPU's op: only all portions tell. `compiling` says by line when compilations are under way,
+    and `held` what allocators held.
     """
 
     pieces: tuple[Kept, ...]
@@ -125,6 +126,7 @@ class Share:
     ops: tuple[Met, ...]
     untimed: int
     broken: int
+    held: tuple[pl.DataFrame, ...] = ()
 
 
 class Together(NamedTuple):

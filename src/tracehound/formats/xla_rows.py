@@ -61,6 +61,7 @@ class Portioning:
     marks: list[tuple[int, Kept]] = field(default_factory=list)
     dispatches: list[Kept] = field(default_factory=list)
     compiling: Compiling = field(default_factory=Compiling)
+    held: list[pl.DataFrame] = field(default_factory=list)
     untimed: int = 0
     broken: int = 0
     _kept: int = 0
@@ -84,6 +85,7 @@ class Portioning:
         return Share(
             tuple(self.pieces), tuple(self.named), tuple(self.marks), tuple(self.dispatches),
             self.compiling.spans(), self.drawn, tuple(self.ops.met), self.untimed, self.broken,
+            tuple(self.held),
         )  # fmt: skip
 
 

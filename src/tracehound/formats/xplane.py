@@ -26,6 +26,8 @@ from tracehound.formats.spill import Spill
 from tracehound.formats.wire import File, Rows, ShortenedError
 from tracehound.formats.xevents import Stretched, TornError
 from tracehound.formats.xla_columns import read
+from tracehound.formats.xla_memory import counted
+from tracehound.formats.xla_memory import gathered as in_order
 from tracehound.formats.xla_ops import Meeting, Program, programs
 from tracehound.formats.xla_planes import DEVICE, Share, Shown, shown, together
 from tracehound.formats.xla_rows import Portioning
@@ -83,6 +85,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
         return finish(path, [decode(path, ALL, spill, silent)], spill)
     outline = portions[0].outline
     pieces, gathered = together(outline.planes, shares, spill)
+    told = {"buffers": outline.buffers, "held": in_order(held for share in shares for held in share.held)}
     return part(
         Decoded(
             path=path,
@@ -96,7 +99,8 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             facts=outline.facts,
             notes=(*outline.notes, *_left_out(shares)),
             places=outline.places,
-            facets={"buffers": outline.buffers.lazy()} if outline.buffers is not None else {},
+            facets={name: frame.lazy() for name, frame in told.items() if frame is not None},
+            counters=counted(told["held"], gathered.rank_frame()),
         ),
         spill,
     )

@@ -1,0 +1,142 @@
+"""What the allocators of XLA's devices held over time: the most, when, and how fragmented the rest was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.trace import collected
+from tracehound.units import bytes_
+from tracehound.units import share as percent
+
+DEFINITION = """\
+XLA's runtime leaves an event on the host whenever an allocator gives memory or takes it back (MemoryAllocation,
+MemoryDeallocation), with what the allocator holds after it: allocated to buffers, reserved for the stack of the
+program that runs, and free. A row is an allocator: a device's, or the host's pinned memory. held is allocated +
+stack; peak its most in the window, at the event at that time (of several the first), and the columns after it are
+what was so then. fragmentation is the allocator's own figure: the part of its free memory that lies outside of the
+largest free piece; a large request fails where that is high. lifetime is the most that was ever in use, also before the
+recording, by the allocator's own count, which knows no stacks.
+
+XProf's memory profile has the same events, peaks and lifetimes; it begins the time at the first event. The timeline
+shows what is held as counters, one for each allocator."""
+
+COLUMNS = (
+    Column("allocator", "text", "its name, or that of its device"),
+    Column("rank", "count", "the rank of its device; unknown for the host's memory and for devices not recorded"),
+    Column("peak", "bytes", "the most that it held here: allocated + stack"),
+    Column("at", "instant", "when that was, first"),
+    Column("share", "share", "the peak", "its capacity: held + free"),
+    Column("allocated", "bytes", "of the peak: buffers"),
+    Column("stack", "bytes", "of the peak: reserved for the program that runs"),
+    Column("free", "bytes", "at the peak"),
+    Column("fragmentation", "share", "outside of the largest free piece at the peak", "its free memory"),
+    Column("worst", "share", "the same at its highest", "its free memory then", brief=False),
+    Column("lifetime", "bytes", "most in use since the allocator began, stacks not counted", brief=False),
+    Column("given", "count", "allocations here"),
+    Column("taken", "count", "deallocations here", brief=False),
+    Column("largest", "bytes", "the largest allocation here", brief=False),
+    Column("first", "bytes", "held at the first event here", brief=False),
+    Column("last", "bytes", "held at the last event here", brief=False),
+    Column("event", "id", "the event at the peak"),
+)
+
+WITHOUT = (
+    "no allocator events here: XLA's runtime records them on TPU and GPU with the host tracer at level 2 or above "
+    "(jax.profiler's default); for PyTorch see its memory counters (profile_memory=True)"
+)
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each allocator of the rank's file; `rank` only where it is that of this rank's device."""
+    del options
+    held = collected(share.facet("held"))
+    if share.windowed:
+        held = held.filter(pl.col("time").is_between(share.start, share.end))
+    if held.is_empty():
+        return blank(COLUMNS).with_columns(pl.lit(0, pl.Int64).alias("part"))
+    (part, *_) = [*share.ops["op"].head(1).to_list(), *share.lanes["lane"].head(1).to_list(), 0]
+    told = pl.col("allocator").cast(pl.String)
+    device = pl.coalesce(
+        pl.col("device").cast(pl.Int64), told.str.extract(r"(?i)^(?:gpu|tpu|device)_(\d{1,6})_").cast(pl.Int64)
+    )
+    known = held.with_columns(
+        pl.coalesce(told, pl.format("device {}", device), pl.lit("unknown")).alias("name"),
+        device.alias("ordinal"),
+        (pl.col("allocated").fill_null(0) + pl.col("stack").fill_null(0)).alias("held"),
+    )
+    made = known.group_by("name", "ordinal", maintain_order=True).agg(_figures())
+    mine = share.label.rpartition(":")[2]
+    ids = collected(
+        share.threads.filter(pl.col("record").is_in(made["record"].to_list())).select(
+            "record", pl.col("id").alias("event")
+        )
+    )
+    return made.join(ids.unique("record"), on="record", how="left", maintain_order="left").select(
+        pl.col("name").alias("allocator"),
+        pl.when(pl.col("ordinal").cast(pl.String) == mine).then(pl.lit(share.rank, pl.Int64)).alias("rank"),
+        *(pl.col(column.name) for column in COLUMNS[2:]),
+        pl.lit(part >> 32, pl.Int64).alias("part"),
+    )
+
+
+def _figures() -> list[pl.Expr]:
+    """The columns of an allocator, and `record`, the event at its peak."""
+    peak = pl.col("held").arg_max()
+    capacity = pl.col("held").get(peak) + pl.col("free").get(peak)
+    fragmentation = pl.col("fragmentation").clip(0, 1)
+    return [
+        pl.col("held").max().alias("peak"),
+        pl.col("time").get(peak).alias("at"),
+        (pl.col("held").get(peak) / capacity).fill_nan(None).alias("share"),
+        pl.col("allocated", "stack", "free", "record").get(peak),
+        fragmentation.get(peak),
+        fragmentation.max().alias("worst"),
+        pl.col("peak").max().alias("lifetime"),
+        (pl.col("bytes") > 0).sum().cast(pl.Int64).alias("given"),
+        (pl.col("bytes").fill_null(-1) <= 0).sum().cast(pl.Int64).alias("taken"),
+        pl.col("bytes").filter(pl.col("bytes") > 0).max().alias("largest"),
+        pl.col("held").first().alias("first"),
+        pl.col("held").last().alias("last"),
+    ]
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """Each allocator once, the fullest first."""
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [WITHOUT])
+    rows = pl.concat(filled, how="vertical_relaxed").sort("rank", nulls_last=True, maintain_order=True)
+    table = rows.unique(["part", "allocator"], keep="first", maintain_order=True)
+    table = table.sort("peak", "allocator", descending=[True, False])
+    return answer(ANALYSIS, table, scene, options, _notes(table))
+
+
+def _notes(table: pl.DataFrame) -> list[str]:
+    """What one should know of the fullest."""
+    first = table.row(0, named=True)
+    full = f", {percent(first['share'])} of what it has" if first["share"] is not None else ""
+    told = [f"{first['allocator']} held {bytes_(first['peak'])} at most{full}"]
+    torn = table.filter(pl.col("fragmentation") > FRAGMENTED)
+    if torn.height:
+        told.append(
+            f"over {percent(FRAGMENTED)} of the free memory was outside of its largest piece at {torn.height} peaks"
+        )
+    return told
+
+
+FRAGMENTED = 0.25
+"""A part of the free memory outside of its largest piece that is worth a word."""
+
+
+ANALYSIS = Analysis(
+    name="allocator",
+    title="Allocators",
+    question="How much memory did the devices of an XLA profile hold over time, and how fragmented was the rest?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+)

@@ -1,0 +1,119 @@
+"""What allocators tell, from the events of the host to facets, counters and the analysis."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracehound.analysis import named, run
+from tracehound.analysis.allocator import WITHOUT
+from tracehound.facets import FACETS
+from tracehound.formats import FORMATS
+from tracehound.store import place
+from tracehound.trace import Part, Window
+from xspaces import Event, Line, Plane, Stat, space
+
+XPLANE = next(each for each in FORMATS if each.name == "xplane")
+US = 1_000_000
+
+
+def given_back(time: int, allocated: int, stack: int, free: int, *more: Stat, name: str = "MemoryAllocation") -> Event:
+    stats = [Stat("bytes_allocated", 4, allocated), Stat("bytes_reserved", 4, stack), Stat("bytes_available", 4, free)]
+    return Event(name, time * US, 0, [*stats, *more])
+
+
+def on(device: int) -> Stat:
+    return Stat("index_on_host", 4, device)
+
+
+def read(folder: Path, *planes: Plane) -> Part:
+    path = folder / "vm.xplane.pb"
+    path.write_bytes(space(*planes))
+    return XPLANE.read(path)
+
+
+HOST = Plane("/host:CPU", [
+    Line("main/1", [
+        given_back(10, 100, 0, 900, on(2), Stat("allocation_bytes", 4, 100), Stat("addr", 3, 64),
+                   Stat("fragmentation", 2, 0.25), Stat("peak_bytes_in_use", 4, 400), Stat("tf_op", 5, "(null)")),
+        given_back(30, 50, 300, 650, on(2), Stat("allocation_bytes", 4, 50), Stat("fragmentation", 4, 0),
+                   Stat("peak_bytes_in_use", 4, 400), name="MemoryDeallocation"),
+        Event("other", 40 * US, 5, [Stat("fragmentation", 2, 9.5)]),
+    ]),
+    Line("python/2", [
+        given_back(20, 200, 300, 500, on(2), Stat("allocation_bytes", 4, 100), Stat("fragmentation", 2, 0.5)),
+        given_back(25, 7, 0, 1, Stat("allocator_name", 5, "xla_gpu_host_bfc"), Stat("requested_bytes", 4, 5)),
+    ], id=2),
+])  # fmt: skip
+TPU = Plane("/device:TPU:2", [Line("XLA Ops", [Event("add", 0, 60 * US)], 2)])
+
+
+def test_the_events_of_allocators_are_a_facet(tmp_path: Path) -> None:
+    held = read(tmp_path, TPU, HOST).facets["held"].collect()
+    assert held.schema == FACETS["held"]
+    columns = ("time", "allocator", "device", "bytes", "allocated", "stack", "free", "fragmentation", "framework")
+    assert held.select(columns).rows() == [
+        (10 * US, None, 2, 100, 100, 0, 900, 0.25, None), (20 * US, None, 2, 100, 200, 300, 500, 0.5, None),
+        (25 * US, "xla_gpu_host_bfc", None, None, 7, 0, 1, None, None), (30 * US, None, 2, -50, 50, 300, 650, 0.0, None),
+    ]  # fmt: skip
+
+
+def test_what_is_held_is_a_counter_of_the_device(tmp_path: Path) -> None:
+    part = read(tmp_path, TPU, HOST)
+    counters = part.lanes.filter(role="counter")
+    assert counters.select("name", "rank", "unit").rows() == [
+        ("memory", 0, "bytes"), ("memory of xla_gpu_host_bfc", None, "bytes"),
+    ]  # fmt: skip
+    first = counters["lane"][0]
+    assert part.counters.filter(lane=first).select("time", "value").rows() == [
+        (10 * US, 100.0), (20 * US, 500.0), (30 * US, 350.0),
+    ]  # fmt: skip
+
+
+def test_an_allocator_has_a_peak_and_what_was_so_then(tmp_path: Path) -> None:
+    trace = place("t", [read(tmp_path, TPU, HOST)])
+    result = run(named("allocator"), trace)
+    names = (
+        "allocator",
+        "rank",
+        "peak",
+        "at",
+        "share",
+        "fragmentation",
+        "worst",
+        "lifetime",
+        "given",
+        "taken",
+        "largest",
+    )
+    device, host = result.table.select(names).rows()
+    assert device == ("device 2", 0, 500, 20 * US, 0.5, 0.5, 0.5, 400, 2, 1, 100)
+    assert host == ("xla_gpu_host_bfc", None, 7, 25 * US, 7 / 8, None, None, None, 0, 1, None)
+    assert result.notes == (
+        "device 2 held 500 B at most, 50.00 % of what it has",
+        "over 25.00 % of the free memory was outside of its largest piece at 1 peaks",
+    )
+    event = trace.event(result.table["event"][0])
+    assert (event["name"], event["start"]) == ("MemoryAllocation", 20 * US)
+    (windowed,) = run(named("allocator"), trace, Window(28 * US, 40 * US)).table.select("peak", "first").rows()
+    assert windowed == (350, 350)
+
+
+def test_without_such_events_that_is_said(tmp_path: Path) -> None:
+    part = read(tmp_path, TPU, Plane("/host:CPU", [Line("main/1", [Event("f", 0, 10)])]))
+    assert "held" not in part.facets
+    result = run(named("allocator"), place("t", [part]))
+    assert (result.table.height, result.notes) == (0, (WITHOUT,))
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=8))
+def test_fractions_are_read_as_they_are(tmp_path_factory: pytest.TempPathFactory, values: list[float]) -> None:
+    events = [given_back(at, 1, 0, 1, on(0), Stat("fragmentation", 2, value)) for at, value in enumerate(values)]
+    part = read(tmp_path_factory.mktemp("held"), Plane("/host:CPU", [Line("main/1", events)]))
+    found = part.facets["held"].collect()["fragmentation"].to_list()
+    assert found == [None if math.isnan(value) else value for value in values]
+    assert run(named("allocator"), place("t", [part])).table.height == 1
