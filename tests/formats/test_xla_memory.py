@@ -58,7 +58,8 @@ def test_the_events_of_allocators_are_a_facet(tmp_path: Path) -> None:
     columns = ("time", "allocator", "device", "bytes", "allocated", "stack", "free", "fragmentation", "framework")
     assert held.select(columns).rows() == [
         (10 * US, None, 2, 100, 100, 0, 900, 0.25, None), (20 * US, None, 2, 100, 200, 300, 500, 0.5, None),
-        (25 * US, "xla_gpu_host_bfc", None, None, 7, 0, 1, None, None), (30 * US, None, 2, -50, 50, 300, 650, 0.0, None),
+        (25 * US, "xla_gpu_host_bfc", None, None, 7, 0, 1, None, None),
+        (30 * US, None, 2, -50, 50, 300, 650, 0.0, None),
     ]  # fmt: skip
 
 

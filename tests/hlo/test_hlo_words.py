@@ -42,7 +42,7 @@ def test_groups_that_leave_the_profile_cross_hosts() -> None:
     words = told(made, present=(0, 1, 2, 3))
     assert "4 groups of 2: {0,4} {1,5} {2,6} {3,7}; the numbers are positions in the device assignment" in words
     assert "HLO writes these groups as [4,2]<=[2,4]T(1,0)" in words
-    assert words[-1] == "4 of 4 groups cross to another host"
+    assert words[-1] == "4 of 4 groups reach devices that are not: those of another host"
     within = reducing(whole(26, 1), group_list((0, 1), (2, 3), (4, 5), (6, 7)), whole(71, 1))
     assert told(within, present=(0, 1, 2, 3))[-1] == "no group has both devices of this profile and others"
 
@@ -167,3 +167,10 @@ def test_reductions_have_words() -> None:
 def test_a_loop_of_operands_ends() -> None:
     looped = computation(1, "r", 1, instruction(1, "a", "convert", array(F32), operands=(1,)))
     assert reduction(module(looped), 0) == "result of %r (convert)"
+
+
+def test_ordinals_of_several_hosts_do_not_tell_who_is_missing() -> None:
+    made = reducing(whole(26, 1), group_list((0, 4), (1, 5), (2, 6), (3, 7)), whole(71, 1))
+    assert told(made, present=(0, 1, 0, 1))[-1] == "the program runs on 8 devices, of which 4 are in this profile"
+    assert told(made, present=(0, 1, 2, 3) * 2)[-1] == "all of its 8 devices are in this profile"
+    assert "profile" not in " ".join(told(made, present=()))

@@ -109,8 +109,8 @@ def test_a_host_offload_is_told_from_work(shared: Path, capsys: pytest.CaptureFi
     assert "HBM" not in text
     text = printed(capsys, str(shared / "traces" / "xla" / "tpu_v6e_x4_offload"), "all-reduce")
     assert "4 groups of 2: {0,4} {1,5} {2,6} {3,7}" in text
-    assert "4 of the 8 devices of the program are in this profile" in text
-    assert "4 of 4 groups cross to another host" in text
+    assert "the program runs on 8 devices, of which 4 are in this profile" in text
+    assert "4 of 4 groups reach devices that are not: those of another host" in text
 
 
 def test_paths_end_where_a_word_is_none() -> None:

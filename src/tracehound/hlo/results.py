@@ -79,13 +79,20 @@ def lines(module: Module) -> Result:
     return result("hlo-text", module.name, LINES, rows)
 
 
+def recorded(trace: Trace) -> tuple[int, ...]:
+    """The ordinals of the devices in the profile; none where all that ran is taken for one CPU's: it may be several."""
+    devices = tuple(trace.ranks["device"].drop_nulls().to_list())
+    return () if len(devices) == 1 and str(trace.ranks["label"][0]).startswith("CPU") else devices
+
+
 def executions(trace: Trace, program: Program, name: str) -> str:
     """How often the trace shows an op and how long it took; nothing where it shows none, as of fused ones."""
     times, total, ranks, longest = _summed(trace, program, name)
     if not times:
         return ""
     mean, most = duration(total // times), duration(longest)
-    return f"{count(times)} on {count(ranks)} ranks, {duration(total)} in all, {mean} each, {most} the longest"
+    on = f"{count(ranks)} rank{'s' if ranks != 1 else ''}"
+    return f"{count(times)} on {on}, {duration(total)} in all, {mean} each, {most} the longest"
 
 
 def busy(trace: Trace, program: Program, name: str) -> int:

@@ -1,7 +1,8 @@
 """What an instruction does, in sentences: a collective, a copy between memories, a fusion.
 
-Owns these sentences and the meaning of reductions. Knows no layout of a page. `present` are the device ids of the
-profile, where they are known: what is not among them ran elsewhere.
+Owns these sentences and the meaning of reductions. Knows no layout of a page. `present` are the ordinals of the devices
+in the profile, one for each, none where the profile does not tell devices apart. As many as the program runs on are all
+of them; of fewer, those of one host have the device ids of their ordinals.
 """
 
 from __future__ import annotations
@@ -181,20 +182,19 @@ def _reach(module: Module, instruction: Instruction, groups: Groups | None, pres
     devices, _, partitions = assignment(module)
     if not devices or not present:
         return
-    beyond = [device for device in devices if device not in set(present)]
-    if not beyond:
+    if len(present) >= len(devices):
         yield f"all of its {count(len(devices))} devices are in this profile"
         return
-    yield (
-        f"{count(len(devices) - len(beyond))} of the {count(len(devices))} devices of the program are in this profile, "
-        "by their numbers: the others belong to hosts that are not"
-    )
+    yield f"the program runs on {count(len(devices))} devices, of which {count(len(present))} are in this profile"
+    if len(set(present)) < len(present) or not set(present) <= set(devices):
+        return  # devices of several hosts, whose ordinals do not tell which is which
     mode = (members.mode if (members := members_of(instruction)) else "") if groups else ""
     if mode == "device" or (mode == "partition" and len(devices) == partitions):
         known = [group for group in groups or () if all(0 <= at < len(devices) for at in group)]
         crossing = [group for group in known if len({devices[at] in set(present) for at in group}) > 1]
         if crossing:
-            yield f"{count(len(crossing))} of {count(len(known))} groups cross to another host"
+            groups_of = f"{count(len(crossing))} of {count(len(known))} groups"
+            yield f"{groups_of} reach devices that are not: those of another host"
         elif known:
             yield "no group has both devices of this profile and others"
 

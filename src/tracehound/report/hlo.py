@@ -49,7 +49,7 @@ def page(trace: Trace, held: Sequence[tuple[Program, Module, int]], depth: int, 
         facts.append(("also in", f"{others}: name the program before the instruction to see it there"))
     if not module.whole:
         facts.append(("damage", "the HLO of this program is damaged; what lies before the damage is shown"))
-    present = trace.ranks["device"].drop_nulls().to_list()
+    present = results.recorded(trace)
     sections = (
         results.words(module, row, present),
         results.stack(module, row),

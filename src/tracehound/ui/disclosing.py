@@ -14,7 +14,7 @@ from tracehound.errors import TracehoundError, printable
 from tracehound.formats.inflate import Section
 from tracehound.hlo.module import Module
 from tracehound.hlo.programs import WITHOUT, Program, programs, read
-from tracehound.hlo.results import executions
+from tracehound.hlo.results import executions, recorded
 from tracehound.trace import Trace
 from tracehound.ui.background import Background
 from tracehound.ui.leaf import Leaf
@@ -65,8 +65,7 @@ class Disclosing:
         name = next((name for name in (row["name"], row["name"].removeprefix("%")) if name in module.rows), None)
         if name is None:
             raise TracehoundError(f"{printable(program.title)} has no instruction {printable(row['name'])!r}")
-        present = tuple(trace.ranks["device"].drop_nulls().to_list())
-        leaf = Leaf(program, module, module.rows[name], present, executions(trace, program, name))
+        leaf = Leaf(program, module, module.rows[name], recorded(trace), executions(trace, program, name))
         leads = Leads(self._screen.visits.read, lambda shown, by: self._instance(trace, shown, by))
         return lambda: self._push(HloScreen(leaf, self._screen.glyphs, leads))
 
