@@ -62,6 +62,20 @@ def test_ranks_that_meet_only_through_others(tmp_path: Path) -> None:
     assert shifts == pytest.approx([0, -700, -1400, -2100], abs=1)
 
 
+def test_groups_of_two_sorts_that_cross(tmp_path: Path) -> None:
+    """Four hosts with two ranks each: every rank meets its neighbour and its likes on all hosts, in turns."""
+    ranks = [Rank(number, 8, 1000 * number) for number in range(8)]
+    for number in range(40):
+        for rank in ranks:
+            beside, across = rank.rank // 2, rank.rank % 2
+            members = [2 * beside, 2 * beside + 1] if number % 2 else [*range(across, 8, 2)]
+            name = f"tp{beside}" if number % 2 else f"dp{across}"
+            args = {"Process_Group_Name": name, "Process_Group_Ranks": str(members), "Group_size": len(members)}
+            rank.collective(100 * number, 100 * number + 10, 100 * number + 50 + number % 3, Seq=number, **args)
+    shifts = [row["shift"] / US for row in rows("clocks", job(tmp_path, *ranks))]
+    assert shifts == pytest.approx([-1000 * number for number in range(8)], abs=1)
+
+
 def test_nothing_tells(tmp_path: Path) -> None:
     result = asked("clocks", job(tmp_path, *apart(0)))
     assert result.table.is_empty()
@@ -117,7 +131,13 @@ OFFSETS = st.lists(st.integers(-10_000_000, 10_000_000), min_size=2, max_size=5)
 def test_offsets_are_found_within_the_jitter(clocks: list[int], jitters: list[list[int]]) -> None:
     """Every end is off by less than 900 ps: so the offsets are, twice over."""
     calls = [
-        {"meeting": number, "collective": "all_reduce", "part": part, "end": 10**9 * number + clock + jitter[part]}
+        {
+            "meeting": number,
+            "circle": 0,
+            "collective": "all_reduce",
+            "part": part,
+            "end": 10**9 * number + clock + jitter[part],
+        }
         for number, jitter in enumerate(jitters)
         for part, clock in enumerate(clocks)
     ]

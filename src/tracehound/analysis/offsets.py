@@ -5,6 +5,9 @@ Owns the estimate and when it is better than the trace's own clock.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Mapping, Sequence
+from statistics import mean
 from typing import Final
 
 import polars as pl
@@ -21,9 +24,11 @@ BETTER: Final = 2
 SAMPLE: Final = 200_000
 """At most about so many calls are looked at, of collectives that are spread over the run."""
 
-ROUNDS: Final = 40
+ROUNDS: Final = 8
+"""So often the circles' opinions of a part are put together."""
+
 CLOSE: Final = 1_000
-"""The estimate is done after so many rounds, or when none moves by as much as this (ps)."""
+"""Ends that are no farther apart (ps) agree."""
 
 CLOCKS: Final = schema(
     {
@@ -40,25 +45,22 @@ CLOCKS: Final = schema(
 
 
 def offsets(rows: pl.DataFrame) -> pl.DataFrame:
-    """The clock of every part among these calls (columns meeting, collective, part, end), in the schema `CLOCKS`.
+    """The clock of every part among these calls (columns meeting, circle, collective, part, end), as `CLOCKS`.
 
     Nobody leaves a collective of `TOGETHER` before everybody has come, so it ends at one moment for all, but for what
-    the last bytes take. The offset of a part is the median, over its collectives, of the distance of its end from the
-    median end of all parts; since every part moves the others' medians, this is repeated until nothing moves.
+    the last bytes take. In each circle of ranks that meet, the offset of a part is the median, over their collectives,
+    of the distance of its end from the median end of all. Circles that share a part are put together by it.
     """
     parts = rows.select("part").unique().drop_nulls().sort("part")
-    ends = _ends(rows)
-    ends = ends.with_columns(pl.lit(0, pl.Int64).alias("offset"))
-    for _ in range(ROUNDS):
-        moves = _distances(ends).group_by("part").agg(pl.col("distance").median().round().cast(pl.Int64))
-        if moves.is_empty() or int(moves.select(pl.col("distance").abs().max()).item()) < CLOSE:
-            break
-        ends = ends.join(moves, on="part").with_columns(pl.col("offset") + pl.col("distance")).drop("distance")
-    found = ends.group_by("part").agg(pl.col("offset").first())
-    offset = parts.join(found, on="part", how="left").with_columns(pl.col("offset").fill_null(0)).sort("part")
-    first = int(offset["offset"][0]) if offset.height else 0
-    own = _distances(ends.with_columns(pl.lit(0, pl.Int64).alias("offset")))
-    return _judged(offset.with_columns(pl.col("offset") - first), own, _distances(ends))
+    ends = _ends(rows).with_columns((pl.col("end").median().over("meeting") - pl.col("end")).alias("distance"))
+    within = ends.group_by("circle", "part").agg(pl.col("distance").median(), pl.len().alias("count"))
+    known = _joined(within.sort("count", "circle", "part", descending=[True, False, False]))
+    told = pl.DataFrame({"part": list(known), "offset": list(known.values())}, {"part": pl.Int64, "offset": pl.Float64})
+    found = parts.join(told, on="part", how="left").with_columns(pl.col("offset").fill_null(0).round().cast(pl.Int64))
+    moved = ends.join(found, on="part").with_columns((pl.col("end") + pl.col("offset")).alias("moved"))
+    left = moved.with_columns((pl.col("moved").median().over("meeting") - pl.col("moved")).alias("distance"))
+    first = int(found["offset"][0]) if found.height else 0
+    return _judged(found.with_columns(pl.col("offset") - first), ends, left)
 
 
 def _ends(rows: pl.DataFrame) -> pl.DataFrame:
@@ -66,20 +68,65 @@ def _ends(rows: pl.DataFrame) -> pl.DataFrame:
     ends = (
         rows.filter(pl.col("meeting").is_not_null() & pl.col("collective").cast(pl.String).is_in(TOGETHER))
         .group_by("meeting", "part")
-        .agg(pl.col("end").max())
+        .agg(pl.col("circle").first(), pl.col("end").max())
         .filter(pl.len().over("meeting") > 1)
     )
-    if ends.height <= SAMPLE:
-        return ends.sort("end", "meeting", "part")
-    meetings = ends.group_by("meeting").agg(pl.col("end").min()).sort("end", "meeting")
     every = 1 + ends.height // SAMPLE
-    return ends.join(meetings.gather_every(every).select("meeting"), on="meeting").sort("end", "meeting", "part")
+    return ends.filter(pl.col("meeting").hash() % every == 0).sort("end", "meeting", "part")
 
 
-def _distances(ends: pl.DataFrame) -> pl.DataFrame:
-    """How far each part would have to move to end with the others."""
-    moved = pl.col("end") + pl.col("offset")
-    return ends.with_columns((moved.median().over("meeting") - moved).alias("distance"))
+Circles = Mapping[int, Sequence[tuple[int, float]]]
+"""Of every circle the parts in it, and how far each would have to move to end with the others."""
+
+
+def _joined(within: pl.DataFrame) -> dict[int, float]:
+    """One offset for each part that all circles agree on as well as they can."""
+    circles = {
+        circle: list(zip(rows["part"].to_list(), rows["distance"].to_list(), strict=True))
+        for (circle,), rows in within.partition_by("circle", as_dict=True, maintain_order=True).items()
+    }
+    of_part: dict[int, list[int]] = {}
+    for circle, members in circles.items():
+        for part, _ in members:
+            of_part.setdefault(part, []).append(circle)
+    offset = dict[int, float]()
+    for begin in sorted(of_part):
+        if begin not in offset:
+            _spread(begin, circles, of_part, offset)
+    for _ in range(ROUNDS):
+        offset = _agreed(circles, of_part, offset)
+    return offset
+
+
+def _spread(begin: int, circles: Circles, of_part: Mapping[int, Sequence[int]], offset: dict[int, float]) -> None:
+    """Give offsets to all parts that circles lead to from one, those first that know most; its own is 0."""
+    offset[begin] = 0.0
+    ahead, seen = deque(of_part[begin]), set[int]()
+    while ahead:
+        circle = ahead.popleft()
+        if circle in seen:
+            continue
+        seen.add(circle)
+        level = _level(circles[circle], offset)
+        for part, distance in circles[circle]:
+            if part not in offset:
+                offset[part] = level + distance
+                ahead.extend(of_part[part])
+
+
+def _agreed(circles: Circles, of_part: Mapping[int, Sequence[int]], offset: Mapping[int, float]) -> dict[int, float]:
+    """The mean of what the circles of each part say, by where the offsets put these."""
+    sums = dict.fromkeys(offset, 0.0)
+    for members in circles.values():
+        level = _level(members, offset)
+        for part, distance in members:
+            sums[part] += level + distance
+    return {part: total / len(of_part[part]) for part, total in sums.items()}
+
+
+def _level(members: Sequence[tuple[int, float]], offset: Mapping[int, float]) -> float:
+    """Where the ends of a circle lie by the parts whose offset is known."""
+    return mean(offset[part] - distance for part, distance in members if part in offset)
 
 
 def _judged(offset: pl.DataFrame, own: pl.DataFrame, left: pl.DataFrame) -> pl.DataFrame:
