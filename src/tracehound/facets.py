@@ -68,6 +68,7 @@ FACETS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
                 "allocated": pl.Int64(),  # held by the allocator then, in all
                 "reserved": pl.Int64(),
                 "thread": pl.Int64(),
+                "category": pl.Categorical(),  # what it is for: "activation", "gradient"; of memory timelines alone
             }
         ),
         "held": pl.Schema(  # what XLA's allocators held after each event of theirs, in the order of time

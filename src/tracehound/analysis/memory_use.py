@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -20,6 +21,7 @@ from tracehound.analysis.allocations import (
     peaks,
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
 from tracehound.units import bytes_
 from tracehound.units import share as percent
 
@@ -30,7 +32,15 @@ peak = the most that is allocated, at = when that is so first; reserved and unus
 and most unused are the maxima over time, each for itself. capacity = the device's memory. At the peak, blocks are those
 that were given by then and taken back later; "since before" is what of the peak was there before the recording and
 never taken back in it. never freed = what was given in the recording (or the window) and not taken back in the file.
-A window counts what happens in it. The PyTorch TensorBoard plugin has the same peak."""
+A window counts what happens in it. The PyTorch TensorBoard plugin has the same peak.
+
+by=category says of parameters, activations, gradients, optimizer state and the like what each held at the peak of the
+device, and the most that it held. Only PyTorch's memory timeline tells categories: a file of its own, which
+export_memory_timeline("....raw.json.gz") of a profiler with profile_memory, record_shapes and with_stack writes."""
+
+BY: Final = Setting(
+    "by", "device", "what a row is: a device, or what memory of a device is for", one_of("device", "category")
+)
 
 COLUMNS: Final = (
     Column("rank", "count", "rank"),
@@ -51,13 +61,71 @@ COLUMNS: Final = (
 )
 
 
+BY_CATEGORY: Final = (
+    Column("rank", "count", "rank"),
+    Column("device", "text", "whose memory"),
+    Column("category", "text", "what it is for"),
+    Column("at_peak", "bytes", "held at the peak of the device"),
+    Column("share", "share", "held then", "the peak of the device"),
+    Column("at", "instant", "when the device is at its peak", brief=False),
+    Column("most", "bytes", "most that the category held"),
+    Column("most_at", "instant", "when that was so first"),
+)
+
+
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each device of the rank's file; bytes."""
-    del options
+    """A row for each device of the rank's file, or for each category of its memory; bytes."""
     everything = allocations(share)
     rows = inside(everything, share)
     if rows.is_empty():
         return pl.DataFrame()
+    return (
+        _categories(everything, rows, share)
+        if BY.of(options.given) == "category"
+        else _devices(everything, rows, share)
+    )
+
+
+def _categories(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """What each category held when most was allocated, and the most that it held."""
+    held = pl.col("bytes").cum_sum().over("device", "category").alias("held")
+    known = everything.with_columns(held).drop_nulls("category")
+    top = rows.group_by("device").agg(
+        pl.col("time", "record").get(pl.col("level").arg_max()).name.prefix("peak "),
+        pl.col("level").max().alias("peak"),
+    )
+    earlier = (pl.col("time") < pl.col("peak time")) | (
+        (pl.col("time") == pl.col("peak time")) & (pl.col("record") <= pl.col("peak record"))
+    )
+    within = pl.col("time").is_between(share.start, share.end)
+    table = (
+        known.join(top, on="device", maintain_order="left")
+        .group_by("device", "category", maintain_order=True)
+        .agg(
+            pl.col("peak", "peak time").first(),
+            pl.col("held").filter(earlier).last().fill_null(0).alias("at_peak"),
+            pl.col("held").filter(within).max().alias("most"),
+            pl.col("time")
+            .filter(within)
+            .get(pl.col("held").filter(within).arg_max(), null_on_oob=True)
+            .alias("most_at"),
+        )
+        .drop_nulls("most")
+    )
+    believed = (pl.col("at_peak") >= 0) & (pl.col("at_peak") <= pl.col("peak"))
+    return table.select(
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.col("device").cast(pl.Int64).alias("number"),
+        pl.col("category").cast(pl.String),
+        "at_peak",
+        pl.when(believed).then(pl.col("at_peak") / pl.col("peak")).fill_nan(None).alias("share"),
+        pl.col("peak time").alias("at"),
+        "most",
+        "most_at",
+    )  # fmt: skip
+
+
+def _devices(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     top = peaks(rows)
     unused = (pl.col("reserved") - pl.col("allocated")).clip(lower_bound=0)
     levels = (
@@ -104,10 +172,17 @@ def _held(everything: pl.DataFrame, top: pl.DataFrame, share: Share) -> pl.DataF
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """A row for each rank and device, the devices before the host."""
+    """A row for each rank and device, the devices before the host; of categories, the largest at the peak first."""
+    by_category = BY.of(options.given) == "category"
+    shown = replace(ANALYSIS, columns=BY_CATEGORY if by_category else COLUMNS)
     rows = of_ranks(tables, scene)
     if rows.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [RECORD])
+        why = _UNTOLD if by_category and any(table.width for table in tables) else RECORD
+        return answer(shown, blank(shown.columns), scene, options, [why])
+    if by_category:
+        order = ["rank", "number", "at_peak", "most"]
+        table = rows.sort(order, descending=[False, False, True, True]).with_columns(named(pl.col("number")))
+        return answer(shown, table, scene, options)
     believed = (pl.col("capacity") >= pl.col("peak")) & (pl.col("peak") >= 0)
     table = rows.with_columns(
         named(pl.col("number")), pl.when(believed).then(pl.col("peak") / pl.col("capacity")).alias("peak_share")
@@ -133,6 +208,10 @@ def _notes(table: pl.DataFrame) -> list[str]:
     return notes
 
 
+_UNTOLD: Final = (
+    "no categories here: export_memory_timeline('....raw.json.gz') of the profiler writes a file that has them"
+)
+
 _NEARLY: Final = 0.9
 """A peak above this part of the device's memory is worth a note; the plugin recommends checkpointing then."""
 
@@ -144,4 +223,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    settings=(BY,),
 )

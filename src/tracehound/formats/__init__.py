@@ -18,7 +18,14 @@ KINETO: Final = Format("kineto", "PyTorch profiler trace (Kineto JSON)", signs.k
 CHROME: Final = Format("chrome", "XLA profile, Chrome form (trace.json)", signs.chrome, "tracehound.formats.chrome")
 XPLANE: Final = Format("xplane", "XLA profile (xplane.pb)", signs.xplane, "tracehound.formats.xplane")
 
-FORMATS: Final = (KINETO, CHROME, XPLANE)
+MEMORY_TIMELINE: Final = Format(
+    "memory_timeline",
+    "PyTorch memory timeline (raw.json.gz)",
+    signs.memory_timeline,
+    "tracehound.formats.memory_timeline",
+)
+
+FORMATS: Final = (KINETO, CHROME, XPLANE, MEMORY_TIMELINE)
 
 
 def recognise(path: Path) -> Format:

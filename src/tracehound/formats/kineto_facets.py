@@ -77,7 +77,12 @@ class _Table:
         for column, distinct in zip(self._repeated, zip(*self._keys, strict=True), strict=False):
             columns[column] = self._series(column, distinct).gather(codes)
         rows = pl.DataFrame([pl.Series("record", self._records, pl.Int64), *columns.values()])
-        return rows.select(self._schema.names()).filter(~pl.all_horizontal(pl.exclude("record").is_null()))
+        absent = [pl.lit(None, dtype).alias(name) for name, dtype in self._schema.items() if name not in rows.columns]
+        return (
+            rows.with_columns(absent)
+            .select(self._schema.names())
+            .filter(~pl.all_horizontal(pl.exclude("record").is_null()))
+        )
 
     def _series(self, column: str, values: Sequence[Any]) -> pl.Series:
         value = self._values[column]

@@ -5,6 +5,7 @@ Owns recognising, and imports nothing that only reading needs: whoever opens wha
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from tracehound.formats.wire import BYTES, VARINT, WireError, field_at, varint
@@ -38,6 +39,14 @@ def chrome(start: bytes) -> bool:
     if not _begins(dense):
         return False
     return b'"ph":"' in dense and b'"cat":' not in dense and any(mark in dense for mark in _MARKS)
+
+
+_ROW: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*\d\s*\]")
+
+
+def memory_timeline(start: bytes) -> bool:
+    """Whether this is the start of a raw memory timeline: rows of a time, an action, a size and a category."""
+    return _ROW.match(start.removeprefix(_BOM)) is not None
 
 
 def _dense(start: bytes) -> bytes:

@@ -68,7 +68,8 @@ def _json(text: bytes) -> Likeness:
     if b'"schema"' in text and (b'"nodes"' in text or b"execution_trace" in text):
         return Likeness("a PyTorch execution trace, a graph of operators", "open the profiler's trace of the same run")
     if _LISTS.match(text):
-        return Likeness("a memory timeline (export_memory_timeline)", "open the profiler's trace of the same run")
+        remedy = "export it as ....raw.json.gz, or open the profiler's trace of the same run"
+        return Likeness("a memory timeline (export_memory_timeline) in its form for plots", remedy)
     if _BEGIN.search(text):
         return Likeness("a trace of begin and end events, which neither PyTorch nor XLA writes", _PROFILE)
     if _PHASE.search(text):

@@ -144,7 +144,11 @@ def _files_of(folder: Path) -> Finding:
         except TracehoundError as error:
             if _LIKELY.fullmatch(path.name):
                 notes.append(Note("dropped", error.message, where=str(path)))
-    return Finding(tuple(_without_twins(files)), tuple(notes))
+    traces = [file for file in files if file.format.name != "memory_timeline"]
+    if traces and len(traces) < len(files):
+        beside = [file.path for file in files if file not in traces]
+        notes.append(Note("info", "a memory timeline beside a trace: open it by its name", len(beside), str(beside[0])))
+    return Finding(tuple(_without_twins(traces or files)), tuple(notes))
 
 
 def _without_twins(files: Iterable[Found]) -> list[Found]:

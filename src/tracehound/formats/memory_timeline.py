@@ -1,0 +1,210 @@
+"""PyTorch's memory timeline: what ``export_memory_timeline("....raw.json.gz")`` of a profiler writes.
+
+Owns its layout. A file is one list of ``[time, action, bytes, category]``: the time in ns on the wall clock (-1: there
+before the recording), what happened, by how much a category grew (less than 0: shrank), and which. It has no events,
+only memory; whose it is, it does not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tracehound.errors import TracehoundError
+from tracehound.facets import FACETS
+from tracehound.formats.assemble import Decoded, part
+from tracehound.formats.counters import Counters
+from tracehound.formats.format import Portion, Progress, Reader
+from tracehound.formats.inflate import Section, section, whole
+from tracehound.formats.spill import Spill
+from tracehound.intervals import Ints
+from tracehound.trace import COUNTERS, RANKS, Note, Part
+
+CATEGORIES: Final = (
+    "parameter", "optimizer state", "input", "temporary", "activation", "gradient", "autograd detail", "unknown",
+)  # fmt: skip
+"""What memory is for, in the order of PyTorch's numbers."""
+
+_TOTAL: Final = "memory allocated"
+_BEFORE: Final = -1
+_WIDTH: Final = 4
+_UNIX: Final = 10**17
+"""Times above this (ns) are a wall clock, of 1973 and later."""
+
+_DEVICE: Final = 0
+
+
+class Rows(NamedTuple):
+    """The rows of a file: `time` (ns), `bytes` and `category`, in order of time; `notes` says what was wrong."""
+
+    time: Ints
+    bytes: Ints
+    category: Ints
+    notes: tuple[Note, ...]
+
+
+def decode(path: Path, portion: Portion, spill: Spill, progress: Progress) -> Rows | None:
+    """All rows of the file, in the first portion; nothing in others. Raises TracehoundError where there is no row."""
+    del spill
+    if portion.number:
+        return None
+    text, notes = whole(path)
+    rows, wrong = _rows(text, path)
+    progress(len(text), len(rows))
+    rows, strays = _near(rows[~_unmoved(rows)], path)
+    time = rows[:, 0]
+    known = time[time != _BEFORE]
+    if not len(rows):
+        raise TracehoundError("no row of a memory timeline can be read", path)
+    time = np.where(time == _BEFORE, int(known.min()) if len(known) else 0, time)
+    order = np.argsort(time, kind="stable")
+    category = np.where((rows[:, 3] >= 0) & (rows[:, 3] < len(CATEGORIES)), rows[:, 3], len(CATEGORIES) - 1)
+    return Rows(time[order], rows[order, 2], category[order], (*notes, *wrong, *strays))
+
+
+def _near(rows: npt.NDArray[np.int64], path: Path) -> tuple[npt.NDArray[np.int64], tuple[Note, ...]]:
+    """Without the rows that are far from the others in time, which picoseconds could not hold."""
+    known = rows[:, 0] != _BEFORE
+    middle = np.median(rows[known, 0]) if known.any() else 0
+    near = ~known | (np.abs(rows[:, 0] - middle) < _FARTHEST)
+    lost = int(np.count_nonzero(~near))
+    return rows[near], ((Note("dropped", "rows that are 50 days from the others", lost, str(path)),) if lost else ())
+
+
+_FARTHEST: Final = 50 * 24 * 3600 * 10**9
+
+
+def _unmoved(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """The pairs of rows that tell of a new version of memory that stays in its category: they change nothing."""
+    pairs = np.zeros(len(rows), np.bool_)
+    first, second = rows[:-1], rows[1:]
+    versions = (first[:, 1] == _VERSION) & (second[:, 1] == _VERSION) & (first[:, 0] == second[:, 0])
+    same = np.flatnonzero(versions & (first[:, 2] == -second[:, 2]) & (first[:, 2] < 0) & (first[:, 3] == second[:, 3]))
+    pairs[same] = pairs[same + 1] = True
+    return pairs
+
+
+_VERSION: Final = 3
+"""The action that stands for a change in place: the size leaves one category and comes to another, or to the same."""
+
+
+def _rows(text: bytes, path: Path) -> tuple[npt.NDArray[np.int64], tuple[Note, ...]]:
+    """The rows that are four whole numbers, and what is to be said of the others."""
+    notes = []
+    try:
+        found = msgspec.json.decode(text, type=list[Any])
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        kept = text[: text.rfind(b"]", 0, text.rfind(b"]")) + 1] if text.rstrip().endswith(b"]]") else _cut(text)
+        try:
+            found = msgspec.json.decode(kept + b"]", type=list[Any])
+        except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+            raise TracehoundError("damaged beyond the last row that can be read", path) from error
+        notes.append(Note("repaired", "the memory timeline breaks off", where=str(path)))
+    good = [row for row in found if _good(row)]
+    if len(good) < len(found):
+        notes.append(Note("dropped", "rows that are not four whole numbers", len(found) - len(good), str(path)))
+    return np.array(good, np.int64).reshape(-1, _WIDTH), tuple(notes)
+
+
+def _cut(text: bytes) -> bytes:
+    """What stands before the row that is cut."""
+    return text[: text.rfind(b"]") + 1]
+
+
+def _good(row: object) -> bool:
+    if not isinstance(row, list) or len(row) != _WIDTH:
+        return False
+    return all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < _FAR for v in row)
+
+
+_FAR: Final = 1 << 61
+"""Numbers beyond this are neither a time nor a size."""
+
+
+def finish(path: Path, portions: Sequence[Rows | None], spill: Spill) -> Part:
+    """The part: no events, a counter for each category and for all together, and the facet `allocated`."""
+    (rows,) = (portion for portion in portions if portion is not None)
+    origin = int(rows.time[0])
+    time = (rows.time - origin) * 1000
+    facet = pl.DataFrame(
+        {
+            "record": np.arange(len(time)),
+            "time": time,
+            "device": np.full(len(time), _DEVICE),
+            "bytes": rows.bytes,
+            "allocated": np.cumsum(rows.bytes),
+            "category": np.array(CATEGORIES, dtype=object)[rows.category],
+        },
+        schema_overrides={"category": pl.String},
+    )
+    absent = [
+        pl.lit(None, dtype).alias(name) for name, dtype in FACETS["allocated"].items() if name not in facet.columns
+    ]
+    allocated = facet.with_columns(absent).select(*FACETS["allocated"]).cast(FACETS["allocated"])
+    ranks = [{"rank": None, "host": 0, "device": _DEVICE, "label": f"GPU {_DEVICE}", "model": None}]
+    whose = f"a memory timeline does not say whose memory it tells: taken for GPU {_DEVICE}"
+    return part(
+        Decoded(
+            path=path,
+            format="memory_timeline",
+            pieces=(),
+            lanes=pl.DataFrame(),
+            ranks=pl.DataFrame(ranks, schema={name: dtype for name, dtype in RANKS.items() if name != "inferred"}),
+            hosts=("host",),
+            wall_ns=origin if origin > _UNIX else None,
+            notes=(*rows.notes, Note("inferred", whose, where=str(path))),
+            places=np.empty(0, np.int64),
+            counters=_counters(rows, time),
+            facets={"allocated": _kept(allocated, spill)},
+        ),
+        spill,
+    )
+
+
+def _kept(allocated: pl.DataFrame, spill: Spill) -> pl.LazyFrame:
+    """The facet where the spill keeps its rows."""
+    if spill.folder is None:
+        return allocated.lazy()
+    target = spill.folder / "allocated-000000.arrow"
+    allocated.write_ipc(target, compression="zstd")
+    return pl.scan_ipc(target)
+
+
+def _counters(rows: Rows, time: Ints) -> Counters:
+    """What all categories hold together, and what each does that ever holds anything; the last of each instant."""
+    curves = [(_TOTAL, time, np.cumsum(rows.bytes))]
+    for number, name in enumerate(CATEGORIES):
+        mine = rows.category == number
+        if mine.any():
+            curves.append((name, time[mine], np.cumsum(rows.bytes[mine])))
+    samples = [
+        pl.DataFrame({"lane": np.full(len(at), lane), "time": at, "value": held.astype(np.float64)})
+        for lane, (_, at, held) in enumerate(curves)
+    ]
+    lanes = [
+        {"host": 0, "rank": 0, "name": name, "unit": "bytes", "process": "", "order": order}
+        for order, (name, *_) in enumerate(curves)
+    ]
+    last = pl.concat(samples).unique(["lane", "time"], keep="last", maintain_order=True)
+    return Counters(lanes, last.select(*COUNTERS).cast(COUNTERS))
+
+
+def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
+    """Nothing: there are no events."""
+    del of, record, read
+    return {}
+
+
+def glance(path: Path) -> Mapping[str, Any]:
+    """Nothing: the file claims nothing of the run."""
+    del path
+    return {}
+
+
+READER: Final = Reader(decode, finish, args, np.ndarray, glance)

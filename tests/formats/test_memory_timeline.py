@@ -1,0 +1,142 @@
+"""PyTorch's memory timeline: what its rows say, what is wrong with some, and whose it is."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracehound.analysis import Options, named, run
+from tracehound.errors import TracehoundError
+from tracehound.formats import FORMATS, MEMORY_TIMELINE, recognise
+from tracehound.store import find, load, open_paths
+from tracehound.trace import Trace
+
+START = 1_696_966_047_000_000_000
+PARAMETER, ACTIVATION, GRADIENT, UNKNOWN = 0, 4, 5, 7
+BEFORE, CREATED, VERSION, DESTROYED = 1, 2, 3, 4
+
+ROWS = [
+    [-1, BEFORE, 100, PARAMETER],
+    [START + 10, CREATED, 50, UNKNOWN],
+    [START + 20, VERSION, -50, UNKNOWN],
+    [START + 20, VERSION, 50, ACTIVATION],
+    [START + 25, VERSION, -50, ACTIVATION],
+    [START + 25, VERSION, 50, ACTIVATION],
+    [START + 30, CREATED, 30, GRADIENT],
+    [START + 40, DESTROYED, -50, ACTIVATION],
+]
+
+
+def opened(folder: Path, rows: object, *, text: str | None = None) -> Trace:
+    path = folder / "memory.raw.json.gz"
+    path.write_bytes(gzip.compress((json.dumps(rows) if text is None else text).encode()))
+    return load(open_paths([path]))
+
+
+def categories(trace: Trace) -> dict[str, tuple[int, int]]:
+    """What each category holds at the peak, and at most."""
+    table = run(named("memory"), trace, options=Options(given=(("by", "category"),))).table
+    return {name: (held, most) for name, held, most in table.select("category", "at_peak", "most").iter_rows()}
+
+
+def test_it_is_recognised_by_its_rows(tmp_path: Path) -> None:
+    trace = opened(tmp_path, ROWS)
+    assert trace.parts[0].format == "memory_timeline"
+    assert recognise(tmp_path / "memory.raw.json.gz") is MEMORY_TIMELINE
+    assert MEMORY_TIMELINE in FORMATS
+    assert trace.origin_ns == START + 10
+    assert any("whose memory" in note.text for note in trace.notes)
+
+
+def test_categories_at_the_peak(tmp_path: Path) -> None:
+    trace = opened(tmp_path, ROWS)
+    (device,) = run(named("memory"), trace).table.rows(named=True)
+    assert (device["rank"], device["device"], device["peak"], device["at"]) == (0, "GPU 0", 180, 20_000)
+    assert device["allocations"] == 4, "what stays in its category is not given anew"
+    assert categories(trace) == {
+        "parameter": (100, 100), "activation": (50, 50), "gradient": (30, 30), "unknown": (0, 50),
+    }  # fmt: skip
+
+
+def test_it_is_drawn_as_counters_of_the_device(tmp_path: Path) -> None:
+    trace = opened(tmp_path, ROWS)
+    lanes = trace.lanes.select("rank", "name", "unit", "lane").rows()
+    assert [(rank, name, unit) for rank, name, unit, _ in lanes] == [
+        (0, name, "bytes") for name in ("memory allocated", "parameter", "activation", "gradient", "unknown")
+    ]
+    assert trace.samples(lanes[0][3]).rows() == [(0, 150.0), (10_000, 150.0), (20_000, 180.0), (30_000, 130.0)]
+    assert trace.samples(lanes[4][3]).rows() == [(0, 50.0), (10_000, 0.0)]
+
+
+def test_the_curve_ends_where_it_ends(tmp_path: Path) -> None:
+    table = run(named("memory_curve"), opened(tmp_path, ROWS)).table
+    assert table["allocated"].max() == 180
+    assert table["reserved"].null_count() == table.height
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "words"),
+    [
+        (json.dumps(ROWS)[:-20], 7, "breaks off"),
+        (json.dumps([*ROWS[:3], "x", [1, 2], [1, 2, 3, 1e300], [1, 1, True, 0]]), 3, "not four whole numbers"),
+    ],
+)
+def test_what_is_damaged_is_said(tmp_path: Path, text: str, kept: int, words: str) -> None:
+    trace = opened(tmp_path, None, text=text)
+    assert any(words in note.text for note in trace.notes)
+    (device,) = run(named("memory"), trace).table.rows(named=True)
+    assert device["allocations"] == sum(size > 0 for _, action, size, _ in ROWS[:kept] if action != VERSION) + (
+        kept > 3
+    )
+
+
+def test_without_a_row_it_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text("[[1, 1, 5, 7")
+    with pytest.raises(TracehoundError):
+        MEMORY_TIMELINE.read(path)
+
+
+def test_beside_a_trace_it_waits_to_be_named(tmp_path: Path) -> None:
+    (tmp_path / "m.raw.json").write_text(json.dumps(ROWS))
+    assert [file.format for file in find.find([tmp_path]).files] == [MEMORY_TIMELINE]
+    event = {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+    (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event]}))
+    found = find.find([tmp_path])
+    assert [file.path.name for file in found.files] == ["t.json"]
+    assert any("beside a trace" in note.text for note in found.notes)
+
+
+def test_a_real_one(shared: Path) -> None:
+    """What a loop over its rows tells: the peak, and what activations and parameters held then."""
+    path = next((shared / "traces" / "kineto" / "memory_timeline").glob("*.raw.gz"))
+    trace = load(open_paths([path]))
+    held, peak, then = dict.fromkeys(range(8), 0), 0, dict.fromkeys(range(8), 0)
+    for _, _, size, category in sorted(json.loads(gzip.decompress(path.read_bytes())), key=lambda row: row[0]):
+        held[category] += size
+        if sum(held.values()) > peak:
+            peak, then = sum(held.values()), dict(held)
+    assert run(named("memory"), trace).table["peak"].to_list() == [peak]
+    found = categories(trace)
+    assert found["activation"][0] == then[ACTIVATION]
+    assert found["parameter"][0] == then[PARAMETER]
+
+
+ANY = st.integers(-(2**63), 2**63)
+
+
+@given(st.lists(st.lists(ANY, min_size=3, max_size=5), min_size=1, max_size=6))
+def test_any_numbers_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, rows: list[list[int]]) -> None:
+    path = tmp_path_factory.mktemp("any") / "m.json"
+    path.write_text(json.dumps(rows))
+    try:
+        part = MEMORY_TIMELINE.read(path)
+    except TracehoundError:
+        assert not any(len(row) == 4 and all(abs(v) < 2**61 for v in row) for row in rows)
+        return
+    assert part.counters.height
