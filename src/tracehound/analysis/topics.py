@@ -21,39 +21,33 @@ TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "breakdown",
             "duty_cycle",
             "steps",
+            "step_parts",
             "step_time",
-            "utilisation",
             "gaps",
             "idle",
             "critical_path",
         ),
     ),
-    ("Device", ("ops", "kernels", "kernel_types", "sequences", "graphs", "roofline")),
+    ("Device", ("ops", "kernels", "kernel_types", "sequences", "graphs", "utilisation", "utilisation_curve", "roofline")),
     ("Host", ("operators", "modules", "host", "stacks", "launches", "queue", "annotations", "slices")),
     (
         "Communication",
         (
             "collectives",
+            "collective_calls",
+            "distributed",
+            "arrivals",
+            "stragglers",
+            "clocks",
             "overlap",
             "async_overlap",
-            "distributed",
-            "stragglers",
-            "collective_calls",
-            "arrivals",
-            "clocks",
         ),
     ),
-    ("Memory", ("memory", "bandwidth", "transfers")),
-    ("XLA", ("programs", "hlo_ops", "hlo")),
-    ("Time", ("findings", "overview", "breakdown", "steps", "step_parts", "gaps", "idle", "critical_path")),
-    ("Device", ("ops", "kernels", "kernel_types", "sequences", "graphs", "utilisation", "utilisation_curve")),
-    ("Host", ("operators", "modules", "host", "stacks", "launches", "queue", "annotations", "slices")),
     (
-        "Communication",
-        ("collectives", "collective_calls", "distributed", "arrivals", "stragglers", "clocks", "overlap"),
+        "Memory",
+        ("memory", "memory_curve", "memory_operators", "memory_blocks", "bandwidth", "transfers"),
     ),
-    ("Memory", ("memory", "memory_curve", "memory_blocks", "memory_operators", "bandwidth", "transfers")),
-    ("XLA", ("programs", "hlo_ops", "roofline", "async_overlap", "duty_cycle")),
+    ("XLA", ("programs", "hlo_ops", "hlo", "hlo_memory", "hlo_heap", "hlo_buffers")),
     ("Trace", ("health",)),
 )
 """Headings, and the analyses under each in the order in which one would ask them."""
@@ -66,23 +60,12 @@ Need = Literal["device", "pytorch", "xla"]
 NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
     {
         **dict.fromkeys(("breakdown", "gaps", "idle", "kernels", "kernel_types", "overlap", "sequences"), ("device",)),
-        **dict.fromkeys(("launches", "queue", "bandwidth", "utilisation", "utilisation_curve"), ("device",)),
+        **dict.fromkeys(("launches", "queue", "bandwidth", "transfers"), ("device",)),
+        **dict.fromkeys(("utilisation", "utilisation_curve", "duty_cycle"), ("device",)),
         **dict.fromkeys(("critical_path", "operators", "modules", "stacks"), ("pytorch",)),
+        **dict.fromkeys(("step_time", "async_overlap"), ("xla", "device")),
+        **dict.fromkeys(("programs", "hlo_ops", "hlo", "roofline"), ("xla",)),
         "graphs": ("pytorch", "device"),
-        "operators": ("pytorch",),
-        "modules": ("pytorch",),
-        "launches": ("device",),
-        "queue": ("device",),
-        "bandwidth": ("device",),
-        "roofline": ("xla",),
-        "transfers": ("device",),
-        "duty_cycle": ("device",),
-        "step_time": ("xla", "device"),
-        "async_overlap": ("xla", "device"),
-        "programs": ("xla",),
-        "hlo_ops": ("xla",),
-        "hlo": ("xla",),
-        **dict.fromkeys(("programs", "hlo_ops", "roofline", "async_overlap", "duty_cycle"), ("xla",)),
     }
 )
 """What a trace must hold for an analysis to have rows; nothing that could only be known by working it out."""
@@ -113,4 +96,4 @@ def _has(trace: Trace, need: Need) -> bool:
     if need == "device":
         return bool(trace.lanes["work"].any())
     formats = {part.format for part in trace.parts}
-    return "kineto" in formats if need == "pytorch" else bool(formats - {"kineto"})
+    return "kineto" in formats if need == "pytorch" else bool(formats & {"xplane", "chrome"})

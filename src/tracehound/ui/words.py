@@ -18,6 +18,7 @@ TITLES = {
     "kineto": "PyTorch",
     "xplane": "XLA",
     "chrome": "XLA (Chrome form)",
+    "memory_timeline": "PyTorch memory timeline",
 }
 """What the formats are called in a header."""
 
