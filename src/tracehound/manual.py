@@ -148,6 +148,7 @@ examples:
   tracehound export rank*.json.gz slow.json --rank 3 --window 4.2s..4.3s
   tracehound export logs/ events.parquet                     a row for each event; times in ps
   tracehound export profile/ - --format json | gzip > profile.json.gz
+  tracehound export logs/ - --format folded | flamegraph.pl --countname ns > flame.svg
 
 OUT appears when all of it is written. A file that exists is replaced only with --force, the trace itself never.
 """

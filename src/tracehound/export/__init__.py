@@ -36,6 +36,7 @@ class Form:
 
 _CHROME: Final = "tracehound.export.chrome"
 _FRAMES: Final = "tracehound.export.frames"
+_FOLDED: Final = "tracehound.export.folded"
 
 FORMS: Final = (
     Form("json", ".json", "Chrome trace events with counter tracks, for Perfetto", _CHROME, "plain"),
@@ -43,6 +44,10 @@ FORMS: Final = (
     Form("parquet", ".parquet", "a flat table with a row for each event", _FRAMES, "parquet"),
     Form("arrow", ".arrow", "the same as an Arrow IPC file", _FRAMES, "arrow"),
     Form("csv", ".csv", "the same as text", _FRAMES, "csv"),
+    Form(
+        "device", ".device.folded", "device time by the call path that launched it, for flame graphs", _FOLDED, "device"
+    ),
+    Form("folded", ".folded", "host time by call path, as folded stacks for flame graphs", _FOLDED, "host"),
 )
 
 
