@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from building import US, Building, stream, thread
 from tracehound.analysis import Options, Result, named, run
+from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
 MAIN = thread("python (1)")
@@ -144,3 +148,66 @@ def test_a_file_of_a_device_alone_has_no_paths() -> None:
     shown = result(b.trace())
     assert shown.table.is_empty()
     assert shown.notes == ("no event of a host thread here: profile with ProfilerActivity.CPU",)
+
+
+def old(tmp_path: Path) -> Trace:
+    """A step of 2021: two calls of one operator from one line, another from a deeper one, one without a stack."""
+
+    def x(name: str, start: int, end: int, stack: str = "", tid: int = 1) -> dict[str, object]:
+        args = {"Call stack": stack, "External id": start}
+        return {"ph": "X", "cat": "Operator", "name": name, "pid": 1, "tid": tid, "ts": start, "dur": end - start,
+                "args": args}  # fmt: skip
+
+    deep = "nn/linear.py(7): forward;model.py(3): forward;train.py(9): <module>"
+    events = [
+        x("ProfilerStep#1", 0, 100, "profiler.py(1): __enter__"),
+        x("aten::linear", 10, 30, deep),
+        x("aten::mm", 12, 22, deep),
+        {"ph": "X", "cat": "Runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 14, "dur": 2,
+         "args": {"correlation": 1, "External id": 12}},
+        {"ph": "X", "cat": "Kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 60, "dur": 9,
+         "args": {"correlation": 1, "External id": 12, "device": 0, "stream": 7}},
+        x("aten::linear", 40, 45, deep),
+        x("aten::add", 50, 51, "model.py(4): forward;train.py(9): <module>"),
+        x("AddBackward", 70, 80, tid=2),
+    ]  # fmt: skip
+    path = tmp_path / "worker0.pt.trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return load(open_paths([path]))
+
+
+def test_stacks_that_operators_carry_as_text_are_frames_with_the_time_of_these(tmp_path: Path) -> None:
+    shown = result(old(tmp_path))
+    assert lines(shown) == [
+        ("train.py(9): <module>", 26, 0, 9),
+        ("  model.py(3): forward", 25, 0, 9),
+        ("    nn/linear.py(7): forward", 25, 0, 9),
+        ("      aten::linear", 25, 15, 9),
+        ("        aten::mm", 10, 8, 9),
+        ("          cudaLaunchKernel", 2, 2, 9),
+        ("  model.py(4): forward", 1, 0, 0),
+        ("    aten::add", 1, 1, 0),
+        ("AddBackward", 10, 10, 0),
+    ]
+    assert shown.table["count"].to_list() == [3, 2, 2, 2, 1, 1, 1, 1, 1]
+    assert shown.table["kind"].to_list()[:4] == ["python", "python", "python", "op"]
+    assert shown.notes[-1].startswith("frames are those that operators carry as text")
+
+
+def test_of_such_stacks_the_frames_alone_have_what_their_operators_took(tmp_path: Path) -> None:
+    shown = result(old(tmp_path), frames="python")
+    assert lines(shown) == [
+        ("train.py(9): <module>", 26, 0, 9),
+        ("  model.py(3): forward", 25, 0, 9),
+        ("    nn/linear.py(7): forward", 25, 25, 9),
+        ("  model.py(4): forward", 1, 1, 0),
+    ]
+    assert shown.table["device_self"].to_list() == [0, 0, 9 * US, 0]
+
+
+def test_such_stacks_in_a_window(tmp_path: Path) -> None:
+    assert lines(result(old(tmp_path), Window(20 * US, 42 * US), frames="python"))[:3] == [
+        ("train.py(9): <module>", 12, 0, 0),
+        ("  model.py(3): forward", 12, 0, 0),
+        ("    nn/linear.py(7): forward", 12, 12, 0),
+    ]

@@ -52,7 +52,14 @@ def plain(told: pl.Series) -> pl.Series:
     return told.str.replace_all(r" at 0x[0-9a-fA-F]+", "").str.replace(r"^(ProfilerStep)#\d+$", "$1")
 
 
-def nodes(share: Share, calls: Tree, chosen: Mask, called: Names, forward: Ints | None = None) -> pl.DataFrame:
+def nodes(
+    share: Share,
+    calls: Tree,
+    chosen: Mask,
+    called: Names,
+    forward: Ints | None = None,
+    apart: Ints | None = None,
+) -> pl.DataFrame:
     """A row for each thread and path of `chosen` events, those above first.
 
     `lane`, `parent` (its row here, -1: a root), `name`, `kind`; `count`, `total` and `self` (less the chosen events
@@ -62,6 +69,7 @@ def nodes(share: Share, calls: Tree, chosen: Mask, called: Names, forward: Ints 
 
     With `forward` (see `autograd.forward_of`) `backward_host` and `backward_device` are what the gradients of what was
     called directly inside took, and a chosen event that backward() calls again stands where it stood, named `AGAIN`.
+    Roots with other numbers in `apart` (which has one for each event) are other nodes, of which it is a column.
     """
     rows = np.flatnonzero(chosen)
     place = np.full(len(chosen) + 1, -1, np.int64)
@@ -71,7 +79,10 @@ def nodes(share: Share, calls: Tree, chosen: Mask, called: Names, forward: Ints 
     gradient = np.full(len(chosen), -1, np.int64) if forward is None else forward
     stands, name, words = _standing(calls, rows, inside, called, gradient)
     lane = calls.events["lane"].to_numpy()[rows]
-    node, parent, first = paths(Forest(stands), name, np.cumsum(np.append(False, lane[1:] != lane[:-1])[: len(lane)]))
+    told = np.zeros(len(chosen), np.int64) if apart is None else apart
+    number = np.cumsum(np.append(False, lane[1:] != lane[:-1])[: len(lane)])
+    root = number * (int(told.max(initial=0)) + 1) + told[rows]
+    node, parent, first = paths(Forest(stands), name, root)
     of_event = np.append(np.append(node, -1)[around], -1)
     seen, length = _clipped(calls.events, share)
     done, call = _work(share, calls)
@@ -86,6 +97,7 @@ def nodes(share: Share, calls: Tree, chosen: Mask, called: Names, forward: Ints 
     table = pl.DataFrame(
         {
             "lane": lane[first],
+            "apart": told[rows[first]],
             "parent": parent,
             "name": words.gather(name[first]),
             "kind": calls.events["kind"].gather(rows[first]).cast(pl.String),

@@ -8,7 +8,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.annotated import MARKS
 from tracehound.analysis.call_paths import merged, names, nodes, plain, recorded
+from tracehound.analysis.call_stacks import alone, framed, texts
 from tracehound.analysis.operator_tree import Tree, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
@@ -43,8 +45,9 @@ launch is not known. event is the longest call. Addresses in names of builtins a
 
 Paths of threads with one name but for its number are added up, and so are those of ranks; what several ranks' common
 host did counts once. Rows come depth first, the largest total first; --top keeps the paths with the largest totals and
-what is above them. Self times add up to the total of the roots. py-spy and perf sample stacks; here every call is
-measured, so that short calls weigh what their recording cost, too."""
+what is above them. Self times add up to the total of the roots. Where frames are no events but text that operators
+carry (PyTorch of 2021 and 2022), a frame has the time of the operators called in it, and ranges are no part of paths.
+py-spy and perf sample stacks; here every call is measured, so that short calls weigh what their recording cost, too."""
 
 COLUMNS = (
     Column("call", "text", "the innermost event of the path"),
@@ -66,19 +69,29 @@ COLUMNS = (
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each thread and path, see `call_paths.nodes`; `thread` is the thread's name."""
-    calls = tree(share)
-    chosen = _chosen(calls, FRAMES.of(options.given))
+    calls, way = tree(share), FRAMES.of(options.given)
+    frames = bool(calls.events["kind"].is_in(["python", "module"]).any())
+    stacks = texts(share) if not frames else None
+    chosen = _of_operators(calls, way) if stacks else _chosen(calls, way)
     if not chosen.any():
         return pl.DataFrame()
+    called = names(calls.events, plain)
+    table = nodes(share, calls, chosen, called, apart=stacks.number if stacks else None)
+    if stacks:
+        whole = framed(table, stacks)
+        table = alone(whole, table.height) if way == "python" else whole
     threads = share.lanes.select("lane", pl.col("name").alias("thread"))
     if THREADS.of(options.given) == "alike":
         threads = threads.with_columns(pl.Series("thread", map(pool, threads["thread"].to_list()), pl.String))
-    frames = calls.events["kind"].is_in(["python", "module"]).any()
-    return (
-        nodes(share, calls, chosen, names(calls.events, plain))
-        .join(threads, on="lane", how="left", maintain_order="left")
-        .with_columns(pl.lit(bool(frames)).alias("frames"))
-    )
+    joined = table.join(threads, on="lane", how="left", maintain_order="left")
+    return joined.with_columns(pl.lit("events" if frames else "texts" if stacks else "").alias("frames"))
+
+
+def _of_operators(calls: Tree, frames: str) -> Mask:
+    """Where operators say in which frames they were called: all but ranges, or only the outermost operators."""
+    if frames == "all":
+        return ~calls.events["kind"].is_in(MARKS).to_numpy()
+    return calls.operator & (calls.caller < 0)
 
 
 def _chosen(calls: Tree, frames: str) -> Mask:
@@ -104,8 +117,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         notes.append(
             f"{proportion(unlaunched / whole)} of the device time has no known launch ({duration(unlaunched)})"
         )
-    if not any(table["frames"].any() for table in tables if table.height):
+    known = {table["frames"][0] for table in tables if table.height}
+    if known == {""}:
         notes.append(missing(scene, "python"))
+    elif "texts" in known:
+        notes.append("frames are those that operators carry as text: they have the time of these operators alone")
     result = answer(ANALYSIS, table, scene, Options(given=options.given), notes)
     return cut(result, result.table["total"].to_numpy(), options.top)
 
