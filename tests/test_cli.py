@@ -295,6 +295,7 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
+        (["report", "{job}", "summary"], "summary is a command, not an analysis; tracehound summary PATH..."),
         (["summary", "{job}/nothing"], "no such file"),
         (["{job}/nothing"], "no such file"),
         (["report", "{job}", "op"], "no analysis 'op'; did you mean ops?"),

@@ -32,6 +32,11 @@ def test_window_and_ranks() -> None:
     assert line == "tracehound report x ops --window 12.5ms..1.000000000001s --rank 0,2"
 
 
+def test_the_overview_is_the_summary() -> None:
+    line = command(("x",), TRACE, View(ranks=(1,)), (0, 10**9), "overview")
+    assert line == "tracehound summary x --window 0ps..1ms --rank 1"
+
+
 def test_a_tab_without_an_analysis() -> None:
     assert command(("x",), TRACE, View(), None, "search") == "tracehound report x ops"
 
@@ -47,7 +52,7 @@ def test_times_are_exact(ps: int) -> None:
     assert parse_duration(exact(ps)) == ps
 
 
-@pytest.mark.parametrize("keys", ["4 Y", "2 space Y", "1 w w Y", "4 space 6 Y", "1 Y", "7 Y", "t Y", "1 j 4 space S Y"])
+@pytest.mark.parametrize("keys", ["4 Y", "2 space Y", "T w w Y", "4 space 6 Y", "T Y", "7 Y", "t Y", "T j 4 space S Y"])
 async def test_what_is_copied_prints_what_is_shown(
     keys: str, samples: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

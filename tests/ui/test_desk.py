@@ -116,6 +116,18 @@ async def test_filter_lanes_by_name() -> None:
         assert shape(timeline) == USUAL
 
 
+async def test_a_name_that_no_lane_has_is_said_and_asked_again() -> None:
+    async with stage() as (app, timeline, pilot):
+        prompt = app.query_one(Desk).prompt
+        await pilot.press("backslash", *"xyz")
+        assert "no lane has such a name" in str(prompt._said.render())
+        await pilot.press("enter")
+        assert prompt.display, "nothing would be left to see"
+        await pilot.press("escape")
+        assert not prompt.display
+        assert shape(timeline) == USUAL
+
+
 async def test_choose_ranks() -> None:
     async with stage() as (app, timeline, pilot):
         await on(timeline, pilot, lane("stream 7", 0))

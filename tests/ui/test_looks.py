@@ -93,6 +93,28 @@ def test_stacks(snap_compare: Any) -> None:
     assert snap_compare(explorer("torch_stacks"), terminal_size=WIDE, run_before=keys("2", "enter"))
 
 
+def test_overview(snap_compare: Any) -> None:
+    assert snap_compare(explorer("jax_cpu8_b128"), terminal_size=(200, 50), run_before=keys("1"))
+
+
+def test_narrow_overview(snap_compare: Any) -> None:
+    assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=keys("1"))
+
+
+def test_menu(snap_compare: Any) -> None:
+    assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=keys("M"))
+
+
+def test_critical_path(snap_compare: Any) -> None:
+    assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=(140, 40), run_before=keys("P", "n", "n"))
+
+
+def test_critical_path_in_sixteen_colours(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLORTERM")
+    monkeypatch.setenv("TERM", "xterm")
+    assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=keys("P"))
+
+
 def test_help(snap_compare: Any) -> None:
     assert snap_compare(explorer("torch_ddp_gloo"), terminal_size=NARROW, run_before=keys("question_mark"))
 

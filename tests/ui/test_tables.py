@@ -254,3 +254,68 @@ async def test_a_finding_stands_beside_its_table_where_there_is_room(opening: Op
         found = explorer.deck.tables["findings"]
         assert found.chart.region.x > found.table.region.x
         assert any(line.startswith("advice") for line in chart(explorer, "findings"))
+async def test_a_suggested_name_is_replaced_by_what_is_typed(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "2", "x", *"a.md")
+        assert explorer.deck.tables["ops"].saving.input.value == "a.md"
+
+
+async def test_what_is_said_of_a_name_leaves_room_for_it(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        saving = explorer.deck.tables["ops"].saving
+        await press(pilot, "2", "x", *"/no/such/folder/a.csv", "enter")
+        assert "no such file" in str(saving._remark.render()) or "folder" in str(saving._remark.render())
+        assert saving.input.size.width >= 36
+        assert saving.size.height == 2, "a long remark has a line of its own"
+        await press(pilot, *"x")
+        assert saving.size.height == 1
+
+
+async def test_a_wide_screen_has_the_chart_beside_the_table(opening: Opening) -> None:
+    async with explored(opening, (200, 50)) as (explorer, pilot):
+        await press(pilot, "2")
+        pane = explorer.deck.tables["ops"]
+        assert pane.charted
+        assert pane.table.size.height == pane.chart.size.height
+        assert "4 executions, median 94.00 us" in chart(explorer, "ops")[-1]
+        await press(pilot, "j")
+        assert "4 executions, median 93.00 us" in chart(explorer, "ops")[-1], "it follows the row"
+        await press(pilot, "v")
+        assert pane.table.size.height == 2, "the chart alone"
+        await press(pilot, "v")
+        assert not pane.charted
+        await press(pilot, "v")
+        assert pane.charted
+        assert pane.table.size.height > 2
+
+
+async def test_a_chart_comes_and_goes_with_the_width(opening: Opening) -> None:
+    async with explored(opening, (200, 50)) as (explorer, pilot):
+        await press(pilot, "2")
+        await pilot.resize_terminal(80, 24)
+        await settled(pilot)
+        assert not explorer.deck.tables["ops"].charted
+        await pilot.resize_terminal(200, 50)
+        await settled(pilot)
+        assert explorer.deck.tables["ops"].charted
+        await press(pilot, "8")
+        assert not explorer.deck.tables["health"].charted, "words need no chart"
+
+
+async def test_launches_show_how_late_their_work_began(opening: Opening) -> None:
+    async with explored(opening, (200, 50)) as (explorer, pilot):
+        explorer.action_show("launches")
+        await settled(pilot)
+        assert explorer.deck.tables["launches"].table.row is not None
+        assert any("delays of work" in line for line in chart(explorer, "launches"))
+
+
+async def test_a_fault_in_a_chart_ends_nothing(opening: Opening) -> None:
+    def fails(size: tuple[int, int]) -> list[str]:
+        raise ValueError(f"no room in {size}")
+
+    async with explored(opening, (200, 50)) as (explorer, pilot):
+        await press(pilot, "2")
+        explorer.deck.tables["ops"].chart.draws = fails
+        await settled(pilot)
+        assert chart(explorer, "ops")[0].startswith(" no chart: ValueError: no room")

@@ -1,4 +1,4 @@
-"""What is typed faster than a prompt opens is typed into it all the same."""
+"""What is typed faster than a pane or a prompt opens is typed into it all the same."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from tracehound.ui.keys import KEYS
         ("T", "/addmm", "addmm"),
         ("T", "gstep 2", "step 2"),
         ("T", "\\thread", "thread"),
+        ("T", "2fself > 1ns and name ~ mm", "self > 1ns and name ~ mm"),
+        ("T", "5x", "annotations.csv"),
         ("2", "fself > 1ns and name ~ mm", "self > 1ns and name ~ mm"),
     ],
-    ids=["query", "search", "place", "lanes", "filter"],
+    ids=["query", "search", "place", "lanes", "pane and filter", "pane and file", "filter"],
 )
 def test_all_at_once(pane: str, burst: str, shown: str, samples: Path, tmp_path: Path) -> None:
     with Terminal(str(samples / "torch_stacks"), XDG_STATE_HOME=str(tmp_path)) as terminal:

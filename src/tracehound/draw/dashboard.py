@@ -87,8 +87,8 @@ def steps(result: Result, width: int, height: int) -> Said:
             text = row[index * wide : (index + 1) * wide - gap] + " " * gap
             line.append((text, "slow" if value > SLOW * middle else "bar"))
         lines.append(line)
-    ends = f"step {numbers[0]}" if len(numbers) == 1 else f"steps {numbers[0]} to {numbers[-1]}"
-    lines.append([(f"{ends}  ", "dim"), (longest, "slow" if lengths[worst] > SLOW * middle else "plain")])
+    ends = f"  of steps {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else ""
+    lines.append([(longest, "slow" if lengths[worst] > SLOW * middle else "plain"), (ends, "dim")])
     return Said(note, lines)
 
 

@@ -57,10 +57,10 @@ def by_rank(lengths: Lengths, ranks: npt.NDArray[np.int64], apart: Collection[in
         mark = "!" if rank in apart else " "
         lines.append(f"{f'rank {rank} {mark}':<{label}} {''.join(cells)} {duration(round(found[rank][2])):>{BESIDE}}")
     more = len(found) - len(lines)
-    told = f"shortest ─ middle half ▒ median █ to p99; {duration(round(low))} to {duration(round(high))}"
-    told += f", {count(more)} more ranks" if more else ""
-    told += ", ! stands out by its sum" if apart else ""
-    return [*lines, _fit(told, width)]
+    told = [f"{count(more)} more ranks"] if more else []
+    told += ["! stands out by its sum"] if apart else []
+    told += ["shortest ─ middle half ▒ median █ to p99", f"{duration(round(low))} to {duration(round(high))}"]
+    return [*lines, _fit(", ".join(told), width)]
 
 
 _PARTS: Final = (("delay", "delays of work"), ("device_time", "launches by length of work"), ("call_time", "calls"))

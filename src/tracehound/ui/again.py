@@ -21,22 +21,27 @@ INSTEAD = "ops"
 
 
 def command(said: Sequence[str], trace: Trace, view: View, window: tuple[int, int] | None, tab: str) -> str:
-    """``tracehound report PATH... ANALYSIS --window A..B --rank LIST``, quoted for a shell.
+    """``tracehound report PATH... ANALYSIS --window A..B --rank LIST``, quoted for a shell; the overview is the summary.
 
     `said` is what the explorer was started with: paths, and how to read them.
     """
+    if tab == "overview":
+        words = ["tracehound", "summary", *said]
+        return shlex.join([*words, *_narrowed(window, view.ranks)])
     analysis = tab if tab in {analysis.name for analysis in ANALYSES} else INSTEAD
     words = ["tracehound", "report", *said, analysis]
-    if window is not None:
-        words += ["--window", f"{exact(window[0])}..{exact(window[1])}"]
     ranks = view.ranks
     if analysis == "slices" and view.lane is not None:
         lane = trace.lanes.row(by_predicate=pl.col("lane") == view.lane, named=True)
         ranks = ranks if lane["rank"] is None else (lane["rank"],)
         words += ["--set", f"lane=^{_literal(lane['name'])}$"]
-    if ranks is not None:
-        words += ["--rank", ",".join(map(str, ranks))]
-    return shlex.join(words)
+    return shlex.join([*words, *_narrowed(window, ranks)])
+
+
+def _narrowed(window: tuple[int, int] | None, ranks: Sequence[int] | None) -> list[str]:
+    """The options for a window and for ranks."""
+    words = [] if window is None else ["--window", f"{exact(window[0])}..{exact(window[1])}"]
+    return words if ranks is None else [*words, "--rank", ",".join(map(str, ranks))]
 
 
 def _literal(name: str) -> str:

@@ -57,10 +57,21 @@ class Arrangement:
             self._details.call_after_refresh(self._focus, self._details.sheet.focus)
         else:
             self.show(pane)
-            self._deck.call_after_refresh(self._focus, self._deck.focus_active)
+            self._deck.call_after_refresh(self._focus_deck)
+
+    def _focus_deck(self) -> None:
+        """Give the keys to what is shown, as soon as it is there."""
+        if self._deck.ready:
+            self._focus(self._deck.focus_active)
+        else:
+            self._deck.call_after_refresh(self._focus_deck)
 
     def _focus(self, focus: Callable[[], object]) -> None:
+        """Textual gives the focus a moment later; it has arrived after that."""
         focus()
+        self._deck.app.call_later(self._arrive)
+
+    def _arrive(self) -> None:
         self.arrived = True
 
     def show(self, tab: str) -> None:

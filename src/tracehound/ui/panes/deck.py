@@ -112,6 +112,12 @@ class Deck(Column):
         """Which result a table shows."""
         return next(name for name, pane in self.tables.items() if pane.table is table)
 
+    @property
+    def ready(self) -> bool:
+        """Whether the active tab can take the keys."""
+        pane = self._tabs.get(self.active)
+        return pane is None or (pane.is_mounted and all(child.is_mounted for child in pane.query("*")))
+
     def focus_active(self) -> None:
         """Give the keys to the first table of the active tab, or to the prompt of queries."""
         alone: dict[str, QueryPane | OverviewPane | ArrivalsPane] = {

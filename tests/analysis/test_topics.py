@@ -1,0 +1,68 @@
+"""Headings of analyses, and which traces cannot answer them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from building import Building, stream, thread
+from tracehound.analysis import ANALYSES, Options, run
+from tracehound.analysis.topics import LAST, NEEDS, TOPICS, headed, lacking
+from tracehound.store import load, open_paths
+from tracehound.trace import Window
+
+NAMES = [analysis.name for analysis in ANALYSES]
+
+
+def built(form: str, *, device: bool) -> Building:
+    building = Building(format=form)
+    building.event(thread(), "aten::mm", 0, 10, "op")
+    if device:
+        building.event(stream(), "gemm", 2, 8)
+    return building
+
+
+def test_every_analysis_stands_under_one_heading() -> None:
+    found = [name for _, names in headed(NAMES) for name in names]
+    assert sorted(found) == sorted(NAMES)
+
+
+def test_what_no_heading_lists_comes_last() -> None:
+    rows = headed(["new", "ops", "steps"])
+    assert rows == [("Time", ["steps"]), ("Device", ["ops"]), (LAST, ["new"])]
+
+
+def test_no_analysis_is_listed_twice() -> None:
+    listed = [name for _, row in TOPICS for name in row]
+    assert len(set(listed)) == len(listed)
+    assert set(NEEDS) <= set(listed)
+
+
+@pytest.mark.parametrize(
+    ("form", "device", "name", "why"),
+    [
+        ("kineto", True, "kernels", ""),
+        ("kineto", False, "kernels", "no device activity"),
+        ("kineto", True, "programs", "only an XLA profile"),
+        ("xplane", True, "programs", ""),
+        ("xplane", True, "operators", "only a trace of the PyTorch profiler"),
+        ("chrome", True, "critical_path", "only a trace of the PyTorch profiler"),
+        ("kineto", False, "operators", ""),
+        ("xplane", False, "steps", ""),
+        ("xplane", False, "health", ""),
+    ],
+)
+def test_what_a_trace_lacks_is_said(form: str, *, device: bool, name: str, why: str) -> None:
+    assert lacking(name, built(form, device=device).trace()).startswith(why)
+    assert bool(why) == bool(lacking(name, built(form, device=device).trace()))
+
+
+@pytest.mark.parametrize("sample", ["jax_cpu8_b128", "torch_ddp_gloo"])
+def test_what_a_trace_lacks_has_no_rows(samples: Path, sample: str) -> None:
+    """Nothing is kept from a reader that would have told something."""
+    trace = load(open_paths([samples / sample]))
+    lacks = [analysis for analysis in ANALYSES if lacking(analysis.name, trace)]
+    assert lacks
+    for analysis in lacks:
+        assert run(analysis, trace, Window(), Options()).total == 0, analysis.name

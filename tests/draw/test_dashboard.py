@@ -1,0 +1,140 @@
+"""The parts of the overview: what they say in how little room, and where they stand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from rich.cells import cell_len
+
+from results import every_unit
+from tracehound.analysis.result import Column, Result
+from tracehound.draw import dashboard
+from tracehound.draw.dashboard import Place, placed, shared
+from tracehound.draw.plots import PARTS
+
+MS = 10**9
+
+
+def text(said: dashboard.Said) -> list[str]:
+    return ["".join(piece for piece, _ in line).rstrip() for line in said.lines]
+
+
+def steps(*lengths: int, inferred: bool = False) -> Result:
+    columns = (Column("step", "count", ""), Column("duration", "time", ""), Column("inferred", "flag", ""))
+    rows = [(step, length * MS, inferred) for step, length in enumerate(lengths)]
+    table = pl.DataFrame(rows, schema=["step", "duration", "inferred"], orient="row")
+    return Result("steps", "Steps", columns, table, table.height)
+
+
+def breakdown(*idle: float) -> Result:
+    names = [f"{name}_share" for name in PARTS]
+    columns = (Column("rank", "count", ""), Column("span", "time", ""), *(Column(name, "share", "") for name in names))
+    rows = [(rank, 100 * MS, 1 - part, 0.0, 0.0, part) for rank, part in enumerate(idle)]
+    table = pl.DataFrame(rows, schema=["rank", "span", *names], orient="row")
+    return Result("breakdown", "Breakdown", columns, table, table.height)
+
+
+def health(*rows: tuple[str, int, str]) -> Result:
+    columns = (Column("level", "text", ""), Column("count", "count", ""), Column("what", "text", ""))
+    table = pl.DataFrame(list(rows), schema=["level", "count", "what"], orient="row")
+    return Result("health", "Health", columns, table, table.height, () if rows else ("nothing to report",))
+
+
+def test_steps_are_columns_and_the_slow_ones_stand_out() -> None:
+    said = dashboard.drawn(steps(10, 10, 30, 10), 44, 4)
+    assert said.note == "4, median 10.00 ms"
+    assert text(said)[-1] == "longest 30.00 ms: step 2  of steps 0 to 3"
+    sorts = [sort for piece, sort in said.lines[2] if piece.strip()]
+    assert sorts == ["bar", "bar", "slow", "bar"]
+    assert [line.count("█") for line in text(said)[:3]] == [7, 7, 28], "the others are a third as high"
+
+
+def test_of_many_steps_the_slow_one_is_never_lost() -> None:
+    said = dashboard.drawn(steps(*[10] * 500, 90, *[10] * 499), 40, 5)
+    slow = [piece for line in said.lines[:-1] for piece, sort in line if sort == "slow"]
+    assert "█" in slow
+    assert "step 500" in text(said)[-1]
+
+
+def test_steps_that_are_inferred_are_said_to_be() -> None:
+    assert dashboard.drawn(steps(10, 10, inferred=True), 40, 4).note.endswith("inferred")
+
+
+def test_a_breakdown_has_a_bar_for_each_rank_and_one_for_all() -> None:
+    said = dashboard.drawn(breakdown(0.5, 0.25), 60, 6)
+    assert [line.split()[:1] for line in text(said)[:3]] == [["all"], ["rank"], ["rank"]]
+    assert text(said)[0].endswith("62.50 % busy")
+    assert text(said)[1].endswith("50.00 % busy")
+    assert "█ compute 62 %" in text(said)[-1] or "█ compute 63 %" in text(said)[-1]
+
+
+def test_of_many_ranks_those_that_idle_most_are_shown() -> None:
+    said = dashboard.drawn(breakdown(*[0.1] * 40, 0.9, *[0.1] * 23), 39, 4)
+    assert said.note == "64 ranks, most idle"
+    assert text(said)[0].startswith("all")
+    assert text(said)[1].startswith("rank 40")
+    assert len(said.lines) == 4
+
+
+def test_a_single_rank_is_not_summed_up() -> None:
+    said = dashboard.drawn(breakdown(0.5), 39, 4)
+    assert [line.split()[0] for line in text(said)] == ["rank", "█comp"]
+
+
+def test_health_tells_the_worst_first_on_as_many_lines_as_there_are() -> None:
+    rows = health(("dropped", 3, "events without a time, which no lane can show at all"), ("info", 1, "flow arrows"))
+    said = dashboard.drawn(rows, 30, 6)
+    assert text(said)[0] == "dropped  3 events without a"
+    assert said.lines[0][0][1] == "bad"
+    assert text(said)[-1] == "info     flow arrows"
+    cut = dashboard.drawn(rows, 30, 1)
+    assert cut.note == "1 more"
+    assert len(cut.lines) == 1
+
+
+def test_what_is_empty_says_why() -> None:
+    assert text(dashboard.drawn(health(), 40, 3)) == ["nothing to report"]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [steps(5, 7), breakdown(0.2, 0.4, 0.1), health(("info", 1, "é" * 90)), replace(every_unit(), analysis="other")],
+)
+@pytest.mark.parametrize("size", [(12, 1), (24, 3), (39, 4), (90, 20)])
+def test_no_part_is_larger_than_asked_for(result: Result, size: tuple[int, int]) -> None:
+    said = dashboard.drawn(result, *size)
+    assert len(said.lines) <= size[1]
+    for line in text(said):
+        assert cell_len(line) <= size[0]
+        assert line.isprintable()
+
+
+WISHES = {"findings": 4, "breakdown": 3, "steps": 12, "ops": 70, "health": 2}
+
+
+@pytest.mark.parametrize(("width", "columns"), [(50, 1), (79, 2), (142, 3)])
+def test_parts_stand_in_as_many_columns_as_fit(width: int, columns: int) -> None:
+    places = placed(WISHES, width, 30)
+    assert len({place.left for place in places}) == columns
+    assert {place.part for place in places} == set(WISHES)
+
+
+@pytest.mark.parametrize("height", [1, 3, 7, 10, 22, 60])
+@pytest.mark.parametrize("width", [20, 79, 142, 300])
+def test_parts_never_overlap_nor_leave_the_screen(width: int, height: int) -> None:
+    places = placed(WISHES, width, height)
+    cells = [(x, y) for each in places for x in (each.left, each.left + each.width - 1) for y in _lines(each)]
+    assert len(set(cells)) == len(cells)
+    assert all(0 <= x < width and 0 <= y < height for x, y in cells)
+
+
+def _lines(place: Place) -> range:
+    return range(place.top, place.top + place.height)
+
+
+def test_room_goes_to_those_that_want_it() -> None:
+    assert shared([3, 20, 5], 20) == [3, 12, 5]
+    assert shared([3, 4], 20) == [3, 4]
+    assert shared([9, 9], 6) == [3, 3]

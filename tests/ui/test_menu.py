@@ -1,0 +1,127 @@
+"""The menu: everything there is, each with a key, and why something cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exploring import explored, press, settled
+from tracehound.analysis import ANALYSES
+from tracehound.store import open_paths
+from tracehound.ui import menu
+from tracehound.ui.keys import KEYS
+from tracehound.ui.panes.deck import OTHERS
+from tracehound.ui.screens.explorer import Explorer
+from tracehound.ui.screens.menu import MenuScreen, flowed
+
+NAMES = [*(analysis.name for analysis in ANALYSES), *OTHERS]
+
+
+def shown(screen: MenuScreen) -> list[str]:
+    return [screen.entries.render_line(y).text for y in range(screen.entries.size.height)]
+
+
+def test_every_pane_has_a_key_of_its_own() -> None:
+    keys = menu.choices(KEYS)
+    assert set(keys) == set(NAMES)
+    assert all(keys.values())
+    assert len(set(keys.values())) == len(keys)
+
+
+def test_a_pane_has_the_same_key_in_the_menu_as_outside() -> None:
+    keys = menu.choices(KEYS)
+    assert (keys["ops"], keys["host"], keys["search"], keys["query"]) == ("2", "t", "/", ":")
+    assert menu.written(KEYS)["kernels"] == f"M{keys['kernels']}"
+
+
+def test_a_trace_has_the_entries_of_every_other() -> None:
+    entries = [entry.pane for _, under in menu.entries(KEYS, None) for entry in under]
+    assert sorted(entries) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_columns_hold_all_and_no_heading_ends_one(number: int) -> None:
+    headings = menu.entries(KEYS, None)
+    columns = flowed(headings, number)
+    assert len(columns) <= number
+    cells = [cell for column in columns for cell in column if cell]
+    assert cells == [cell for title, under in headings for cell in (title, *under)]
+    assert not any(isinstance(column[-1], str) for column in columns)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (200, 50)])
+async def test_the_whole_menu_is_in_sight(samples: Path, size: tuple[int, int]) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), size) as (explorer, pilot):
+        await press(pilot, "M")
+        screen = pilot.app.screen
+        assert isinstance(screen, MenuScreen)
+        text = "\n".join(strip.text for strip in screen._compositor.render_strips())
+        for _, under in menu.entries(explorer.keys, explorer.trace):
+            for entry in under:
+                assert entry.title in text, entry.title
+        assert "Esc leaves" in text
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen, Explorer)
+
+
+@pytest.mark.parametrize("name", ["operators", "critical_path", "annotations", "health"])
+async def test_one_key_shows_a_pane_and_gives_it_the_keys(samples: Path, name: str) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+        await press(pilot, "M", menu.choices(KEYS)[name])
+        assert explorer.deck.active == name
+        assert pilot.app.focused is explorer.deck.tables[name].table
+        assert explorer.arrangement.tabs.active == name
+
+
+async def test_arrows_and_the_mouse_do_the_same(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+        await press(pilot, "4", "M", "down", "enter")
+        assert explorer.deck.active != "steps"
+        tabs = explorer.arrangement.tabs
+        await pilot.click(tabs, offset=(tabs.render_line(0).text.index("M all"), 0))
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, MenuScreen)
+        y = next(y for y, line in enumerate(shown(screen)) if "slices" in line)
+        await pilot.click(screen.entries, offset=(shown(screen)[y].index("slices"), y))
+        await settled(pilot)
+        assert explorer.deck.active == "slices"
+
+
+async def test_sideways_leads_to_the_column_beside(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (_, pilot):
+        await press(pilot, "M")
+        screen = pilot.app.screen
+        assert isinstance(screen, MenuScreen)
+        before = screen.entries.cursor
+        await press(pilot, "right")
+        assert screen.entries.cursor > before + 1
+        await press(pilot, "left", "left")
+        assert screen.entries.cursor <= before + 1
+
+
+async def test_what_the_trace_cannot_answer_says_why_and_takes_no_tab(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+        assert "gaps" not in explorer.arrangement.tabs.render_line(0).text
+        await press(pilot, "M", "3")
+        screen = pilot.app.screen
+        assert isinstance(screen, MenuScreen), "the menu stays"
+        assert "no device activity was recorded" in str(screen._about.render())
+        await press(pilot, "escape", "3")
+        assert explorer.deck.active == "gaps", "its own key says the same in the pane"
+
+
+async def test_a_pane_without_a_tab_has_one_while_it_is_shown(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+        key = menu.choices(KEYS)["kernel_types"]
+        await press(pilot, "M", key)
+        assert f" M{key} kernel types " in explorer.arrangement.tabs.render_line(0).text
+        await press(pilot, "2")
+        assert "kernel types" not in explorer.arrangement.tabs.render_line(0).text
+
+
+async def test_the_prompt_of_searching_is_in_the_menu(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+        await press(pilot, "M", "/")
+        assert explorer.seeking.prompt.open

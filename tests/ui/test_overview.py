@@ -1,0 +1,113 @@
+"""The overview: what its parts say, and the way from each to its pane and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from exploring import explored, press, settled
+from tracehound.store import open_paths
+from tracehound.ui.app import TracehoundApp
+from tracehound.ui.panes.overview import PARTS
+from tracehound.ui.screens.explorer import Explorer
+
+SIZES = [(80, 24), (200, 50)]
+
+
+def page(explorer: Explorer) -> list[str]:
+    pane = explorer.deck.overview
+    return [pane.render_line(y).text for y in range(pane.size.height)]
+
+
+def title(explorer: Explorer, name: str) -> tuple[int, int]:
+    """Where the title of a part is."""
+    lines = page(explorer)
+    y = next(y for y, line in enumerate(lines) if name in line)
+    return lines[y].index(name), y
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("sample", ["jax_cpu8_b128", "torch_ddp_gloo", "torch_xla_single"])
+async def test_every_part_is_on_the_page(samples: Path, sample: str, size: tuple[int, int]) -> None:
+    async with explored(open_paths([samples / sample]), size) as (explorer, pilot):
+        await press(pilot, "1")
+        assert pilot.app.focused is explorer.deck.overview
+        text = " ".join(page(explorer))
+        for name in ("Mf Findings", "7 Breakdown", "4 Steps", "2 Top ops", "8 Health"):
+            assert name in text, name
+        assert "working it out" not in text
+        assert all(len(line) == explorer.deck.overview.size.width for line in page(explorer))
+
+
+@pytest.mark.parametrize(
+    ("moves", "name"),
+    [((), "breakdown"), (("down",), "steps"), (("down", "up"), "breakdown"), (("right",), "findings"),
+     (("right", "down"), "ops"), (("l", "j", "j"), "health"), (("l", "j", "h"), "breakdown")],
+)  # fmt: skip
+async def test_keys_lead_from_a_part_to_its_pane(samples: Path, moves: tuple[str, ...], name: str) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+        explorer.deck.overview.part = "breakdown"
+        await press(pilot, "1", *moves, "enter")
+        assert explorer.deck.active == name
+        assert pilot.app.focused is explorer.deck.tables[name].table
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_click_on_a_title_leads_there(samples: Path, size: tuple[int, int]) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"]), size) as (explorer, pilot):
+        await press(pilot, "1")
+        await pilot.click(explorer.deck.overview, offset=title(explorer, "Health"))
+        await settled(pilot)
+        assert explorer.deck.active == "health"
+        await press(pilot, "1")
+        x, y = title(explorer, "Steps")
+        await pilot.click(explorer.deck.overview, offset=(x, y + 1))
+        assert explorer.deck.overview.part == "steps", "a click below the title only puts the cursor there"
+        assert explorer.deck.active == "overview"
+
+
+async def test_the_page_is_of_the_selected_window(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"]), (200, 50)) as (explorer, pilot):
+        await press(pilot, "1")
+        whole = page(explorer)
+        await press(pilot, "4", "space", "1")
+        assert explorer.view.selection is not None
+        assert page(explorer) != whole
+        assert "window at" in " ".join(page(explorer))
+        await press(pilot, "T", "escape", "1")
+        assert page(explorer) == whole
+
+
+async def test_what_the_copied_command_prints(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (_, pilot):
+        copied: list[str] = []
+        monkeypatch.setattr(pilot.app, "copy_to_clipboard", copied.append)
+        await press(pilot, "1", "Y")
+        assert copied[0].startswith("tracehound summary ")
+        assert " overview" not in copied[0]
+        await press(pilot, "4", "Y")
+        assert copied[1].endswith(" steps")
+
+
+async def test_ascii_and_no_colour(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = TracehoundApp(open_paths([samples / "jax_cpu8_b128"]), "ascii")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "1")
+        assert all(line.isascii() for line in page(app.explorer))
+        await _cursor_is_seen(app, pilot)
+
+
+async def _cursor_is_seen(app: TracehoundApp, pilot: Pilot[None]) -> None:
+    """The title under the cursor looks different, without any colour."""
+    pane = app.explorer.deck.overview
+    before = [list(pane.render_line(y)) for y in range(pane.size.height)]
+    await press(pilot, "down")
+    assert before != [list(pane.render_line(y)) for y in range(pane.size.height)]
+
+
+def test_parts_are_analyses() -> None:
+    assert set(PARTS) == {"findings", "breakdown", "steps", "ops", "health"}

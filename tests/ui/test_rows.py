@@ -1,0 +1,74 @@
+"""From every row of every analysis a key leads to its place in the timeline, and another one back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from building import US, Building, stream, thread
+from exploring import explored, press, said
+from tracehound.analysis import ANALYSES, Options, run
+from tracehound.analysis.result import Column
+from tracehound.analysis.topics import lacking
+from tracehound.store import load, open_paths
+from tracehound.trace import Window
+from tracehound.ui import follow, navigate
+from tracehound.ui.view import View
+
+NOWHERE = {"health": "what was repaired lies in a file", "findings": "of the whole run"}
+"""Analyses of which rows may lead nowhere, and why."""
+
+
+@pytest.mark.parametrize("sample", ["jax_cpu8_b128", "torch_stacks", "torch_xla_single"])
+def test_rows_lead_somewhere(samples: Path, sample: str) -> None:
+    trace = load(open_paths([samples / sample]))
+    for analysis in ANALYSES:
+        if lacking(analysis.name, trace) or analysis.name in NOWHERE:
+            continue
+        result = run(analysis, trace, Window(), Options(20))
+        for row in result.table.iter_rows(named=True):
+            about_all = "rank" in row and row["rank"] is None
+            assert about_all or follow.leads(trace, row), (analysis.name, row)
+
+
+def test_a_column_leads_to_what_it_is_about() -> None:
+    building = Building()
+    building.event(thread(), "launch", 0, 5, "runtime")
+    building.event(stream(), "gemm", 50, 90)
+    trace = building.trace()
+    call, work = trace.events().collect()["id"].to_list()
+    view = navigate.fit(trace, View())
+    row = {"call": "launch", "call_max": 5 * US, "at": 2 * US, "call_event": call, "event": work, "rank": 0}
+    for name in ("call", "call_max"):
+        gone = follow.to_column(trace, view, row, Column(name, "text", ""))
+        assert gone is not None
+        assert gone.event == call, name
+    assert follow.to_column(trace, view, row, Column("kernel", "text", "")) is None
+    assert follow.to_column(trace, view, row, None) is None
+    there = follow.to_column(trace, view, row, Column("at", "instant", ""))
+    assert there is not None
+    assert there.focus == 2 * US
+    odd = {**row, "at": 10**18, "call_event": -4}
+    assert follow.to_column(trace, view, odd, Column("at", "instant", "")) is None
+    assert follow.to_column(trace, view, odd, Column("call", "text", "")) is None
+
+
+async def test_a_row_without_a_place_says_so(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+        before = explorer.view
+        await press(pilot, "8", "enter")
+        assert "no place in the timeline" in said(explorer)
+        await press(pilot, "space")
+        assert "no window" in said(explorer)
+        assert explorer.view == before
+
+
+async def test_there_and_back(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+        before = explorer.view
+        explorer.action_show("operators")
+        await press(pilot, "down", "enter")
+        assert explorer.view.event is not None
+        await press(pilot, "u")
+        assert explorer.view == before
