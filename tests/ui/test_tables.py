@@ -254,6 +254,8 @@ async def test_a_finding_stands_beside_its_table_where_there_is_room(opening: Op
         found = explorer.deck.tables["findings"]
         assert found.chart.region.x > found.table.region.x
         assert any(line.startswith("advice") for line in chart(explorer, "findings"))
+
+
 async def test_a_suggested_name_is_replaced_by_what_is_typed(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2", "x", *"a.md")

@@ -28,7 +28,10 @@ TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "critical_path",
         ),
     ),
-    ("Device", ("ops", "kernels", "kernel_types", "sequences", "graphs", "utilisation", "utilisation_curve", "roofline")),
+    (
+        "Device",
+        ("ops", "kernels", "kernel_types", "sequences", "graphs", "utilisation", "utilisation_curve", "roofline"),
+    ),
     ("Host", ("operators", "modules", "host", "stacks", "launches", "queue", "annotations", "slices")),
     (
         "Communication",

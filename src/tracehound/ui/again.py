@@ -21,9 +21,9 @@ INSTEAD = "ops"
 
 
 def command(said: Sequence[str], trace: Trace, view: View, window: tuple[int, int] | None, tab: str) -> str:
-    """``tracehound report PATH... ANALYSIS --window A..B --rank LIST``, quoted for a shell; the overview is the summary.
+    """``tracehound report PATH... ANALYSIS --window A..B --rank LIST``, quoted for a shell.
 
-    `said` is what the explorer was started with: paths, and how to read them.
+    The overview is the summary. `said` is what the explorer was started with: paths, and how to read them.
     """
     if tab == "overview":
         words = ["tracehound", "summary", *said]
