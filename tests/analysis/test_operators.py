@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, named, run
+from tracehound.facets import FACETS
+from tracehound.store import place
 from tracehound.trace import Trace, Window
 
 MAIN = thread("python (1)")
@@ -94,6 +98,17 @@ def test_rows_can_be_told_apart_by_what_they_were_called_in() -> None:
     assert {key[1] for key in table(trace, by="parent") if key[0] == "aten::addmm"} == {None, "aten::linear"}
     assert {key[1] for key in table(trace, by="module")} == {None, "nn.Module: Linear_0"}
     assert {key[1] for key in table(trace, by="frame")} == {None, "linear.py(7): forward"}
+
+
+def test_rows_can_be_told_apart_by_shape() -> None:
+    b = Building()
+    for number, record in enumerate((5, 6, 7)):
+        b.event(MAIN, "aten::mm", number * 10, number * 10 + 9, "op", record=record)
+    said = [{"record": 5, "dims": "[[1]]"}, {"record": 6, "dims": "[[1]]"}]
+    called = pl.DataFrame(said, schema=FACETS["called"]).lazy()
+    trace = place("t", [replace(b.part(), facets={"called": called})])
+    shown = run(named("operators"), trace, None, Options(given=(("by", "shape"),))).table
+    assert dict(shown.select("inside", "calls").rows()) == {"[[1]]": 2, None: 1}
 
 
 def test_ranks_of_one_host_share_its_calls_and_add_their_work() -> None:

@@ -14,15 +14,16 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import self_time
+from tracehound.trace import collected
 from tracehound.units import duration
 from tracehound.units import share as proportion
 
 BY: Final = Setting(
     "by",
     "name",
-    "what tells rows apart besides the operator: nothing more (name), the operator that called it (parent), the nearest"
-    " nn.Module around it (module) or the nearest Python frame (frame)",
-    one_of("name", "parent", "module", "frame"),
+    "what tells rows apart besides the operator: nothing more (name), the shapes of its inputs (shape), the operator"
+    " that called it (parent), the nearest nn.Module around it (module) or the nearest Python frame (frame)",
+    one_of("name", "shape", "parent", "module", "frame"),
 )
 
 DEFINITION = """\
@@ -39,12 +40,11 @@ longest where nothing was launched.
 These are the Self CPU, CPU total, Self CUDA, CUDA total and # of Calls of PyTorch's key_averages() and of
 torch_tb_profiler's operator view, but that a total counts no call twice which lies inside a call of the same name.
 key_averages() has rows for ranges and runtime calls too. TraceLens unites the kernels of an operator instead of
-summing them, and leaves out communication. Rows are not told apart by the shapes of their inputs: those stay in the
-file, and are shown for one event at a time, in its details."""
+summing them, and leaves out communication."""
 
 COLUMNS = (
     Column("name", "text", "operator"),
-    Column("inside", "text", "what it was called in, with by=parent, module or frame"),
+    Column("inside", "text", "what it was called in, with by=parent, module or frame; with by=shape, on which shapes"),
     Column("calls", "count", "calls"),
     Column("host_self", "time", "on the host, less what it called"),
     Column("host_total", "time", "on the host, from call to return", brief=False),
@@ -72,7 +72,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     by = launchers(calls, device)
     counted = _measured(calls, by, clipped, share)
     return (
-        counted.with_columns(_inside(calls, BY.of(options.given)))
+        counted.with_columns(_inside(calls, BY.of(options.given), share))
         .filter(pl.lit(pl.Series(calls.operator)) & (pl.col("seen") | (pl.col("device_total") > 0)))
         .group_by("lane", *_KEY)
         .agg(
@@ -134,11 +134,13 @@ def _again(calls: Tree, caller: Ints) -> Mask:
     return again
 
 
-def _inside(calls: Tree, by: str) -> pl.Series:
-    """What each event was called in."""
+def _inside(calls: Tree, by: str, share: Share) -> pl.Series:
+    """What each event was called in, or with."""
     names = calls.events["name"]
     if by == "name":
         return pl.Series("inside", [None], names.dtype).new_from_index(0, len(names))
+    if by == "shape":
+        return _shapes(calls, share).alias("inside")
     if by == "parent":
         at = calls.caller
     else:
@@ -146,6 +148,14 @@ def _inside(calls: Tree, by: str) -> pl.Series:
         chosen = frame & names.cat.starts_with("nn.Module: ") if by == "module" else frame
         at = nearest(calls.parent, chosen.to_numpy())
     return pl.select(pl.when(pl.Series(at >= 0)).then(names.gather(np.maximum(at, 0))).alias("inside")).to_series()
+
+
+def _shapes(calls: Tree, share: Share) -> pl.Series:
+    """The shapes of each event's inputs, as JSON; null where they were not recorded."""
+    records = collected(share.threads.select("id", "record"))
+    dims = collected(share.facet("called").select("record", "dims"))
+    found = calls.events.select("id").join(records, on="id", how="left", maintain_order="left")
+    return found.join(dims, on="record", how="left", maintain_order="left")["dims"]
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

@@ -30,7 +30,17 @@ TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ),
     (
         "Device",
-        ("ops", "kernels", "kernel_types", "sequences", "graphs", "utilisation", "utilisation_curve", "roofline"),
+        (
+            "ops",
+            "kernels",
+            "kernel_types",
+            "sequences",
+            "graphs",
+            "utilisation",
+            "utilisation_curve",
+            "roofline",
+            "operator_roofline",
+        ),
     ),
     ("Host", ("operators", "modules", "host", "stacks", "launches", "queue", "annotations", "slices")),
     (
@@ -65,6 +75,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
         **dict.fromkeys(("breakdown", "gaps", "idle", "kernels", "kernel_types", "overlap", "sequences"), ("device",)),
         **dict.fromkeys(("launches", "queue", "bandwidth", "transfers"), ("device",)),
         **dict.fromkeys(("utilisation", "utilisation_curve", "duty_cycle"), ("device",)),
+        "operator_roofline": ("pytorch", "device"),
         **dict.fromkeys(("critical_path", "operators", "modules", "stacks"), ("pytorch",)),
         **dict.fromkeys(("step_time", "async_overlap"), ("xla", "device")),
         **dict.fromkeys(("programs", "hlo_ops", "hlo", "roofline"), ("xla",)),

@@ -1,0 +1,266 @@
+"""What one call of an operator has to compute and to move, told by the shapes of its inputs.
+
+Owns the operators that are known (products, convolutions, attention) and their arithmetic. A multiplication and an
+addition are two operations; bytes are those of the inputs and of the result, each once, as if nothing were read twice.
+Knows no events and no devices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+Shape = tuple[int, ...]
+
+
+class Cost(NamedTuple):
+    """Operations and bytes of one call; `dtype` is what is multiplied, as PyTorch spells it (``c10::BFloat16``)."""
+
+    flops: int
+    bytes: int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an operator was called with: of each input its shape, its type, and its value where that is no tensor."""
+
+    shapes: tuple[Shape, ...]
+    types: tuple[str, ...]
+    values: tuple[str, ...]
+
+    def size(self, *places: int) -> int:
+        """Bytes of these inputs."""
+        return sum(prod(self.shapes[place]) * width(self.types[place]) for place in places if self.shapes[place])
+
+    def list_at(self, place: int) -> list[int]:
+        """The numbers of an input that is a list of them. Raises ValueError where they were not recorded."""
+        return [int(word) for word in re.findall(r"-?\d+", self.values[place])] if self.values[place] else _unknown()
+
+    def true_at(self, place: int) -> bool:
+        """Whether a flag is set. Raises ValueError where it was not recorded."""
+        if self.values[place] not in ("True", "False"):
+            _unknown()
+        return self.values[place] == "True"
+
+
+def _unknown() -> Any:  # noqa: ANN401, it never returns
+    raise ValueError("not recorded")
+
+
+_WIDTHS: Final = MappingProxyType(
+    {
+        "float": 4, "float32": 4, "double": 8, "float64": 8, "half": 2, "float16": 2, "bfloat16": 2, "int": 4,
+        "long": 8, "long int": 8, "int8": 1, "char": 1, "signed char": 1, "unsigned char": 1, "bool": 1,
+    }
+)  # fmt: skip
+
+
+def width(dtype: str) -> int:
+    """Bytes of an element; 0 for what is no number's type."""
+    name = dtype.lower().rpartition("::")[2]
+    return 1 if name.startswith(("float8", "f8")) else _WIDTHS.get(name, 0)
+
+
+@cache
+def cost(name: str, dims: str, types: str, concrete: str) -> Cost | None:
+    """What a call costs; None for an operator that is not known, or of which too little was recorded.
+
+    `dims`, `types` and `concrete` are JSON as in the trace, empty where that has none.
+    """
+    model = _MODELS.get(name)
+    inputs = _inputs(dims, types, concrete) if model is not None else None
+    if model is None or inputs is None:
+        return None
+    try:
+        found = model(inputs)
+    except (ValueError, IndexError):
+        return None
+    return found if found.flops > 0 and found.flops < 1 << 62 and 0 < found.bytes < 1 << 62 else None
+
+
+def _inputs(dims: str, types: str, concrete: str) -> Inputs | None:
+    try:
+        shapes, spelled, values = (orjson.loads(text) if text else [] for text in (dims, types, concrete))
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(shapes, list) or not isinstance(spelled, list) or not isinstance(values, list) or not shapes:
+        return None
+    count = len(shapes)
+    return Inputs(
+        tuple(_shape(shape) for shape in shapes),
+        tuple(map(str, [*spelled, *[""] * count][:count])),
+        tuple(map(str, [*values, *[""] * count][:count])),
+    )
+
+
+def _shape(said: object) -> Shape:
+    numbers = said if isinstance(said, list) else []
+    return tuple(numbers) if all(isinstance(size, int) and 0 <= size < 1 << 48 for size in numbers) else ()
+
+
+def _product(batch: int, rows: int, inner: int, columns: int, inputs: Inputs, place: int, added: int = 0) -> Cost:
+    """A (batched) product of matrices of which the first is the input at `place`; `added` is what is added to it."""
+    dtype = inputs.types[place]
+    result = batch * rows * columns
+    moved = inputs.size(place, place + 1) + result * max(width(dtype), 2 if width(dtype) == 1 else 0)
+    return Cost(2 * result * inner + added, moved + (inputs.size(0) if added else 0), dtype)
+
+
+def _mm(inputs: Inputs) -> Cost:
+    (rows, inner), (_, columns) = inputs.shapes[:2]
+    return _product(1, rows, inner, columns, inputs, 0)
+
+
+def _addmm(inputs: Inputs) -> Cost:
+    (rows, inner), (_, columns) = inputs.shapes[1:3]
+    return _product(1, rows, inner, columns, inputs, 1, rows * columns)
+
+
+def _bmm(inputs: Inputs) -> Cost:
+    (batch, rows, inner), (_, _, columns) = inputs.shapes[:2]
+    return _product(batch, rows, inner, columns, inputs, 0)
+
+
+def _baddbmm(inputs: Inputs) -> Cost:
+    (batch, rows, inner), (_, _, columns) = inputs.shapes[1:3]
+    return _product(batch, rows, inner, columns, inputs, 1, batch * rows * columns)
+
+
+def _linear(inputs: Inputs) -> Cost:
+    *batch, inner = inputs.shapes[0]
+    columns, _ = inputs.shapes[1]
+    rows = prod(batch)
+    found = _product(1, rows, inner, columns, inputs, 0)
+    biased = len(inputs.shapes) > 2 and bool(inputs.shapes[2])
+    extra = inputs.size(2) if biased else 0
+    return Cost(found.flops + rows * columns * biased, found.bytes + extra, found.dtype)
+
+
+class _Places(NamedTuple):
+    """Where a convolution has its arguments; those that it has not are -1."""
+
+    bias: int
+    stride: int
+    padding: int
+    dilation: int
+    transposed: int = -1
+
+
+def _convolution(places: _Places) -> Callable[[Inputs], Cost]:
+    def model(inputs: Inputs) -> Cost:
+        image, kernel = inputs.shapes[:2]
+        stride, padding, dilation = (inputs.list_at(place) for place in places[1:4])
+        swept = len(image) - 2
+        if swept < 1 or len(kernel) != len(image):
+            _unknown()
+        if places.transposed >= 0 and inputs.true_at(places.transposed):
+            operations = 2 * prod(image) * prod(kernel[1:])  # every element of the image meets the whole kernel
+            out = _grown(image[2:], kernel[2:], _each(stride, swept), _each(padding, swept), _each(dilation, swept))
+            features = kernel[1]
+        else:
+            out = _shrunk(image[2:], kernel[2:], _each(stride, swept), _each(padding, swept), _each(dilation, swept))
+            features = kernel[0]
+            operations = 2 * image[0] * features * prod(out) * prod(kernel[1:])
+        result = image[0] * features * prod(out)
+        dtype = inputs.types[0]
+        return Cost(operations, inputs.size(0, 1) + result * width(dtype), dtype)
+
+    return model
+
+
+def _each(said: Sequence[int], count: int) -> list[int]:
+    """One number for all dimensions, or one for each."""
+    return list(said) * count if len(said) == 1 else list(said) if len(said) == count else _unknown()
+
+
+def _shrunk(image: Shape, kernel: Shape, stride: list[int], padding: list[int], dilation: list[int]) -> list[int]:
+    sizes = zip(image, kernel, stride, padding, dilation, strict=True)
+    return [max((size + 2 * pad - gap * (taps - 1) - 1) // max(step, 1) + 1, 0) for size, taps, step, pad, gap in sizes]
+
+
+def _grown(image: Shape, kernel: Shape, stride: list[int], padding: list[int], dilation: list[int]) -> list[int]:
+    sizes = zip(image, kernel, stride, padding, dilation, strict=True)
+    return [max((size - 1) * step - 2 * pad + gap * (taps - 1) + 1, 0) for size, taps, step, pad, gap in sizes]
+
+
+def _convolution_backward(gradient: int, image: int, mask: int, transposed: int = -1) -> Callable[[Inputs], Cost]:
+    def model(inputs: Inputs) -> Cost:
+        kernel = inputs.shapes[2]
+        wanted = re.findall("True|False", inputs.values[mask])[:2] if mask < len(inputs.values) else []
+        products = wanted.count("True") if wanted else 2
+        swept = image if transposed >= 0 and inputs.true_at(transposed) else gradient
+        one = 2 * prod(inputs.shapes[swept]) * prod(kernel[1:])
+        moved = inputs.size(gradient) * products + inputs.size(image, 2) * 2
+        return Cost(one * products, moved, inputs.types[gradient])
+
+    return model
+
+
+def _attention(causal: int, layout: str, *, products: float = 1.0, first: int = 0) -> Callable[[Inputs], Cost]:
+    """Attention of queries, keys and values at `first` and after; `products` is how often the two products are done.
+
+    `layout` orders batch, head and position in the shapes; `causal` is the place of the flag.
+    """
+    head, position = layout.index("h"), layout.index("n")
+
+    def model(inputs: Inputs) -> Cost:
+        query, key, value = inputs.shapes[first : first + 3]
+        if not len(query) == len(key) == len(value) == 4:
+            _unknown()
+        pairs = query[0] * query[head] * query[position] * key[position]
+        operations = 2 * pairs * (query[3] + value[3])
+        if inputs.true_at(causal):
+            operations //= 2
+        result = prod(query[:3]) * value[3] * width(inputs.types[first])
+        once = inputs.size(first, first + 1, first + 2) + result
+        moved = once if products == 1 else 2 * once
+        return Cost(round(operations * products), moved, inputs.types[first])
+
+    return model
+
+
+BACKWARD: Final = 2.5
+"""Products of the backward pass of attention, for one of the forward: it computes the scores again (five for two)."""
+
+_MODELS: Final[Mapping[str, Callable[[Inputs], Cost]]] = MappingProxyType(
+    {
+        "aten::mm": _mm,
+        "aten::_scaled_mm": _mm,
+        "aten::_int_mm": _mm,
+        "aten::addmm": _addmm,
+        "aten::_addmm_activation": _addmm,
+        "aten::bmm": _bmm,
+        "aten::baddbmm": _baddbmm,
+        "aten::linear": _linear,
+        "aten::convolution": _convolution(_Places(2, 3, 4, 5, 6)),
+        "aten::_convolution": _convolution(_Places(2, 3, 4, 5, 6)),
+        "aten::convolution_overrideable": _convolution(_Places(2, 3, 4, 5, 6)),
+        "aten::cudnn_convolution": _convolution(_Places(-1, 3, 2, 4)),
+        "aten::miopen_convolution": _convolution(_Places(2, 4, 3, 5)),
+        "aten::mkldnn_convolution": _convolution(_Places(2, 4, 3, 5)),
+        "aten::convolution_backward": _convolution_backward(0, 1, 10, 7),
+        "aten::cudnn_convolution_backward": _convolution_backward(1, 0, 10),
+        "aten::_scaled_dot_product_flash_attention": _attention(4, "bhn"),
+        "aten::_scaled_dot_product_efficient_attention": _attention(6, "bhn"),
+        "aten::_scaled_dot_product_cudnn_attention": _attention(6, "bhn"),
+        "aten::_scaled_dot_product_flash_attention_backward": _attention(11, "bhn", products=BACKWARD, first=1),
+        "aten::_scaled_dot_product_efficient_attention_backward": _attention(11, "bhn", products=BACKWARD, first=1),
+        "aten::_scaled_dot_product_cudnn_attention_backward": _attention(14, "bhn", products=BACKWARD, first=1),
+        "aten::_scaled_dot_product_flash_attention_for_cpu": _attention(4, "bhn"),
+        "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention(7, "bhn", products=BACKWARD, first=1),
+        "aten::_flash_attention_forward": _attention(8, "bnh"),
+        "aten::_flash_attention_backward": _attention(12, "bnh", products=BACKWARD, first=1),
+        "vllm::rocm_unquantized_gemm": _linear,
+    }
+)
+"""The operators that are known, and how their cost follows from their inputs."""
+
+KNOWN: Final = tuple(_MODELS)

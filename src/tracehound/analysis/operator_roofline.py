@@ -1,0 +1,251 @@
+"""How near products, convolutions and attention of PyTorch come to what their device can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.busy import COMMUNICATION, COPY, work
+from tracehound.analysis.kernel_classes import classified
+from tracehound.analysis.operator_costs import BACKWARD, KNOWN, cost
+from tracehound.analysis.operator_tree import Tree, launchers, nearest, tree
+from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.intervals import Ints
+from tracehound.trace import collected
+from tracehound.units import flops as rate_words
+from tracehound.units import rate
+from tracehound.units import share as percent
+
+PS: Final = 1e12
+
+DEFINITION: Final = f"""\
+The operations and bytes of a call follow from the shapes of its inputs (record_shapes=True), where the operator is one
+of those that are known: {", ".join(name.removeprefix("aten::") for name in KNOWN)}. Of several around each other the
+innermost counts. A multiplication and an addition are two operations: a product of matrices (m, k) and (k, n) takes
+2 m n k, and m n for what is added to it; a convolution 2 for every element of its result and every weight that goes
+into it, its backward pass as much for each gradient that is asked for; attention 2 (d + d') for every pair of a query
+and a key, half of that where it is causal, and its backward pass {BACKWARD} times as much, for it computes the scores
+again. Bytes are those of the inputs and the result, each once: what a perfect cache would move.
+
+device time = lengths of the work that the calls launched. The rate is operations / device time, of peak is that of the
+device's peak for the type (tf32 where the type is float and the longest kernel is one for tensor cores). The roof is
+the time that the device needs at least, the longer of operations / peak and bytes / peak of its memory: bound by says
+which, and efficiency is roof / device time. What is above 100 % cannot be true (an operator that did less than its
+shapes tell, as Winograd convolutions and masked attention do) and is marked. Peaks are the dense ones of the vendor,
+by the device's name or by the setting peak.
+
+These are TraceLens' formulas for products, convolutions and attention, which has models for elementwise operators,
+reductions and normalisations too, and unites the kernels of an operator instead of summing them. PyTorch's own flops
+(with_flops=True) know no attention and no backward pass."""
+
+COLUMNS: Final = (
+    Column("name", "text", "operator"),
+    Column("shapes", "text", "shapes of its inputs"),
+    Column("dtype", "text", "what it multiplies"),
+    Column("calls", "count", "calls"),
+    Column("device_time", "time", "of the work that they launched"),
+    Column("share", "share", "device time", "the time of all work on the devices"),
+    Column("flops", "count", "operations of one call", brief=False),
+    Column("rate", "flops", "operations / device time"),
+    Column("of_peak", "share", "the rate", "the device's peak for the type"),
+    Column("intensity", "decimal", "operations / bytes", brief=False),
+    Column("bandwidth", "rate", "bytes / device time", brief=False),
+    Column("bound_by", "text", "what the roof is made of: compute or memory"),
+    Column("efficiency", "share", "the time at the roof", "the device time"),
+    Column("above", "flag", "beyond the device's peak, and so not true", brief=False),
+    Column("kernel", "text", "the longest kernel that it launched", brief=False),
+    Column("ranks", "count", "ranks on which it ran", brief=False),
+    Column("event", "id", "the call with the largest device time"),
+)
+
+_KEY: Final = ("name", "dims", "types", "concrete")
+_SHAPED: Final = ("dims", "types", "concrete")
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each known operator with the same inputs, and one without a name for all of the device's time.
+
+    In that one `moved` is the time of communication and copies. Times in ps.
+    """
+    del options
+    device = work(share, "launch", "external", "name")
+    if device.is_empty():
+        return pl.DataFrame()
+    calls = tree(share)
+    clipped = np.minimum(device["end"].to_numpy(), share.end) - np.maximum(device["start"].to_numpy(), share.start)
+    computes = ~device["kind"].is_in([*COMMUNICATION, *COPY]).to_numpy()
+    by = np.where(computes, _innermost(calls)[launchers(calls, device)], -1)
+    launched = pl.DataFrame({"row": by, "time": clipped, "kernel": device["name"]}).filter(pl.col("row") >= 0)
+    of_calls = launched.group_by("row").agg(
+        pl.col("time").sum(), pl.col("kernel", "time").get(pl.col("time").arg_max()).name.prefix("most_")
+    )
+    rows = (
+        _with_inputs(share, calls, of_calls)
+        .group_by(_KEY)
+        .agg(
+            pl.len().cast(pl.Int64).alias("calls"),
+            pl.col("time").sum(),
+            pl.col("most_kernel", "most_time").get(pl.col("most_time").arg_max()),
+            pl.col("id").get(pl.col("time").arg_max()).alias("event"),
+            pl.col("time").max().alias("longest"),
+        )
+    )
+    total = pl.DataFrame({"time": [int(clipped.sum())], "moved": [int(clipped[~computes].sum())]})
+    return pl.concat([rows, total], how="diagonal_relaxed").with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+
+
+def _innermost(calls: Tree) -> Ints:
+    """For each operator the nearest known one at or around it, as rows of the tree; -1, also at the end, for none."""
+    names = calls.events["name"].cast(pl.String)
+    known = calls.operator & names.is_in(KNOWN).to_numpy()
+    return np.append(nearest(calls.parent, known), -1)
+
+
+def _with_inputs(share: Share, calls: Tree, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the tree with the names of the operators and what they were called with, as text."""
+    named = calls.events.select("id", "name")[rows["row"]]
+    recorded = collected(share.threads.filter(pl.col("id").is_in(named["id"].to_list())).select("id", "record"))
+    said = collected(share.facet("called").select("record", *_SHAPED))
+    return (
+        pl.concat([rows, named], how="horizontal")
+        .join(recorded, on="id", how="left")
+        .join(said, on="record", how="left")
+        .with_columns(pl.col(*_KEY, "most_kernel").cast(pl.String).fill_null(""))
+    )
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row for each operator and its inputs over all ranks, the largest device time first."""
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no device activity was recorded"])
+    every = pl.concat(filled, how="diagonal_relaxed")
+    if every["name"].is_null().all():
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [_WHY_EMPTY])
+    totals, rows = every.filter(pl.col("name").is_null()), every.filter(pl.col("name").is_not_null())
+    whole, moved = int(totals["time"].sum()), int(totals["moved"].sum())
+    peaks = of_ranks(scene, options.given)
+    table = _judged(_over_ranks(_costed(rows, peaks)), whole)
+    notes = _notes(table, whole, moved, {rank: peaks[rank] for rank in totals["rank"].to_list() if rank in peaks})
+    shown = table.filter(pl.col("flops").is_not_null())
+    return answer(
+        ANALYSIS, shown.sort("device_time", "name", "shapes", descending=[True, False, False]), scene, options, notes
+    )
+
+
+def _costed(rows: pl.DataFrame, peaks: Mapping[int, Peaks]) -> pl.DataFrame:
+    """The rows with what one call costs, and what the device of their rank can do."""
+    kernels = rows.select(pl.col("most_kernel").alias("name"), pl.lit("kernel").alias("kind"), category=None)
+    cores = classified(kernels, ())["tensor_cores"].to_list()
+    found = []
+    for said, rank, on_cores in zip(rows.select(_KEY).rows(), rows["rank"].to_list(), cores, strict=True):
+        one, of_device = cost(*said), peaks.get(rank)
+        dtype = _computed(one.dtype, on_cores) if one else None
+        compute = of_device.compute(dtype) if of_device and dtype else None
+        found.append((*(one[:2] if one else (None, None)), dtype, compute, of_device.memory if of_device else None))
+    known = pl.DataFrame(found, schema=_COST, orient="row")
+    return pl.concat([rows, known], how="horizontal")
+
+
+_COST: Final = {
+    "flops": pl.Int64, "bytes": pl.Int64, "dtype": pl.String, "compute_peak": pl.Float64, "memory_peak": pl.Float64
+}  # fmt: skip
+
+
+def _computed(dtype: str, on_tensor_cores: bool | None) -> str:  # noqa: FBT001, a fact
+    """The type in which it computes: numbers of 32 bits go to tensor cores as TF32."""
+    name = dtype.rpartition("::")[2].lower()
+    return "tf32" if name in ("float", "float32") and on_tensor_cores else name
+
+
+def _over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
+    """What all ranks did with the same inputs; the roof is that of each rank's own device."""
+    calls, none = pl.col("calls"), pl.lit(None, pl.Float64)
+    compute, memory = (pl.col(amount) * calls / pl.col(peak) * PS for amount, peak in _LIMITS)
+    limited = rows.with_columns(
+        compute.alias("compute"),
+        memory.alias("memory"),
+        (calls * pl.col("flops").cast(pl.Float64)).alias("work"),
+        (calls * pl.col("bytes").cast(pl.Float64)).alias("traffic"),
+    )
+    return limited.group_by(*_KEY, "dtype", "flops", "bytes").agg(
+        calls.sum(),
+        pl.col("time").sum().alias("device_time"),
+        pl.when(pl.col("compute").null_count() == 0).then(pl.col("compute").sum()).otherwise(none).alias("compute"),
+        pl.when(pl.col("memory").null_count() == 0).then(pl.col("memory").sum()).otherwise(none).alias("memory"),
+        pl.col("work", "traffic").sum(),
+        pl.col("most_kernel").get(pl.col("most_time").arg_max()).alias("kernel"),
+        pl.col("event").get(pl.col("longest").arg_max()),
+        pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
+    )
+
+
+_LIMITS: Final = (("flops", "compute_peak"), ("bytes", "memory_peak"))
+
+
+def _judged(rows: pl.DataFrame, whole: int) -> pl.DataFrame:
+    time, known = pl.col("device_time"), pl.col("flops").is_not_null() & (pl.col("device_time") > 0)
+    roof = pl.max_horizontal("compute", "memory")
+    rows = rows.with_columns(
+        pl.when(pl.col("compute").is_not_null() & pl.col("memory").is_not_null()).then(roof).alias("roof")
+    )
+    above = known & (pl.col("roof") > time)
+    true = known & ~above.fill_null(value=False)
+    return rows.with_columns(
+        pl.col("dims").alias("shapes"),
+        (time / whole if whole else pl.lit(None, pl.Float64)).alias("share"),
+        pl.when(known).then(pl.col("work") / time * PS).alias("rate"),
+        pl.when(known).then(pl.col("traffic") / time * PS).alias("bandwidth"),
+        pl.when(known).then(pl.col("work") / pl.col("traffic")).alias("intensity"),
+        pl.when(true).then(pl.col("compute") / time).alias("of_peak"),
+        pl.when(true).then(pl.col("roof") / time).alias("efficiency"),
+        pl.when(known & pl.col("roof").is_not_null())
+        .then(pl.when(pl.col("compute") >= pl.col("memory")).then(pl.lit("compute")).otherwise(pl.lit("memory")))
+        .alias("bound_by"),
+        above.alias("above"),
+    )
+
+
+def _notes(table: pl.DataFrame, whole: int, moved: int, peaks: Mapping[int, Peaks]) -> list[str]:
+    """What was judged of the devices' time, why the rest was not, and by which peaks."""
+    if not whole:
+        return []
+    costed, judged = table.filter(pl.col("flops").is_not_null()), table.filter(pl.col("efficiency").is_not_null())
+    of_known, of_costed, of_judged = (int(each["device_time"].sum()) for each in (table, costed, judged))
+    above = int(table.filter("above")["device_time"].sum())
+    rest = {
+        "communication and copies": moved,
+        "beyond the peak": above,
+        "of devices without known peaks: give --set peak=H100, or 989T,3.35TB/s": of_costed - of_judged - above,
+        "in known operators whose inputs were not recorded (record_shapes=True), or not in full": of_known - of_costed,
+        "in kernels of other operators, or of none": whole - moved - of_known,
+    }
+    told = "; ".join(f"{percent(time / whole)} {words}" for words, time in rest.items() if time > 0)
+    notes = [f"judged {percent(of_judged / whole)} of the devices' time" + (f"; not: {told}" if told else "")]
+    if judged.height:
+        ideal = float(judged["roof"].sum())
+        notes.append(f"together these take {percent(ideal / of_judged)} of what they took, at the roof")
+    for one in dict.fromkeys((each.device, each.source, each.memory, each.compute()) for each in peaks.values()):
+        device, source, memory, compute = one
+        figures = [f"{rate_words(compute)} on 16 bits"] if compute else []
+        figures += [rate(memory)] if memory else []
+        notes.append(f"peaks of {device}: {', '.join(figures)} ({source})")
+    return notes
+
+
+_WHY_EMPTY: Final = "no operator here that is known: profile with ProfilerActivity.CPU and record_shapes=True"
+
+ANALYSIS: Final = Analysis(
+    name="operator_roofline",
+    title="Operator roofline",
+    question="How near do products, convolutions and attention come to what the device can do?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(PEAK,),
+)

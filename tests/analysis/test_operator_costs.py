@@ -1,0 +1,173 @@
+"""What calls cost: against loops that multiply and add, against PyTorch's own counter, and for what is not known."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracehound.analysis.operator_costs import KNOWN, Cost, cost, width
+
+HALF = "c10::Half"
+small = st.integers(1, 4)
+
+
+def asked(name: str, shapes: list[list[int]], values: dict[int, str] | None = None, dtype: str = HALF) -> Cost | None:
+    """The cost of a call with these shapes, all of one type, and with these values at their places."""
+    said = [(values or {}).get(place, "") for place in range(len(shapes))]
+    return cost(name, *(orjson.dumps(each).decode() for each in (shapes, [dtype] * len(shapes), said)))
+
+
+def operations(name: str, shapes: list[list[int]], values: dict[int, str] | None = None) -> int:
+    found = asked(name, shapes, values)
+    assert found is not None
+    return found.flops
+
+
+@given(small, small, small, small)
+def test_products_of_matrices_are_counted_as_a_loop_does(batch: int, rows: int, inner: int, columns: int) -> None:
+    counted = sum(2 for _ in product(range(batch), range(rows), range(columns), range(inner)))
+    assert operations("aten::bmm", [[batch, rows, inner], [batch, inner, columns]]) == counted
+    assert operations("aten::mm", [[rows, inner], [inner, columns]]) == counted // batch
+    assert operations("aten::linear", [[batch, rows, inner], [columns, inner], []]) == counted
+    biased = operations("aten::addmm", [[columns], [rows, inner], [inner, columns], [], []])
+    assert biased == counted // batch + rows * columns
+
+
+@given(
+    st.integers(1, 2), st.integers(1, 3), st.integers(1, 2), st.integers(1, 6), st.integers(1, 3), st.integers(1, 3),
+    st.integers(0, 2), st.integers(1, 2), st.integers(1, 2),
+)  # fmt: skip
+def test_a_convolution_is_counted_as_a_loop_does(
+    images: int,
+    features: int,
+    groups: int,
+    size: int,
+    taps: int,
+    stride: int,
+    padding: int,
+    dilation: int,
+    channels: int,
+) -> None:
+    """Every tap counts, also one that lies in the padding: that is how kernels, and peers, count."""
+    places = range(0, size + 2 * padding - dilation * (taps - 1), stride)
+    counted = sum(
+        2
+        for _ in product(
+            range(images), range(features * groups), places, places, range(channels), range(taps), range(taps)
+        )
+    )
+    shapes = [
+        [images, channels * groups, size, size],
+        [features * groups, channels, taps, taps],
+        [],
+        [],
+        [],
+        [],
+        [],
+        [],
+        [],
+    ]
+    values = {3: str([stride] * 2), 4: str([padding] * 2), 5: str([dilation] * 2), 6: "False", 8: str(groups)}
+    found = asked("aten::convolution", shapes, values)
+    assert (found.flops if found else 0) == counted
+
+
+def test_each_backend_has_its_arguments_in_places_of_its_own() -> None:
+    image, kernel = [2, 6, 9, 8], [4, 3, 3, 2]
+    stride, padding, dilation = "[2, 1]", "[1, 2]", "[1, 2]"
+    cudnn = {2: padding, 3: stride, 4: dilation}
+    others = {3: padding, 4: stride, 5: dilation}
+    assert operations("aten::cudnn_convolution", [image, kernel, *[[]] * 7], cudnn) == 14_400
+    assert operations("aten::miopen_convolution", [image, kernel, *[[]] * 7], others) == 14_400
+    assert operations("aten::mkldnn_convolution", [image, kernel, *[[]] * 5], others) == 14_400
+
+
+def test_pytorchs_own_counter_says_the_same() -> None:
+    """Numbers of torch.utils.flop_counter (2.9).
+
+    It leaves out what addmm adds, knows no causal attention, and counts the backward pass of a convolution with groups
+    as if it had none.
+    """
+    assert operations("aten::mm", [[7, 5], [5, 11]]) == 770
+    assert operations("aten::bmm", [[3, 7, 5], [3, 5, 11]]) == 2310
+    assert operations("aten::addmm", [[11], [7, 5], [5, 11]]) == 770 + 77
+    convolution = {3: "[2, 1]", 4: "[1, 2]", 5: "[1, 2]", 6: "False", 8: "2"}
+    assert operations("aten::convolution", [[2, 6, 9, 8], [4, 3, 3, 2], *[[]] * 7], convolution) == 14_400
+    transposed = {3: "[2, 1]", 4: "[1, 0]", 5: "[1, 1]", 6: "True", 8: "1"}
+    assert operations("aten::convolution", [[2, 6, 9, 8], [6, 4, 3, 2], *[[]] * 7], transposed) == 41_472
+    attention = {3: "0.", 4: "False"}
+    shapes = [[2, 3, 8, 16], [2, 3, 12, 16], [2, 3, 12, 16], [], [], [], []]
+    assert operations("aten::_scaled_dot_product_flash_attention", shapes, attention) == 36_864
+
+
+def test_the_backward_pass_of_a_convolution_costs_one_for_each_gradient() -> None:
+    shapes = [[2, 4, 5, 5], [2, 3, 5, 5], [4, 3, 3, 3], *[[]] * 8]
+    one = 2 * (2 * 4 * 5 * 5) * (3 * 3 * 3)
+    assert operations("aten::convolution_backward", shapes, {7: "False", 10: "[True, True, False]"}) == 2 * one
+    assert operations("aten::convolution_backward", shapes, {7: "False", 10: "[False, True, True]"}) == one
+
+
+def test_causal_attention_is_half_and_its_backward_pass_two_and_a_half_times_the_forward() -> None:
+    shape = [2, 3, 8, 16]
+    whole = operations("aten::_scaled_dot_product_flash_attention", [shape] * 3 + [[]] * 4, {4: "False"})
+    half = operations("aten::_scaled_dot_product_flash_attention", [shape] * 3 + [[]] * 4, {4: "True"})
+    assert whole == 2 * half == 2 * 2 * 3 * 8 * 8 * 32
+    back = [shape] * 5 + [[2, 3, 8]] + [[]] * 9
+    assert operations("aten::_scaled_dot_product_flash_attention_backward", back, {11: "False"}) == 2.5 * whole
+    other = [[2, 8, 3, 16]] * 3 + [[]] * 8
+    assert operations("aten::_flash_attention_forward", other, {8: "False"}) == whole
+
+
+def test_bytes_are_those_of_inputs_and_result_once() -> None:
+    found = asked("aten::mm", [[7, 5], [5, 11]], dtype="float")
+    assert found == Cost(770, 4 * (35 + 55 + 77), "float")
+    found = asked("aten::addmm", [[11], [7, 5], [5, 11]], dtype="double")
+    assert found is not None
+    assert found.bytes == 8 * (11 + 35 + 55 + 77)
+    found = asked("aten::_scaled_mm", [[7, 5], [5, 11], [], []], dtype="c10::Float8_e4m3fn")
+    assert found is not None
+    assert found.bytes == 35 + 55 + 2 * 77
+
+
+@pytest.mark.parametrize(
+    ("name", "dims", "types", "concrete"),
+    [
+        ("aten::relu", "[[4]]", '["float"]', '[""]'),
+        ("aten::mm", "", "", ""),
+        ("aten::mm", "[[1]]", '["float"]', ""),
+        ("aten::mm", "[[1,2],[2]]", '["float","float"]', ""),
+        ("aten::mm", "{}", "[]", "[]"),
+        ("aten::mm", "[[2,3],[3,4]]", "[]", ""),
+        ("aten::mm", "[[0,3],[3,4]]", '["float","float"]', ""),
+        ("aten::mm", "[[-2,3],[3,4]]", '["float","float"]', ""),
+        ("aten::mm", f"[[{2**47},{2**47}],[{2**47},4]]", '["float","float"]', ""),
+        ("aten::convolution", "[[1,1,4,4],[1,1,3,3],[],[],[],[],[],[],[]]", '["float","float"]', ""),
+        ("aten::_scaled_dot_product_flash_attention", "[[8,64],[8,64],[8,64],[],[]]", '["float"]', ""),
+    ],
+)
+def test_what_too_little_is_known_of_has_no_cost(name: str, dims: str, types: str, concrete: str) -> None:
+    assert cost(name, dims, types, concrete) is None
+
+
+ODD = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=4), lambda x: st.lists(x, max_size=4))
+
+
+@given(st.sampled_from(KNOWN), ODD, ODD, ODD)
+def test_nonsense_never_raises(name: str, dims: object, types: object, concrete: object) -> None:
+    def text(value: object) -> str:
+        return orjson.dumps(value, default=str).decode() if not _huge(value) else ""
+
+    found = cost(name, text(dims), text(types), text(concrete))
+    assert found is None or found.flops > 0
+
+
+def _huge(value: object) -> bool:
+    return (isinstance(value, int) and abs(value) >= 2**63) or (isinstance(value, list) and any(map(_huge, value)))
+
+
+def test_widths_of_types() -> None:
+    assert [width(name) for name in ("float", "c10::BFloat16", "c10::Float8_e4m3fn", "Scalar", "")] == [4, 2, 1, 0, 0]

@@ -1,0 +1,140 @@
+"""The roofline of operators: which calls count, with which kernels, against which peak; and what cannot be judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from building import US, Building, stream, thread
+from tracehound.analysis import Options, Result, named, run
+from tracehound.facets import FACETS
+from tracehound.store import place
+from tracehound.trace import Trace
+
+MAIN = thread("python (1)")
+PEAK = ("peak", "bf16:100G,f32:10G,tf32:50G,1GB/s")
+MM = {"dims": "[[1000,100],[100,100]]", "types": '["c10::BFloat16","c10::BFloat16"]', "concrete": '["",""]'}
+"""20 M operations, 420 kB: 200 us of computing at 100 GFLOP/s, 420 us of moving at 1 GB/s."""
+
+
+def built(b: Building, *said: dict[str, Any]) -> Trace:
+    """The trace, with what the calls of these records were called with."""
+    called = pl.DataFrame(said, schema=FACETS["called"])
+    return place("t", [replace(b.part(), facets={"called": called.lazy()})])
+
+
+def call(b: Building, name: str, start: float, end: float, kernel: str, length: float, **more: object) -> int:
+    """An operator that launches a kernel; its record."""
+    number = len(b.rows)
+    b.event(MAIN, name, start, end, "op", record=number, **more)
+    launch(b, start + 1, kernel, length)
+    return number
+
+
+def launch(b: Building, at: float, kernel: str, length: float, kind: str = "kernel") -> None:
+    number = len(b.rows)
+    b.event(MAIN, "cudaLaunchKernel", at, at + 1, "runtime", correlation=number)
+    b.event(stream(), kernel, at + 100, at + 100 + length, kind, correlation=number)
+
+
+def told(trace: Trace, *given: tuple[str, str]) -> Result:
+    return run(named("operator_roofline"), trace, None, Options(given=given or (PEAK,)))
+
+
+def test_a_product_is_held_against_the_peak_and_the_roof() -> None:
+    b = Building()
+    record = call(b, "aten::mm", 0, 10, "cutlass_gemm", 840)
+    result = told(built(b, {"record": record, **MM}))
+    (row,) = result.table.rows(named=True)
+    assert (row["name"], row["shapes"], row["dtype"], row["calls"]) == ("aten::mm", MM["dims"], "bfloat16", 1)
+    assert row["flops"] == 20_000_000
+    assert row["rate"] == pytest.approx(20e6 / 840e-6)
+    assert row["bandwidth"] == pytest.approx(420e3 / 840e-6)
+    assert row["of_peak"] == pytest.approx(200 / 840)
+    assert (row["bound_by"], row["efficiency"], row["above"]) == ("memory", pytest.approx(0.5), False)
+    assert row["kernel"] == "cutlass_gemm"
+    assert result.notes[:2] == (
+        "judged 100.00 % of the devices' time",
+        "together these take 50.00 % of what they took, at the roof",
+    )
+
+
+def test_the_innermost_known_operator_counts_with_all_that_is_launched_inside() -> None:
+    b = Building()
+    b.event(MAIN, "aten::linear", 0, 50, "op", record=900)
+    record = call(b, "aten::mm", 5, 40, "gemm", 600)
+    b.event(MAIN, "aten::copy_", 20, 30, "op", record=901)
+    launch(b, 22, "splitk_reduce", 100)
+    trace = built(b, {"record": record, **MM}, {"record": 900, **MM})
+    (row,) = told(trace).table.rows(named=True)
+    assert (row["name"], row["device_time"], row["kernel"]) == ("aten::mm", 700 * US, "gemm")
+
+
+def test_calls_with_the_same_inputs_are_one_row() -> None:
+    b = Building()
+    first = call(b, "aten::mm", 0, 10, "gemm", 840)
+    second = call(b, "aten::mm", 2000, 2010, "gemm", 420)
+    third = call(b, "aten::mm", 4000, 4010, "gemm", 300)
+    smaller = {**MM, "dims": "[[100,100],[100,100]]"}
+    trace = built(b, *({"record": record, **MM} for record in (first, second)), {"record": third, **smaller})
+    one, other = told(trace).table.rows(named=True)
+    assert (one["calls"], one["device_time"], one["efficiency"]) == (2, 1260 * US, pytest.approx(840 / 1260))
+    assert trace.event(one["event"])["start"] == trace.event(one["event"])["start"] == 0
+    assert (other["calls"], other["shapes"]) == (1, smaller["dims"])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "of_peak"), [("ampere_sgemm_32x32", "float", 2000 / 4000), ("hmma_gemm", "tf32", 400 / 4000)]
+)
+def test_numbers_of_32_bits_are_held_against_tf32_where_tensor_cores_compute(
+    kernel: str, dtype: str, of_peak: float
+) -> None:
+    b = Building()
+    record = call(b, "aten::mm", 0, 10, kernel, 4000)
+    (row,) = told(built(b, {"record": record, **MM, "types": '["float","float"]'})).table.rows(named=True)
+    assert (row["dtype"], row["of_peak"]) == (dtype, pytest.approx(of_peak))
+
+
+def test_what_is_faster_than_the_device_is_marked_and_judged_by_nothing() -> None:
+    b = Building()
+    record = call(b, "aten::mm", 0, 10, "gemm", 100)
+    result = told(built(b, {"record": record, **MM}))
+    (row,) = result.table.rows(named=True)
+    assert (row["above"], row["of_peak"], row["efficiency"]) == (True, None, None)
+    assert result.notes[0] == "judged 0.00 % of the devices' time; not: 100.00 % beyond the peak"
+
+
+def test_it_says_what_could_not_be_judged_and_why() -> None:
+    b = Building()
+    record = call(b, "aten::mm", 0, 10, "gemm", 500)
+    call(b, "aten::mm", 1000, 1010, "gemm", 200)
+    call(b, "aten::relu", 2000, 2010, "elementwise", 200)
+    launch(b, 3000, "Memcpy DtoH", 100, "copy")
+    (note, *_) = told(built(b, {"record": record, **MM})).notes
+    assert note == (
+        "judged 50.00 % of the devices' time; not: 10.00 % communication and copies; 20.00 % in known operators whose"
+        " inputs were not recorded (record_shapes=True), or not in full; 20.00 % in kernels of other operators, or of"
+        " none"
+    )
+
+
+def test_a_device_without_known_peaks_has_rates_and_no_shares() -> None:
+    b = Building()
+    record = call(b, "aten::mm", 0, 10, "gemm", 840)
+    result = run(named("operator_roofline"), built(b, {"record": record, **MM}))
+    (row,) = result.table.rows(named=True)
+    assert row["rate"] == pytest.approx(20e6 / 840e-6)
+    assert (row["of_peak"], row["efficiency"], row["bound_by"]) == (None, None, None)
+    assert "give --set peak=H100" in result.notes[0]
+
+
+def test_runs_without_operators_or_devices_say_so() -> None:
+    b = Building()
+    launch(b, 0, "gemm", 10)
+    assert told(b.trace()).notes[0].startswith("no operator here that is known")
+    host = Building()
+    host.event(MAIN, "aten::mm", 0, 10, "op")
+    assert told(host.trace()).notes[0] == "no device activity was recorded"
