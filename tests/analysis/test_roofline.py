@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from building import Building, Lane
 from tracehound.analysis import Options, Result, named, run
@@ -100,6 +102,48 @@ def test_no_room_gives_way_to_bars() -> None:
     drawn = plot(roofline(PEAK), "self", 0, (39, 8))
     assert drawn
     assert "roof" not in drawn[-1]
+
+
+amounts = st.sampled_from([None, -1, 0, 1, 1_000, 10**6, 2**62])
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "category": st.sampled_from(["custom-call", "loop fusion", "copy-start", "copy-done", "while", None]),
+                "dtype": st.sampled_from([None, "bf16", "f32", "token", ""]),
+                **dict.fromkeys(
+                    ("flops", "normalized_flops", "bytes_accessed", "hbm_bytes", "host_bytes", "vmem_read",
+                     "estimated_flops", "estimated_bytes"), amounts,
+                ),
+            }
+        ),
+        min_size=1, max_size=4,
+    ),
+    st.integers(0, 20),
+    st.sampled_from(["", "H100", "1T", "5GB/s"]),
+)  # fmt: skip
+def test_whatever_is_counted_shares_stay_shares_and_the_plot_is_as_large_as_its_room(
+    drawn: list[dict[str, object]], length: int, peak: str
+) -> None:
+    b = Building(format="xplane")
+    b.ops = [{"op": n, "name": f"op.{n}", "module": "m", "program": 1, **each} for n, each in enumerate(drawn)]
+    for number in range(len(drawn)):
+        b.event(OPS, f"op.{number}", 30 * number, 30 * number + length, "transfer" if number == 1 else "op", op=number)
+    trace = b.trace()
+    for name in ("hlo_ops", "roofline"):
+        result = run(named(name), trace, None, Options(given=(("peak", peak),)))
+        for column in result.columns:
+            if column.unit in ("share", "flops", "rate"):
+                values = result.table[column.name].drop_nulls()
+                assert values.is_finite().all(), column.name
+                assert (values >= 0).all()
+                assert column.unit != "share" or (values <= 1.000001).all()
+        drawn_lines = plot(result, "self", 0, (60, 20))
+        assert {len(line) for line in drawn_lines} <= {60}
+        assert len(drawn_lines) <= 20
 
 
 def test_a_trace_without_hlo_ops_says_so() -> None:

@@ -94,8 +94,16 @@ _LINK: Final = "host link"
 _USED: Final = ("compute", "HBM", _LINK, *_ONCHIP.values())
 
 
+_COUNTS: Final = (
+    "flops", "normalized_flops", "bytes_accessed", "hbm_bytes", "host_bytes", "estimated_flops", "estimated_bytes",
+    *_ONCHIP,
+)  # fmt: skip
+"""What a file counts; less than nothing stands for what it does not know."""
+
+
 def _once(rows: pl.DataFrame) -> pl.DataFrame:
     """Operations and bytes of one execution, and whether they are estimated."""
+    rows = rows.with_columns(pl.when(pl.col(name) >= 0).then(name).alias(name) for name in _COUNTS)
     custom = pl.col("category").str.starts_with("custom-call").fill_null(value=False)
     flops = _counted("flops", custom)
     moved = _counted("bytes_accessed", custom)

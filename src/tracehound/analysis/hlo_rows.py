@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tracehound.analysis.async_ops import executions_of, joined
 from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Options, Share
-from tracehound.intervals import Ints
 from tracehound.trace import OPS, collected
 
 KEY: Final = ("name", "category", "module", "program")
@@ -27,11 +27,6 @@ _SAID: Final = tuple(name for name in OPS if name not in ("op", "name", "categor
 _EVENTS: Final = (
     "id", "lane", "start", "end", "name", "kind", "op", "parent", "self", "device_start", "device_end",
 )  # fmt: skip
-
-_START: Final = r"-start$"
-_DONE: Final = r"-(?:done|update)$"
-_OPERAND: Final = r"%([\w.\-]+)\)*(?:, [\w-]+=.*)?$"
-"""The last operand in an HLO line: of the half that ends an op the one that began it."""
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
@@ -66,7 +61,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     known = share.ops.drop("name").with_columns(pl.col("category").alias("said"))
     return (
         summed.join(known, on="op", how="left", maintain_order="left")
-        .join(_flights(rows, share), on="op", how="left", maintain_order="left")
+        .join(_flights(events, share), on="op", how="left", maintain_order="left")
         .with_columns(
             pl.col("name").cast(pl.String),
             pl.coalesce("said", "kind").alias("category"),
@@ -93,45 +88,20 @@ def _begins(events: pl.DataFrame, share: Share) -> npt.NDArray[np.bool_]:
     return np.append(True, ~alike)
 
 
-def _flights(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
+def _flights(events: pl.DataFrame, share: Share) -> pl.DataFrame:
     """`op`, `flight` and `flights` of the ops that end what another began: their times from start to end.
 
-    Each end belongs to the last start before it on its lane. A time counts in full, and only where the whole of it
-    lies in the window.
+    A time counts in full, and only where the whole of it lies in the window.
     """
-    halves = share.ops.select("op", "name", "program", "category", "text").filter(pl.col("text").is_not_null())
-    done = halves.filter(pl.col("category").str.contains(_DONE)).with_columns(
-        pl.col("text").str.extract(_OPERAND).alias("began")
+    ops = share.ops.filter(pl.col("op").is_in(events["op"].unique().implode()))
+    pairs = joined(events, ops, executions_of(share, events["start"]))
+    inside = pairs.filter((pl.col("start") >= share.start) & (pl.col("end") <= share.end))
+    ended = inside.select(pl.col("done").alias("id"), (pl.col("end") - pl.col("start")).alias("flight"))
+    return (
+        ended.join(events.select("id", "op"), on="id")
+        .group_by("op")
+        .agg(pl.col("flight").sum(), pl.len().cast(pl.Int64).alias("flights"))
     )
-    start = halves.filter(pl.col("category").str.contains(_START)).select(
-        "program", pl.col("name").alias("began"), pl.col("op").alias("from")
-    )
-    pairs = done.join(start, on=["program", "began"], nulls_equal=True).unique("op", maintain_order=True)
-    found: list[tuple[int, int, int]] = []
-    for op, origin in pairs.select("op", "from").iter_rows():
-        flown = [
-            _flown(began["start"].to_numpy(), ended["start"].to_numpy(), ended["end"].to_numpy(), share)
-            for began, ended in _by_lane(rows, origin, op)
-        ]
-        if flown:
-            found.append((op, sum(time for time, _ in flown), sum(number for _, number in flown)))
-    return pl.DataFrame(
-        found, schema={"op": pl.Int64, "flight": pl.Int64, "flights": pl.Int64}, orient="row"
-    )  # fmt: skip
-
-
-def _by_lane(rows: pl.DataFrame, origin: int, op: int) -> list[tuple[pl.DataFrame, pl.DataFrame]]:
-    """The events that begin and those that end an op, lane by lane."""
-    began, ended = (rows.filter(pl.col("op") == which).partition_by("lane", as_dict=True) for which in (origin, op))
-    return [(began[lane], ended[lane]) for lane in ended if lane in began]
-
-
-def _flown(began: Ints, ending: Ints, ended: Ints, share: Share) -> tuple[int, int]:
-    """The times from begin to end summed, and how many there are."""
-    at = np.searchsorted(began, ending, side="right") - 1
-    first = began[np.maximum(at, 0)]
-    known = (at >= 0) & (ended <= share.end) & (first >= share.start)
-    return int((ended - first)[known].sum()), int(known.sum())
 
 
 def _of_rank(events: pl.DataFrame, share: Share) -> dict[str, int]:

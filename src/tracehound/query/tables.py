@@ -152,6 +152,13 @@ HLO = Table(
         Column("text", "text", "the HLO line"),
         Column("flops", "number", "floating point operations of one execution"),
         Column("bytes_accessed", "bytes", "memory that one execution reads and writes"),
+        Column("normalized_flops", "number", "flops in those of the peak's type (TPU: bf16)"),
+        Column("hbm_bytes", "bytes", "of bytes_accessed those of the device's main memory"),
+        Column("host_bytes", "bytes", "of its operands and results those that lie in the host's memory"),
+        Column("estimated_flops", "number", "flops by the shapes of the HLO, where the file does not count"),
+        Column("estimated_bytes", "bytes", "bytes by the shapes of the HLO, where the file does not count"),
+        Column("dtype", "text", "element type that a matrix product or convolution multiplies"),
+        Column("twin", "text", "first op with the same HLO, where the compiler says so"),
     ),
 )
 
