@@ -67,6 +67,15 @@ def test_a_collective_moves_the_bytes_of_its_result() -> None:
     assert {name: op.bytes for name, op in found.items()} == {"psum.3": 48, "ag": 32, "ag-done": 32}
 
 
+def test_a_reduce_scatter_moves_the_bytes_that_go_into_it() -> None:
+    raw = proto(
+        instruction(1, "x", "parameter", array(11, 8, order=(0,))),
+        instruction(2, "rs", "reduce-scatter", array(11, 2, order=(0,)), operands=(1,)),
+    )
+    (op,) = read(raw, "rs").values()
+    assert (op.text, op.bytes) == ("%rs = f32[2]{0} reduce-scatter(f32[8]{0} %x)", 32)
+
+
 @pytest.mark.parametrize(("opcode", "kind", "category"), [
     ("fusion", "kInput", "input fusion"), ("fusion", "", "fusion"), ("transpose", "", "data formatting"),
     ("add", "", "non-fusion elementwise"), ("all-reduce", "", "all-reduce"), ("custom-call", "", "custom-call"),

@@ -84,6 +84,8 @@ def test_bytes_of_shapes(shape: str, size: int) -> None:
 @pytest.mark.parametrize(("text", "size"), [
     ("%r = f32[4]{0} all-reduce(f32[4]{0} %x)", 16),
     ("%r = (f32[4]{0}, f32[8]{0}) all-reduce(f32[4]{0} %x, f32[8]{0} %y)", 48),
+    ("%s = f32[2]{0:T(8,128)} reduce-scatter(f32[4]{0:T(8,128)} %x, f32[4]{0} %y), dimensions={0}", 32),
+    ("%s = f32[2]{0} reduce-scatter(%x), dimensions={0}", 8),
     ("%g = (f32[4]{0}, f32[8]{0}) all-gather-start(f32[4]{0} %x)", 32),
     ("%p = (f32[4]{0}, f32[4]{0}, u32[], u32[]) collective-permute-start(f32[4]{0} %x)", 16),
     ("%c = (f32[4]{0:S(5)}, f32[4]{0}, u32[]{:S(2)}) copy-start(f32[4]{0} %x)", 16),

@@ -160,19 +160,25 @@ def packed(file: Bytes, at: int, end: int) -> list[int]:
     return values
 
 
+def _operand(file: Bytes, table: Table, row: int, opcode: str) -> str:
+    """An operand in the line of an op: with its shape where the op moves that, and not the shape of its result."""
+    name = f"%{table.text(NAME, row)}"
+    return f"{shape_text(file, *table.spans[SHAPE][:, row].tolist())} {name}" if opcode == "reduce-scatter" else name
+
+
 def instruction_at(file: Bytes, table: Table, row: int, by_id: Mapping[int, int], frames: Field | None) -> Instruction:
     """One instruction of a module: `by_id` are the rows of ids, `frames` the table of source frames."""
     name, opcode, kind = table.text(NAME, row), table.text(OPCODE, row), table.text(FUSION_KIND, row)
     try:
         shape = shape_text(file, *table.spans[SHAPE][:, row].tolist())
-        operands = [table.text(NAME, by_id[one]) for one in table.operand_ids(row) if one in by_id]
+        operands = [_operand(file, table, by_id[one], opcode) for one in table.operand_ids(row) if one in by_id]
         low, high = table.spans[METADATA][:, row].tolist()
         framework, source = _origin(file, low, high, frames)
     except WireError:
         shape, operands, framework, source = "", [], "", ""
     target = table.text(TARGET, row)
     tail = (f", kind={kind}" if kind else "") + (f', custom_call_target="{target}"' if target else "")
-    text = f"%{name} = {shape} {opcode}({', '.join('%' + one for one in operands)}){tail}"
+    text = f"%{name} = {shape} {opcode}({', '.join(operands)}){tail}"
     return Instruction(name, opcode, category_of(opcode, kind), framework, source, text)
 
 

@@ -198,8 +198,9 @@ def _array_bytes(element: str, dims: str) -> int:
 def moved_bytes(text: str) -> int | None:
     """Bytes that a collective, copy or transfer with this HLO line moves: those of its result.
 
-    ``-start`` forms that return their operand too count the result only. None when the text is no HLO line, or tells
-    of more than Int64 holds.
+    A ``reduce-scatter`` moves what goes into it, where the line has the shapes of operands. ``-start`` forms that
+    return their operand too count the result only. None when the text is no HLO line, or tells of more than Int64
+    holds.
     """
     head, equals, rest = text.partition(" = ")
     if not equals or not head:
@@ -210,6 +211,8 @@ def moved_bytes(text: str) -> int | None:
         parts = tuple_elements(shape[1:-1])
         shape = parts[0] if opcode.startswith("copy-start") else parts[min(1, len(parts) - 1)]
     size = shape_bytes(shape)
+    if opcode.startswith("reduce-scatter"):
+        size = max(size, shape_bytes(opcode.partition("), ")[0]))
     return size if size < 2**63 else None
 
 
