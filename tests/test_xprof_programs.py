@@ -1,6 +1,8 @@
 """XProf's figures for programs, steps, duty cycle, collectives and transfers, on files of other people.
 
-The golden outputs are those of XProf 2.24.2. Where ours differ, the test says why.
+The golden outputs are those of XProf 2.24.2. Where ours differ, the test says why. Not compared: the splitting of steps
+by marks on a TPU's Steps line, of which no file is at hand (`test_step_time` has those that XProf's own sample lists);
+duty cycles of chips with two cores, which XProf counts as one device; its advice, which is empty on TPUs.
 """
 
 from __future__ import annotations
@@ -132,3 +134,16 @@ def test_a_tpu_hides_its_prefetches(shared: Path) -> None:
     table = report(trace(shared / "traces/xla/tpu_vllm_qwen3_a"), "async_overlap").table
     assert table.filter(pl.col("kind").is_in(["copy", "slice"]))["paired"].to_list() == [408, 379] * 2
     assert table.filter(pl.col("paired") > 0)["hidden_share"].min() > 0.99
+
+
+def test_gpus_have_a_duty_cycle_and_an_idle_time_too(shared: Path) -> None:
+    """XProf computes neither; its shares of self time tell the device time that they are of, which is ours."""
+    golden = pl.read_csv(shared / "golden/xprof/jax_rocm_conv_legacy/hlo_stats.csv")
+    took = golden["Total self time (us)"].sum() * 1e6
+    result = report(trace(shared / "traces/xla/jax_rocm_conv_legacy"), "duty_cycle")
+    assert result.table["compute"].sum() == pytest.approx(took, rel=1e-6)
+    assert result.table["compute"].sum() / result.table["time"].sum() == pytest.approx(
+        golden["Total self time (%)"].sum() / 100, rel=1e-6
+    )
+    assert result.table["duty_cycle"].null_count() == 0
+    assert "idle 89.742 %" in result.notes[1]
