@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
 from tracehound.draw.cells import cell, heading
+from tracehound.draw.device_time import duty_cycle, step_time
 from tracehound.draw.divided import step_parts
 from tracehound.draw.over_time import memory_curve, utilisation_curve
 from tracehound.draw.parts import DIVISIONS, divided, paired
@@ -139,6 +140,8 @@ _PLOTS: MappingProxyType[str, Callable[[Result, int, Size], list[str]]] = Mappin
         "steps": steps,
         "breakdown": breakdown,
         "step_parts": step_parts,
+        "step_time": step_time,
+        "duty_cycle": duty_cycle,
         "utilisation_curve": utilisation_curve,
         "roofline": roofline,
         **dict.fromkeys(DIVISIONS, divided),
