@@ -132,6 +132,19 @@ async def test_what_has_no_hlo_says_so(samples: Path) -> None:
         assert "no HLO op here" in said(explorer)
 
 
+async def test_a_buffer_leads_to_the_instruction_that_defines_it(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"]), (100, 30)) as (explorer, pilot):
+        explorer.action_show("hlo_buffers")
+        for _ in range(100):
+            await settled(pilot)
+            if explorer.deck.tables["hlo_buffers"].table.row is not None:
+                break
+        row = explorer.deck.tables["hlo_buffers"].table.row
+        assert row is not None
+        await press(pilot, "%")
+        assert page(pilot.app)[0].startswith(f" %{row['buffer'].partition('{')[0]}  ")
+
+
 INSIDE = computation(
     2, "fused", 21, instruction(20, "p\x1b[31m", "parameter", array(F32, 8), whole(9, 0)),
     instruction(21, "exp", "exponential", array(F32, 8), operands=(20,)), fused=True,

@@ -165,11 +165,14 @@ def what(instruction: Instruction) -> str:
 
 
 def _summed(trace: Trace, program: Program, name: str) -> tuple[int, int, int, int]:
-    """How many executions of an op, their length together, on how many ranks, and the longest."""
+    """How many executions of an op, their length together, on how many ranks, and the longest.
+
+    Lengths are those of the device's own clock where there is one, as in the tables of ops.
+    """
     ops = trace.ops.filter((pl.col("name") == name) & (pl.col("program") == program.program))["op"].to_list()
     if not ops:
         return (0, 0, 0, 0)
-    length = pl.col("end") - pl.col("start")
+    length = pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
     of_op = trace.events(trace.lanes.filter("work")["lane"].to_list()).filter(pl.col("op").is_in(ops))
     summed = of_op.select(
         pl.len().alias("times"), length.sum().alias("total"), pl.col("rank").n_unique(), length.max().alias("longest")

@@ -13,14 +13,17 @@ import polars as pl
 from tracehound.errors import TracehoundError, printable
 from tracehound.formats.inflate import Section
 from tracehound.hlo.module import Module
-from tracehound.hlo.programs import WITHOUT, Program, programs, read
+from tracehound.hlo.programs import WITHOUT, Program, asked_for, programs, read
 from tracehound.hlo.results import executions, recorded
 from tracehound.trace import Trace
+from tracehound.ui import follow
 from tracehound.ui.background import Background
+from tracehound.ui.follow import Row
 from tracehound.ui.leaf import Leaf
 from tracehound.ui.outside import warn
 from tracehound.ui.screens.hlo import HloScreen, Leads
 from tracehound.ui.walk import Walk, walk
+from tracehound.ui.widgets.result_table import ResultTable
 
 if TYPE_CHECKING:
     from tracehound.ui.screens.explorer import Explorer
@@ -47,24 +50,47 @@ class Disclosing:
         """Nobody waits any more."""
         self._background.close()
 
-    def of_event(self, trace: Trace, event: int | None) -> None:
-        """Show the HLO of the op that an event executes."""
-        op = trace.event(event)["op"] if event is not None else None
-        if op is None:
-            self._screen.key_bar.say(NO_OP)
-            return
-        self._event = event
-        self._do(lambda: self._disclosed(trace, op))
+    def of_cursor(self, trace: Trace) -> None:
+        """Show the HLO of what the row under the cursor is about, else of the op that the selected event executes.
 
-    def _disclosed(self, trace: Trace, op: int) -> Callable[[], None]:
+        Outside of tables the selected event comes first.
+        """
+        screen, event = self._screen, self._screen.view.event
+        if isinstance(screen.focused, ResultTable):
+            row = screen.focused.row
+        else:
+            shown = screen.deck.tables.get(screen.deck.active) if event is None else None
+            row = shown.table.row if shown is not None else None
+        mine = follow.event_of(trace, row) if row is not None else None
+        chosen = event if mine is None else mine
+        op = trace.event(chosen)["op"] if chosen is not None else None
+        named = _named(row) if row is not None and (mine is None or op is None) else None
+        if named is not None:
+            self._event = None
+            self._do(lambda: self._called(trace, *named))
+        elif op is not None:
+            self._event = chosen
+            self._do(lambda: self._executed(trace, op))
+        else:
+            screen.key_bar.say(NO_OP)
+
+    def _executed(self, trace: Trace, op: int) -> Callable[[], None]:
+        """Show an op of the trace."""
         row = trace.ops.row(by_predicate=pl.col("op") == op, named=True)
         program = next((one for one in programs(trace) if one.program == row["program"]), None)
+        return self._shown(trace, program, row["name"])
+
+    def _called(self, trace: Trace, title: str, name: str) -> Callable[[], None]:
+        """Show an instruction by its name, in a program by its own."""
+        return self._shown(trace, next(iter(asked_for(programs(trace), title)), None), name)
+
+    def _shown(self, trace: Trace, program: Program | None, said: str) -> Callable[[], None]:
         if program is None:
             raise TracehoundError(WITHOUT)
         module = self._module(program)
-        name = next((name for name in (row["name"], row["name"].removeprefix("%")) if name in module.rows), None)
+        name = next((name for name in (said, said.removeprefix("%")) if name in module.rows), None)
         if name is None:
-            raise TracehoundError(f"{printable(program.title)} has no instruction {printable(row['name'])!r}")
+            raise TracehoundError(f"{printable(program.title)} has no instruction {printable(said)!r}")
         leaf = Leaf(program, module, module.rows[name], recorded(trace), executions(trace, program, name))
         leads = Leads(self._screen.visits.read, lambda shown, by: self._instance(trace, shown, by))
         return lambda: self._push(HloScreen(leaf, self._screen.glyphs, leads))
@@ -114,6 +140,16 @@ class Disclosing:
 
     def _saying(self, words: str) -> Callable[[], None]:
         return lambda: warn(self._screen.app, words)
+
+
+def _named(row: Row) -> tuple[str, str] | None:
+    """The program and the instruction that a row names: ``jit_f(12)`` and ``copy-start`` of ``copy-start{0}``."""
+    names = (row.get(column) for column in ("buffer", "at", "largest", "name"))
+    name = next((name for name in names if isinstance(name, str) and name), None)
+    program = row.get("program")
+    if name is None or not isinstance(program, int | str) or isinstance(program, bool):
+        return None
+    return str(program), name.partition("{")[0]
 
 
 def _instances(trace: Trace, leaf: Leaf) -> Walk:

@@ -318,9 +318,7 @@ class Explorer(Screen[None]):
     def action_disclose(self) -> None:
         """Show the HLO of the op of the row under the cursor, or of the selected event."""
         if self.trace is not None:
-            row = self.focused.row if isinstance(self.focused, ResultTable) else None
-            event = follow.event_of(self.trace, row) if row is not None else None
-            self.disclosing.of_event(self.trace, self.view.event if event is None else event)
+            self.disclosing.of_cursor(self.trace)
 
     # -- walking from instance to instance
 
