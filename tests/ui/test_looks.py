@@ -192,3 +192,12 @@ class Alone(App[None]):
 
     def compose(self) -> ComposeResult:
         yield self._widget
+
+
+def test_hlo_of_a_collective(snap_compare: Any) -> None:
+    assert snap_compare(explorer("jax_cpu8_b128"), terminal_size=NARROW, run_before=keys("2", "%"))
+
+
+def test_hlo_of_a_fusion(snap_compare: Any) -> None:
+    app = explorer("jax_cpu8_b4096")
+    assert snap_compare(app, terminal_size=WIDE, run_before=keys("2", "down", "%", "G", "up", "up"))
