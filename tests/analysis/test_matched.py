@@ -100,6 +100,7 @@ def test_by_order_within_a_step_and_only_where_they_overlap(tmp_path: Path) -> N
     found = result.table.rows(named=True)
     assert [times(row, "start", "skew") for row in found] == [[100, 10], [300, 10], [600, 10]]
     assert "not matched: 1 calls that no other rank here has (all_reduce)" in result.notes
+    assert any(note.startswith("matched by their order: 6 calls") for note in result.notes)
 
 
 def test_sends_meet_receives(tmp_path: Path) -> None:

@@ -131,6 +131,23 @@ def test_a_delay_that_is_carried_on_counts_once_and_keeps_its_cause(tmp_path: Pa
     assert (told(row), row["lasts"]) == ((1, 1, 250, "data", "host"), 2)
 
 
+def test_a_slow_device_is_late_by_little_at_every_collective(tmp_path: Path) -> None:
+    """Rank 1 takes 15 us instead of 10 for each of fifty kernels, with a collective after each."""
+    job_ = ranks()
+    for rank in job_:
+        rank.step(1, 0, 5000)
+        rank.host("aten::copy_", 1, 9 + rank.rank)
+        for number in range(50):
+            base = 20 + 60 * number
+            took = 15 if rank.rank == 1 else 10
+            rank.kernel("gemm", base, base + 5, base + 5 + took)
+            rank.collective(base + 2, base + 5 + took, base + 50, Seq=number)
+    (row,) = rows("stragglers", job(tmp_path, *job_))
+    assert told(row) == (1, 1, 250, "gemm", "device")
+    assert (row["lasts"], row["most"] // US) == (50, 5)
+    assert row["excess"] / US == pytest.approx(250, abs=15)
+
+
 def test_what_is_late_by_little_is_left_out_and_counted(tmp_path: Path) -> None:
     job_ = ranks(2)
     for rank in job_:

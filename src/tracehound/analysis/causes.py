@@ -19,6 +19,7 @@ with the largest excess, its own time (without what is nested in it) less the me
 none of it. Compared is what was issued since the collective before that had ended when the rank came to this one; where
 that explains less than half of the lateness, all of the step up to here (unless an excess there is more than three
 times the lateness, and so was made good since).
+Of a rank that is late by little at each of many collectives, all of the step up to the last of these is compared.
 Of a host that waits for its device, and a kernel that takes as long, the kernel is the cause. Where nothing took longer
 there, but the collective began later after its launch than on the other ranks, that delay is the cause."""
 
@@ -84,6 +85,19 @@ class Causes:
         if (found is None or found.excess < late / 2) and delay - usual > max(found.excess if found else 0, 0):
             return Cause("device", DELAY, None, delay, usual, event)
         return found if found is not None and found.excess >= _TOO_LITTLE * late else None
+
+    def of_many(self, rank: int, events: list[int], late: int, others: list[int]) -> Cause | None:
+        """Why a rank was late by little at each of many collectives (its calls `events`) of a step, in all by `late`.
+
+        From the first call of the step to the last of these.
+        """
+        calls = self._of_rank[rank,]
+        lates = calls.filter(pl.col("event").is_in(events))
+        steps = pl.col("step").eq_missing(pl.lit(lates["step"][0], pl.Int64))
+        first, last = (int(calls.filter(steps)["place"].to_numpy().min()), int(lates["place"].to_numpy().max()))
+        found = self._largest(calls, rank, first, last, others)
+        plausible = found is not None and _TOO_LITTLE * late <= found.excess <= _TOO_MUCH * late
+        return found if plausible else None
 
     def _largest(self, calls: pl.DataFrame, rank: int, first: int, last: int, others: list[int]) -> Cause | None:
         """The activity of the rank before its calls `first` to `last` with the largest excess."""

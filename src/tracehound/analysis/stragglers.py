@@ -18,6 +18,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, length
 from tracehound.errors import printable
 from tracehound.intervals import union
+from tracehound.trace import schema
 from tracehound.units import duration
 
 DEFINITION = f"""\
@@ -34,6 +35,9 @@ HolisticTraceAnalysis' stragglers are ranks that start the last large NCCL kerne
 misses all kernels since NCCL 2.19. TraceLens counts how often each rank came last."""
 
 LEAST: Final = Setting("least", "20us", "a rank that is late by less in a step is left out: jitter", length)
+
+_MANY: Final = 3
+"""Lateness that is so many times the longest of its parts comes of many of them."""
 
 EXPLAINED: Final = 200
 """Of so many rows the cause is looked for; the rest have none."""
@@ -106,6 +110,7 @@ def _late(met: pl.DataFrame) -> pl.DataFrame:
                 "duration": worst["late"],
                 "call": worst["event"],
                 "meeting": worst["meeting"],
+                "calls": each["event"].to_list(),
             }
         )
     return pl.DataFrame(rows, schema=_LATE, infer_schema_length=None).sort(
@@ -113,10 +118,13 @@ def _late(met: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-_LATE: Final = {
-    "step": pl.Int64, "rank": pl.Int64, "late": pl.Int64, "at": pl.String, "most": pl.Int64, "lasts": pl.Int64,
-    "start": pl.Int64, "duration": pl.Int64, "call": pl.Int64, "meeting": pl.UInt64,
-}  # fmt: skip
+_LATE: Final = schema(
+    {
+    "step": pl.Int64(), "rank": pl.Int64(), "late": pl.Int64(), "at": pl.String(), "most": pl.Int64(), "lasts": pl.Int64(),
+    "start": pl.Int64(), "duration": pl.Int64(), "call": pl.Int64(), "meeting": pl.UInt64(),
+    "calls": pl.List(pl.Int64()),
+}
+)  # fmt: skip
 
 
 def _explained(late: pl.DataFrame, met: pl.DataFrame, causes: Causes) -> pl.DataFrame:
@@ -126,8 +134,11 @@ def _explained(late: pl.DataFrame, met: pl.DataFrame, causes: Causes) -> pl.Data
     found: list[Cause | None] = []
     for row in wanted.rows(named=True):
         others = there[row["meeting"],].filter(pl.col("rank") != row["rank"])
-        delays = (others["start"] - others["issued"]).to_list()
-        found.append(causes.of(row["rank"], row["call"], row["most"], others["rank"].to_list(), delays))
+        delays, ranks = (others["start"] - others["issued"]).to_list(), others["rank"].to_list()
+        if row["late"] > _MANY * row["most"]:
+            found.append(causes.of_many(row["rank"], row["calls"], row["late"], ranks))
+        else:
+            found.append(causes.of(row["rank"], row["call"], row["most"], ranks, delays))
     said = pl.DataFrame([_said(cause) for cause in found], schema=_SAID)
     whole = pl.concat([wanted, said], how="horizontal")
     rest = pl.concat([whole, late.slice(wanted.height)], how="diagonal")
