@@ -136,7 +136,7 @@ def test_a_slow_device_is_late_by_little_at_every_collective(tmp_path: Path) -> 
     job_ = ranks()
     for rank in job_:
         rank.step(1, 0, 5000)
-        rank.host("aten::copy_", 1, 9 + rank.rank)
+        rank.host("aten::copy_", 1, 3 + 5 * rank.rank)
         for number in range(50):
             base = 20 + 60 * number
             took = 15 if rank.rank == 1 else 10

@@ -24,6 +24,7 @@ Of a host that waits for its device, and a kernel that takes as long, the kernel
 there, but the collective began later after its launch than on the other ranks, that delay is the cause."""
 
 DELAY: Final = "delay from launch to start"
+EVERY: Final = pl.lit(value=True)
 _TIE: Final = 0.8
 _WAITING: Final = 0.5
 _TOO_LITTLE: Final = 0.1
@@ -89,26 +90,34 @@ class Causes:
     def of_many(self, rank: int, events: list[int], late: int, others: list[int]) -> Cause | None:
         """Why a rank was late by little at each of many collectives (its calls `events`) of a step, in all by `late`.
 
-        From the first call of the step to the last of these.
+        Counted from the first call of the step to the last of these; what happened only once makes no rank late often.
         """
         calls = self._of_rank[rank,]
         lates = calls.filter(pl.col("event").is_in(events))
         steps = pl.col("step").eq_missing(pl.lit(lates["step"][0], pl.Int64))
         first, last = (int(calls.filter(steps)["place"].to_numpy().min()), int(lates["place"].to_numpy().max()))
-        found = self._largest(calls, rank, first, last, others)
+        found = self._largest(calls, rank, first, last, others, pl.col("most") <= pl.col("time") / 2)
         plausible = found is not None and _TOO_LITTLE * late <= found.excess <= _TOO_MUCH * late
         return found if plausible else None
 
-    def _largest(self, calls: pl.DataFrame, rank: int, first: int, last: int, others: list[int]) -> Cause | None:
-        """The activity of the rank before its calls `first` to `last` with the largest excess."""
+    def _largest(
+        self, calls: pl.DataFrame, rank: int, first: int, last: int, others: list[int], kept: pl.Expr = EVERY
+    ) -> Cause | None:
+        """The activity of the rank before its calls `first` to `last` with the largest excess, of those `kept`."""
         mine = self._mine.get((rank,))
         if mine is None:
             return None
         here = mine.filter(pl.col("place").is_between(first, last))
         meetings = calls["meeting"].slice(first, last - first + 1).drop_nulls().to_list()
         theirs = [self._met[meeting,] for meeting in meetings if (meeting,) in self._met]
-        done = here.group_by("where", "name").agg(
-            pl.col("inside", "longest").get(pl.col("time").arg_max()), pl.col("time").sum()
+        done = (
+            here.group_by("where", "name")
+            .agg(
+                pl.col("inside", "longest").get(pl.col("time").arg_max()),
+                pl.col("time").max().alias("most"),
+                pl.col("time").sum(),
+            )
+            .filter(kept)
         )
         usual = (
             pl.concat(theirs)

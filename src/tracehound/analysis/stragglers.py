@@ -120,11 +120,19 @@ def _late(met: pl.DataFrame) -> pl.DataFrame:
 
 _LATE: Final = schema(
     {
-    "step": pl.Int64(), "rank": pl.Int64(), "late": pl.Int64(), "at": pl.String(), "most": pl.Int64(), "lasts": pl.Int64(),
-    "start": pl.Int64(), "duration": pl.Int64(), "call": pl.Int64(), "meeting": pl.UInt64(),
-    "calls": pl.List(pl.Int64()),
-}
-)  # fmt: skip
+        "step": pl.Int64(),
+        "rank": pl.Int64(),
+        "late": pl.Int64(),
+        "at": pl.String(),
+        "most": pl.Int64(),
+        "lasts": pl.Int64(),
+        "start": pl.Int64(),
+        "duration": pl.Int64(),
+        "call": pl.Int64(),
+        "meeting": pl.UInt64(),
+        "calls": pl.List(pl.Int64()),
+    }
+)
 
 
 def _explained(late: pl.DataFrame, met: pl.DataFrame, causes: Causes) -> pl.DataFrame:
