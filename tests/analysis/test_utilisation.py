@@ -137,8 +137,8 @@ def test_stretches_are_never_more_than_can_be_read() -> None:
     b = Building()
     kernel(b, 0, 15_000_000)
     result = told(b.trace(), name="utilisation_curve", bucket="1ns")
-    assert result.table.height == 1500
-    assert result.notes[0] == "stretches of 10.00 ms"
+    assert result.table.height == 7500
+    assert result.notes[0] == "stretches of 2.000 ms"
 
 
 def test_curves_beside_the_timeline_hold_until_they_change() -> None:

@@ -12,8 +12,10 @@ from tracehound.formats.curves import bucket, buckets, stacked
 US = 10**6
 
 
-def test_a_length_is_cut_by_a_power_of_ten() -> None:
-    assert [bucket(length * US) for length in (0, 100, 101, 1_000_000)] == [US, US, 10 * US, 10_000 * US]
+def test_a_length_is_cut_by_a_round_number() -> None:
+    lengths = (0, 200, 201, 401, 1001, 1_000_000)
+    assert [bucket(length * US) // US for length in lengths] == [1, 1, 2, 5, 10, 5000]
+    assert bucket(100 * US, 10) == 10 * US
 
 
 def test_the_last_stretch_takes_in_what_is_left() -> None:

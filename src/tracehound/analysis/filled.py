@@ -16,13 +16,11 @@ from tracehound.analysis.busy import COPY, bounds, local_parent, work
 from tracehound.analysis.result import Share
 from tracehound.analysis.series import Series
 from tracehound.analysis.stretches import stretches
-from tracehound.formats.curves import Curve, Floats, bucket, buckets, stacked
-from tracehound.formats.residency import LAUNCHED, residency
-from tracehound.intervals import Intervals, Ints, covered, union
+from tracehound.formats.curves import Curve, Floats, bucket, buckets
+from tracehound.formats.fill import curves, means, resident
+from tracehound.intervals import Intervals, Ints, union
 from tracehound.nesting import own_stretches
 from tracehound.trace import collected
-
-MEASURES: Final = ("utilisation", "sm_efficiency", "occupancy", "blocks_per_sm", "occupancy_limit")
 
 DEFINITION: Final = """\
 utilisation = time in which a kernel runs, collectives included and copies not, / span. SM efficiency = blocks per
@@ -42,9 +40,8 @@ be true (an occupancy above 100 %) is not counted, and noted."""
 class Filled:
     """One rank's kernels, and what they fill over time.
 
-    `kernels` has a row for each: `id`, `start`, `end`, `name`, and `blocks`, `derived`, `occupancy`, `limit`, `strange`
-    as in `residency`. `span` is the stretch that the whole is measured in, `extent` that in which the device works or
-    which the window has, `works` when kernels run.
+    `kernels` has a row for each: `id`, `start`, `end`, `name`, and what `residency` tells. `span` is the stretch that
+    the whole is measured in, `extent` that in which the device works or which the window has, `works` when kernels run.
     """
 
     kernels: pl.DataFrame
@@ -54,25 +51,8 @@ class Filled:
     curves: Mapping[str, Curve]
 
     def measures(self, start: Ints, end: Ints) -> pl.DataFrame:
-        """For each stretch `[start, end)` the `MEASURES`, and what part of the kernels' time has known `blocks`."""
-        length = (end - start).astype(np.float64)
-        sums = {name: curve.integral(start, end) for name, curve in self.curves.items()}
-        known = sums["has blocks"] > 0
-        return pl.DataFrame(
-            {
-                "utilisation": _ratio(covered(self.works, start, end).astype(np.float64), length),
-                "sm_efficiency": np.where(known, _ratio(sums["taken"], length), np.nan),
-                "occupancy": _ratio(sums["occupancy"], sums["has occupancy"]),
-                "blocks_per_sm": _ratio(sums["blocks"], sums["has blocks"]),
-                "occupancy_limit": _ratio(sums["limit"], sums["has limit"]),
-                "known": _ratio(sums["has blocks"], sums["runs"]),
-            }
-        ).with_columns(pl.all().fill_nan(None))
-
-
-def _ratio(part: Floats, whole: Floats) -> Floats:
-    ratio: Floats = np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
-    return ratio
+        """For each stretch `[start, end)` the measures of `fill.means`."""
+        return means(self.works, self.curves, start, end)
 
 
 def filled(share: Share) -> Filled:
@@ -87,18 +67,15 @@ def filled(share: Share) -> Filled:
         _span(share, everything),
         bounds(everything, share),
         union(kernels["start"].to_numpy(), kernels["end"].to_numpy()),
-        _curves(kernels),
+        curves(kernels),
     )
 
 
 def _resident(share: Share, kernels: pl.DataFrame) -> pl.DataFrame:
     """What each of the kernels fills."""
-    told = collected(share.facet("launched").select("record", *LAUNCHED)).unique("record", keep="first")
     launches = kernels["launch"].drop_nulls().unique()
     calls = collected(share.threads.select("id", "name").filter(pl.col("id").is_in(launches.implode())))
-    named = kernels.select("record", "launch").join(told, on="record", how="left", maintain_order="left")
-    named = named.join(calls.rename({"id": "launch", "name": "call"}), on="launch", how="left", maintain_order="left")
-    return residency(named, share.properties)
+    return resident(kernels, collected(share.facet("launched")), calls, share.properties)
 
 
 def _span(share: Share, events: pl.DataFrame) -> tuple[int, int]:
@@ -107,18 +84,6 @@ def _span(share: Share, events: pl.DataFrame) -> tuple[int, int]:
     found = stretches(share.steps, events, "work")
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
     return int(start.min()), int(end.max())
-
-
-def _curves(kernels: pl.DataFrame) -> dict[str, Curve]:
-    start, end = kernels["start"].to_numpy(), kernels["end"].to_numpy()
-
-    def curve(height: pl.Series) -> Curve:
-        return stacked(start, end, height.cast(pl.Float64).fill_null(0.0).to_numpy())
-
-    one = {name: kernels[name].is_not_null() for name in ("blocks", "occupancy", "limit")}
-    found = {name: curve(kernels[name]) for name in one} | {f"has {name}": curve(known) for name, known in one.items()}
-    runs = curve(pl.Series(np.ones(kernels.height)))
-    return {**found, "runs": runs, "taken": found["blocks"].capped(1.0)}
 
 
 SERIES_BUCKETS: Final = 1000

@@ -19,7 +19,7 @@ from tracehound.units import duration
 BUCKET: Final = Setting(
     "bucket",
     "0us",
-    "how long a stretch is; 0: the smallest power of ten of a microsecond that makes at most 100 of them",
+    "how long a stretch is; 0: the smallest of 1, 2, 5, 10, ... us that makes at most 200 of them",
     length,
 )
 
@@ -29,9 +29,9 @@ MOST: Final = 10_000
 DEFINITION = f"""\
 {FILLED}
 
-The span is cut into stretches of one length, of which the last takes in what is left; each has its own measures. As in
-the plugin the length is the smallest power of ten of a microsecond that makes at most 100 of them (the setting bucket
-chooses another)."""
+The span is cut into stretches of one length, of which the last takes in what is left; each has its own measures. The
+length is the smallest of 1, 2, 5, 10, 20, ... microseconds that makes at most 200 of them (the setting bucket chooses
+another). The plugin takes the smallest power of ten that makes at most 100, from the start of its own span."""
 
 COLUMNS: Final = (
     Column("rank", "count", "rank"),

@@ -148,6 +148,8 @@ _PLOTS: MappingProxyType[str, Callable[[Result, int, Size], list[str]]] = Mappin
         "operators": paired,
         "diff-waterfall": lambda result, _, size: waterfall(result.table, size),
         "memory_curve": memory_curve,
+        "utilisation": lambda result, cursor, size: bars(result, "utilisation", cursor, size),
+        "memory": lambda result, cursor, size: bars(result, "peak", cursor, size),
     }
 )
 """The analyses that have a chart of their own; others have bars."""

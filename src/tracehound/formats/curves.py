@@ -52,18 +52,17 @@ def stacked(start: Ints, end: Ints, height: Floats) -> Curve:
 
 
 _MICROSECOND: Final = 10**6
-_MOST: Final = 100
+_MOST: Final = 200
 
 
 def bucket(length: int, most: int = _MOST) -> int:
-    """The smallest power of ten of a microsecond (ps) by which a length is cut into at most so many stretches.
-
-    So does the PyTorch TensorBoard plugin, whose buckets are at most 100.
-    """
+    """The smallest of 1, 2, 5, 10, 20, ... us (in ps) by which a length is cut into at most so many stretches."""
     size = _MICROSECOND
-    while length > most * size:
+    while True:
+        for round_size in (size, 2 * size, 5 * size):
+            if length <= most * round_size:
+                return round_size
         size *= 10
-    return size
 
 
 def buckets(start: int, end: int, size: int) -> tuple[Ints, Ints]:

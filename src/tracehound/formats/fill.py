@@ -1,0 +1,67 @@
+"""How full a device is over time: kernels at work, multiprocessors taken, warps held.
+
+Owns these quantities for the kernels of one device, and their means over stretches of time. Knows no lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.formats.curves import Curve, Floats, stacked
+from tracehound.formats.residency import LAUNCHED, Device, residency
+from tracehound.intervals import Intervals, Ints, covered
+
+MEASURES: Final = ("utilisation", "sm_efficiency", "occupancy", "blocks_per_sm", "occupancy_limit")
+
+
+def resident(kernels: pl.DataFrame, launched: pl.DataFrame, calls: pl.DataFrame, of: Device) -> pl.DataFrame:
+    """What each kernel fills, by `residency`, in the order of the kernels.
+
+    `kernels` need `record` and `launch`; `launched` is the facet, and `calls` have `id` and `name` of launching calls.
+    """
+    told = launched.select("record", *LAUNCHED).unique("record", keep="first")
+    named = kernels.select("record", "launch").join(told, on="record", how="left", maintain_order="left")
+    names = calls.select(pl.col("id").alias("launch"), pl.col("name").alias("call"))
+    return residency(named.join(names, on="launch", how="left", maintain_order="left"), of)
+
+
+def curves(kernels: pl.DataFrame) -> dict[str, Curve]:
+    """The sums over the kernels that run at each instant; `kernels` have `start`, `end` and what `residency` tells."""
+    start, end = kernels["start"].to_numpy(), kernels["end"].to_numpy()
+
+    def curve(height: pl.Series) -> Curve:
+        return stacked(start, end, height.cast(pl.Float64).fill_null(0.0).to_numpy())
+
+    one = {name: kernels[name].is_not_null() for name in ("blocks", "occupancy", "limit")}
+    found = {name: curve(kernels[name]) for name in one} | {f"has {name}": curve(known) for name, known in one.items()}
+    runs = curve(pl.Series(np.ones(kernels.height)))
+    return {**found, "runs": runs, "taken": found["blocks"].capped(1.0)}
+
+
+def means(works: Intervals, of: Mapping[str, Curve], start: Ints, end: Ints) -> pl.DataFrame:
+    """For each stretch `[start, end)` the `MEASURES`, and what part of the kernels' time has known blocks (`known`).
+
+    `works` says when kernels run, `of` has their curves. Null where a measure is not known.
+    """
+    length = (end - start).astype(np.float64)
+    sums = {name: curve.integral(start, end) for name, curve in of.items()}
+    known = sums["has blocks"] > 0
+    return pl.DataFrame(
+        {
+            "utilisation": _ratio(covered(works, start, end).astype(np.float64), length),
+            "sm_efficiency": np.where(known, _ratio(sums["taken"], length), np.nan),
+            "occupancy": _ratio(sums["occupancy"], sums["has occupancy"]),
+            "blocks_per_sm": _ratio(sums["blocks"], sums["has blocks"]),
+            "occupancy_limit": _ratio(sums["limit"], sums["has limit"]),
+            "known": _ratio(sums["has blocks"], sums["runs"]),
+        }
+    ).with_columns(pl.all().fill_nan(None))
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    ratio: Floats = np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
+    return ratio
