@@ -123,8 +123,8 @@ def test_work_of_no_module_is_told(tmp_path: Path) -> None:
     events = [*step(), x("cudaLaunchKernel", 400, 402, "cuda_runtime", correlation=31), gpu("adam", 410, 450, 31)]
     shown = result(opened(tmp_path, events))
     assert shown.notes == (
-        "40.00 % of the device time was launched in no module (40.00 us): by the optimizer, by communication, or "
-        "outside the model",
+        "40.00 % of the device time was launched in no module (40.00 us): by the optimizer, by communication, by "
+        "replays of graphs, or outside the model",
     )
 
 

@@ -128,7 +128,7 @@ def _notes(whole: int, outside: int) -> list[str]:
     if not outside:
         return []
     part = f"{proportion(outside / whole)} of the device time was launched in no module ({duration(outside)})"
-    return [f"{part}: by the optimizer, by communication, or outside the model"]
+    return [f"{part}: by the optimizer, by communication, by replays of graphs, or outside the model"]
 
 
 def _of_backward(table: pl.DataFrame, *, ran: bool) -> list[str]:
