@@ -107,7 +107,7 @@ def test_what_backward_calls_again_stands_beside_its_first_call(tmp_path: Path) 
         ("Model_0", 100, 25, 30 + 30 - 18),
         ("  Linear_0", 30, 10, 30),
         ("  Linear_1", 30, 10, 12),
-        ("  Linear_1, recomputed", 18, 5, 0),
+        ("  recomputed Linear_1", 18, 5, 0),
     ]
     assert shown.table["host_self"][0] == 40 * US, "what is computed again is no part of the first call"
     assert shown.notes == ("recomputed in backward(): 18.00 us on the host, 5.000 us on the device",)

@@ -60,6 +60,16 @@ def test_readme(snap_compare: Any) -> None:
     assert snap_compare(explorer("jax_cpu8_b128"), terminal_size=(140, 40), run_before=keys("3", "enter"))
 
 
+def test_flame(snap_compare: Any) -> None:
+    async def press(pilot: Pilot[None]) -> None:
+        await settled(pilot)
+        assert isinstance(pilot.app, TracehoundApp)
+        pilot.app.explorer.action_show("stacks")
+        await keys("z", "j", "enter", "j", "j", "f", *"linear", "enter")(pilot)
+
+    assert snap_compare(explorer("torch_stacks"), terminal_size=(110, 26), run_before=press)
+
+
 def comparing(**options: Any) -> ComparingApp:
     openings = [open_paths([ROOT / "traces" / name]) for name in ("jax_cpu8_b128", "jax_cpu8_b4096")]
     return ComparingApp(*openings, **options)

@@ -23,8 +23,8 @@ HOST: Final = ("count", "total", "self", "inside", "backward_host")
 DEVICE: Final = ("device_self", "launched", "backward_device")
 """What is counted on the host, the same for all ranks that it drives, and what on the device of each."""
 
-AGAIN: Final = ", recomputed"
-"""What follows the name of an event that backward() calls once more."""
+AGAIN: Final = "recomputed "
+"""What stands before the name of an event that backward() calls once more."""
 
 
 class Names(NamedTuple):
@@ -68,8 +68,8 @@ def nodes(
     all its `work` and what of it was launched in no chosen event (`unlaunched`). Times in ps.
 
     With `forward` (see `autograd.forward_of`) `backward_host` and `backward_device` are what the gradients of what was
-    called directly inside took, and a chosen event that backward() calls again stands where it stood, named `AGAIN`.
-    Roots with other numbers in `apart` (which has one for each event) are other nodes, of which it is a column.
+    called directly inside took, and a chosen event that backward() calls again stands where it stood, with `AGAIN`
+    before its name. Roots with other numbers in `apart` (which has one for each event) are other nodes; it is a column.
     """
     rows = np.flatnonzero(chosen)
     place = np.full(len(chosen) + 1, -1, np.int64)
@@ -147,7 +147,7 @@ def _standing(calls: Tree, rows: Ints, inside: Ints, called: Names, gradient: In
     stands, name = inside.copy(), number.copy()
     stands[moved] = found["before"].to_numpy()
     name[moved] += len(called.words)
-    return stands, name, called.words.append(called.words + AGAIN)
+    return stands, name, called.words.append(AGAIN + called.words)
 
 
 def _clipped(events: pl.DataFrame, share: Share) -> tuple[Mask, Ints]:

@@ -59,8 +59,8 @@ COLUMNS = (
     Column("device_self", "time", "of work launched in it, not in modules inside", brief=False),
     Column("device_average", "time", "device total / calls", brief=False),
     Column("share", "share", "device total", "the time of all work on the devices"),
-    Column("backward_host", "time", "of the gradients of what was called in it, on the host"),
-    Column("backward_device", "time", "of work on the device launched by these gradients"),
+    Column("backward_host", "time", "of the gradients of what was called in it, on the host", brief=False),
+    Column("backward_device", "time", "of work on the device launched by these gradients", brief=False),
     Column("operators", "count", "operators called in it, not in modules inside", brief=False),
     Column("launched", "count", "kernels, copies and memsets launched in it, not in modules inside", brief=False),
     Column("ranks", "count", "ranks on which it ran", brief=False),
@@ -133,7 +133,7 @@ def _notes(whole: int, outside: int) -> list[str]:
 
 def _of_backward(table: pl.DataFrame, *, ran: bool) -> list[str]:
     """What was computed twice; or that nothing is known of backward()."""
-    again = table.filter(pl.col("module").str.ends_with(AGAIN))
+    again = table.filter(pl.col("module").str.starts_with(AGAIN))
     if again.height:
         host, device = (int(again[name].fill_null(0).sum()) for name in ("host_total", "device_total"))
         return [f"recomputed in backward(): {duration(host)} on the host, {duration(device)} on the device"]
