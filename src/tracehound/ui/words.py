@@ -102,6 +102,8 @@ NOTHING = {
     "gaps": NO_DEVICE,
     "breakdown": NO_DEVICE,
     "steps": "no steps marked, none to infer: mark them with prof.step() and a schedule, or StepTraceAnnotation",
+    "modules": "no module of a model: profile PyTorch with with_stack=True",
+    "stacks": "nothing on any thread of a host: profile with ProfilerActivity.CPU",
     "annotations": "no annotations: name stretches of the program with record_function(...) or TraceAnnotation",
     "collectives": "no collectives: one device, or communication was not recorded on its lanes",
     **dict.fromkeys(

@@ -54,8 +54,9 @@ class FlamePane(Column):
         self.watch(self.rows.table, "result", self._show)
 
     def _show(self) -> None:
-        self.view.empty = self.rows.table.empty
-        self.view.show(self.rows.table.result)
+        result = self.rows.table.result
+        self.view.empty = self.rows.table.empty if result is None or result.table.is_empty() else "no time in any frame"
+        self.view.show(result)
 
     def focus_pane(self) -> None:
         """Give the keys to what is in sight."""
