@@ -44,7 +44,7 @@ async def test_every_part_is_on_the_page(samples: Path, sample: str, size: tuple
 @pytest.mark.parametrize(
     ("moves", "name"),
     [((), "breakdown"), (("down",), "steps"), (("down", "up"), "breakdown"), (("right",), "findings"),
-     (("right", "down"), "ops"), (("l", "j", "j"), "health"), (("l", "j", "h"), "breakdown")],
+     (("right", "down"), "ops"), (("l", "j", "j"), "health"), (("l", "j", "h"), "steps")],
 )  # fmt: skip
 async def test_keys_lead_from_a_part_to_its_pane(samples: Path, moves: tuple[str, ...], name: str) -> None:
     async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):

@@ -14,6 +14,8 @@ from tracehound.analysis.topics import lacking
 from tracehound.store import load, open_paths
 from tracehound.trace import Window
 from tracehound.ui import follow, navigate
+from tracehound.ui.keys import KEYS
+from tracehound.ui.menu import choices
 from tracehound.ui.view import View
 
 NOWHERE = {"health": "what was repaired lies in a file", "findings": "of the whole run"}
@@ -67,8 +69,7 @@ async def test_a_row_without_a_place_says_so(samples: Path) -> None:
 async def test_there_and_back(samples: Path) -> None:
     async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
         before = explorer.view
-        explorer.action_show("operators")
-        await press(pilot, "down", "enter")
+        await press(pilot, "M", choices(KEYS)["operators"], "down", "enter")
         assert explorer.view.event is not None
         await press(pilot, "u")
         assert explorer.view == before

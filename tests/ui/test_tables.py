@@ -320,4 +320,4 @@ async def test_a_fault_in_a_chart_ends_nothing(opening: Opening) -> None:
         await press(pilot, "2")
         explorer.deck.tables["ops"].chart.draws = fails
         await settled(pilot)
-        assert chart(explorer, "ops")[0].startswith(" no chart: ValueError: no room")
+        assert chart(explorer, "ops")[0].lstrip().startswith("no chart: ValueError: no room")

@@ -18,10 +18,10 @@ from tracehound.ui.keys import KEYS
         ("T", "gstep 2", "step 2"),
         ("T", "\\thread", "thread"),
         ("T", "2fself > 1ns and name ~ mm", "self > 1ns and name ~ mm"),
-        ("T", "5x", "annotations.csv"),
+        ("T", "5fforward", "of 10 rows with forward"),
         ("2", "fself > 1ns and name ~ mm", "self > 1ns and name ~ mm"),
     ],
-    ids=["query", "search", "place", "lanes", "pane and filter", "pane and file", "filter"],
+    ids=["query", "search", "place", "lanes", "pane and filter", "pane not yet there and filter", "filter"],
 )
 def test_all_at_once(pane: str, burst: str, shown: str, samples: Path, tmp_path: Path) -> None:
     with Terminal(str(samples / "torch_stacks"), XDG_STATE_HOME=str(tmp_path)) as terminal:

@@ -66,10 +66,13 @@ def to_row(trace: Trace, view: View, row: Row) -> View:
 
 
 def _to_rank(trace: Trace, view: View, row: Row) -> View:
-    """With the cursor on the lane that the row names, else on the first one of its rank."""
+    """With the cursor on the lane that the row names, else on the first one of its rank, or of what drives it."""
     if not isinstance(row.get("rank"), int):
         return view
     lanes = trace.lanes.filter(pl.col("rank") == row["rank"])
+    if lanes.is_empty():
+        host = trace.ranks.filter(pl.col("rank") == row["rank"])["host"]
+        lanes = trace.lanes.filter(pl.col("rank").is_null() & pl.col("host").is_in(host.implode()))
     named = lanes.filter(pl.col("name").is_in([str(row.get(name)) for name in ("stream", "lane")]))
     lanes = lanes if named.is_empty() else named
     return view if lanes.is_empty() else replace(view, lane=int(lanes["lane"][0]), event=None)

@@ -135,12 +135,13 @@ class TablePane(Column):
     @on(ResultTable.Asked)
     async def _asked(self, message: ResultTable.Asked) -> None:
         message.stop()
+        if message.what == "filter":
+            await self._begin(self.filter)
+            return
         shown = self.table.sheet
         if shown is None:
             return
         match message.what:
-            case "filter":
-                await self._begin(self.filter)
             case "save":
                 self._taken = ""
                 self.saving.tell("")
