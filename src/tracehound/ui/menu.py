@@ -47,7 +47,7 @@ def entries(table: Sequence[Key], trace: Trace | None) -> list[tuple[str, list[E
 def choices(table: Sequence[Key]) -> Mapping[str, str]:
     """The key of the menu for each pane: its own where it has one, else a letter of its name that is free."""
     shown = {key.id: key.keys[0] if key.keys and len(key.keys[0]) == 1 else "" for key in table}
-    names = [*(analysis.name for analysis in ANALYSES), *OTHERS]
+    names = [*(name for _, under in headed([analysis.name for analysis in ANALYSES]) for name in under), *OTHERS]
     own = {name: key for name in names if (key := shown.get(f"pane.{name}", "") or shown.get(name, ""))}
     given = dict(own)
     for name in names:
@@ -57,9 +57,12 @@ def choices(table: Sequence[Key]) -> Mapping[str, str]:
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
-    """The first letter of a name that is not taken, else a capital of it, else any; nothing when there is none."""
-    letters = [letter for letter in name if letter.isalpha()]
-    wished = [*letters, *map(str.upper, letters), *ascii_letters]
+    """The letter that a name begins with, small or capital, else another one of it, else any that is not taken.
+
+    Nothing where there is none.
+    """
+    first, *letters = [letter for letter in name if letter.isalpha()]
+    wished = [first, first.upper(), *letters, *map(str.upper, letters), *ascii_letters]
     used = set(taken)
     return next((letter for letter in wished if letter not in used), "")
 
