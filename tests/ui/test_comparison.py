@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from terminal import Terminal
 from tracehound.store import Opening, open_paths
+from tracehound.ui.commands import ComparisonCommands
 from tracehound.ui.comparing import ComparingApp
 from tracehound.ui.screens.comparison import ComparisonScreen
 
@@ -235,6 +236,17 @@ async def test_help_has_the_keys_of_this_screen_alone(jax: tuple[Opening, Openin
         ids = {key.id for key in screen.keys}
         assert {"comparison.align", "quit", "timeline.zoom_in", "table.filter"} <= ids
         assert not {"search", "timeline.cause", "details.find"} & ids
+
+
+async def test_the_palette_offers_what_the_keys_do(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        offered = {name: act for name, _, act in ComparisonCommands(screen)._commands()}
+        assert "Swap base and other (S)" in offered
+        assert "Other: Zoom in about the focus (w +)" in offered
+        assert not any("SQL" in name for name in offered)
+        await offered["Swap base and other (S)"]()  # type: ignore[misc]
+        await settled(pilot)
+        assert "- base jax_cpu8_b4096" in lines(screen, 0)[0]
 
 
 def test_in_a_terminal_it_draws_both_and_q_ends_at_once(samples: Path) -> None:

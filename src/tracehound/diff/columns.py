@@ -33,7 +33,7 @@ OPS: Final = (
     Column("change", "difference", "other less base"),
     Column("relative", "growth", "change / base", brief=False),
     Column("verdict", "text", "what the steps tell from chance"),
-    Column("exposed_change", "difference", "of the time that the step goes to"),
+    Column("exposed_change", "difference", "of the time that the step goes to", brief=False),
     Column("of_step", "growth", "exposed change / base step"),
     Column("base_count", "decimal", "executions in a step of the base", brief=False),
     Column("other_count", "decimal", "executions in a step of the other run", brief=False),
@@ -52,8 +52,8 @@ CATEGORIES: Final = tuple(replace(column, brief=True) for column in OPS if colum
 
 CAUSES: Final = (
     Column("part", "text", "launches, pauses of the device by cause, or compiling"),
-    Column("base_count", "decimal", "how often in a step of the base"),
-    Column("other_count", "decimal", "how often in a step of the other run"),
+    Column("base_count", "decimal", "how often in a step of the base", brief=False),
+    Column("other_count", "decimal", "how often in a step of the other run", brief=False),
     *(column for column in STEP if column.name in ("base", "other", "change", "relative", "verdict")),
 )
 

@@ -25,7 +25,7 @@ MEASURES: Final = {"step": pl.Int64, "topic": pl.String, "name": pl.String, "cou
 """A row for each step and measure: `value` is ps for the topics launches, idle and compiling, bytes for memory, and for
 counters what they count."""
 
-EDGES: Final = "before the first or after the last work"
+EDGES: Final = "before or after all work"
 
 _COLUMNS: Final = (
     Column("rank", "count", "rank"),

@@ -19,6 +19,7 @@ from tracehound.diff.alignment import ALONE, aligned
 from tracehound.diff.identity import IDENTITY, counted, identified
 from tracehound.intervals import Ints
 from tracehound.trace import EVENTS, LANES, OPS, RANKS, STEPS, Host, Part, Trace, Window, collected
+from tracehound.units import short_name
 
 KINDS: Final = ("the same", "slower", "faster", "added", "removed")
 """What may be true of an op, in the words of the tables; the `ops` frame has a row for each."""
@@ -45,7 +46,7 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Slotted:
-    """Both steps as traces of one clock, which has no wall clock; `origins` has the id of each event in its own trace.
+    """Both steps as traces of one clock, which is no wall clock; `origins` has the id of each event in its own trace.
 
     `counts` says how many slots are of which of `KINDS`.
     """
@@ -163,10 +164,16 @@ def _timed(ours: pl.DataFrame, theirs: pl.DataFrame) -> tuple[pl.DataFrame, pl.D
     for side, place, has, length, sign in zip(sides, places, there, lengths, SIGNS, strict=True):
         picked = side[place[has]]
         alone = pl.Series(kind[has] >= _ADDED)
-        name = pl.select(pl.when(alone).then(pl.lit(sign) + picked["name"]).otherwise(picked["name"])).to_series()
+        signed = picked["name"].replace_strict(_signed(picked["name"].unique(), sign), return_dtype=pl.String)
+        name = signed.zip_with(alone, picked["name"])
         columns = {"start": start[has], "end": start[has] + length[has], "name": name, "kind": picked["kind"]}
         rows.append(pl.DataFrame({**columns, "op": kind[has], "origin": picked["id"]}, schema=_ROWS))
     return rows[0], rows[1]
+
+
+def _signed(names: pl.Series, sign: str) -> dict[str, str]:
+    """Names as people say them, behind a sign: of these no part is left out where there is little room."""
+    return {name: f"{sign}{short_name(name).rsplit('::', 1)[-1].rsplit(': ', 1)[-1]}" for name in names}
 
 
 def _trace(trace: Trace, place: Place, rows: pl.DataFrame, names: Sequence[str], end: int) -> Trace:

@@ -16,6 +16,7 @@ from tracehound.analysis import ANALYSES
 
 if TYPE_CHECKING:
     from tracehound.ui.app import TracehoundApp
+    from tracehound.ui.comparing import ComparingApp
 
 Command = tuple[str, str, IgnoreReturnCallbackType]
 
@@ -57,4 +58,23 @@ class Commands(Provider):
                 yield (f"Timeline: {key.meaning} ({key.shown})", "", partial(explorer.timeline.run_action, key.action))
             if key.group == "lanes":
                 yield (f"Lanes: {key.meaning} ({key.shown})", "", partial(explorer.stage.desk.run_action, key.action))
+        yield ("Change the theme", "Ours, dark and light, and others", app.action_change_theme)
+
+
+class ComparisonCommands(Commands):
+    """What the keys do where two runs are compared, and themes."""
+
+    def _commands(self) -> Iterator[Command]:
+        app: ComparingApp = self.app  # type: ignore[assignment]
+        screen = app.comparison
+        for key in screen.keys:
+            if key.group in ("everywhere", "comparison") and key.id not in NOT_OFFERED:
+                target = screen if not key.action.startswith("app.") else app
+                yield (f"{key.meaning} ({key.shown})", "", partial(target.run_action, key.action))
+        for key in screen.keys:
+            for side, title in zip(screen.sides, ("Base", "Other"), strict=True):
+                if key.group == "timeline":
+                    yield (f"{title}: {key.meaning} ({key.shown})", "", partial(side.timeline.run_action, key.action))
+                if key.group == "lanes":
+                    yield (f"{title}: {key.meaning} ({key.shown})", "", partial(side.desk.run_action, key.action))
         yield ("Change the theme", "Ours, dark and light, and others", app.action_change_theme)

@@ -5,12 +5,15 @@ Owns when it ends without having shown anything; what is compared is the screen'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from textual import on
+from textual.command import Provider
 
 from tracehound.errors import TracehoundError
 from tracehound.store import Opening
+from tracehound.ui.commands import ComparisonCommands
 from tracehound.ui.keys import KEYS, Key
 from tracehound.ui.screens.comparison import ComparisonScreen
 from tracehound.ui.shell import Shell
@@ -19,6 +22,8 @@ from tracehound.ui.widgets.side import Side
 
 class ComparingApp(Shell):
     """Two traces in one terminal."""
+
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {ComparisonCommands}
 
     def __init__(
         self,

@@ -27,7 +27,6 @@ from tracehound.ui import abreast, keys, navigate, sentences
 from tracehound.ui.abreast import Abreast, Step
 from tracehound.ui.background import Background
 from tracehound.ui.contrast import Contrast
-from tracehound.ui.describe import describe
 from tracehound.ui.panes.differences import TABS, Differences
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.saving import save
@@ -78,7 +77,7 @@ class ComparisonScreen(Screen[None]):
         self.header = HeaderBar(glyphs)
         self.tabs = TabBar()
         self.differences = Differences(glyphs)
-        self.key_bar = KeyBar(glyphs, self.keys)
+        self.key_bar = KeyBar(glyphs, _everywhere(self.keys))
         self.found: Comparison | None = None
         self.slots: Slotted | None = None
         """What is shown while ops are matched, in place of the runs."""
@@ -189,16 +188,17 @@ class ComparisonScreen(Screen[None]):
         state, slots = self.state, self.slots
         self.header.place = f"aligned: {abreast.WORDS[state.alignment]}"
         self.header.facts = tuple(filter(None, (sentences.of_pair(*state.shown), sentences.of_slots(slots))))
-        for side, view, step in zip(self.sides, state.views, state.shown, strict=True):
+        for number, (side, view, step) in enumerate(zip(self.sides, state.views, state.shown, strict=True)):
             side.bar.step = sentences.of_step(step) if step is not None else ""
-            shown = side.timeline.trace
-            side.bar.facts = side.facts if shown is None or view.event is None else (describe(shown, view),)
+            side.tell(view.event if slots is None or view.event is None else int(slots.origins[number][view.event]))
 
     # -- alignments
 
     def action_align(self) -> None:
         """Align in the next way."""
-        if (traces := self._traces) is None:
+        traces = self._traces
+        if traces is None or self.found is None:
+            self.key_bar.say("the runs are not compared yet")
             return
         if self.slots is not None:
             self._leave_slots()
@@ -314,8 +314,7 @@ class ComparisonScreen(Screen[None]):
 
     @on(KeyBar.Pressed)
     async def _key_clicked(self, message: KeyBar.Pressed) -> None:
-        here = message.key.group in ("everywhere", "comparison")
-        target = self if here or self.focused is None else self.focused
+        target = self if message.key.group == "everywhere" or self.focused is None else self.focused
         await target.run_action(message.key.action)
 
     def action_show(self, pane: str) -> None:
@@ -381,6 +380,11 @@ BARS: Final = 3
 
 LEAST: Final = 5
 """Lines of a run, at least: which it is, the time, and lanes."""
+
+
+def _everywhere(table: Sequence[keys.Key]) -> tuple[keys.Key, ...]:
+    """The keys with those of this screen among the ones that a footer names on every pane."""
+    return tuple(replace(key, group="everywhere") if key.group == "comparison" else key for key in table)
 
 
 def _place(step: Step) -> Place:

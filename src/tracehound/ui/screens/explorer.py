@@ -434,7 +434,7 @@ class Explorer(Screen[None]):
 
     def action_help(self) -> None:
         """Show what the keys do."""
-        self.app.push_screen(HelpScreen(self.glyphs, self.keys))
+        self.app.push_screen(HelpScreen(self.glyphs, [key for key in self.keys if key.group != "comparison"]))
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Other keys matter now."""

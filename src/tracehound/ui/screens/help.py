@@ -25,9 +25,9 @@ from tracehound.ui.tones import Tones, tones
 from tracehound.ui.widgets.plain_bars import suit
 
 COLUMNS: tuple[tuple[KeyGroup, ...], ...] = (
-    ("everywhere", "overview", "details", "prompt"),
+    ("everywhere", "comparison", "overview", "details", "prompt"),
     ("timeline", "lanes", "table"),
-    ("arrivals", "flame", "hlo", "source", "comparison"),
+    ("arrivals", "flame", "hlo", "source"),
 )
 """The groups of keys that stand under each other."""
 
@@ -68,7 +68,7 @@ class HelpScreen(ModalScreen[None]):
             with VerticalScroll(can_focus=False), Horizontal():
                 for number, groups in enumerate(COLUMNS):
                     kinds = [_kinds(look)] if number == 0 else []
-                    yield Static(Group(*map(self._page, groups), *kinds))
+                    yield Static(Group(*self._pages(groups), *kinds))
             yield Label(look.words("Esc closes this page · the mouse works everywhere: click, drag a range, wheel"))
 
     def on_mount(self) -> None:
@@ -78,6 +78,11 @@ class HelpScreen(ModalScreen[None]):
     def action_scroll(self, lines: int) -> None:
         """Scroll the page."""
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    def _pages(self, groups: Sequence[KeyGroup]) -> list[Table]:
+        """A page for each group that has keys here."""
+        known = {key.group for key in self._table}
+        return [self._page(group) for group in groups if group in known]
 
     def _page(self, group: KeyGroup) -> Table:
         grid = Table.grid(padding=(0, 1, 0, 0))

@@ -26,6 +26,7 @@ from tracehound.progress import brief
 from tracehound.store import Opening
 from tracehound.trace import Trace
 from tracehound.ui import words
+from tracehound.ui.describe import describe
 from tracehound.ui.loading import Loading
 from tracehound.ui.supply import Supply
 from tracehound.ui.view import View
@@ -169,6 +170,13 @@ class Side(Column):
     def _show(self, trace: Trace, view: View, by: By, unread: frozenset[int]) -> None:
         self.timeline.supply.by = by
         self.timeline.show(trace, view, unread)
+
+    def tell(self, event: int | None) -> None:
+        """Say which event of the run is selected; None: what the run is."""
+        if event is None or self.trace is None:
+            self.bar.facts = self.facts
+        else:
+            self.bar.facts = (describe(self.trace, View(event=event)),)
 
     def choose_lanes(self) -> None:
         """Show few lanes: the busiest of the device, and that of the host which does most."""
