@@ -9,6 +9,7 @@ import pytest
 from runs import MODEL, Kernel, changed, measured, run
 from test_compare import opened
 
+from building import Building, Lane
 from tracehound.diff import compare
 from tracehound.diff.slots import KINDS, Place, Slotted, slotted
 from tracehound.trace import Trace, collected
@@ -82,6 +83,17 @@ def test_both_last_equally_long_and_nothing_overlaps() -> None:
         inside = rows.filter(pl.col("lane") == pl.col("lane").shift(-1))["end"]
         after = rows.filter(pl.col("lane") == pl.col("lane").shift(1))["start"]
         assert (inside <= after).all()
+
+
+def test_lanes_of_one_name_are_all_there() -> None:
+    built = Building()
+    for number in range(2):
+        lane = Lane("XLA Ops", 0, "ops", work=True, host=0)
+        twin = Lane("XLA Ops", 0, "stream" if number else "ops", work=True)
+        built.event(lane if number == 0 else twin, f"op {number}", 0, 10 + number)
+    found = side_by_side(built.trace(), built.trace(), step=-1)
+    assert counts(found) == {"the same": 2}
+    assert found.traces[0].lanes.height == 2
 
 
 def test_walking_stops_at_what_is_not_the_same() -> None:

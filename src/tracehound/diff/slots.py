@@ -114,7 +114,7 @@ def _ops(trace: Trace, place: Place, keys: pl.DataFrame) -> pl.DataFrame:
     events = every.filter(pl.col("start").is_between(place.start, place.end, closed="left"))
     found = identified(events, share)
     key = found.ops.join(keys, on=IDENTITY, how="left", maintain_order="left")["match"]
-    unknown = pl.Series(np.arange(len(key)) + keys.height)
+    unknown = -1 - pl.Series(np.arange(len(key)))
     shown = events.with_columns(
         key.fill_null(unknown).gather(pl.Series(found.row)).alias("key"),
         pl.col("name").cast(pl.String).fill_null(""),
@@ -132,12 +132,18 @@ def _lanes(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
 
 def _lane_pairs(base: pl.DataFrame, other: pl.DataFrame) -> list[tuple[int, int]]:
     """Lanes that are held against each other: those of one name, and of the rest the busiest; `ALONE` for none."""
-    ours, theirs = (dict(zip(each["name"], each["lane"], strict=True)) for each in (base, other))
+    ours, theirs = (dict(_told_apart(each)) for each in (base, other))
     named = [(ours.pop(name), theirs.pop(name)) for name in list(ours) if name in theirs]
     rest = [list(each.values()) for each in (ours, theirs)]
     size = max(map(len, rest))
     filled = [each + [ALONE] * (size - len(each)) for each in rest]
     return [*named, *zip(*filled, strict=True)]
+
+
+def _told_apart(lanes: pl.DataFrame) -> list[tuple[tuple[str, int], int]]:
+    """Lanes by their names; those of one name are numbered."""
+    number = pl.int_range(pl.len()).over("name").alias("number")
+    return [((name or "", at), lane) for lane, name, at in lanes.with_columns(number).iter_rows()]
 
 
 def _names(trace: Trace, lanes: Sequence[int]) -> list[str]:
