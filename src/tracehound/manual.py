@@ -33,6 +33,7 @@ examples:
   tracehound logs/                      a TensorBoard log folder, its newest run
   tracehound logs/ --run 2026_01_31     another run of it
   tracehound rank*.pt.trace.json.gz     all ranks of a PyTorch job, on one clock
+  tracehound before/ --diff after/      two runs, one above the other, and what differs
   tracehound summary logs/ | less
 
 Without a terminal on stdin, stdout and stderr (in a pipe, a batch job, TERM=dumb) `tracehound PATH` prints the summary.

@@ -91,6 +91,13 @@ def test_a_step_held_against_another_by_hand_stays_so() -> None:
     assert abreast.partner(abreast.partner(state, -1), -1).partners[0] == 0
 
 
+def test_pairs_made_by_hand_stay_when_another_rank_is_shown() -> None:
+    state = abreast.partner(stepped(), 1)
+    again = abreast.stepped(state, *([step._replace(rank=1) for step in side] for side in STEPS))
+    assert again.partners == state.partners
+    assert abreast.stepped(state, STEPS[0][:1], STEPS[1]).partners == (0,)
+
+
 @pytest.mark.parametrize(
     ("base", "other", "expected"),
     [

@@ -91,8 +91,11 @@ def paired(base: Sequence[Step], other: Sequence[Step]) -> tuple[int, ...]:
 
 
 def stepped(state: Abreast, base: Sequence[Step], other: Sequence[Step]) -> Abreast:
-    """With these steps, looking at a pair of usual length."""
-    known = replace(state, steps=(tuple(base), tuple(other)), partners=paired(base, other), at=0)
+    """With these steps, looking at a pair of usual length; of another rank's as many steps pairs stay as they are."""
+    steps = (tuple(base), tuple(other))
+    if state.partners and [len(side) for side in steps] == [len(side) for side in state.steps]:
+        return to_pair(replace(state, steps=steps), state.at)
+    known = replace(state, steps=steps, partners=paired(base, other), at=0)
     return to_pair(known, _usual(known)) if known.partners else known
 
 
