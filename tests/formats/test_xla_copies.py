@@ -50,6 +50,7 @@ GATHERED = "%all-gather-start = ((f32[2]{0}), f32[4]{0}, u32[]) async-start(f32[
             Copied("host", "HBM", 8),
         ),
         ("infeed", "infeed", "", Copied("host", "HBM", None)),
+        ("copy.7", "", "%copy.7 = f32[99999999999999999]{0:S(5)} copy(f32[4]{0} %a)", Copied("HBM", "host", None)),
     ],
 )  # fmt: skip
 def test_what_a_copy_moves(name: str, category: str, text: str, expected: Copied) -> None:

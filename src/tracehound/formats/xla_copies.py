@@ -75,12 +75,12 @@ def copied(name: str, category: str, text: str) -> Copied | None:
     shape = split_shape(text.partition(" = ")[2])[0]
     if bare in ("infeed", "outfeed") or (bare in ("send", "recv") and _with_host(opcode, category, text)):
         sent = operands_of_line(text)[:1] if bare in ("outfeed", "send") else _inside(shape)[:1]
-        return Copied(*_FED[bare], shape_bytes("".join(sent)) or None)
+        return Copied(*_FED[bare], _size("".join(sent)) or None)
     if opcode in ("copy-start", "async-start"):
         return _asynchronous(name, opcode, _inside(shape), operands_of_line(text))
     if opcode == "copy" and (operands := operands_of_line(text)):
         source, target = space(operands[0]), space(shape)
-        return Copied(source, target, shape_bytes(shape)) if source != target else None
+        return Copied(source, target, _size(shape)) if source != target else None
     return None
 
 
@@ -98,13 +98,21 @@ def _asynchronous(name: str, opcode: str, parts: list[str], operands: list[str])
     if len(parts) < 2:
         return None
     if opcode == "copy-start":
-        return Copied(space(parts[1]), space(parts[0]), shape_bytes(parts[0]))
+        return Copied(space(parts[1]), space(parts[0]), _size(parts[0]))
     updating = _UPDATING in name and len(operands) > 1
     moved = operands[1] if updating else parts[1]
-    found = Copied(
-        space(moved if updating else operands[0] if operands else parts[0]), space(parts[1]), shape_bytes(moved)
-    )
+    found = Copied(space(moved if updating else operands[0] if operands else parts[0]), space(parts[1]), _size(moved))
     return found if _SLICING.search(name) or found.source != found.target else None
+
+
+_MOST: Final = 1 << 56
+"""More bytes than this (64 PiB) no op copies: what tells of more is damaged, and sums would overflow."""
+
+
+def _size(shape: str) -> int | None:
+    """Bytes of a shape; None for more than there can be."""
+    size = shape_bytes(shape)
+    return size if size < _MOST else None
 
 
 def space(shape: str) -> str:
