@@ -77,3 +77,28 @@ def test_ascii_is_as_wide_as_what_it_replaces() -> None:
         assert len(in_ascii(line)) == len(line)
     assert in_ascii("12 µs – a…b · 中") == "12 us - a~b - ??"
     assert in_ascii("██▌ ▏") == "### ."
+
+
+def test_a_cloud_has_its_points_before_its_lines() -> None:
+    drawn = chart.cloud([(0, 0, "a"), (2, 2, "b"), (1, 1, "c"), (1, 1, "d")], [[(0, 0), (2, 2)]], 40, 12)
+    assert len(drawn) == 12
+    assert {len(row) for row in drawn} == {40}
+    rows = {glyph: number for number, row in enumerate(drawn) for glyph in "abd" if glyph in row}
+    assert rows["b"] < rows["d"] < rows["a"]
+    assert "c" not in "".join(drawn), "of two points on one character the last is seen"
+    assert "•" in "".join(drawn)
+
+
+def test_a_cloud_names_its_ticks() -> None:
+    drawn = chart.cloud([(0, 0, "a"), (2, 2, "b")], [], 40, 12, ticks=[(0, "zero"), (2, "hundred")], marks=[(2, "top")])
+    assert "zero" in drawn[-1]
+    assert any(row.startswith("top") for row in drawn)
+
+
+def test_no_cloud_without_points_or_room() -> None:
+    assert (
+        chart.cloud([], [], 40, 12)
+        == chart.cloud([(0, 0, "a")], [], 15, 12)
+        == chart.cloud([(0, 0, "a")], [], 40, 3)
+        == []
+    )

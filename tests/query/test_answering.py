@@ -49,7 +49,7 @@ def test_an_analysis_is_a_table(analysis: Analysis, folder: str) -> None:
     found = answer(prepare(f"SELECT * FROM {analysis.name}"), sample(folder))
     expected = run(analysis, sample(folder))
     assert found.table.equals(expected.table)
-    shown = [("number" if c.unit == "id" else c.unit, c.meaning, c.base) for c in expected.columns]
+    shown = [("number" if c.unit in ("id", "depth") else c.unit, c.meaning, c.base) for c in expected.columns]
     assert [(c.unit, c.meaning, c.base) for c in found.columns] == shown
 
 

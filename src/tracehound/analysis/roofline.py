@@ -120,7 +120,7 @@ def overall(table: pl.DataFrame, span: int) -> list[str]:
     work, moved = (float(inside[name].sum() or 0) for name in ("normalized_work", "hbm_moved"))
     if not span or not work or not moved:
         return []
-    rates = f"{flops(work / span * 1e12)} at {number(work / moved)} operations per byte"
+    rates = f"{flops(work / span * 1e12)} at {number(round(work / moved, 3))} operations per byte"
     return [f"all ops together: {rates}, idle time included"]
 
 
