@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
 from exploring import explored, press, settled
 from jobs import Rank, files
@@ -23,6 +24,20 @@ def opening(tmp_path: Path) -> Opening:
     return open_paths(files(tmp_path, *ranks))
 
 
+async def opened(explorer: Explorer, pilot: Pilot[None], ranks: int) -> None:
+    """Show the pane, and wait until it has the keys and a collective of so many ranks (0: none)."""
+    explorer.action_show("arrivals")
+    pane = explorer.deck.arrivals
+    for _ in range(200):
+        await settled(pilot)
+        settled_down = (
+            pane.has_focus and pane.render_line(0).text.strip(" ") and "working" not in pane.render_line(0).text
+        )
+        if settled_down and (len(pane.meeting.rows) if pane.meeting else 0) == ranks:
+            return
+    raise AssertionError("the pane never came")
+
+
 async def shown(explorer: Explorer) -> list[str]:
     pane = explorer.deck.arrivals
     return [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
@@ -30,8 +45,7 @@ async def shown(explorer: Explorer) -> list[str]:
 
 async def test_it_opens_with_the_latest_and_moves_on(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
-        explorer.action_show("arrivals")
-        await settled(pilot)
+        await opened(explorer, pilot, 3)
         lines = await shown(explorer)
         assert "2 of 3" in lines[0]
         assert lines[1].startswith(" rank 2 last by 60.00 us")
@@ -46,8 +60,7 @@ async def test_it_opens_with_the_latest_and_moves_on(opening: Opening) -> None:
 
 async def test_enter_goes_to_the_call_of_the_rank(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
-        explorer.action_show("arrivals")
-        await settled(pilot)
+        await opened(explorer, pilot, 3)
         for key, rank in (("enter", 2), ("home", 0), ("down", 1)):
             await press(pilot, *dict.fromkeys((key, "enter")))
             assert explorer.trace is not None
@@ -60,8 +73,7 @@ async def test_one_rank_says_what_is_missing(tmp_path: Path) -> None:
     rank = Rank(0)
     rank.collective(0, 10, 20, Seq=1)
     async with explored(open_paths(files(tmp_path, rank))) as (explorer, pilot):
-        explorer.action_show("arrivals")
-        await settled(pilot)
+        await opened(explorer, pilot, 0)
         assert "open the files of all ranks together" in (await shown(explorer))[0]
         await press(pilot, "full_stop", "down", "enter", "exclamation_mark", "end")
         assert explorer.is_running
@@ -72,8 +84,7 @@ async def test_more_ranks_than_lines_scroll(tmp_path: Path) -> None:
     for rank in ranks:
         rank.collective(0, 10 + rank.rank, 500, Seq=1)
     async with explored(open_paths(files(tmp_path, *ranks))) as (explorer, pilot):
-        explorer.action_show("arrivals")
-        await settled(pilot)
+        await opened(explorer, pilot, 40)
         lines = await shown(explorer)
         assert "rank 39" in next(line for line in reversed(lines) if line)
         await press(pilot, "home")
