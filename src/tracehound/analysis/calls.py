@@ -22,7 +22,7 @@ CALLS: Final = schema(
         "rank": pl.Int64(),
         "event": pl.Int64(),
         "name": pl.Categorical(),  # kernel, HLO op or range
-        "collective": pl.Categorical(),  # one of `COLLECTIVES`
+        "collective": pl.Categorical(),  # what it does, by PyTorch's name: all_reduce; null where nothing tells
         "dtype": pl.Categorical(),
         "group": pl.Categorical(),  # name of the process group; else the stream, or the program (XLA)
         "description": pl.Categorical(),  # of the process group
@@ -41,12 +41,6 @@ CALLS: Final = schema(
     }
 )
 """The calls of a rank, in the order in which they were issued. Times in ps; null where the file does not say."""
-
-COLLECTIVES: Final = (
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter", "barrier",
-    "collective_permute", "send", "recv", "send_recv",
-)  # fmt: skip
-"""What collectives do, by PyTorch's names. NCCL runs sends, receives and all-to-all in one kernel: send_recv."""
 
 POINT_TO_POINT: Final = ("send", "recv")
 
@@ -79,7 +73,10 @@ _BY_NAME: Final = tuple(
 
 
 def collective_of(name: str) -> str | None:
-    """What a collective does by what it is called: one of `COLLECTIVES`; None where that says nothing."""
+    """What a collective does by what it is called, in PyTorch's words: all_reduce; None where that says nothing.
+
+    NCCL runs sends, receives and all-to-all in one kernel, which is send_recv here.
+    """
     return next((found for found, pattern in _BY_NAME if pattern.search(name)), None)
 
 
