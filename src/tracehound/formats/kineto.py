@@ -20,6 +20,7 @@ from tracehound.formats.json_glance import ends
 from tracehound.formats.json_slices import Extent, segments
 from tracehound.formats.json_window import SIZES, Sizes
 from tracehound.formats.kineto_columns import SHAPE, Columns
+from tracehound.formats.kineto_curves import with_curves
 from tracehound.formats.kineto_events import Share, share
 from tracehound.formats.kineto_facts import claims, facts
 from tracehound.formats.kineto_kinds import KnownKinds
@@ -62,7 +63,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
         return finish(path, [decode(path, ALL, spill, silent, portions[0].sizes)], spill)
     read = document(chain)
     events = whole([found[extent.number][1] for extent in chain], read.firsts, read.metadata, spill)
-    return part(
+    made = part(
         Decoded(
             path=path,
             format="kineto",
@@ -79,6 +80,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
         ),
         spill,
     )
+    return with_curves(made)
 
 
 def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:

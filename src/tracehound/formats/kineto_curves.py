@@ -1,0 +1,122 @@
+"""Counters of a Kineto file that it does not hold itself: how busy and how full each device is over time.
+
+Owns which curves there are and where their lanes stand. What they mean is in `fill`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tracehound.formats.curves import bucket, buckets
+from tracehound.formats.fill import curves, means, resident
+from tracehound.formats.residency import device
+from tracehound.intervals import union
+from tracehound.trace import COUNTERS, LANES, Part, collected
+
+FEWEST: Final = 16
+"""Kernels of a device from which a curve tells more than they do themselves."""
+
+STRETCHES: Final = 1000
+"""Stretches of a curve, at most."""
+
+_CURVES: Final = {"utilisation": "GPU utilisation", "sm_efficiency": "SM efficiency"}
+_FIRST: Final = -len(_CURVES)
+"""The places of these lanes: before the other counters of their rank."""
+
+
+_OWN: Final = "(?i)utili[sz]ation"
+
+
+class _Curve(NamedTuple):
+    rank: int
+    host: int
+    name: str
+    order: int
+    samples: pl.DataFrame
+
+
+def with_curves(found: Part) -> Part:
+    """The same part with a counter for each curve of each device that runs kernels.
+
+    A file that has counters of utilisation keeps to its own: the PyTorch TensorBoard plugin's, or those of an export.
+    """
+    if found.lanes.filter(role="counter")["name"].str.contains(_OWN).any():
+        return found
+    lanes, samples = [found.lanes], [found.counters]
+    for number, curve in enumerate(_curves(found), start=found.lanes.height):
+        lanes.append(_lane(number, curve))
+        samples.append(curve.samples.select(pl.lit(number, pl.Int64).alias("lane"), "time", "value").cast(COUNTERS))
+    return replace(found, lanes=pl.concat(lanes), counters=pl.concat(samples))
+
+
+def _lane(number: int, curve: _Curve) -> pl.DataFrame:
+    told = {
+        "lane": number, "host": curve.host, "rank": curve.rank, "role": "counter", "work": False, "name": curve.name,
+        "process": "", "order": curve.order, "rows": 1, "events": 0, "first": curve.samples["time"][0],
+        "last": curve.samples["time"][-1], "unit": "%",
+    }  # fmt: skip
+    return pl.DataFrame([told], schema=LANES)
+
+
+def _curves(found: Part) -> Iterator[_Curve]:
+    working = found.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
+    of_kernels = pl.col("lane").is_in(working["lane"].to_list()) & pl.col("kind").is_in(["kernel", "collective"])
+    columns = ("rank", "start", "end", "launch", "record")
+    kernels = collected(found.scan.filter(of_kernels & (pl.col("end") > pl.col("start"))).select(columns))
+    if kernels.is_empty():
+        return
+    calls = _calls(found, kernels)
+    launched = collected(found.facets["launched"]) if "launched" in found.facets else _NOTHING_TOLD
+    for row, (host, ordinal) in enumerate(found.ranks.select("host", "device").iter_rows()):
+        mine = kernels.filter(pl.col("rank") == row)
+        if mine.height < FEWEST:
+            continue
+        filled = resident(mine, launched, calls, device(found.facts, ordinal))
+        measured = _measured(pl.concat([mine.drop("record"), filled], how="horizontal"))
+        for place, (measure, name) in enumerate(_CURVES.items(), start=_FIRST):
+            if measure in measured.columns:
+                changes = measured.select("time", (pl.col(measure) * 100).alias("value"))
+                yield _Curve(row, host, name, place, changes.filter(_changed(changes["value"])))
+
+
+_NOTHING_TOLD: Final = pl.DataFrame(
+    schema={
+        "record": pl.Int64,
+        "grid": pl.String,
+        "block": pl.String,
+        "blocks_per_sm": pl.Float64,
+        "occupancy": pl.Float64,
+    }
+)
+
+
+def _calls(found: Part, kernels: pl.DataFrame) -> pl.DataFrame:
+    """The names of the calls that launched the kernels."""
+    ids = kernels["launch"].drop_nulls().unique()
+    calls = found.scan.filter(pl.col("rank").is_null() & (pl.col("kind") == "runtime")).select("id", "name")
+    return collected(calls.filter(pl.col("id").is_in(ids.implode())))
+
+
+def _measured(kernels: pl.DataFrame) -> pl.DataFrame:
+    """The means in stretches from the first kernel to the last: `time`, and the measures that are known; then 0."""
+    low, high = int(kernels["start"].to_numpy().min()), int(kernels["end"].to_numpy().max())
+    start, end = buckets(low, high, bucket(high - low, STRETCHES))
+    works = union(kernels["start"].to_numpy(), kernels["end"].to_numpy())
+    found = means(works, curves(kernels), start, end)
+    known = [name for name in _CURVES if found[name].null_count() < found.height]
+    values = found.select(pl.col(known).fill_null(0.0))
+    last = pl.DataFrame({name: [0.0] for name in known})
+    return pl.concat([values, last]).with_columns(pl.Series("time", np.append(start, end[-1])))
+
+
+def _changed(value: pl.Series) -> pl.Series:
+    """Which values differ from the one before; the first and the last count, so that the curve has its ends."""
+    changed = value.to_numpy()[1:] != value.to_numpy()[:-1]
+    kept = np.append(True, changed)
+    kept[-1] = True
+    return pl.Series(kept)

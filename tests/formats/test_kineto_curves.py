@@ -1,0 +1,55 @@
+"""The curves of utilisation that a Kineto file gets as counters of its devices."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tracehound.formats import KINETO
+from tracehound.formats.kineto_curves import FEWEST
+from tracehound.trace import Part
+
+US = 10**6
+
+
+def read(folder: Path, kernels: int, **args: object) -> Part:
+    """Kernels of 5 us that begin every 10 us."""
+    events = [
+        {
+            "ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10 * n, "dur": 5,
+            "args": {"device": 0, "stream": 7, **args},
+        }
+        for n in range(kernels)
+    ]  # fmt: skip
+    path = folder / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return KINETO.read(path)
+
+
+def curves(part: Part) -> dict[str, list[tuple[int, float]]]:
+    """By name of the lane: time (us) and value."""
+    lanes = part.lanes.filter(role="counter").select("lane", "name").rows()
+    samples = [(lane, time // US, value) for lane, time, value in part.counters.iter_rows()]
+    return {name: [(time, value) for lane, time, value in samples if lane == own] for own, name in lanes}
+
+
+def test_a_device_has_its_utilisation_and_efficiency_in_percent(tmp_path: Path) -> None:
+    part = read(tmp_path, FEWEST, **{"blocks per SM": 0.25})
+    found = curves(part)
+    assert list(found) == ["GPU utilisation", "SM efficiency"]
+    assert found["GPU utilisation"][:4] == [(0, 100.0), (5, 0.0), (10, 100.0), (15, 0.0)]
+    assert found["SM efficiency"][:4] == [(0, 25.0), (5, 0.0), (10, 25.0), (15, 0.0)]
+    assert found["SM efficiency"][-1] == (10 * FEWEST - 5, 0.0)
+    assert part.lanes.filter(role="counter").select("rank", "unit").rows() == [(0, "%")] * 2
+
+
+def test_what_is_not_recorded_has_no_curve(tmp_path: Path) -> None:
+    assert list(curves(read(tmp_path, FEWEST))) == ["GPU utilisation"]
+
+
+def test_a_few_kernels_speak_for_themselves(tmp_path: Path) -> None:
+    assert not curves(read(tmp_path, FEWEST - 1))
+
+
+def test_a_curve_is_short_however_long_the_trace(tmp_path: Path) -> None:
+    assert len(curves(read(tmp_path, 3000))["GPU utilisation"]) <= 1001
