@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tracehound.ui import menu
 from tracehound.ui.keys import KEYS
 from tracehound.ui.panes.deck import OTHERS
 from tracehound.ui.screens.explorer import Explorer
-from tracehound.ui.screens.menu import MenuScreen, flowed
+from tracehound.ui.screens.menu import Cell, MenuScreen, flowed, packed
 
 NAMES = [*(analysis.name for analysis in ANALYSES), *OTHERS]
 
@@ -41,9 +42,10 @@ def test_a_trace_has_the_entries_of_every_other() -> None:
 
 
 @pytest.mark.parametrize("number", range(1, 7))
-def test_columns_hold_all_and_no_heading_ends_one(number: int) -> None:
+@pytest.mark.parametrize("lay", [flowed, packed])
+def test_columns_hold_all_and_no_heading_ends_one(lay: Callable[..., list[list[Cell]]], number: int) -> None:
     headings = menu.entries(KEYS, None)
-    columns = flowed(headings, number)
+    columns = lay(headings, number)
     assert len(columns) <= number
     cells = [cell for column in columns for cell in column if cell]
     assert cells == [cell for title, under in headings for cell in (title, *under)]

@@ -58,7 +58,7 @@ TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ),
     (
         "Memory",
-        ("memory", "memory_curve", "memory_operators", "memory_blocks", "bandwidth", "transfers"),
+        ("memory", "memory_curve", "memory_operators", "memory_blocks", "allocator", "bandwidth", "transfers"),
     ),
     ("XLA", ("programs", "hlo_ops", "hlo", "hlo_memory", "hlo_heap", "hlo_buffers")),
     ("Trace", ("health",)),
@@ -77,8 +77,10 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
         **dict.fromkeys(("utilisation", "utilisation_curve", "duty_cycle"), ("device",)),
         "operator_roofline": ("pytorch", "device"),
         **dict.fromkeys(("critical_path", "operators", "modules", "stacks"), ("pytorch",)),
+        **dict.fromkeys(("critical_path", "operators", "modules"), ("pytorch",)),
         **dict.fromkeys(("step_time", "async_overlap"), ("xla", "device")),
         **dict.fromkeys(("programs", "hlo_ops", "hlo", "roofline"), ("xla",)),
+        **dict.fromkeys(("hlo_memory", "hlo_heap", "hlo_buffers", "allocator"), ("xla",)),
         "graphs": ("pytorch", "device"),
     }
 )

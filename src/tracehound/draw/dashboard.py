@@ -213,9 +213,9 @@ _DRAWN: Final[Mapping[str, Callable[[Result, int, int], Said]]] = MappingProxyTy
 """How results are drawn that have a way of their own."""
 
 
-def failed(words: str, width: int, height: int) -> Said:
-    """Why there is no result."""
-    return Said("", _wrapped(words, width, height, "warn"))
+def told(words: str, width: int, height: int, sort: Sort) -> Said:
+    """What is said where there are no rows."""
+    return Said("", _wrapped(words, width, height, sort))
 
 
 def _wrapped(words: str, width: int, height: int, sort: Sort) -> list[Line]:

@@ -81,7 +81,7 @@ class Slot:
     def drawn(self, width: int, height: int) -> Said:
         """What it says, in so many cells."""
         if self.result is None or self.said:
-            return dashboard.failed(self.said, width, height)
+            return dashboard.told(self.said, width, height, "warn" if self.result is None else "dim")
         return dashboard.drawn(self.result, width, height)
 
 

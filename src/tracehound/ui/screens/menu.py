@@ -90,10 +90,9 @@ class MenuList(Widget, can_focus=True):
         """The cells of every column: as few columns as the height of the screen allows."""
         most = max(1, width // NARROW)
         lines = max(8, self.app.size.height - ROOM)
-        return next(
-            (found for number in range(1, most) if max(map(len, found := flowed(self._headings, number))) <= lines),
-            flowed(self._headings, most),
-        )
+        tried = (lay(self._headings, number) for lay in (flowed, packed) for number in range(1, most + 1))
+        fitting = (columns for columns in tried if max(map(len, columns)) <= lines)
+        return next(fitting, packed(self._headings, most))
 
     def _each(self) -> int:
         """The width of a column."""
@@ -188,7 +187,7 @@ class MenuScreen(ModalScreen[str | None]):
     DEFAULT_CSS = """
     MenuScreen { align: center middle; background: $background 60%; }
     MenuScreen > Vertical {
-        width: 96%; max-width: 180; height: auto; max-height: 100%; background: $panel; border: round $primary;
+        width: 100%; max-width: 180; height: auto; max-height: 100%; background: $panel; border: round $primary;
         border-title-color: $primary;
     }
     MenuScreen Label { color: $text-muted; width: 100%; height: 1; padding: 0 1; text-wrap: nowrap; }
@@ -255,4 +254,26 @@ def flowed(headings: Sequence[Heading], number: int) -> list[list[Cell]]:
         if columns[-1] and not fits and len(columns) < number:
             columns.append([])
         columns[-1] += [*([""] if columns[-1] else []), *block]
+    return columns
+
+
+def packed(headings: Sequence[Heading], number: int) -> list[list[Cell]]:
+    """The same without a line between headings, and with headings that go on in the next column."""
+    cells: list[Cell] = [cell for title, under in headings for cell in (title, *under)]
+    height = -(-len(cells) // number)
+    while len(columns := _cut(cells, height)) > number:
+        height += 1
+    return columns
+
+
+def _cut(cells: Sequence[Cell], height: int) -> list[list[Cell]]:
+    """Columns of so many cells at most, none of which ends with a heading."""
+    columns: list[list[Cell]] = []
+    left = list(cells)
+    while left:
+        size = min(height, len(left))
+        if size > 1 and isinstance(left[size - 1], str):
+            size -= 1
+        columns.append(left[:size])
+        left = left[size:]
     return columns
