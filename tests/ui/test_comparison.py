@@ -13,6 +13,7 @@ from terminal import Terminal
 from tracehound.store import Opening, open_paths
 from tracehound.ui.commands import ComparisonCommands
 from tracehound.ui.comparing import ComparingApp
+from tracehound.ui.keys import KEYS
 from tracehound.ui.screens.comparison import ComparisonScreen
 
 
@@ -144,6 +145,24 @@ async def test_enter_on_an_op_goes_to_its_longest_execution_on_both_sides(jax: t
         assert screen.state.alignment == "step"
 
 
+async def test_an_op_of_a_rank_or_lane_that_is_not_shown_comes_into_sight(samples: Path) -> None:
+    openings = [open_paths([samples / name]) for name in ("torch_ddp_gloo", "torch_ddp_gloo")]
+    async with compared(*openings, size=(140, 50)) as (screen, pilot):
+        table = screen.differences.tables["diff-ops"].table
+        seen = set()
+        await press(pilot, "3")
+        for _ in range(12):
+            await press(pilot, "enter", "down")
+            for side, view in zip(screen.sides, screen.state.views, strict=True):
+                assert side.trace is not None
+                assert view.event is not None
+                lane = side.trace.event(view.event)["lane"]
+                seen.add(lane >> 32)
+                assert lane in [stop for stop, _ in side.timeline.sheet.stops()]
+        assert table.row is not None
+        assert len(seen) == 2, "the longest of some are on the other rank"
+
+
 async def test_s_swaps_the_runs_and_the_signs_of_all_changes(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         before = screen.found
@@ -236,6 +255,20 @@ async def test_help_has_the_keys_of_this_screen_alone(jax: tuple[Opening, Openin
         ids = {key.id for key in screen.keys}
         assert {"comparison.align", "quit", "timeline.zoom_in", "table.filter"} <= ids
         assert not {"search", "timeline.cause", "details.find"} & ids
+
+
+async def test_no_key_of_any_pane_does_harm(samples: Path) -> None:
+    openings = [open_paths([samples / name]) for name in ("torch_stacks", "torch_stacks")]
+    async with compared(*openings, size=(80, 24)) as (screen, pilot):
+        for pane, group in (("1", "timeline"), ("2", "lanes"), ("3", "table")):
+            for alignment in ("m", ""):
+                for key in KEYS:
+                    if key.group == group and not (key.asks and key.group != "timeline"):
+                        await press(pilot, pane, key.keys[0])
+                        while len(pilot.app.screen_stack) > 1:
+                            await press(pilot, "escape")
+                await press(pilot, *alignment)
+        assert screen.found is not None
 
 
 async def test_the_palette_offers_what_the_keys_do(jax: tuple[Opening, Opening]) -> None:

@@ -189,6 +189,19 @@ def partner(state: Abreast, by: int) -> Abreast:
     return replace(state, partners=partners)
 
 
+def at_ranks_of(state: Abreast, traces: tuple[Trace, Trace], events: tuple[int | None, int | None]) -> Abreast:
+    """With the rank of each event shown, or one that its host drives, where its lane is not."""
+    views = []
+    for view, trace, event in zip(state.views, traces, events, strict=True):
+        lane = None if event is None else trace.event(event)["lane"]
+        if lane is not None and lane not in trace.lanes_of(view.ranks)["lane"]:
+            rank = navigate.rank_of(trace, replace(view, lane=lane, ranks=None))
+            views.append(navigate.to_ranks(trace, view, None if rank is None else (rank,)))
+        else:
+            views.append(view)
+    return replace(state, views=(views[0], views[1]))
+
+
 def to_instances(state: Abreast, traces: tuple[Trace, Trace], events: tuple[int | None, int | None]) -> Abreast:
     """Both timelines at an event each, that begin one under the other; with one event alone, the other run's place."""
     lead = 0 if events[0] is not None else 1

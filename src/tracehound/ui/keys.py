@@ -274,6 +274,8 @@ KEYS: tuple[Key, ...] = (
     Key("comparison.align", ("m",), "m", "align",
         "Align by common start, by step, or by matched sequence", "comparison", "align"),
     Key("comparison.swap", ("S",), "S", "swap", "Swap base and other", "comparison", "swap"),
+    Key("comparison.step_next", (")",), ")", "travel('step', 1)", "Next pair of steps", "comparison"),
+    Key("comparison.step_previous", ("(",), "(", "travel('step', -1)", "Pair of steps before", "comparison"),
     Key("comparison.partner_next", ("T",), "T", "partner(1)",
         "Pair the step of the base with the next one of the other run", "comparison", "pair"),
     Key("comparison.partner_previous", ("t",), "t", "partner(-1)",

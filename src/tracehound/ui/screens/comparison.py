@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
@@ -26,39 +26,25 @@ from tracehound.trace import Trace
 from tracehound.ui import abreast, keys, navigate, sentences
 from tracehound.ui.abreast import Abreast, Step
 from tracehound.ui.background import Background
+from tracehound.ui.comparison_keys import bindings, everywhere, labelled, offered
 from tracehound.ui.contrast import Contrast
-from tracehound.ui.panes.differences import TABS, Differences
+from tracehound.ui.panes.differences import Differences
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.saving import save
 from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.view import View
-from tracehound.ui.widgets.bars import HeaderBar, KeyBar, Tab, TabBar
+from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.side import Side
-
-SHARED: Final = ("help", "palette", "focus.next", "focus.previous", "repaint", "quit")
-"""Keys that mean here what they mean in the explorer."""
-
-ELSEWHERE: Final = ("timeline.cause", "timeline.effects", "timeline.place")
-"""Keys of a timeline that only the explorer of one run has."""
 
 SIGNS: Final = ("-", "+")
 """The marks of both sides, as in a diff of two files."""
 
 
-def offered(table: Sequence[keys.Key]) -> tuple[keys.Key, ...]:
-    """The keys of this screen, of a table of all."""
-    groups = ("comparison", "timeline", "lanes", "table", "prompt")
-    return tuple(key for key in table if key.id in SHARED or (key.group in groups and key.id not in ELSEWHERE))
-
-
 class ComparisonScreen(Screen[None]):
     """A base and another run, compared."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *(each for each in keys.bindings("everywhere") if isinstance(each, Binding) and each.id in SHARED),
-        *keys.bindings("comparison"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
     BINDING_GROUP_TITLE = "Comparison"
 
     focused: reactive[Widget | None] = reactive(None, repaint=False)  # Textual would paint the whole screen for it
@@ -77,7 +63,7 @@ class ComparisonScreen(Screen[None]):
         self.header = HeaderBar(glyphs)
         self.tabs = TabBar()
         self.differences = Differences(glyphs)
-        self.key_bar = KeyBar(glyphs, _everywhere(self.keys))
+        self.key_bar = KeyBar(glyphs, everywhere(self.keys))
         self.found: Comparison | None = None
         self.slots: Slotted | None = None
         """What is shown while ops are matched, in place of the runs."""
@@ -96,7 +82,7 @@ class ComparisonScreen(Screen[None]):
     def on_mount(self) -> None:
         """Show the frame first, then begin to read."""
         self.header.title = "comparison"
-        self.tabs.tabs = _labelled(self.keys)
+        self.tabs.tabs = labelled(self.keys)
         self.tabs.active = self.differences.active
         self.differences.wait("both runs are compared when they are read")
         self._entitle()
@@ -167,12 +153,20 @@ class ComparisonScreen(Screen[None]):
 
     @on(Side.Moved)
     def _moved(self, message: Side.Moved) -> None:
-        at, traces, ranks = self.sides.index(message.side), self._traces, [view.ranks for view in self.state.views]
+        at, traces = self.sides.index(message.side), self._traces
         state = abreast.moved(self.state, at, message.view)
         if self.slots is None and traces is not None:
             state = abreast.fitted(state, at, traces)
+        self._rerank(state)
+
+    def _rerank(self, state: Abreast) -> None:
+        """Show this; of other ranks than before, few lanes and their own steps."""
+        before = [view.ranks for view in self.state.views]
         self.state = state
-        if self.found is not None and self.slots is None and ranks != [view.ranks for view in state.views]:
+        for side, ranks, view in zip(self.sides, before, state.views, strict=True):
+            if ranks != view.ranks and self.slots is None:
+                side.choose_lanes()
+        if self.found is not None and self.slots is None and before != [view.ranks for view in state.views]:
             self.state = abreast.stepped(state, *self._steps(self.found))
 
     def watch_state(self, old: Abreast, new: Abreast) -> None:
@@ -251,10 +245,12 @@ class ComparisonScreen(Screen[None]):
         """Hold the step of the base against another one."""
         self._go_to(abreast.partner(self.state, by), self.state.at)
 
-    def action_travel(self, way: str, by: int) -> None:
-        """Go to the next or previous pair of steps; a timeline asks for no other way here."""
+    def action_travel(self, way: str, *by: int) -> None:
+        """Go to the next or previous pair of steps; other ways that a timeline knows are the explorer's."""
         if way == "step":
-            self._go_to(self.state, self.state.at + by)
+            self._go_to(self.state, self.state.at + sum(by))
+        else:
+            self.key_bar.say("the explorer of one run leads there: tracehound PATH")
 
     def _go_to(self, state: Abreast, at: int) -> None:
         """Show a pair of steps, in slots where that is how pairs are shown."""
@@ -299,7 +295,11 @@ class ComparisonScreen(Screen[None]):
         if traces is None or chosen == (None, None):
             return
         self._leave_slots()
+        self._rerank(abreast.at_ranks_of(self.state, traces, chosen))
         self.state = abreast.to_instances(self.state, traces, chosen)
+        for side, event in zip(self.sides, chosen, strict=True):
+            if event is not None:
+                side.reveal(event)
         alone = "" if None not in chosen else f"only in the {'base' if chosen[1] is None else 'other run'}: "
         self.key_bar.say(f"{alone}longest execution of {row.get('name', '')}")
 
@@ -382,16 +382,5 @@ LEAST: Final = 5
 """Lines of a run, at least: which it is, the time, and lanes."""
 
 
-def _everywhere(table: Sequence[keys.Key]) -> tuple[keys.Key, ...]:
-    """The keys with those of this screen among the ones that a footer names on every pane."""
-    return tuple(replace(key, group="everywhere") if key.group == "comparison" else key for key in table)
-
-
 def _place(step: Step) -> Place:
     return Place(step.rank, step.start, step.end)
-
-
-def _labelled(table: Sequence[keys.Key]) -> tuple[Tab, ...]:
-    """The tabs with the keys of a table that show them."""
-    shown = {key.id: key.shown.partition(" ")[0] for key in table}
-    return tuple(replace(tab, key=shown.get(f"comparison.{tab.pane}", tab.key)) for tab in TABS)

@@ -184,6 +184,16 @@ class Side(Column):
             seats = few(self.trace, self.timeline.view.ranks)
             self.timeline.seat(replace(self.timeline.seats, hidden=seats.hidden))
 
+    def reveal(self, event: int) -> None:
+        """Show the lane of an event of the run, if it was left out."""
+        if self.trace is not None:
+            lane = self.trace.event(event)["lane"]
+            tracks = (track for group in groups(self.trace, None, lambda _: 0) for track in group.tracks)
+            shown = {track.key for track in tracks if track.lane == lane}
+            seats = self.timeline.seats
+            if shown & seats.hidden:
+                self.timeline.seat(replace(seats, hidden=seats.hidden - shown))
+
     @on(Loading.Progressed)
     def _progressed(self, message: Loading.Progressed) -> None:
         message.stop()
