@@ -105,9 +105,11 @@ async def test_the_text_of_the_computation(samples: Path) -> None:
     async with explored(open_paths([samples / "jax_cpu8_b128"]), (120, 30)) as (explorer, pilot):
         await disclose(explorer, pilot)
         await press(pilot, "t")
-        item = view(pilot).item
-        assert item is not None
-        assert item.words.startswith("%all-reduce.11 = (f32[256,64]{1,0}, ")
+        shown = view(pilot)
+        assert shown.leaf is not None
+        assert shown.item is not None
+        assert shown.leaf.line(shown.item.row).startswith("%all-reduce.11 = (f32[256,64]{1,0}, ")
+        assert any(line.startswith(" %all-reduce.11 = (f32[256,64]{1,0}, ") for line in page(pilot.app))
         await press(pilot, "down", "enter")
         assert not page(pilot.app)[0].startswith(" %all-reduce.11")
         await press(pilot, "u", "u")

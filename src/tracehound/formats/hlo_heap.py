@@ -219,6 +219,7 @@ class _Origins:
             self._frames, self._table = None, Table(file, np.empty(0, np.int64), np.empty(0, np.int64))
         self._rows = {id_: row for row, id_ in reversed(list(enumerate(self._table.ids.tolist())))}
         self._names = self._table.texts(NAME)
+        self._named = {name: row for row, name in reversed(list(enumerate(self._names)))}
         self._defined = {
             one.number(ID): place for one in assignment.all(LOGICAL) if (place := one.one(DEFINED)) is not None
         }
@@ -248,8 +249,7 @@ class _Origins:
             return None
         if DEFINED_ID in place:
             return self._rows.get(place.number(DEFINED_ID))
-        named = place.text(DEFINED_NAME)
-        return self._names.index(named) if named in self._names else None
+        return self._named.get(place.text(DEFINED_NAME))
 
     def _shape(self, row: int, buffer: int) -> Shape:
         """The shape of the part of the result that the buffer holds."""

@@ -7,7 +7,7 @@ backend's configuration are `text`'s.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tracehound.formats.hlo_fields import Message
 from tracehound.formats.hlo_shape import shape_of
@@ -17,6 +17,7 @@ from tracehound.hlo.instruction import (
     CHANNEL,
     DIMENSIONS,
     FUSION_KIND,
+    OPCODE,
     PREDECESSORS,
     SHARDING,
     TARGET,
@@ -44,10 +45,19 @@ _PRECISIONS: Final = ("default", "high", "highest", "packed_nibble")
 Writer = Callable[[Message], str]
 
 
+class Attribute(NamedTuple):
+    """One attribute: it is looked for where a proto has one of these fields; `write` gives nothing where it is not."""
+
+    fields: tuple[int, ...]
+    write: Writer
+
+
 def attributes_of(module: Module, instruction: Instruction) -> list[str]:
     """The attributes, each as ``name=value``, in XLA's order."""
     fields = instruction.fields
-    own = [f"{name}={value}" for name, write in _OWN.items() if (value := write(fields))]
+    present = fields.parts.keys()
+    told = ((name, one.write(fields)) for name, one in _OWN.items() if not present.isdisjoint(one.fields))
+    own = [f"{name}={value}" for name, value in told if value]
     called = [*_called(module, instruction), *_late(module, fields)]
     return [*_exchanged(instruction), *_dimensions(instruction), *own, *called]
 
@@ -112,60 +122,69 @@ def _braced(values: Sequence[object]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
-def _number(field: int) -> Writer:
-    return lambda fields: str(fields.number(field)) if field in fields else ""
+def _number(field: int) -> Attribute:
+    return Attribute((field,), lambda fields: str(fields.number(field)) if field in fields else "")
 
 
-def _above_one(field: int) -> Writer:
-    return lambda fields: str(fields.number(field)) if fields.number(field) > 1 else ""
+def _above_one(field: int) -> Attribute:
+    return Attribute((field,), lambda fields: str(fields.number(field)) if fields.number(field) > 1 else "")
 
 
-def _flag(field: int) -> Writer:
-    return lambda fields: "true" if fields.number(field) else ""
+def _flag(field: int) -> Attribute:
+    return Attribute((field,), lambda fields: "true" if fields.number(field) else "")
 
 
-def _word(field: int) -> Writer:
-    return lambda fields: fields.text(field)
+def _word(field: int) -> Attribute:
+    return Attribute((field,), lambda fields: fields.text(field))
 
 
-def _quoted(field: int) -> Writer:
-    return lambda fields: f'"{escaped(fields.text(field))}"' if fields.text(field) else ""
+def _quoted(field: int) -> Attribute:
+    return Attribute((field,), lambda fields: f'"{escaped(fields.text(field))}"' if fields.text(field) else "")
 
 
-def _list(field: int) -> Writer:
-    return lambda fields: _braced(fields.numbers(field)) if field in fields else ""
+def _list(field: int) -> Attribute:
+    return Attribute((field,), lambda fields: _braced(fields.numbers(field)) if field in fields else "")
 
 
-def _inner(field: int, number: int) -> Writer:
+def _inner(field: int, number: int) -> Attribute:
     """A list in a message, written where that message is."""
 
     def write(fields: Message) -> str:
         inner = fields.one(field)
         return _braced(inner.numbers(number)) if inner else ""
 
-    return write
+    return Attribute((field,), write)
 
 
-def _inner_list(field: int, number: int) -> Writer:
+def _inner_list(field: int, number: int) -> Attribute:
     """A list in a message, written where it is not empty."""
 
     def write(fields: Message) -> str:
         inner = fields.one(field)
         return _braced(numbers) if inner and (numbers := inner.numbers(number)) else ""
 
-    return write
+    return Attribute((field,), write)
 
 
-def _inner_number(field: int, number: int) -> Writer:
-    def write(fields: Message) -> str:
-        inner = fields.one(field)
-        return str(inner.number(number)) if inner else ""
+def _index_vector(fields: Message) -> str:
+    numbers = fields.one(GATHER) or fields.one(SCATTER)
+    return str(numbers.number(4)) if numbers else ""
 
-    return write
+
+def _distribution(fields: Message) -> str:
+    return {1: "rng_uniform", 2: "rng_normal"}.get(fields.number(DISTRIBUTION), "")
+
+
+def _algorithm(fields: Message) -> str:
+    return {1: "rng_three_fry", 2: "rng_philox"}.get(fields.number(RNG_ALGORITHM), "")
+
+
+def _fft(fields: Message) -> str:
+    return dict(enumerate(("FFT", "IFFT", "RFFT", "IRFFT"))).get(fields.number(FFT_TYPE), "")
 
 
 def _index(fields: Message) -> str:
-    return str(fields.number(TUPLE_INDEX)) if fields.text(2) == "get-tuple-element" else ""
+    return str(fields.number(TUPLE_INDEX)) if fields.text(OPCODE) == "get-tuple-element" else ""
 
 
 def _slices(fields: Message) -> str:
@@ -236,21 +255,21 @@ def _aliasing(fields: Message) -> str:
     return f"{{{', '.join(texts)}}}" if texts else ""
 
 
-_OWN: Final[dict[str, Writer]] = {
-    "slice": _slices,
+_OWN: Final[dict[str, Attribute]] = {
+    "slice": Attribute((SLICES,), _slices),
     "dynamic_slice_sizes": _list(DYNAMIC_SIZES),
-    "padding": _padding,
+    "padding": Attribute((PADDING,), _padding),
     "direction": _word(DIRECTION),
-    "index": _index,
-    "window": _window,
-    "dim_labels": _labels,
+    "index": Attribute((OPCODE,), _index),
+    "window": Attribute((WINDOW,), _window),
+    "dim_labels": Attribute((CONVOLUTION,), _labels),
     "feature_group_count": _above_one(FEATURE_GROUPS),
     "batch_group_count": _above_one(BATCH_GROUPS),
     "lhs_batch_dims": _inner_list(DOT, 3),
     "lhs_contracting_dims": _inner_list(DOT, 1),
     "rhs_batch_dims": _inner_list(DOT, 4),
     "rhs_contracting_dims": _inner_list(DOT, 2),
-    "operand_precision": _precision,
+    "operand_precision": Attribute((PRECISION,), _precision),
     "offset_dims": _inner(GATHER, 1),
     "collapsed_slice_dims": _inner(GATHER, 2),
     "start_index_map": _inner(GATHER, 3),
@@ -261,27 +280,26 @@ _OWN: Final[dict[str, Writer]] = {
     "scatter_dims_to_operand_dims": _inner(SCATTER, 3),
     "input_batching_dims": _inner_list(SCATTER, 5),
     "scatter_indices_batching_dims": _inner_list(SCATTER, 6),
-    "index_vector_dim": lambda fields: _inner_number(GATHER, 4)(fields) or _inner_number(SCATTER, 4)(fields),
+    "index_vector_dim": Attribute((GATHER, SCATTER), _index_vector),
     "slice_sizes": _list(GATHER_SIZES),
     "exponent_bits": _number(EXPONENT),
     "mantissa_bits": _number(MANTISSA),
-    "distribution": lambda fields: {1: "rng_uniform", 2: "rng_normal"}.get(fields.number(DISTRIBUTION), ""),
-    "algorithm": lambda fields: {1: "rng_three_fry", 2: "rng_philox"}.get(fields.number(RNG_ALGORITHM), ""),
-    "fft_type": lambda fields: dict(enumerate(("FFT", "IFFT", "RFFT", "IRFFT"))).get(fields.number(FFT_TYPE), "")
-    if FFT_LENGTH in fields else "",
+    "distribution": Attribute((DISTRIBUTION,), _distribution),
+    "algorithm": Attribute((RNG_ALGORITHM,), _algorithm),
+    "fft_type": Attribute((FFT_LENGTH,), _fft),
     "fft_length": _list(FFT_LENGTH),
     "feature_index": _number(FEATURE),
     "delta": _number(DELTA),
     "infeed_config": _quoted(INFEED),
     "outfeed_config": _quoted(OUTFEED),
-    "type": lambda fields: "TOTALORDER" if fields.text(COMPARISON) == "TOTALORDER" else "",
+    "type": Attribute((COMPARISON,), lambda fields: "TOTALORDER" if fields.text(COMPARISON) == "TOTALORDER" else ""),
     "indices_are_sorted": _flag(SORTED),
     "unique_indices": _flag(UNIQUE),
     "is_stable": _flag(STABLE),
     "kind": _word(FUSION_KIND),
     "custom_call_target": _quoted(TARGET),
-    "operand_layout_constraints": _constraints,
-    "output_to_operand_aliasing": _aliasing,
+    "operand_layout_constraints": Attribute((CONSTRAINED,), _constraints),
+    "output_to_operand_aliasing": Attribute((ALIASING,), _aliasing),
     "custom_call_has_side_effect": _flag(SIDE_EFFECT),
-    "api_version": _api,
+    "api_version": Attribute((API,), _api),
 }  # fmt: skip

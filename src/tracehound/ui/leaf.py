@@ -34,8 +34,9 @@ ALIKE = ("program", "hlo", "backend", "source")
 
 @dataclass(frozen=True)
 class Item:
-    """One line. `words` is its text, or the name of an op, whose other parts are `what`, `shape`, `size` and `note`.
+    """One line: of code, of which there may be very much, its text is left to `Leaf.line`.
 
+    `words` is its text, or the name of an op, whose other parts are `what`, `shape`, `size` and `note`.
     `row` is the instruction to which it leads, -1 where it leads to none; `path` tells branches apart; `open` says
     whether what lies beyond it is shown, None where nothing does.
     """
@@ -87,6 +88,11 @@ class Leaf:
         """What is inside the op of a line shown under it, or not any more."""
         return replace(self, opened=self.opened ^ {item.path}) if self.module.calls[item.row] else self
 
+    def line(self, row: int) -> str:
+        """The line of an instruction, as the text of its computation has it."""
+        root = "ROOT " if row == self.module.computation_of(row).root else ""
+        return f"{root}{brief_line(self.module, self.module.instruction(row))}"
+
     def items(self) -> list[Item]:
         """The lines of the page."""
         return list(_text(self) if self.text else _page(self))
@@ -119,8 +125,7 @@ def _text(leaf: Leaf) -> Iterator[Item]:
     here = module.computation_of(leaf.row)
     yield Item("title", f"{'ENTRY ' if here.number == module.entry else ''}%{here.name}")
     for row in module.scheduled(here):
-        root = "ROOT " if row == here.root else ""
-        yield Item("code", f"{root}{brief_line(module, module.instruction(row))}", row=row, path=(row,))
+        yield Item("code", row=row, path=(row,))
 
 
 def _titled(title: str, items: Sequence[Item], total: int) -> Iterator[Item]:

@@ -130,7 +130,9 @@ class LeafView(ScrollView, can_focus=True, inherit_bindings=False):
         words = self._glyphs.words(item.words[line.start : line.end] + ("…" if cut else ""))
         dim = ground + self.get_component_rich_style("leaf-view--dim")
         name = ground + self.get_component_rich_style("leaf-view--name")
-        if item.kind == "title":
+        if item.kind == "code" and self.leaf is not None:
+            yield Segment(self._glyphs.words(self.leaf.line(item.row)), ground)
+        elif item.kind == "title":
             yield Segment(words, ground + self.get_component_rich_style("leaf-view--title"))
         elif item.kind == "fact":
             yield Segment(f"{item.label if first else '':<{LABEL}}", dim)
@@ -341,7 +343,7 @@ class LeafView(ScrollView, can_focus=True, inherit_bindings=False):
         """Make the lines, and break those that are longer than the width."""
         if self.leaf is None or not self.size.width:
             return
-        self._items = [replace(item, words=printable(item.words)) for item in self.leaf.items()]
+        self._items = [replace(item, words=printable(item.words)) if item.words else item for item in self.leaf.items()]
         self._lines, width = [], max(20, self.size.width - 2)
         for number, item in enumerate(self._items):
             room = width - 1 - (LABEL if item.kind == "fact" else 0)
