@@ -259,7 +259,9 @@ def flowed(headings: Sequence[Heading], number: int) -> list[list[Cell]]:
 
 def packed(headings: Sequence[Heading], number: int) -> list[list[Cell]]:
     """The same without a line between headings, and with headings that go on in the next column."""
-    cells: list[Cell] = [cell for title, under in headings for cell in (title, *under)]
+    cells: list[Cell] = []
+    for title, under in headings:
+        cells += [title, *under]
     height = -(-len(cells) // number)
     while len(columns := _cut(cells, height)) > number:
         height += 1
