@@ -18,7 +18,11 @@ from tracehound.ui.keys import KEYS
 from tracehound.ui.menu import choices
 from tracehound.ui.view import View
 
-NOWHERE = {"health": "what was repaired lies in a file", "findings": "of the whole run"}
+NOWHERE = {
+    "health": "what was repaired lies in a file",
+    "findings": "some are of the whole run",
+    **dict.fromkeys(("hlo_memory", "hlo_heap", "hlo_buffers", "allocator"), "of a program, whenever it runs"),
+}
 """Analyses of which rows may lead nowhere, and why."""
 
 
