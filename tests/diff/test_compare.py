@@ -134,7 +134,7 @@ def hlo(numbers: tuple[int, ...], suffix: str = "", rank: int = 0, module: str =
         text = f"%{name}.{number}{suffix} = {shapes[at % 2].format(number)}"
         known = {"op": at, "name": f"{name}.{number}{suffix}", "category": name, "module": module, "program": number,
                  "framework": scope, "source": None, "text": text, "flops": None, "bytes_accessed": None}  # fmt: skip
-        built.ops.append({key: known[key] for key in OPS})
+        built.ops.append({key: known.get(key) for key in OPS})
     for step in range(5):
         begin = step * 1000
         for at in range(len(numbers)):
