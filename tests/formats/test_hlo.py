@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hlo_protos import array, instruction
+from hloprotos import array, instruction
 from tracehound.formats.hlo import category_of, instructions, shape_text
 from tracehound.formats.wire import File, bytes_of
 from tracehound.formats.xla_ops import programs

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_protos import array, instruction
+from hloprotos import array, instruction
 from tracehound.formats.hlo_cost import Cost, costs
 from tracehound.formats.wire import bytes_of
 from tracehound.formats.xla_costs import accessed, off_chip, told_by_text
