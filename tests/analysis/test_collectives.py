@@ -31,7 +31,7 @@ def test_bandwidths_of_nccl_tests(
         rank.collective(5, 10 + 10 * rank.rank, 50, what, Seq=1, **sizes)
     (row,) = rows("collectives", job(tmp_path, *ranks))
     message = 4 * max(elements_in, elements_out)
-    assert (row["count"], row["ranks"], row["people"], row["transfer"] // US) == (4, 4, 4, 10)
+    assert (row["count"], row["ranks"], row["group_size"], row["transfer"] // US) == (4, 4, 4, 10)
     assert [row[name] // US for name in ("total", "average", "wait", "skew")] == [100, 25, 60, 30]
     assert row["last"] == "3 (1)"
     if factor is None:

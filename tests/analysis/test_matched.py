@@ -41,7 +41,7 @@ def test_by_sequence_number_whatever_their_order(tmp_path: Path) -> None:
         [45, 30, 10, 10, 20, 10],
         [95, 30, 20, 20, 10, 20],
     ]
-    assert [(row["last"], row["ranks"], row["people"], row["absent"]) for row in found] == [(1, 2, 2, None)] * 2
+    assert [(row["last"], row["ranks"], row["group_size"], row["absent"]) for row in found] == [(1, 2, 2, None)] * 2
 
 
 def test_what_no_other_rank_has_is_counted(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_ranks_that_a_group_names_and_nobody_opened(tmp_path: Path) -> None:
         "of process group 0 not in this trace: ranks 2, 4, 7",
         "1 collectives lack a call of rank 3",
     )
-    assert [(row["ranks"], row["people"], row["absent"]) for row in result.table.rows(named=True)] == [
+    assert [(row["ranks"], row["group_size"], row["absent"]) for row in result.table.rows(named=True)] == [
         (3, 6, None), (2, 6, "3"),
     ]  # fmt: skip
 
@@ -134,9 +134,9 @@ def xla(*starts: int, text: str) -> Any:
 def test_hlo_says_which_devices_meet() -> None:
     trace = xla(10, 20, 30, 70, text="%all-reduce.1 = f32[1000] all-reduce(%a), replica_groups={{0,3},{1,2}}")
     found = rows("collective_calls", trace)
-    assert [(row["last"], row["late"] // US, row["people"]) for row in found] == [(3, 60, 2), (2, 10, 2)]
+    assert [(row["last"], row["late"] // US, row["group_size"]) for row in found] == [(3, 60, 2), (2, 10, 2)]
     whole = rows("collective_calls", xla(10, 20, 30, 70, text="%all-reduce.1 = f32[1000] all-reduce(%a)"))
-    assert [(row["last"], row["late"] // US, row["people"]) for row in whole] == [(3, 50, 4)]
+    assert [(row["last"], row["late"] // US, row["group_size"]) for row in whole] == [(3, 50, 4)]
 
 
 def test_devices_of_other_hosts_in_the_groups() -> None:

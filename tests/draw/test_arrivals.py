@@ -15,7 +15,14 @@ US = 1_000_000
 
 
 def row(rank: int, after: int, wait: int, transfer: int, **more: Any) -> dict[str, Any]:
-    base = {"step": 3, "name": "gloo:all_reduce", "late": after * US, "bytes": 4096, "process_group": "dp", "people": 4}
+    base = {
+        "step": 3,
+        "name": "gloo:all_reduce",
+        "late": after * US,
+        "bytes": 4096,
+        "process_group": "dp",
+        "group_size": 4,
+    }
     times = {"after": after * US, "wait": wait * US, "transfer": transfer * US, "duration": (wait + transfer) * US}
     return {**base, "rank": rank, "absent": None, **times, **more}
 

@@ -22,9 +22,9 @@ FASTEST: Final = 4e12
 """Bytes per second that no link between devices carries: what seems faster is no bandwidth."""
 
 
-def factor(collective: str = "collective", people: str = "people") -> pl.Expr:
+def factor(collective: str = "collective", size: str = "group_size") -> pl.Expr:
     """Bus bandwidth over algorithm bandwidth, of columns of collectives and sizes of groups; null where unknown."""
-    what, n = pl.col(collective).cast(pl.String), pl.col(people)
+    what, n = pl.col(collective).cast(pl.String), pl.col(size)
     share = pl.when(n > 0).then((n - 1) / n)
     return (
         pl.when(what == "all_reduce").then(2 * share)

@@ -38,7 +38,7 @@ COLUMNS = (
     Column("collective", "text", "what it does", brief=False),
     Column("process_group", "text", "process group, else stream or program", brief=False),
     Column("ranks", "count", "ranks here that took part"),
-    Column("people", "count", "ranks of the group", brief=False),
+    Column("group_size", "count", "ranks of the group", brief=False),
     Column("absent", "text", "ranks here that should have taken part", brief=False),
     Column("event", "id", "the call of the rank that came last"),
 )
@@ -71,7 +71,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             pl.col("transfer").first(),
             pl.col("wait").sum(),
             pl.col("bytes").max(),
-            pl.col("collective", "people", "absent").first(),
+            pl.col("collective", "group_size", "absent").first(),
             pl.coalesce("description", "group").first().alias("process_group"),
             pl.col("present").first().alias("ranks"),
         )

@@ -53,7 +53,7 @@ COLUMNS = (
     Column("collective", "text", "what it does", brief=False),
     Column("dtype", "text", "type of the elements", brief=False),
     Column("process_group", "text", "process group, else stream or program", brief=False),
-    Column("people", "count", "ranks of the group", brief=False),
+    Column("group_size", "count", "ranks of the group", brief=False),
     Column("bytes", "bytes", "messages of all executions together", brief=False),
     Column("sized", "count", "executions whose size is known", brief=False),
     Column("ranks", "count", "ranks here on which it ran"),
@@ -74,7 +74,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no collective ran here"])
     found = matched(tables, scene)
     rows = found.calls.with_columns(pl.coalesce("description", "group").alias("process_group"))
-    alike = ["name", "collective", "dtype", "process_group", "people"]
+    alike = ["name", "collective", "dtype", "process_group", "group_size"]
     if BY.of(options.given) == "size":
         alike.append("message")
         rows = rows.with_columns(pl.col("bytes").alias("message"))

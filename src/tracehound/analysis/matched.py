@@ -44,7 +44,7 @@ class Matched(NamedTuple):
     `calls` has the columns of `CALLS` and: meeting (null: no other rank here has it), present (ranks that have it),
     arrived and ended (start and end on the common clock, ps), transfer (the shortest of its calls: what the last to
     come took), wait (the length of the call less that), late (arrival less the median arrival of the other ranks),
-    first, last (first and last arrival), people (ranks of the group: what the file says, else those seen here),
+    first, last (first and last arrival), group_size (ranks of the group: what the file says, else those seen here),
     absent (text: the ranks of this trace that should have it and do not).
     """
 

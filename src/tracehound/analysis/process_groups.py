@@ -27,7 +27,7 @@ _KNOWN: Final = schema({"members": pl.String(), "number": pl.Int64(), "expected"
 class Circled(NamedTuple):
     """Calls with the `circle` they belong to, a number that the calls of ranks that meet each other have in common.
 
-    `calls` also has people (size of the group: what the file says, else as far as this trace tells), fellows (how many
+    `calls` also has group_size (size of the group: what the file says, else as far as this trace tells), fellows (how many
     ranks of this trace are in it), lowest and highest of these. `circles` has the ranks of this trace that are
     `expected` in each circle: those the file names, else those that were seen.
     """
@@ -56,7 +56,7 @@ def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
         "circle", "sure", fellows=ranks.len().cast(pl.Int64), lowest=ranks.first(), highest=ranks.last()
     )
     rows = rows.join(of_circle, on="circle", how="left", maintain_order="left").with_columns(
-        pl.coalesce("size", pl.when("sure").then("fellows")).alias("people")
+        pl.coalesce("size", pl.when("sure").then("fellows")).alias("group_size")
     )
     why = "name replica groups of more devices than this trace has, and which are its own is not recorded"
     notes = (f"not matched: {lost.sum():,} calls {why}",) if lost.any() else ()

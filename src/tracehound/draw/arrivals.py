@@ -45,12 +45,12 @@ def head(meeting: Meeting, glyphs: Glyphs, width: int) -> list[Line]:
     """Two lines: which collective it is, and who was waited for."""
     first, last = meeting.rows[0], meeting.rows[-1]
     absent = first.get("absent") or ""
-    people = first.get("people")
+    size = first.get("group_size")
     facts = [
         f"step {last['step']}" if last["step"] is not None else "",
         units.bytes_(first["bytes"]) if first["bytes"] is not None else "",
         str(first["process_group"] or ""),
-        f"{len(meeting.rows):,} of {people:,} ranks" if people and people != len(meeting.rows) else "",
+        f"{len(meeting.rows):,} of {size:,} ranks" if size and size != len(meeting.rows) else "",
         f"without rank {absent}" if absent else "",
     ]
     title = f" {units.short_name(str(last['name']), max(width // 2, 12))}"
