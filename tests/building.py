@@ -11,6 +11,7 @@ import polars as pl
 from tracehound.facets import FACETS
 from tracehound.formats.assemble import RAW, RAW_LANES, Decoded, held, part
 from tracehound.formats.counters import Counters
+from tracehound.formats.recurring import recurring
 from tracehound.store import place
 from tracehound.trace import OPS, RANKS, Note, Part, Trace
 
@@ -87,6 +88,7 @@ class Building:
                 facts=self.facts,
                 notes=self.notes,
                 counters=self.counters,
+                unmarked=recurring if self.format == "kineto" else None,
                 facets={name: pl.DataFrame(rows, schema=FACETS[name]).lazy() for name, rows in self.facets.items()},
             )
         )

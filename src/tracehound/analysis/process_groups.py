@@ -27,8 +27,8 @@ _KNOWN: Final = schema({"members": pl.String(), "number": pl.Int64(), "expected"
 class Circled(NamedTuple):
     """Calls with the `circle` they belong to, a number that the calls of ranks that meet each other have in common.
 
-    `calls` also has group_size (size of the group: what the file says, else as far as this trace tells), fellows (how many
-    ranks of this trace are in it), lowest and highest of these. `circles` has the ranks of this trace that are
+    `calls` also has group_size (ranks of the group: what the file says, else as far as this trace tells), fellows (how
+    many ranks of this trace are in it), lowest and highest of these. `circles` has the ranks of this trace that are
     `expected` in each circle: those the file names, else those that were seen.
     """
 

@@ -24,6 +24,7 @@ from tracehound.formats.finishing import (
     RAW,
     Lanes,
     Raw,
+    Unmarked,
     executed,
     finished,
     nothing_seen,
@@ -74,7 +75,8 @@ class Piece:
 class Decoded:
     """One file, decoded: `pieces` in the order of the file.
 
-    Times are ps from `wall_ns`, or from any instant when that is unknown.
+    Times are ps from `wall_ns`, or from any instant when that is unknown. `unmarked` tells the steps of a file that
+    marks none and runs no modules, where the format knows what does.
     """
 
     path: Path
@@ -89,6 +91,7 @@ class Decoded:
     notes: Sequence[Note] = ()
     places: Any = None
     counters: Counters = field(default_factory=Counters)
+    unmarked: Unmarked | None = None
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
 
 
@@ -110,7 +113,7 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
     sources = [Source(piece.kept, piece.shift, piece.first, piece.ops) for piece in decoded.pieces]
     raw = Raw(runs, sources, _by_number(lanes), size)
     seen, ran = nothing_seen(lanes.height), executed(raw)
-    steps = steps_of(raw, ran)
+    steps = steps_of(raw, ran, decoded.unmarked)
     scan = written(finished(raw, ran, steps, seen), spill.folder)
     marks = np.concatenate([np.empty(0, np.int64), *seen.marks])
     if len(marks):

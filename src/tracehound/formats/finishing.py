@@ -19,7 +19,7 @@ from tracehound.formats.ahead import ahead
 from tracehound.formats.batches import Batch, Rows, Runs, Source, batches, joined
 from tracehound.formats.links import HostCalls, executions, from_parents
 from tracehound.formats.nests import Course, Nested, Open, nest, survey
-from tracehound.formats.recurring import GRAPHS, recurring
+from tracehound.formats.recurring import GRAPHS
 from tracehound.formats.spill import Column, frame_of
 from tracehound.formats.steps import calendar, infer, mark
 from tracehound.intervals import Ints, Mask
@@ -112,8 +112,12 @@ def nothing_seen(lanes: int) -> Seen:
     return Seen(np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [])
 
 
-def steps_of(raw: Raw, ran: Rows) -> pl.DataFrame:
-    """The steps of the file: marked, else inferred from the modules that `ran`, else from what recurs on hosts.
+Unmarked = Callable[[pl.DataFrame], pl.DataFrame]
+"""What tells steps by the annotations and replays of graphs on hosts; see `recurring`."""
+
+
+def steps_of(raw: Raw, ran: Rows, unmarked: Unmarked | None) -> pl.DataFrame:
+    """The steps of the file: marked, else inferred from the modules that `ran`, else told by what is `unmarked`.
 
     The `event` of a mark is its place among the marks, the first being 0: `Seen.marks` has the ids. Those of steps that
     recur are not known yet.
@@ -121,7 +125,9 @@ def steps_of(raw: Raw, ran: Rows) -> pl.DataFrame:
     marks = _marks(raw)
     if marks.height:
         return mark(marks)
-    return infer(_placed(ran, raw.lanes)) if len(ran.lane) else recurring(_candidates(raw))
+    if len(ran.lane) or unmarked is None:
+        return infer(_placed(ran, raw.lanes))
+    return unmarked(_candidates(raw))
 
 
 def _candidates(raw: Raw) -> pl.DataFrame:

@@ -25,6 +25,7 @@ from tracehound.formats.kineto_events import Share, share
 from tracehound.formats.kineto_facts import claims, facts
 from tracehound.formats.kineto_kinds import KnownKinds
 from tracehound.formats.kineto_whole import whole
+from tracehound.formats.recurring import recurring
 from tracehound.formats.spill import Spill
 from tracehound.trace import Part
 
@@ -76,6 +77,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             notes=(*read.notes, *events.notes),
             places=read.places,
             counters=events.counters,
+            unmarked=recurring,
             facets=events.facets,
         ),
         spill,
