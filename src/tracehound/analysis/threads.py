@@ -48,15 +48,22 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
 
 def _annotation(threads: pl.DataFrame, parent: np.ndarray) -> pl.Series:
     """For every event the name of the nearest annotation that contains it."""
-    marks = (threads["kind"] == "annotation").to_numpy()
+    around = nearest(parent, (threads["kind"] == "annotation").to_numpy())
+    names = threads["name"].gather(np.maximum(around, 0))
+    return pl.select(pl.when(pl.Series(around >= 0)).then(names).alias("inside")).to_series()
+
+
+def nearest(parent: np.ndarray, marks: np.ndarray) -> np.ndarray:
+    """For every event the row of the nearest event around it that is marked, -1 without one.
+
+    `parent` is the row of the event that directly contains it, -1 for none.
+    """
     around = parent.copy()
     while True:
         climbing = np.flatnonzero((around >= 0) & ~marks[around])
         if not len(climbing):
-            break
+            return around
         around[climbing] = parent[around[climbing]]
-    names = threads["name"].gather(np.maximum(around, 0))
-    return pl.select(pl.when(pl.Series(around >= 0)).then(names).alias("inside")).to_series()
 
 
 def _overlaps(owned: Owned, windows: Intervals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -42,7 +42,7 @@ TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "operator_roofline",
         ),
     ),
-    ("Host", ("operators", "modules", "host", "stacks", "launches", "queue", "annotations", "slices")),
+    ("Host", ("operators", "modules", "host", "compiles", "stacks", "launches", "queue", "annotations", "slices")),
     (
         "Communication",
         (

@@ -1,0 +1,171 @@
+"""What was compiled during the recording: which function, how often, for how long, in which steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import polars as pl
+
+from tracehound.analysis.compilations import compilations
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
+from tracehound.intervals import union
+from tracehound.units import count as number
+from tracehound.units import duration
+from tracehound.units import share as percent
+
+DEFINITION = """\
+A compilation is an event of a host's thread in which a program is traced, lowered, compiled or loaded, and that lies in
+no other such event of its thread. In XLA profiles these are the events of JAX (lower_sharding_computation,
+backend_compile...), PyTorch/XLA (XLAGraphExecutor::Compile, PjRtComputationClient::Compile), TensorFlow and the
+compilers; in those of PyTorch the ranges of torch.compile (... (dynamo_timed)), and the frames of Python in which
+Triton compiles. What other threads do to help belongs to the compilation that is under way.
+
+function = the function that the nearest PjitFunction(...) around names; the number of the region of torch.compile; else
+the nearest annotation or step around; else nothing says. count = how often it was compiled (events of the stage that
+most often occurs; one compilation may have several: tracing, lowering, compiling, loading). time = all of them, clipped
+to the window. share = of the recording, or of the window. steps = the steps in which they began. again = compiled more
+than once: shapes, types or static arguments that change do that, or a cache that is too small.
+
+by=compilation has a row for each, in the order of time."""
+
+BY: Final = Setting("by", "function", "what a row is: a function, or a compilation", one_of("function", "compilation"))
+
+COLUMNS: Final = (
+    Column("function", "text", "what was compiled"),
+    Column("count", "count", "how often"),
+    Column("time", "time", "all its compilations"),
+    Column("share", "share", "its compilations", "the time of the recording"),
+    Column("again", "flag", "compiled more than once", brief=False),
+    Column("steps", "text", "in which steps"),
+    Column("duration", "time", "the longest"),
+    Column("start", "instant", "start of the longest", brief=False),
+    Column("rank", "number", "rank", brief=False),
+    Column("event", "id", "the longest"),
+)
+
+BY_COMPILATION: Final = (
+    Column("function", "text", "what was compiled"),
+    Column("stage", "text", "tracing, lowering, compiling or loading"),
+    Column("step", "number", "in which step"),
+    Column("start", "instant", "start since the first event"),
+    Column("duration", "time", "how long"),
+    Column("name", "text", "the event"),
+    Column("thread", "text", "where", brief=False),
+    Column("rank", "number", "rank", brief=False),
+    Column("event", "id", "the compilation"),
+)
+
+UNKNOWN: Final = "(not recorded)"
+LOADED: Final = "(programs loaded onto devices)"
+"""What is compiled, where nothing says of which function it is."""
+
+_WHY_TORCH: Final = "TORCH_LOGS=recompiles tells why"
+_WHY_XLA: Final = "jax_explain_cache_misses (JAX) or PT_XLA_DEBUG_LEVEL=1 (PyTorch/XLA) tells why"
+
+
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each compilation on the threads of the rank's host; ranks of one host give the same rows."""
+    del options
+    names = share.lanes.select("lane", pl.col("name").alias("thread"))
+    return (
+        compilations(share)
+        .join(names, on="lane", how="left", maintain_order="left")
+        .with_columns(
+            pl.max_horizontal("start", pl.lit(share.start)).alias("low"),
+            pl.min_horizontal("end", pl.lit(share.end)).alias("high"),
+            pl.lit(share.rank, pl.Int64).alias("rank"),
+            pl.coalesce("function", pl.when(pl.col("stage") == "loading").then(pl.lit(LOADED)), pl.lit(UNKNOWN)).alias(
+                "function"
+            ),
+        )
+    )
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The functions by the time that compiling them took; or every compilation, in the order of time."""
+    by_each = BY.of(options.given) == "compilation"
+    shown = replace(ANALYSIS, columns=BY_COMPILATION if by_each else COLUMNS)
+    filled = [table for table in tables if table.height]
+    if not filled:
+        return answer(shown, blank(shown.columns), scene, options, [_nothing(scene)])
+    rows = pl.concat(filled).unique("event", keep="first", maintain_order=True).sort("start", "event")
+    length = scene.end - scene.start
+    table = rows.with_columns((pl.col("high") - pl.col("low")).alias("duration"))
+    functions = by_function(table, length)
+    return answer(shown, table if by_each else functions, scene, options, _notes(rows, functions, scene))
+
+
+def by_function(rows: pl.DataFrame, length: int) -> pl.DataFrame:
+    """Compilations by function, the costliest first; `length` is what they are a share of, ps."""
+    longest = pl.col("duration").arg_max()
+    stages = rows.group_by("rank", "function", "stage").len("stages")
+    most = stages.group_by("rank", "function").agg(pl.col("stages").max().cast(pl.Int64).alias("count"))
+    return (
+        rows.group_by("rank", "function", maintain_order=True)
+        .agg(
+            pl.col("duration").sum().alias("time"),
+            pl.col("step").drop_nulls().unique().sort().alias("numbers"),
+            pl.col("duration", "start", "event").get(longest),
+        )
+        .join(most, on=["rank", "function"], how="left", maintain_order="left")
+        .with_columns(
+            (pl.col("time") / length if length else pl.lit(None, pl.Float64)).alias("share"),
+            ((pl.col("count") > 1) & ~pl.col("function").is_in([UNKNOWN, LOADED])).alias("again"),
+            pl.col("numbers").map_elements(in_words, return_dtype=pl.String).alias("steps"),
+        )
+        .sort("time", "function", "rank", descending=[True, False, False])
+    )
+
+
+def in_words(numbers: Sequence[int]) -> str:
+    """Numbers in their order, neighbours together: ``0-3, 7``; nothing for none."""
+    runs: list[tuple[int, int]] = []
+    for each in numbers:
+        low = runs.pop()[0] if runs and runs[-1][1] == each - 1 else each
+        runs.append((low, each))
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+def _notes(rows: pl.DataFrame, functions: pl.DataFrame, scene: Scene) -> list[str]:
+    """How much of the recording was compiling, in which steps, and what was compiled again."""
+    length = scene.end - scene.start
+    why = _WHY_TORCH if "kineto" in scene.formats else _WHY_XLA
+    took = max(union(mine["low"].to_numpy(), mine["high"].to_numpy()).length for mine in rows.partition_by("rank"))
+    whose = "on the host that compiles most, " if rows["rank"].n_unique() > 1 else ""
+    steps = in_words(rows["step"].drop_nulls().unique().sort().to_list())
+    notes = [
+        f"{whose}something was being compiled for {duration(took)}"
+        + (f", {percent(took / length)} of the time" if length else "")
+        + (f", in step{'s' * (not steps.isdigit())} {steps}" if steps else "")
+    ]
+    if again := functions.filter("again")["function"].unique(maintain_order=True).to_list():
+        told = ", ".join(again[:4]) + (f" and {number(len(again) - 4)} more" if len(again) > 4 else "")
+        notes.append(f"compiled more than once: {told}; {why}")
+    return notes
+
+
+def _nothing(scene: Scene) -> str:
+    if scene.formats and set(scene.formats) == {"kineto"}:
+        return (
+            "no compilation is recorded: torch.compile records its own with ProfilerActivity.CPU (since PyTorch 2.1),"
+            " Triton only as frames of Python, with with_stack=True; what comes from a cache records nothing"
+        )
+    return (
+        "no compilation is recorded: none ran, or host_tracer_level (ProfileOptions) was below 2; a profile that begins"
+        " before the first step shows those of the warm-up"
+    )
+
+
+ANALYSIS: Final = Analysis(
+    name="compiles",
+    title="Compiles",
+    question="What was compiled during the recording, how often, for how long, and in which steps?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BY,),
+)
