@@ -45,7 +45,7 @@ def test_programs_without_step_markers_tell_the_time_of_a_step(offload: Trace) -
     """XProf says "No step time measured" of this file."""
     runs = report(offload, "programs", by="execution").table.filter(name="jit_f")
     assert runs.group_by("rank").len()["len"].to_list() == [100] * 4
-    medians = runs.group_by("rank").agg(pl.col("interval").median() / 1e9).sort("rank")["interval"].to_list()
+    medians = runs.group_by("rank").agg(pl.col("period").median() / 1e9).sort("rank")["period"].to_list()
     assert medians == pytest.approx([784.127, 784.104, 783.961, 783.862], abs=5e-4)
 
 

@@ -58,7 +58,7 @@ def test_each_program_has_a_peak_in_each_memory(trace: Trace) -> None:
 
 def test_what_is_there_at_the_peak(trace: Trace) -> None:
     result = run(named("hlo_buffers"), trace, options=Options(given=(("program", "jit_f"),)))
-    names = ("buffer", "space", "sort", "bytes", "share", "padding", "first", "last")
+    names = ("buffer", "space", "role", "bytes", "share", "padding", "first", "last")
     assert result.table.select(names).rows() == [
         ("a{0}", "device", "temporary", 8 * MIB, 0.5, 6 * MIB, 0, 3),
         ("b", "device", "temporary", 4 * MIB, 0.25, 0, 1, None),

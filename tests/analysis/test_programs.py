@@ -40,15 +40,15 @@ def test_one_row_for_each_program() -> None:
     ]
     f, g = ({name: value // US if value else value for name, value in r.items() if name in _TIMES} for r in rows)
     assert f == {
-        "total": 50, "min": 20, "median": 25, "mean": 25, "max": 30, "interval": 21, "gap": 1, "gaps": 1, "delay": 18,
+        "total": 50, "min": 20, "median": 25, "mean": 25, "max": 30, "period": 21, "gap": 1, "gaps": 1, "delay": 18,
         "max_delay": 26,
     }  # fmt: skip
-    assert (g["gap"], g["gaps"], g["interval"], g["delay"]) == (29, 29, None, 10)
+    assert (g["gap"], g["gaps"], g["period"], g["delay"]) == (29, 29, None, 10)
     assert rows[0]["share"] == pytest.approx(50 / 55)
     assert [(r["enqueued"], r["late"]) for r in rows] == [(2, 0), (1, 1)]
 
 
-_TIMES = ("total", "min", "median", "mean", "max", "interval", "gap", "gaps", "delay", "max_delay")
+_TIMES = ("total", "min", "median", "mean", "max", "period", "gap", "gaps", "delay", "max_delay")
 
 
 def test_one_row_for_each_execution() -> None:
@@ -127,7 +127,7 @@ def test_all_of_it_against_a_loop(steps: list[tuple[int, str, int, int, int]]) -
         lengths, gaps, intervals, late = zip(*expected[row["name"]], strict=True)
         assert (row["executions"], row["total"], row["max"]) == (len(lengths), sum(lengths) * US, max(lengths) * US)
         assert row["median"] == statistics.median(lengths) * US
-        for name, values in (("gap", gaps), ("interval", intervals)):
+        for name, values in (("gap", gaps), ("period", intervals)):
             known = [value for value in values if value is not None]
             assert row[name] == (statistics.median(known) * US if known else None)
         decided = [value for value in late if value is not None]

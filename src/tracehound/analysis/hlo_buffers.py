@@ -30,7 +30,7 @@ COLUMNS = (
     Column("program", "text", "name of the module and id of the program"),
     Column("space", "text", "memory space: the device's own, the host's, or its number", brief=False),
     Column("buffer", "text", "instruction, and which part of its result; or what the row stands for"),
-    Column("sort", "text", "temporary, parameter, output or constant"),
+    Column("role", "text", "temporary, parameter, output or constant"),
     Column("bytes", "bytes", "that it takes"),
     Column("share", "share", "of it", "the peak of the program in this memory space"),
     Column("buffers", "count", "how many buffers the row stands for", brief=False),
@@ -57,7 +57,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     bare = pl.coalesce("unpadded", "bytes")
     made = titled(there).with_columns(
         pl.col("name").alias("buffer"),
-        pl.col("sort").cast(pl.String),
+        pl.col("sort").cast(pl.String).alias("role"),
         pl.col("opcode").cast(pl.String),
         pl.lit(1, pl.Int64).alias("buffers"),
         (pl.col("bytes") - bare).clip(lower_bound=0).alias("padding"),
@@ -72,7 +72,7 @@ def _grouped(rows: pl.DataFrame, by: str) -> pl.DataFrame:
         return rows
     named = rows.with_columns(pl.col(by).fill_null("unknown").alias("buffer"))
     sums = [pl.col(name).sum() for name in ("bytes", "share", "buffers", "unpadded", "padding")]
-    rest = ("sort", "opcode", "shape", "framework", "source", "first", "last", "peak")
+    rest = ("role", "opcode", "shape", "framework", "source", "first", "last", "peak")
     return (
         named.sort("bytes", "name", descending=[True, False])
         .group_by("program", "space", "buffer", maintain_order=True)

@@ -23,7 +23,7 @@ _INPUT, _OUTPUT, _COMPILE, _HOST = range(len(PARTS))
 LOADER: Final = Setting(
     "loader",
     r"IteratorGetNext|Iterator::(GetNext|Prefetch)|DataLoader|data_?load|input_?pipeline|cpu_loader\.next"
-    r"|get_batch|next_?batch|\bgrain\b|infeed",
+    r"|get_batch|next_?batch|wait_for_batch|\bgrain\b|infeed",
     "host events with this pattern in their names load data (or wait for it)",
     pattern,
 )

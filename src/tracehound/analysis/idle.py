@@ -54,7 +54,11 @@ _BY_NAME: Final[Mapping[int, re.Pattern[str]]] = {
         r"^(?:cuda|hip|cu)(?:Malloc|Free|HostAlloc|HostMalloc|HostFree|HostRegister|HostUnregister|Mem(?:Alloc|Free"
         r"|Create|Map|Unmap|Release|Address))"
     ),
-    _LOADING: re.compile(r"DataLoader|data_?loading|Iterator::(?:GetNext|Prefetch)|InfeedEnqueue", re.IGNORECASE),
+    _LOADING: re.compile(
+        r"IteratorGetNext|Iterator::(?:GetNext|Prefetch)|DataLoader|data_?load|input_?pipeline|cpu_loader\.next|get_batch"
+        r"|next_?batch|wait_for_batch|\bgrain\b|Infeed",
+        re.IGNORECASE,
+    ),
 }
 
 COLUMNS = (

@@ -209,7 +209,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 ANALYSIS = Analysis(
     name="launches",
     title="Launches",
-    question="What does launching cost: which calls are long, which kernels shorter than their launch, which late?",
+    question="What does launching cost: long calls, kernels shorter than their launch, work that begins late?",
     definition=DEFINITION,
     columns=COLUMNS,
     per_rank=per_rank,

@@ -30,7 +30,7 @@ A step begins at its mark on the host (never at its shadow on the device) and la
 that it launched has ended; it begins no earlier than the step before has ended, nor than the work that was launched
 before the first step has (the setting bounds=mark keeps to the marks instead). The last step is partial where the
 recording stopped before its work was done: it has less than 80 % as many device events as the step before, or none.
-Averages leave it out. A window keeps the steps that overlap it, at full length.
+Averages leave it out. A window keeps the steps whose marks overlap it, at full length.
 
 Where nothing marks steps they are inferred, and so labelled: from the annotations of an inference engine (vLLM, SGLang;
 phase says which steps are prefill and which decode, where the names do), from annotations that follow one another and
@@ -100,7 +100,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     events = work(everything, "step", "launch")
     found = stretches(steps, events, BOUNDS.of(options.given)).with_columns(_partial(steps, events))
     if share.windowed:
-        found = found.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
+        marks = steps.sort("start")  # in the order of the stretches
+        found = found.filter((marks["start"] < share.end) & (marks["end"] > share.start))
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
     lengths = {part: covered(when, start, end) for part, when in activity(share, events).items()}
     rest = end - start - sum(lengths.values(), start=np.zeros(len(start), np.int64))

@@ -76,7 +76,6 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
         **dict.fromkeys(("launches", "queue", "bandwidth", "transfers"), ("device",)),
         **dict.fromkeys(("utilisation", "utilisation_curve", "duty_cycle"), ("device",)),
         "operator_roofline": ("pytorch", "device"),
-        **dict.fromkeys(("critical_path", "operators", "modules", "stacks"), ("pytorch",)),
         **dict.fromkeys(("critical_path", "operators", "modules"), ("pytorch",)),
         **dict.fromkeys(("step_time", "async_overlap"), ("xla", "device")),
         **dict.fromkeys(("programs", "hlo_ops", "hlo", "roofline"), ("xla",)),

@@ -86,9 +86,9 @@ def placed(trace: Trace, window: Window) -> Processes:
     labels = _labels(trace)
     for row in trace.lanes_of(window.ranks).iter_rows(named=True):
         if row["rank"] is None:
-            process, name = _host(trace, row["host"], row["process"]), row["thread"] or row["name"]
+            process, name = _host(trace, row["host"], row["process"] or ""), row["thread"] or row["name"]
         else:
-            part = _part(row["process"])
+            part = _part(row["process"] or "")
             process = f"/device:{labels[row['rank']]} {part}".strip()
             name = row["name"].removeprefix(part).strip()
         number = numbers.setdefault(process, len(numbers) + 1)

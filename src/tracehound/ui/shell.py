@@ -14,6 +14,7 @@ from textual import events
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.actions import ActionParseResult
 from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.dom import DOMNode
@@ -81,6 +82,10 @@ class Shell(App[None]):
     def on_resize(self) -> None:
         """A terminal of another size may show anything."""
         self._forget()
+
+    def pop_screen(self) -> AwaitComplete:
+        """Leave the screen on top; of two keys in one burst that both leave it, the second leaves nothing."""
+        return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
 
     def action_command_palette(self) -> None:
         """Textual's own, with words that every alphabet has."""

@@ -23,8 +23,9 @@ DEFINITION = (
     """\
 Each row is something that was measured in this trace and that a rule finds worth a look; none is said without evidence.
 cost is the time per step (of a run without steps: of the run) that goes to it on an average rank, and so the most that
-could be gained; it is empty where that is not known. share is cost, of an average step or of the run. Costs of
-different rows may be of the same time. start, rank and the event lead to where it is seen best. The rules:
+could be gained; it is empty where that is not known. share is cost, of an average step or of the run. What
+happens outside steps counts for nothing where there are steps. Costs of different rows may be of the same time. start,
+rank and the event lead to where it is seen best. The rules:
 
 """
     + "\n".join(f"{rule.name}: {rule.when}." for rule in RULES)
@@ -47,23 +48,21 @@ COLUMNS: Final = (
     Column("event", "id", "event where it is seen best"),
 )
 
-_ASKED: Final = tuple(
-    (analysis, Options())
-    for analysis in (
-        step_parts.ANALYSIS,
-        breakdown.ANALYSIS,
-        idle.ANALYSIS,
-        kernels.ANALYSIS,
-        transfers.ANALYSIS,
-        stragglers.ANALYSIS,
-    )
-)
+_ASKED: Final = {
+    "step_parts": (step_parts.ANALYSIS, Options()),
+    "breakdown": (breakdown.ANALYSIS, Options()),
+    "idle": (idle.ANALYSIS, Options()),
+    "kernels": (kernels.ANALYSIS, Options()),
+    "transfers": (transfers.ANALYSIS, Options()),
+    "stragglers": (stragglers.ANALYSIS, Options()),
+}
+"""What rules draw on, by the name under which they find it."""
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The tables of all analyses that rules draw on, and the traits of the rank."""
     del options
-    return packed([*maps(_ASKED, share), traits(share)])
+    return packed([*maps(list(_ASKED.values()), share), traits(share)])
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -79,8 +78,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 def _evidence(ranks: Sequence[Sequence[pl.DataFrame]], scene: Scene) -> Evidence:
     results = {
-        analysis.name: analysis.combine([tables[place] for tables in ranks], scene, asked)
-        for place, (analysis, asked) in enumerate(_ASKED)
+        name: analysis.combine([tables[place] for tables in ranks], scene, asked)
+        for place, (name, (analysis, asked)) in enumerate(_ASKED.items())
     }
     steps = results["step_parts"].table.filter(~pl.col("partial"))
     lengths = (steps if steps.height else results["breakdown"].table.rename({"span": "duration"}))["duration"]

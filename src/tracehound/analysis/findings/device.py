@@ -38,11 +38,19 @@ def tensor_cores(evidence: Evidence) -> Iterator[Finding]:
         "products and convolutions do not use tensor cores",
         f"they take {percent(eligible / total)} of the time of all kernels, {percent(used / eligible)} of that on"
         f" tensor cores; most in {short_name(worst['name'], 60)}",
-        "automatic mixed precision (bfloat16), or TF32 with torch.set_float32_matmul_precision('high'); sizes that are"
-        " multiples of 8",
+        _PRECISION[max(map(_major, _devices(evidence))) > _TENSOR_CORES],
         Place(event=worst["event"]),
         share=eligible / total,
     )
+
+
+_PRECISION: Final = {
+    False: "automatic mixed precision (float16 with a gradient scaler: these devices have no bfloat16), sizes that are"
+    " multiples of 8",
+    True: "automatic mixed precision (bfloat16), or TF32 with torch.set_float32_matmul_precision('high'), sizes that"
+    " are multiples of 8",
+}
+"""What brings products to tensor cores, by whether they are of Ampere or later."""
 
 
 def memory(evidence: Evidence) -> Iterator[Finding]:

@@ -57,6 +57,26 @@ class Evidence:
     stretch: int
     """Length of an average step, or of the run; ps, 0 where nothing is known."""
 
+    @property
+    def spans(self) -> pl.DataFrame:
+        """How each rank spent its whole steps, or the run where it has none: rank, span, idle, communication, copy.
+
+        The latter two are what nothing hides.
+        """
+        if not self.steps:
+            return self.table("breakdown").select("rank", "span", "idle", "communication", "copy")
+        return (
+            self.table("step_parts")
+            .filter(~pl.col("partial"))
+            .select(
+                "rank",
+                pl.col("duration").alias("span"),
+                pl.sum_horizontal("runtime", "data_loader", "cpu", "other").alias("idle"),
+                "communication",
+                pl.sum_horizontal("copy", "memset").alias("copy"),
+            )
+        )
+
     def table(self, name: str) -> pl.DataFrame:
         """The rows of a result."""
         return self.results[name].table

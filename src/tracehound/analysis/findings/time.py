@@ -115,7 +115,7 @@ def communication(evidence: Evidence) -> Iterator[Finding]:
         if share > COMMUNICATION:
             yield Finding(
                 "processes wait for communication",
-                f"it takes {duration(round(cost))} of {evidence.whose}, {percent(share)}, while nothing else runs",
+                f"it takes {duration(round(cost))} of {evidence.whose}, {percent(share)}",
                 _advice(evidence, "communication"),
                 place,
                 round(cost),
@@ -132,15 +132,18 @@ def copies(evidence: Evidence) -> Iterator[Finding]:
         yield from _exposed(evidence, "copy", COPIES, "copies are not hidden behind computation")
         return
     cores = int(evidence.table("breakdown")["span"].sum())
+    exposed = int(links["exposed"].sum()) / cores if cores else 0.0
+    within = int(evidence.spans["copy"].sum()) / max(int(evidence.spans["span"].sum()), 1)
+    scale = within / exposed if exposed and evidence.steps else 1.0
     for (source, target), rows in links.group_by("source", "target", maintain_order=True):
-        share = int(rows["exposed"].sum()) / cores if cores else 0.0
+        share = int(rows["exposed"].sum()) / cores * scale if cores else 0.0
         if share > COPIES:
             flight = int(rows["in_flight"].sum())
             moving = rate(int(rows["bytes"].sum()) * PS / flight) if flight else "an unknown rate"
             worst = rows.sort("exposed", descending=True).row(0, named=True)
             yield Finding(
                 f"the device waits for copies from {source} to {target}",
-                f"{percent(share)} of the devices' time, at {moving}: bound by the link, not by the device's memory",
+                f"{percent(share)} of the devices' time, at {moving}" + (_LINK if "host" in (source, target) else ""),
                 _advice(evidence, "copies"),
                 Place.of(worst),
                 round(share * evidence.stretch),
@@ -148,22 +151,32 @@ def copies(evidence: Evidence) -> Iterator[Finding]:
             )
 
 
+_LINK: Final = ": bound by the link to the host, not by the device's memory"
+
+
 def _exposed(evidence: Evidence, part: str, threshold: float, what: str) -> Iterator[Finding]:
-    ranks = evidence.table("breakdown")
-    span = int(ranks["span"].sum())
-    share = int(ranks[part].sum()) / span if span else 0.0
+    span = int(evidence.spans["span"].sum())
+    share = int(evidence.spans[part].sum()) / span if span else 0.0
     if share > threshold:
-        worst = ranks.row(ranks[part].arg_max() or 0, named=True)
-        hidden = int(ranks[f"all_{part}"].sum()) - int(ranks[part].sum())
+        ranks = _by_rank(evidence, part)
+        run = evidence.table("breakdown").select("span", part, f"all_{part}").sum()
+        hidden = (run[f"all_{part}"][0] - run[part][0]) / run["span"][0] if run["span"][0] else 0.0
         yield Finding(
             what,
-            f"{percent(share)} of the devices' time is {part} alone, {percent(hidden / span)} more is hidden;"
-            f" most on rank {worst['rank']}: {percent(worst[f'{part}_share'])}",
+            f"{percent(share)} of the devices' time is {part} alone, {percent(hidden)} more is hidden;"
+            f" most on rank {ranks['rank'][0]}: {percent(ranks['share'][0])}",
             _advice(evidence, {"copy": "copies"}.get(part, part)),
-            Place(rank=worst["rank"], event=_longest_of(evidence, part)),
+            Place(rank=ranks["rank"][0], event=_longest_of(evidence, part)),
             round(share * evidence.stretch),
             share,
         )
+
+
+def _by_rank(evidence: Evidence, part: str) -> pl.DataFrame:
+    """What share of each rank's time a part takes, the largest first."""
+    spans = evidence.spans.group_by("rank").agg(pl.col("span", part).sum()).filter(pl.col("span") > 0)
+    shares = spans.select("rank", (pl.col(part) / pl.col("span")).alias("share"))
+    return shares.sort("share", "rank", descending=[True, False])
 
 
 def _longest_of(evidence: Evidence, part: str) -> int | None:
@@ -175,20 +188,24 @@ def _longest_of(evidence: Evidence, part: str) -> int | None:
 
 
 def waiting(evidence: Evidence) -> Iterator[Finding]:
-    """Devices idle, by what they wait for; what is put down to the data loader already is not told twice."""
-    span = int(evidence.table("breakdown")["span"].sum())
+    """Devices idle, by what they wait for; what is put down to the data loader already is not told twice.
+
+    Idle time within steps is shared out as the pauses of the run are.
+    """
+    span, paused = int(evidence.spans["span"].sum()), int(evidence.spans["idle"].sum())
     idle = evidence.table("idle").filter(pl.col("stream") == "device")
+    all_pauses = int(idle["idle"].sum())
     loading = any(data_loader(evidence))
     for cause, what in _WAIT.items():
         rows = idle.filter(pl.col("cause") == cause)
-        share = int(rows["idle"].sum()) / span if span else 0.0
+        share = int(rows["idle"].sum()) / all_pauses * paused / span if span and all_pauses else 0.0
         if share <= IDLE or (cause == "data loading" and loading):
             continue
         worst = rows.row(rows["duration"].arg_max() or 0, named=True)
         pauses = int(rows["count"].sum())
         yield Finding(
             what,
-            f"{percent(share)} of the devices' time, in {count(pauses)} pauses, the longest"
+            f"{percent(share)} of the devices' time; {count(pauses)} pauses in the run, the longest"
             f" {duration(worst['duration'])} on rank {worst['rank']}",
             _advice(evidence, cause),
             Place.of(worst),
@@ -199,18 +216,16 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
 
 def busy(evidence: Evidence) -> Iterator[Finding]:
     """A device is idle for more than half of the time."""
-    rows = evidence.table("breakdown").filter(pl.col("idle_share") > 1 - BUSY).sort("idle_share", descending=True)
+    rows = _by_rank(evidence, "idle").filter(pl.col("share") > 1 - BUSY)
     if rows.is_empty():
         return
-    named = ", ".join(
-        f"{rank} ({percent(1 - idle)})" for rank, idle in rows.select("rank", "idle_share").head(8).rows()
-    )
+    named = ", ".join(f"{rank} ({percent(1 - idle)})" for rank, idle in rows.head(8).rows())
     yield Finding(
         "devices are busy for less than half of the time",
         f"on rank {named}" + (f", and {rows.height - 8} more" if rows.height > 8 else ""),
         "see what they wait for in the other findings and in the gaps; if nothing in particular, try a larger batch",
         Place(rank=int(rows["rank"][0])),
-        share=float(rows["idle_share"][0]),
+        share=float(rows["share"][0]),
     )
 
 
