@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, stream, thread
+from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, named, run
 from tracehound.trace import Trace, Window
 
@@ -106,3 +106,42 @@ def test_against_every_instant(work: list[tuple[int, int, int]], host: list[tupl
 def _improper(events: list[tuple[str, int, int]]) -> bool:
     """Whether two events overlap without one containing the other: then both own the common part."""
     return any(a[1] < b[1] < a[2] < b[2] for a in events for b in events)
+
+
+def whys(b: Building) -> list[tuple[str | None, float | None]]:
+    table = run(named("gaps"), b.trace()).table.sort("start")
+    return [
+        (words, None if part is None else round(part, 3)) for words, part in table.select("why", "why_share").rows()
+    ]
+
+
+def test_the_thread_that_launched_says_why_there_is_a_gap_in_a_pytorch_trace() -> None:
+    b, main, backward = Building(), thread("python (1)"), thread("autograd (2)")
+    gpu = stream()
+    b.event(gpu, "a", 0, 10)
+    b.event(main, "aten::item", 0, 100, "op")
+    b.event(backward, "cudaMalloc", 10, 16, "runtime")
+    b.event(backward, "cudaLaunchKernel", 18, 19, "runtime", correlation=1)
+    b.event(gpu, "b", 20, 30, correlation=1)
+    b.event(gpu, "c", 40, 50)
+    assert whys(b) == [("allocating memory", 0.6), ("blocked on a value", 1.0)]
+
+
+def test_the_program_s_own_thread_says_why_there_is_a_gap_in_an_xla_profile() -> None:
+    b, main, pool = Building(format="xplane"), thread("python"), thread("tf_pool")
+    tpu = Lane("XLA Ops", 0, "ops", work=True)
+    b.event(main, "train", 0, 40, "step", step=0)
+    b.event(main, "StepMarker", 10, 13, "runtime")
+    b.event(main, "XLAGraphExecutor::Compile", 13, 19, "compile")
+    b.event(pool, "Execute", 19, 20, "runtime", correlation=1)
+    b.event(tpu, "dot.1", 0, 10, "op")
+    b.event(tpu, "dot.2", 20, 40, "op", correlation=1)
+    b.event(tpu, "dot.3", 60, 70, "op")
+    assert whys(b) == [("compiling", 0.6), ("nothing recorded", 1.0)]
+
+
+def test_without_threads_nobody_knows_why() -> None:
+    b = Building()
+    b.event(stream(), "a", 0, 10)
+    b.event(stream(), "b", 20, 30)
+    assert whys(b) == [(None, None)]

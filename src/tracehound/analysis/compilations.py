@@ -83,6 +83,11 @@ def _names(threads: pl.LazyFrame) -> list[tuple[str, str]]:
 def _compiles(kind: str, name: str) -> bool:
     if kind == "compile":
         return not name.startswith(_LISTENER)
+    return recorded_by_torch(kind, name)
+
+
+def recorded_by_torch(kind: str, name: str) -> bool:
+    """Whether an event of a PyTorch trace is torch.compile or Triton at work."""
     if kind == "python":
         return _FRAMES.search(name) is not None
     return kind in ("op", "annotation") and _RANGES.search(name) is not None

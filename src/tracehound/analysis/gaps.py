@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import busy_of, work
+from tracehound.analysis.host_doing import mattering, mostly, told
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.threads import THREADS, during
 from tracehound.intervals import Intervals, Ints
@@ -22,6 +23,12 @@ that starts at its end; launch = the host event that enqueued `after` (the runti
 producer of its context, or the execution of its run id); launched = the start of that call before the end of the gap:
 when it is shorter than the gap, the device had nothing to do because the host had not asked for it. host = for each
 host thread the events that were the innermost on it during the gap, with their share of the gap.
+
+why = what one thread of the host was at for most of the gap, in words: the thread that launched `after` in a PyTorch
+trace; in an XLA profile, where pools of threads launch, the program's own, which has the marks of steps. The names of
+events say what that is, and those around them: a wait inside the reading of a value is being blocked on the value. In
+PyTorch/XLA what Python does in a step or annotation, and outside the runtime, is tracing, since tensors are lazy.
+Where it is "nothing recorded", the thread has no event for most of the gap: annotate what the program does there.
 
 HolisticTraceAnalysis measures gaps per stream against the previous row, so that a stream idles while another works
 and overlapping kernels give negative gaps; here a gap is idleness of the whole device."""
@@ -40,6 +47,8 @@ COLUMNS = (
     Column("launch", "text", "host event that enqueued the op after it", brief=False),
     Column("thread", "text", "thread of the launch", brief=False),
     Column("launched", "time", "from the launch to the end of the gap", brief=False),
+    Column("why", "text", "what the host was at for most of it"),
+    Column("why_share", "share", "what the host was at", "the gap", brief=False),
     Column("host", "host", "what host threads did meanwhile"),
     Column("before_event", "id", "the op before"),
     Column("event", "id", "the op after"),
@@ -67,7 +76,19 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     threads = collected(share.threads.select(*THREADS))
     around = _neighbours(events, gaps)
     host = _host(threads, share.lanes, gaps)
-    return _with_launch(pl.concat([table, around, host], how="horizontal"), threads, share.lanes)
+    found = _with_launch(pl.concat([table, around, host], how="horizontal"), threads, share.lanes)
+    return found.with_columns(_why(share, found, gaps))
+
+
+def _why(share: Share, found: pl.DataFrame, gaps: Intervals) -> list[pl.Series]:
+    """What the host was at for most of each gap, and for which part of it."""
+    launching = found["lane"].fill_null(-1).to_numpy()
+    doings = told(share, launching)
+    spent = doings.spent(mattering(share, doings, launching), gaps.start, gaps.end)
+    words, time = mostly(spent)
+    parts = pl.Series("why_share", time / (gaps.end - gaps.start))
+    known = pl.Series("why", words, pl.String)
+    return [known, parts.set(known.is_null(), None)]
 
 
 def _neighbours(events: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
@@ -127,7 +148,7 @@ def _with_launch(gaps: pl.DataFrame, threads: pl.DataFrame, lanes: pl.DataFrame)
         pl.col("start").alias("called"),
         "lane",
     ).join(lanes.select("lane", pl.col("name").alias("thread")), on="lane")
-    known = gaps.join(calls.drop("lane"), on="launch_event", how="left", maintain_order="left")
+    known = gaps.join(calls, on="launch_event", how="left", maintain_order="left")
     return known.with_columns((pl.col("start") + pl.col("duration") - pl.col("called")).alias("launched"))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.host_words import doing
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.threads import THREADS, during
 from tracehound.intervals import Intervals
@@ -15,12 +16,14 @@ from tracehound.trace import collected
 DEFINITION = """\
 For every host thread, the events that ran on it in the window, each with the time in which it was the innermost: a
 thread's rows and the time in which it recorded nothing add up to the window. share = time / length of the window.
-Threads are ordered by the time for which anything was recorded on them, events by their time."""
+doing = what a thread is at then, in words, by the names of the event and of those around it. Threads are ordered by the
+time for which anything was recorded on them, events by their time."""
 
 COLUMNS = (
     Column("thread", "text", "thread of the host"),
     Column("inside", "text", "the nearest annotation around the event"),
     Column("event", "text", "what ran there; (nothing recorded) for the rest of the window"),
+    Column("doing", "text", "what that means, in words"),
     Column("time", "time", "as the innermost event", brief=False),
     Column("share", "share", "as the innermost event", "the window"),
     Column("count", "count", "events", brief=False),
@@ -36,13 +39,16 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     del options
     start, end = share.start, share.end
     window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
-    rows = during(collected(share.threads.select(*THREADS)), window)
+    threads = collected(share.threads.select(*THREADS))
+    said = threads.select(pl.col("id").alias("event"), doing(threads))
+    rows = during(threads, window).join(said, on="event", how="left", maintain_order="left")
     return rows.join(share.lanes.select("lane", "host", pl.col("name").alias("thread")), on="lane").select(
         "lane",
         "host",
         "thread",
         pl.col("name").alias("what"),
         "inside",
+        "doing",
         "time",
         "count",
         pl.col("event").alias("longest"),
@@ -59,6 +65,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     busy = rows.group_by("lane", "host", "thread", maintain_order=True).agg(pl.col("time").sum().alias("busy"))
     rest = busy.filter(pl.col("busy") < length).select(
         "lane", "host", "thread", pl.lit(NOTHING).alias("what"), pl.lit(None, pl.String).alias("inside"),
+        pl.lit(None, pl.String).alias("doing"),
         (length - pl.col("busy")).alias("time"),
         pl.lit(0, pl.Int64).alias("count"), pl.lit(None, pl.Int64).alias("longest"),
     )  # fmt: skip
@@ -78,6 +85,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         .select(
             "thread",
             pl.col("what").alias("event"),
+            "doing",
             "time",
             (pl.col("time") / length).alias("share"),
             "inside",

@@ -28,11 +28,11 @@ LOADER: Final = Setting(
     pattern,
 )
 
-_SENDING: Final = re.compile(
+SENDING: Final = re.compile(
     r"TransferTo|TransferShardsToDevice|ToDevice|H2D|HtoD|[Dd]evice_?[Pp]ut|BufferFromHost|FromHostBuffer|shard_arg"
     r"|cpu_data_to_xla_device|copy_array_to_devices|(?<!De)Linearize|^h2d$"
 )
-_FETCHING: Final = re.compile(
+FETCHING: Final = re.compile(
     r"TransferFrom|FromDevice|D2H|DtoH|ToLiteral|copy_to_host|np\.asarray|GetDataShard|Delinearize|[Oo]utfeed|^d2h$"
 )
 _WORKING: Final = ("runtime", "annotation", "transfer", "compile", "copy")
@@ -59,9 +59,9 @@ def part_of(name: str, kind: str, loader: re.Pattern[str]) -> int | None:
     if kind == "compile":
         return _COMPILE
     if kind in ("transfer", "copy", "runtime", "annotation"):
-        if _SENDING.search(name):
+        if SENDING.search(name):
             return _INPUT
-        if _FETCHING.search(name):
+        if FETCHING.search(name):
             return _OUTPUT
     if loader.search(name):
         return _INPUT

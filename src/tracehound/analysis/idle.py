@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import work
+from tracehound.analysis.host_doing import Told, mattering, mostly, told
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
 from tracehound.intervals import Intervals, Ints, covered, union
@@ -33,8 +34,11 @@ of the time from the start of the pause to the launch is spent in one of them: s
 below a DataLoader or an input iterator. kernel = launched in time, and the pause is shorter than 30 us: what starting
 one kernel after another costs. other stream = launched in time, a longer pause, and work on another stream of the rank
 ended during the last 30 us of it: most likely an event was waited for. other = launched in time, and none of these.
-unknown = no launch is recorded. share is of all pauses of the stream. mean to p75 are of single pauses. The
-setting delay takes the place of the 30 us.
+unknown = no launch is recorded. share is of all pauses of the stream. mean to p75 are of single pauses. The setting
+delay takes the place of the 30 us.
+
+why = what the thread of the host that launched the work after the pause (of XLA: the program's own thread) was at for
+most of the time of the pauses of a row, in words; the report gaps says how that is told.
 
 HolisticTraceAnalysis' idle time breakdown has host wait (our host, synchronisation, allocation and data loading
 together), kernel wait (our kernel) and other (the rest). It measures from the end of the row before, so that
@@ -65,10 +69,12 @@ COLUMNS = (
     Column("rank", "count", "rank"),
     Column("stream", "text", "stream or line of the device; device: all of them together"),
     Column("cause", "text", "what the work after the pause waited for"),
+    Column("why", "text", "what the host was at for most of it"),
+    Column("why_share", "share", "what the host was at", "these pauses", brief=False),
     Column("count", "count", "pauses"),
     Column("idle", "time", "sum of the pauses"),
     Column("share", "share", "these pauses", "all pauses of the stream"),
-    Column("mean", "time", "average pause"),
+    Column("mean", "time", "average pause", brief=False),
     Column("std", "time", "standard deviation of a sample", brief=False),
     Column("min", "time", "shortest", brief=False),
     Column("p25", "time", "a quarter is not longer", brief=False),
@@ -100,6 +106,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     names = dict(share.lanes.select("lane", "name").iter_rows())
     lane = events["lane"].to_numpy()
     launches = _launches(share, events)
+    doings = told(share, launches.lane)
+    lead = mattering(share, doings, launches.lane)
     found = []
     streams = [(names[number], np.flatnonzero(lane == number)) for number in np.unique(lane).tolist()]
     everything = np.argsort(events["start"].to_numpy(), kind="stable")
@@ -114,9 +122,20 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
                     "event": events["id"].gather(pauses.after),
                     "cause": cause,
                 }
-            ).with_columns(pl.lit(name).alias("stream"), pl.lit(name == DEVICE).alias("whole"))
+            ).with_columns(
+                *_why(doings, lead, pauses, cause), pl.lit(name).alias("stream"), pl.lit(name == DEVICE).alias("whole")
+            )
         )
     return _summed(pl.concat(found)).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+
+
+def _why(doings: Told, lead: Ints, pauses: Pauses, cause: Ints) -> list[pl.Series]:
+    """For each pause what the host was at for most of all pauses of its cause, and for how long."""
+    spent = doings.spent(lead[pauses.after], pauses.start, pauses.end)
+    total = np.zeros((len(CAUSES), spent.shape[1]), np.int64)
+    np.add.at(total, cause, spent)
+    words, time = mostly(total)
+    return [pl.Series("why", words, pl.String).gather(cause), pl.Series("while", time).gather(cause)]
 
 
 def of_device(share: Share, options: Options) -> tuple[Pauses, Ints]:
@@ -161,11 +180,11 @@ def _launches(share: Share, events: pl.DataFrame) -> _Launches:
 def _occupied(share: Share) -> dict[tuple[int, int], Intervals]:
     """When each host lane is in an event whose name tells what the host waits for."""
     names = collected(share.threads.select(pl.col("name").unique())).to_series().cast(pl.String).drop_nulls().to_list()
-    told = {name: cause for name in names for cause, pattern in _BY_NAME.items() if pattern.search(name)}
-    if not told:
+    telling = {name: cause for name in names for cause, pattern in _BY_NAME.items() if pattern.search(name)}
+    if not telling:
         return {}
-    rows = collected(share.threads.filter(pl.col("name").is_in(list(told))).select("lane", "name", "start", "end"))
-    causes = rows["name"].cast(pl.String).replace_strict(told, return_dtype=pl.Int64)
+    rows = collected(share.threads.filter(pl.col("name").is_in(list(telling))).select("lane", "name", "start", "end"))
+    causes = rows["name"].cast(pl.String).replace_strict(telling, return_dtype=pl.Int64)
     parts = rows.with_columns(causes.alias("cause")).partition_by("cause", "lane", as_dict=True)
     return {
         (int(cause), int(lane)): union(part["start"].to_numpy(), part["end"].to_numpy())
@@ -218,8 +237,10 @@ def _summed(pauses: pl.DataFrame) -> pl.DataFrame:
             length.max().alias("duration"),
             *(value.round().cast(pl.Int64).alias(name) for name, value in rounded.items()),
             pl.col("start", "event").get(length.arg_max()),
+            pl.col("why", "while").first(),
         )
         .with_columns(
+            pl.when(pl.col("why").is_not_null()).then(pl.col("while") / pl.col("idle")).alias("why_share"),
             (pl.col("idle") / pl.col("idle").sum().over("stream", "whole")).alias("share"),
             pl.col("cause").replace_strict(dict(enumerate(CAUSES)), return_dtype=pl.String),
         )
@@ -242,8 +263,8 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     whole = rows.filter("whole").group_by("cause").agg(pl.col("idle").sum()).sort("idle", "cause", descending=True)
     if whole.is_empty():
         return []
-    told = ", ".join(f"{cause} {duration(idle)}" for cause, idle in whole.iter_rows())
-    return [f"devices idle as a whole: {told}"]
+    causes = ", ".join(f"{cause} {duration(idle)}" for cause, idle in whole.iter_rows())
+    return [f"devices idle as a whole: {causes}"]
 
 
 ANALYSIS = Analysis(

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from tracehound import units
+from tracehound.analysis.host_words import meaning
 from tracehound.draw.sheet import Fact, Section
 from tracehound.errors import printable
 from tracehound.trace import Trace
@@ -53,6 +54,8 @@ def facts(trace: Trace, event: int) -> Facts:
     if found["device_start"] is not None:
         told.append(("on device", units.duration(found["device_end"] - found["device_start"])))
     told.append(("lane", f"{lane['name']}, {where}"))
+    if lane["role"] == "thread" and (words := meaning(str(found["name"]), str(found["kind"]))):
+        told.append(("the host is", words))
     told += [(name, f"{found[name]:,}") for name in ("step",) if found[name] is not None]
     if found["bytes"] is not None:
         told.append(("bytes", units.bytes_(found["bytes"])))

@@ -17,22 +17,23 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tracehound import units
+from tracehound.analysis.host_words import QUIET
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.widgets.plain_box import Column, Line
 from tracehound.ui.widgets.result_table import ResultTable
 
-BESIDE = ("before", "after", "launch", "thread", "launched")
+BESIDE = ("before", "after", "launch", "thread", "launched", "why", "why_share")
 """What is told of the gap under the cursor beside the list of gaps."""
 
 
 class GapLines(Widget):
-    """Three lines: between which ops a gap lies, and which launch ended it."""
+    """Four lines: between which ops a gap lies, which launch ended it, and what the host was at meanwhile."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"gap-lines--label"}
     DEFAULT_CSS = """
-    GapLines { height: 3; color: $text; }
+    GapLines { height: 4; color: $text; }
     GapLines > .gap-lines--label { color: $text-muted; }
     """
 
@@ -66,7 +67,16 @@ class GapLines(Widget):
             ("before", units.short_name(row["before"] or "nothing")),
             ("after", units.short_name(row["after"] or "nothing")),
             ("launch", launch),
+            ("host", _host(row)),
         ]
+
+
+def _host(row: dict[str, Any]) -> str:
+    """``was tracing the next step for 86 % of it``: what the thread that matters was at."""
+    if row["why"] is None:
+        return "not recorded"
+    said = row["why"] if row["why"] == QUIET else f"was {row['why']}"
+    return f"{said} for {units.share(row['why_share'])} of it"
 
 
 class GapsPane(Line):

@@ -1,0 +1,92 @@
+"""What the host was at while a device idled: on the thread that matters, and for most of the time.
+
+Owns which thread of a host matters for a rank, and how its time is told in the words of `host_words`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tracehound.analysis.busy import local_parent
+from tracehound.analysis.host_words import QUIET, WORDS, doing
+from tracehound.analysis.result import Share
+from tracehound.analysis.threads import THREADS
+from tracehound.formats.xla_names import leads
+from tracehound.intervals import Intervals, Ints, covered, union
+from tracehound.nesting import own_stretches
+from tracehound.trace import collected
+
+_MARKS: Final = ("step", "annotation", "python")
+
+
+class Told(NamedTuple):
+    """When threads are at what: by lane and words. `main` is the lane of the program's own thread, -1 without one."""
+
+    when: Mapping[tuple[int, str], Intervals]
+    main: int
+
+    def spent(self, lane: Ints, start: Ints, end: Ints) -> npt.NDArray[np.int64]:
+        """For every stretch of time, what its lane spent on each of `WORDS` and `QUIET`, ps; 0 where it has no lane."""
+        times = np.zeros((len(start), len(WORDS) + 1), np.int64)
+        for (number, words), when in self.when.items():
+            mine = np.flatnonzero(lane == number)
+            times[mine, WORDS.index(words)] = covered(when, start[mine], end[mine])
+        times[:, -1] = np.where(lane >= 0, end - start - times.sum(axis=1), 0)
+        return times
+
+
+def told(share: Share, launching: Ints) -> Told:
+    """What the threads that matter are at: the program's own, and in a PyTorch trace those that launch."""
+    main = main_thread(share)
+    lanes = [main] if _xla(share) else [main, *np.unique(launching).tolist()]
+    threads = collected(
+        share.threads.filter(pl.col("lane").is_in([lane for lane in lanes if lane >= 0])).select(*THREADS)
+    )
+    owned = own_stretches(threads["start"].to_numpy(), threads["end"].to_numpy(), local_parent(threads))
+    words = threads.select("lane", doing(threads))[owned.owner]
+    pieces = words.with_columns(pl.Series("start", owned.start), pl.Series("end", owned.end)).drop_nulls("doing")
+    return Told(
+        {
+            (int(lane), str(said)): union(part["start"].to_numpy(), part["end"].to_numpy())
+            for (lane, said), part in pieces.partition_by("lane", "doing", as_dict=True).items()
+        },
+        main,
+    )
+
+
+def mattering(share: Share, found: Told, launching: Ints) -> Ints:
+    """For work that these lanes launched (-1: not known), the lane whose doings explain why it came no earlier.
+
+    XLA's work is launched by pools of threads: there it is the program's own thread.
+    """
+    return np.full(len(launching), found.main) if _xla(share) else np.where(launching < 0, found.main, launching)
+
+
+def main_thread(share: Share) -> int:
+    """The lane of the thread that runs the program: it has the marks of steps, else annotations and Python."""
+    rows = share.threads.group_by("lane").agg(
+        (pl.col("kind") == "step").sum().alias("steps"),
+        pl.col("kind").is_in(_MARKS).sum().alias("marks"),
+        pl.len().alias("events"),
+    )
+    names = share.lanes.select("lane", pl.col("name").map_elements(leads, return_dtype=pl.Boolean).alias("leads"))
+    order = ["steps", "leads", "marks", "events", "lane"]
+    found = collected(rows).join(names, on="lane").sort(order, descending=[True, True, True, True, False])
+    return int(found["lane"][0]) if found.height else -1
+
+
+def mostly(spent: npt.NDArray[np.int64]) -> tuple[list[str | None], npt.NDArray[np.int64]]:
+    """Of the times of `Told.spent`, row by row, the words that took most, and how long; None where nothing is known."""
+    said = (*WORDS, QUIET)
+    most = spent.argmax(axis=1) if len(spent) else np.empty(0, np.intp)
+    time = spent[np.arange(len(spent)), most]
+    return [said[words] if took > 0 else None for words, took in zip(most.tolist(), time.tolist(), strict=True)], time
+
+
+def _xla(share: Share) -> bool:
+    return not share.lanes.filter(pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops"])).is_empty()

@@ -1,0 +1,170 @@
+"""What an event of a host's thread means, in words: "tracing the next step", "blocked on a value", "compiling".
+
+Owns the vocabularies of PyTorch/XLA, JAX, tf.data, Grain and PyTorch as far as they say what a host is at. Knows no
+files, and no tables but the columns of events.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.busy import local_parent
+from tracehound.analysis.compilations import recorded_by_torch
+from tracehound.analysis.host_parts import FETCHING, SENDING
+from tracehound.analysis.threads import nearest
+
+COMPILING: Final = "compiling"
+PROGRAM: Final = "loading a program onto the device"
+LOADER: Final = "waiting for the loader"
+LOADING: Final = "loading data"
+VALUE: Final = "blocked on a value"
+PROFILING: Final = "profiling"
+COMMUNICATING: Final = "communicating"
+OTHERS: Final = "waiting for other devices"
+SENDING_INPUTS: Final = "sending inputs"
+WAITING: Final = "waiting for the device"
+ALLOCATING: Final = "allocating memory"
+LAUNCHING: Final = "launching work"
+RUNTIME: Final = "calling the runtime"
+TRACING: Final = "tracing the next step"
+OPERATORS: Final = "running operators"
+PYTHON: Final = "running Python"
+QUIET: Final = "nothing recorded"
+"""Of a stretch in which a thread has no event."""
+
+WORDS: Final = (
+    COMPILING, PROGRAM, LOADER, LOADING, VALUE, PROFILING, COMMUNICATING, OTHERS, SENDING_INPUTS, WAITING, ALLOCATING,
+    LAUNCHING, RUNTIME, TRACING, OPERATORS, PYTHON,
+)  # fmt: skip
+"""All that an event may mean. Whatever happens inside the first seven is a part of them: a wait for the device inside
+the reading of a value is being blocked on that value."""
+
+_WHOLE: Final = 7
+_NUMBER: Final = {words: number for number, words in enumerate(WORDS)}
+
+_NAMES: Final = (
+    (re.compile(r"LoadProgram|ActualLoad|cu(?:da)?(?:Module|Library)Load|hipModuleLoad"), PROGRAM),
+    (
+        re.compile(
+            r"cpu_loader\.next|get_batch_from_cpu_queue|DataLoader.*__next__|DataPipe#|IteratorGetNext|next_?batch"
+            r"|wait\w*_batch|(?:Iterator|Dataset)\w*(?:::|\.)_*(?:GetNext|next)\b|\bgrain\b.*next",
+            re.IGNORECASE,
+        ),
+        LOADER,
+    ),
+    (
+        re.compile(
+            r"^Iterator::|DataLoader|data_?load|load_?(?:batch|data)|input_?pipeline|\bgrain\b|worker_loop|_MapDataset",
+            re.IGNORECASE,
+        ),
+        LOADING,
+    ),
+    (re.compile(r"stop_trace|start_trace|ProfilerSession|^Activity Buffer Request|profiler_(?:start|stop)"), PROFILING),
+    (
+        re.compile(
+            r"^aten::(?:item|_local_scalar_dense|is_nonzero|nonzero|equal|masked_select|unique\w*)$|\.item\b"
+            r"|\b_value$|__float__|__int__|__bool__|__array__|device_get\b|_copy_single_device_array_to_host"
+        ),
+        VALUE,
+    ),
+    (re.compile(r"^(?:gloo|mpi|ucc|nccl):|^c10d::|^record_param_comms"), COMMUNICATING),
+    (re.compile(r"Rendezvous|rendezvous|pending_threads|DeviceBarrier|[Cc]lique"), OTHERS),
+    (
+        re.compile(
+            r"^(?:cuda|hip|cu|xpu|ze)(?:Malloc|Free|HostAlloc|HostMalloc|HostFree|HostRegister|Mem(?:Alloc|Free|Create"
+            r"|Map|Unmap|Release|Address))|^Memory(?:Alloc|Dealloc)ation|AllocateDestinationBuffer"
+        ),
+        ALLOCATING,
+    ),
+    (
+        re.compile(
+            r"TensorCollectionBarrier|block_until_ready|block_host_until|BlockHostUntil|Synchronize|::Await\b|\bWait\b"
+            r"|\(wait |StreamWait|Acquire semaphore|ReadSyncFlag"
+        ),
+        WAITING,
+    ),
+    (
+        re.compile(
+            r"StepMarker|Sync(?:Live)?TensorsGraph|CollectSyncTensors|ExtractIRAndPrepareXlaData_|RunPostOrder"
+            r"|IR building|SetTensorData|^update_placeholder$|_get_xla_sharding_specs|ReshardData"
+        ),
+        TRACING,
+    ),
+)
+"""What names say by themselves; the first holds."""
+
+_CALLS: Final = re.compile(
+    r"Launch|Execut|Enqueue|^PjitFunction\(|Memcpy|Memset|RunExecutable|:XLA GPU module$|Linearize|BufferFromHost"
+)
+_LAZY: Final = re.compile(r"^(?:StepMarker|Sync(?:Live)?TensorsGraph\w*|TransferToServer\w*|IR building)$")
+"""Names by which PyTorch/XLA is known, of which tensors are lazy: Python does no more there than trace a graph."""
+
+_KINDS: Final = {
+    "compile": COMPILING,
+    "sync": WAITING,
+    "runtime": RUNTIME,
+    "transfer": RUNTIME,
+    "copy": RUNTIME,
+    "collective": COMMUNICATING,
+    "op": OPERATORS,
+    "kernel": OPERATORS,
+}
+
+
+def meaning(name: str, kind: str) -> str | None:
+    """What an event with this name and kind means by itself, one of `WORDS`; None where it says nothing.
+
+    Frames of Python, annotations and steps mean something only by their names.
+    """
+    said = next((words for pattern, words in _NAMES if pattern.search(name)), None)
+    if said is None and (kind == "compile" or recorded_by_torch(kind, name)):
+        return COMPILING
+    return said or _moving(name, kind) or (LAUNCHING if kind == "runtime" and _CALLS.search(name) else _KINDS.get(kind))
+
+
+def _moving(name: str, kind: str) -> str | None:
+    """Which way data goes, where an event is of a kind that may move it."""
+    if kind not in ("transfer", "copy", "runtime", "annotation"):
+        return None
+    if FETCHING.search(name):
+        return VALUE
+    return SENDING_INPUTS if SENDING.search(name) else None
+
+
+def doing(threads: pl.DataFrame) -> pl.Series:
+    """What a thread is at while an event is the innermost on it, for every event; one of `WORDS`, or null.
+
+    `threads` are events of host lanes with the columns `id`, `name`, `kind` and `parent`, sorted by id. An event means
+    what the nearest of the first words of `WORDS` around it means, or it itself; else what it or the nearest around it
+    that means anything does. In PyTorch/XLA annotations and steps mean tracing; elsewhere what means nothing is Python.
+    """
+    told = threads.select("name", "kind").unique()
+    pairs = [(name or "", kind or "") for name, kind in told.cast(pl.String).iter_rows()]
+    lazy = any(_LAZY.match(name) for name, _ in pairs)
+    codes = [_code(name, kind, lazy) for name, kind in pairs]
+    known = told.with_columns(pl.Series("code", codes, pl.Int64))
+    kinds = threads.select("name", "kind")
+    code = kinds.join(known, on=["name", "kind"], how="left", nulls_equal=True, maintain_order="left")["code"]
+    own, parent = code.to_numpy(), local_parent(threads)
+    whole, any_ = _reached(own, parent, own < _WHOLE), _reached(own, parent, own >= 0)
+    python = threads["kind"].is_in(["python", "annotation", "step"]).to_numpy()
+    found = np.where(whole >= 0, whole, np.where(any_ >= 0, any_, np.where(python, _NUMBER[PYTHON], -1)))
+    return pl.Series("doing", found).replace_strict(dict(enumerate(WORDS)), default=None, return_dtype=pl.String)
+
+
+def _code(name: str, kind: str, lazy: bool) -> int:  # noqa: FBT001 - a fact of the file
+    words = meaning(name, kind)
+    if words is None and lazy and kind in ("annotation", "step"):
+        words = TRACING
+    return -1 if words is None else _NUMBER[words]
+
+
+def _reached(own: np.ndarray, parent: np.ndarray, marks: np.ndarray) -> np.ndarray:
+    """What the event itself means, if it is marked, else the nearest marked around it; -1 without one."""
+    marks = marks & (own >= 0)
+    around = np.where(marks, np.arange(len(own)), nearest(parent, marks))
+    return np.where(around >= 0, np.append(own, -1)[around], -1)

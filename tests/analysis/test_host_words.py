@@ -1,0 +1,114 @@
+"""What host events mean, in the vocabularies of the frameworks, and what a nest of them means."""
+
+from __future__ import annotations
+
+import pytest
+
+from building import Building, stream, thread
+from tracehound.analysis.host_words import WORDS, doing, meaning
+from tracehound.analysis.threads import THREADS
+from tracehound.trace import Trace
+
+MAIN = thread("python")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "words"),
+    [
+        ("runtime", "StepMarker", "tracing the next step"),
+        ("runtime", "SyncTensorsGraphInternal", "tracing the next step"),
+        ("runtime", "RunPostOrder", "tracing the next step"),
+        ("compile", "XLAGraphExecutor::Compile", "compiling"),
+        ("transfer", "PjRtComputationClient::TransferFromDevice", "blocked on a value"),
+        ("transfer", "PjRtComputationClient::TransferToDevice", "sending inputs"),
+        ("transfer", "TransferToServer", "sending inputs"),
+        ("runtime", "XRTExecute", "launching work"),
+        ("runtime", "PjRtComputationClient::ExecuteComputation", "launching work"),
+        ("sync", "TensorCollectionBarrier", "waiting for the device"),
+        ("sync", "DeviceBarrier", "waiting for other devices"),
+        ("annotation", "cpu_loader.next", "waiting for the loader"),
+        ("annotation", "cpu_data_to_xla_device", "sending inputs"),
+        ("runtime", "PjitFunction(train_step)", "launching work"),
+        ("transfer", "np.asarray(jax.Array)", "blocked on a value"),
+        ("python", "$array.py:615 _value", "blocked on a value"),
+        ("sync", "$api.py:3105 block_until_ready", "waiting for the device"),
+        ("compile", "backend_compile_and_load", "compiling"),
+        ("compile", "LoadProgramCacheMiss", "loading a program onto the device"),
+        ("runtime", "IteratorGetNext", "waiting for the loader"),
+        ("runtime", "Iterator::Root::ParallelMapV2", "loading data"),
+        ("annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "waiting for the loader"),
+        ("op", "aten::item", "blocked on a value"),
+        ("op", "aten::addmm", "running operators"),
+        ("op", "compile_fx_inner (dynamo_timed)", "compiling"),
+        ("sync", "cudaStreamSynchronize", "waiting for the device"),
+        ("runtime", "cudaLaunchKernel", "launching work"),
+        ("runtime", "cudaMalloc", "allocating memory"),
+        ("runtime", "cudaGetDeviceCount", "calling the runtime"),
+        ("op", "gloo:all_reduce", "communicating"),
+        ("annotation", "forward", None),
+        ("step", "train", None),
+        ("python", "$time sleep", None),
+        ("other", "end: dot.1", None),
+    ],
+)
+def test_names_mean_what_their_frameworks_mean(kind: str, name: str, words: str | None) -> None:
+    assert meaning(name, kind) == words
+    assert words is None or words in WORDS
+
+
+def said(trace: Trace) -> dict[str, str | None]:
+    events = trace.events().select(*THREADS).collect()
+    return dict(zip(events["name"].cast(str).to_list(), doing(events).to_list(), strict=True))
+
+
+def test_a_wait_is_told_by_what_it_is_for() -> None:
+    b = Building()
+    b.event(MAIN, "aten::item", 0, 10, "op")
+    b.event(MAIN, "aten::_local_scalar_dense", 1, 9, "op")
+    b.event(MAIN, "cudaStreamSynchronize", 2, 8, "sync")
+    b.event(MAIN, "wait_for_batch", 20, 30, "annotation")
+    b.event(MAIN, "$queue.py:154 get", 21, 29, "python")
+    b.event(MAIN, "$<unknown> acquire", 22, 28, "python")
+    b.event(MAIN, "cudaDeviceSynchronize", 40, 50, "sync")
+    b.event(MAIN, "$train.py:3 train", 60, 70, "python")
+    assert said(b.trace()) == {
+        "aten::item": "blocked on a value",
+        "aten::_local_scalar_dense": "blocked on a value",
+        "cudaStreamSynchronize": "blocked on a value",
+        "wait_for_batch": "waiting for the loader",
+        "$queue.py:154 get": "waiting for the loader",
+        "$<unknown> acquire": "waiting for the loader",
+        "cudaDeviceSynchronize": "waiting for the device",
+        "$train.py:3 train": "running Python",
+    }
+
+
+def nested(name: str) -> Building:
+    """A step with an annotation, and in it a call with a wait and a transfer."""
+    b = Building(format="xplane")
+    b.event(MAIN, "train_step", 0, 100, "step", step=1)
+    b.event(MAIN, "forward", 1, 50, "annotation")
+    b.event(MAIN, name, 51, 90, "runtime")
+    b.event(MAIN, "TensorCollectionBarrier", 52, 60, "sync")
+    b.event(MAIN, "PjRtComputationClient::TransferToDevice", 61, 70, "transfer")
+    b.event(MAIN, "SomethingElse", 71, 80, "other")
+    return b
+
+
+def test_python_in_a_step_of_lazy_tensors_is_tracing_and_elsewhere_python() -> None:
+    lazy, other = said(nested("StepMarker").trace()), said(nested("PjitFunction(f)").trace())
+    waits = {
+        "TensorCollectionBarrier": "waiting for the device",
+        "PjRtComputationClient::TransferToDevice": "sending inputs",
+    }
+    tracing = dict.fromkeys(("train_step", "forward", "StepMarker", "SomethingElse"), "tracing the next step")
+    assert lazy == {**tracing, **waits}
+    launching = dict.fromkeys(("PjitFunction(f)", "SomethingElse"), "launching work")
+    assert other == {"train_step": "running Python", "forward": "running Python", **launching, **waits}
+
+
+def test_a_device_says_nothing_of_the_host() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 10)
+    b.event(MAIN, "unheard of", 0, 10, "other")
+    assert said(b.trace())["unheard of"] is None
