@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from building import US, Building, stream, thread
+from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Result, run
 from tracehound.analysis.findings import ANALYSIS, RULES
 from tracehound.facets import FACETS
@@ -248,3 +248,88 @@ def test_ranks_that_come_together_keep_nobody_waiting() -> None:
 
     assert told_of(0) == []
     assert told_of(20) == ["the other ranks wait for rank 1"]
+
+
+OPS = Lane("XLA Ops", 0, "ops", work=True)
+ROW = Lane("tf_pool")
+
+
+def xla_steps(busy: float, pause: float = 0) -> Building:
+    """Four marked steps of 100 us of an XLA program, whose device works for the first part of each."""
+    b = Building(format="xplane")
+    for number in range(4):
+        start = number * (100 + pause)
+        b.event(MAIN, "train", start, start + 100, "step", step=number)
+        b.event(OPS, "fusion.1", start, start + busy, "op", step=number)
+    return b
+
+
+def starts(b: Building) -> list[float]:
+    return [float(str(row["start"])) / US for row in b.rows if row["kind"] == "step"]
+
+
+@pytest.mark.parametrize(
+    ("length", "what"),
+    [(4, None), (6, "the run is moderately input-bound"), (30, "the run is highly input-bound")],
+)
+def test_input_of_an_xla_step_is_judged_by_xprof_s_thresholds(length: float, what: str | None) -> None:
+    b = xla_steps(100 - length)
+    for start in starts(b):
+        b.event(ROW, "PjRtComputationClient::TransferToDevice", start + 100 - length, start + 100, "transfer")
+    rows = found(b.trace())
+    assert [name for name in rows if "input-bound" in name] == ([what] if what else [])
+    if what:
+        assert rows[what]["cost"] == length * US
+        assert rows[what]["share"] == pytest.approx(length / 100)
+        assert f"{length:.2f}"[:4] in rows[what]["evidence"]
+        assert (rows[what]["start"], rows[what]["duration"]) == (0, 100 * US)
+
+
+def test_output_of_an_xla_step_is_judged_alike() -> None:
+    b = xla_steps(75)
+    for start in starts(b):
+        b.event(MAIN, "PjRtComputationClient::TransferFromDevice", start + 75, start + 100, "transfer")
+    assert found(b.trace())["the run is highly output-bound"]["cost"] == 25 * US
+
+
+def test_a_host_that_traces_is_told_where_launches_are_not_recorded() -> None:
+    b = xla_steps(50)
+    for start in starts(b):
+        b.event(MAIN, "StepMarker", start + 50, start + 100, "runtime")
+    row = found(b.trace())["the device waits for the host"]
+    assert row["cost"] == 50 * US
+    assert "mostly tracing the next step: 50.00 us of 100.0 us, 50.00 % of 4 whole steps" in row["evidence"]
+
+
+def test_time_between_steps_may_be_input() -> None:
+    assert "time passes between steps: the run may be input-bound" not in found(xla_steps(100, pause=3).trace())
+    row = found(xla_steps(100, pause=25).trace())["time passes between steps: the run may be input-bound"]
+    assert (row["cost"], row["share"]) == (25 * US, pytest.approx(0.2))
+    assert (row["start"], row["duration"]) == (100 * US, 25 * US)
+
+
+def test_idle_time_without_a_record_of_the_host_may_be_input() -> None:
+    assert "the run may be input-bound" not in found(xla_steps(98).trace())
+    assert found(xla_steps(90).trace())["the run may be input-bound"]["cost"] == 10 * US
+
+
+def test_compiling_names_the_function_and_how_often() -> None:
+    b = xla_steps(90)
+    for start in starts(b):
+        b.event(MAIN, "PjitFunction(ragged)", start + 10, start + 60, "runtime")
+        b.event(MAIN, "lower_sharding_computation", start + 10, start + 20, "compile")
+        b.event(MAIN, "backend_compile", start + 20, start + 60, "compile")
+    trace = b.trace()
+    row = found(trace)["programs are compiled during the run"]
+    assert "8 times, 200.0 us" in row["evidence"]
+    assert row["evidence"].endswith("longest ragged; ragged 4 times")
+    assert trace.event(row["event"])["name"] == "backend_compile"
+
+
+def test_a_device_that_runs_dry_while_the_host_waits_for_the_loader_is_advised_so() -> None:
+    b = steps(busy=60)
+    for number in range(4):
+        b.event(MAIN, "wait_for_batch", number * 100 + 60, number * 100 + 99, "annotation")
+    row = found(b.trace())["the device runs dry: the host launches its work too late"]
+    assert row["evidence"].endswith("the host was mostly waiting for the loader")
+    assert "num_workers" in row["advice"]

@@ -53,6 +53,21 @@ def test_from_a_gap_to_its_cause(samples: Path, size: tuple[int, int]) -> None:
         assert terminal.ended() == 0
 
 
+def test_from_a_gap_of_pytorch_xla_to_the_words_of_its_host(samples: Path, size: tuple[int, int]) -> None:
+    columns, rows = size
+    with Terminal(str(samples / "torch_xla_spmd4"), columns=columns, rows=rows) as terminal:
+        terminal.wait_for("rank 0", "XLA Ops")
+        terminal.press("/", "build_g")
+        terminal.wait_for("build_graph", " of 4")
+        terminal.press("enter", "0", "3")
+        terminal.wait_for("before", "dot.3", "3.551 ms")
+        terminal.wait_for("host", "was tracing the next step for")
+        terminal.press("enter")
+        terminal.wait_for("tables narrowed", "tracing")
+        terminal.press("q")
+        assert terminal.ended() == 0
+
+
 def test_from_an_op_to_its_line_of_python_and_back(samples: Path) -> None:
     with Terminal(str(samples / "jax_cpu8_b128")) as terminal:
         terminal.wait_for("rank 0", "XLA Ops", "all-reduce")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracehound.analysis import breakdown, idle, kernels, step_parts, stragglers, transfers
-from tracehound.analysis.findings import device, time
+from tracehound.analysis import breakdown, idle, kernels, step_parts, step_time, stragglers, transfers
+from tracehound.analysis.findings import device, time, xla
 from tracehound.analysis.findings.finding import Evidence, Finding
 from tracehound.analysis.findings.traits import traits
 from tracehound.analysis.joint import packed, unpacked
@@ -16,7 +16,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.share import maps
 from tracehound.units import duration
 
-RULES: Final = (*time.RULES, *device.RULES)
+RULES: Final = (*time.RULES, *xla.RULES, *device.RULES)
 """What is looked for."""
 
 DEFINITION = (
@@ -55,6 +55,7 @@ _ASKED: Final = {
     "kernels": (kernels.ANALYSIS, Options()),
     "transfers": (transfers.ANALYSIS, Options()),
     "stragglers": (stragglers.ANALYSIS, Options()),
+    "step_time": (step_time.ANALYSIS, Options()),
 }
 """What rules draw on, by the name under which they find it."""
 

@@ -132,12 +132,20 @@ def compiling(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         "programs are compiled during the run",
         f"{count(row['compilations'])} times, {duration(row['compiling'])} on the thread that compiles most,"
-        f" {percent(share)} of the time of the recording",
-        "compile before the loop begins; keep shapes, types and static arguments the same from step to step",
+        f" {percent(share)} of the time of the recording{_functions(row)}",
+        "compile before the loop begins; keep shapes, types and static arguments the same from step to step;"
+        " the report compiles lists the functions",
         Place(event=row["compile_event"], rank=row["rank"]),
         evidence.per_step(row["compiling"], 1),
         share,
     )
+
+
+def _functions(row: Mapping[str, Any]) -> str:
+    """Which function took longest, and which was compiled again and again."""
+    longest = f"; longest {short_name(row['compiled'], 60)}" if row["compiled"] else ""
+    again = row["recompiled"] if (row["recompilations"] or 0) > 1 else None
+    return longest + (f"; {short_name(again, 60)} {count(row['recompilations'])} times" if again else "")
 
 
 def _devices(evidence: Evidence) -> list[Mapping[str, Any]]:

@@ -10,6 +10,8 @@ import polars as pl
 
 from tracehound.analysis.activity import PARTS
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
+from tracehound.analysis.findings.xla import input_bound
+from tracehound.analysis.host_words import ALLOCATING, COMPILING, LOADER, LOADING, QUIET, VALUE
 from tracehound.units import count, duration, rate
 from tracehound.units import share as percent
 
@@ -28,6 +30,8 @@ _WAIT: Final[Mapping[str, str]] = MappingProxyType(
         "host": "the device runs dry: the host launches its work too late",
         "synchronisation": "the device runs dry while the host waits for it",
         "allocation": "the device waits while its memory is allocated or freed",
+        "compiling": "compile before the loop begins; keep shapes, types and static arguments the same; see the report"
+        " compiles",
         "data loading": "the device runs dry while the host fetches data",
         "kernel": "the device pauses between kernels that follow one another",
         "other stream": "streams wait for work on other streams",
@@ -43,6 +47,8 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
         " copy with non_blocking=True from pinned memory",
         "allocation": "keep the caching allocator from giving memory back: no empty_cache() within steps, less"
         " fragmentation (expandable_segments), equal shapes in every step",
+        "compiling": "compile before the loop begins; keep shapes, types and static arguments the same; see the report"
+        " compiles",
         "data loading": "more num_workers (with persistent_workers and pin_memory), a larger prefetch_factor, less work"
         " for each sample",
         "kernel": "fewer and larger kernels: torch.compile, fused operators, CUDA graphs",
@@ -60,6 +66,8 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
         " one program (lax.scan), a larger batch; look at what the host does in the gaps",
         "synchronisation": "fetch values of the device seldom, and of earlier steps; donate buffers instead of copying",
         "allocation": "equal shapes in every step, donated buffers",
+        "compiling": "compile before the loop begins; keep shapes, types and static arguments the same; see the report"
+        " compiles",
         "data loading": "prefetch to the device (a second batch in flight), more workers in the input pipeline, less"
         " work for each sample",
         "kernel": "fewer and larger programs: jit what runs apart, scan over steps",
@@ -71,6 +79,18 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """What helps, in the words of the framework."""
+
+
+_TOPICS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        LOADER: "data loading",
+        LOADING: "data loading",
+        VALUE: "synchronisation",
+        ALLOCATING: "allocation",
+        COMPILING: "compiling",
+    }
+)
+"""Whose advice helps where the host was mostly at this."""
 
 
 def _advice(evidence: Evidence, topic: str) -> str:
@@ -195,23 +215,29 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
     span, paused = int(evidence.spans["span"].sum()), int(evidence.spans["idle"].sum())
     idle = evidence.table("idle").filter(pl.col("stream") == "device")
     all_pauses = int(idle["idle"].sum())
-    loading = any(data_loader(evidence))
+    loading = any(data_loader(evidence)) or any(input_bound(evidence))
     for cause, what in _WAIT.items():
         rows = idle.filter(pl.col("cause") == cause)
         share = int(rows["idle"].sum()) / all_pauses * paused / span if span and all_pauses else 0.0
         if share <= IDLE or (cause == "data loading" and loading):
             continue
         worst = rows.row(rows["duration"].arg_max() or 0, named=True)
-        pauses = int(rows["count"].sum())
+        pauses, why = int(rows["count"].sum()), _meanwhile(rows)
         yield Finding(
             what,
             f"{percent(share)} of the devices' time; {count(pauses)} pauses in the run, the longest"
-            f" {duration(worst['duration'])} on rank {worst['rank']}",
-            _advice(evidence, cause),
+            f" {duration(worst['duration'])} on rank {worst['rank']}" + (f"; the host was mostly {why}" if why else ""),
+            _advice(evidence, _TOPICS.get(why, cause)),
             Place.of(worst),
             round(share * evidence.stretch),
             share,
         )
+
+
+def _meanwhile(pauses: pl.DataFrame) -> str:
+    """What the host was mostly at in these pauses; nothing where that is not known."""
+    why = pauses.filter(pl.col("why") != QUIET).sort("idle", descending=True)["why"].head(1).to_list()
+    return str(why[0]) if why else ""
 
 
 def busy(evidence: Evidence) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.compilations import compilations
 from tracehound.analysis.result import Share
 from tracehound.trace import collected
 
@@ -22,6 +23,9 @@ TRAITS: Final = {
     "compiling": pl.Int64,  # ps of compiling, on the thread that does most of it
     "compilations": pl.Int64,
     "compile_event": pl.Int64,  # the longest
+    "compiled": pl.String,  # the function that it is of
+    "recompiled": pl.String,  # the function that was compiled most often
+    "recompilations": pl.Int64,  # how often
     "peak": pl.Int64,  # most bytes that the device's allocator ever held
     "peak_time": pl.Int64,
 }
@@ -47,22 +51,40 @@ def traits(share: Share) -> pl.DataFrame:
     length = pl.col("end") - pl.col("start")
     copies = share.device.filter(pl.col("kind") == "copy").filter(name.str.contains(_PAGEABLE))
     pageable = collected(_longest(copies.with_columns(length.alias("length")), "pageable", "pageable_event"))
-    compiles = inside.filter((pl.col("kind") == "compile") & pl.col("name").is_not_null())
-    compiling = collected(compiles.select("id", "lane", "parent", length.alias("length")))
-    outer = compiling.filter(~pl.col("parent").is_in(compiling["id"].to_list()))
-    busiest = outer.group_by("lane").agg(pl.col("length").sum()).sort("length", "lane", descending=[True, False])
-    mine = outer.filter(pl.col("lane") == busiest["lane"][0]) if busiest.height else outer
     return pl.concat(
         [
             pl.DataFrame({"rank": [share.rank]}),
             counted,
             pageable,
-            _longest(mine.lazy(), "compiling", "compile_event").collect(),
-            pl.DataFrame({"compilations": [mine.height]}),
+            _compiling(share),
             _peak(share),
         ],
         how="horizontal",
     ).select(pl.col(column).cast(dtype) for column, dtype in TRAITS.items())
+
+
+def _compiling(share: Share) -> pl.DataFrame:
+    """What was compiled on the thread that compiles most."""
+    found = compilations(share).with_columns((pl.col("end") - pl.col("start")).alias("length"))
+    busiest = found.group_by("lane").agg(pl.col("length").sum()).sort("length", "lane", descending=[True, False])
+    mine = found.filter(pl.col("lane") == busiest["lane"][0]) if busiest.height else found
+    longest = mine.sort("length", "event", descending=[True, False]).head(1)
+    often = mine.filter(pl.col("stage") == "compiling").drop_nulls("function").group_by("function").len()
+    often = often.sort("len", "function", descending=[True, False]).head(1)
+    return pl.DataFrame(
+        {
+            "compiling": [int(mine["length"].sum())],
+            "compilations": [mine.height],
+            "compile_event": [longest["event"].first()],
+            "compiled": [longest["function"].first()],
+            "recompiled": [often["function"].first()],
+            "recompilations": [often["len"].first()],
+        },
+        schema={
+            name: TRAITS[name]
+            for name in ("compiling", "compilations", "compile_event", "compiled", "recompiled", "recompilations")
+        },
+    )
 
 
 def _longest(events: pl.LazyFrame, total: str, event: str) -> pl.LazyFrame:

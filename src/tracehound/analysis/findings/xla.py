@@ -1,0 +1,170 @@
+"""Rules about the steps of XLA programs: whether they wait for their input, their output, or the host.
+
+Their thresholds are XProf's. Knows nothing of PyTorch's own traces, which have no such steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
+from tracehound.analysis.host_words import QUIET
+from tracehound.units import count, duration
+from tracehound.units import share as percent
+
+HIGH: Final = 0.20
+LOW: Final = 0.05
+OTHERS: Final = 0.03
+HOST: Final = 0.15
+
+_INPUT: Final = (
+    "prefetch batches to the device (MpDeviceLoader, flax prefetch_to_device, tf.data prefetch(AUTOTUNE), Grain with"
+    " worker_count above 0), do less for each sample or do it ahead of time, send fewer and larger arrays"
+)
+_MARK: Final = (
+    "annotate what the program does there (xp.Trace, jax.profiler.TraceAnnotation) and record again: loading data,"
+    " reading metrics, checkpoints and sleeping look the same as long as nothing is recorded"
+)
+_OUTPUT: Final = "fetch values seldom, of earlier steps, and asynchronously (copy_to_host_async, xm.add_step_closure)"
+_HOST: Final = (
+    "see what the host was at in the report gaps: trace less often (several steps in one program, lax.scan, fewer"
+    " torch_xla.sync calls), have no reading of values within the loop, and let the host run ahead"
+)
+
+
+def input_bound(evidence: Evidence) -> Iterator[Finding]:
+    """Steps wait for their input."""
+    share = _share(evidence, "input")
+    if share >= LOW and 2 * _copied(evidence, pl.col("source") == "host") < share:
+        how = "highly" if share >= HIGH else "moderately"
+        yield _of_part(evidence, "input", f"the run is {how} input-bound", "wait for data from the host", _INPUT)
+
+
+def output_bound(evidence: Evidence) -> Iterator[Finding]:
+    """Steps wait for values to go to the host."""
+    share = _share(evidence, "output")
+    if share >= LOW and 2 * _copied(evidence, pl.col("target") == "host") < share:
+        how = "highly" if share >= HIGH else "moderately"
+        yield _of_part(
+            evidence, "output", f"the run is {how} output-bound", "wait for values to go to the host", _OUTPUT
+        )
+
+
+def host_bound(evidence: Evidence) -> Iterator[Finding]:
+    """Devices idle while the host does something else, where no launch says whether it launches too late."""
+    idle = evidence.table("idle").filter(pl.col("stream") == "device")
+    unknown = idle.filter(pl.col("cause") == "unknown")
+    if _share(evidence, "host") < HOST or unknown["idle"].sum() * 2 < idle["idle"].sum():
+        return
+    said = unknown.filter(pl.col("why") != QUIET)
+    why = said.sort("idle", descending=True)["why"].head(1).to_list()
+    most = f", mostly {why[0]}" if why else ""
+    words = f"idle while the host does something else{most}"
+    yield _of_part(evidence, "host", "the device waits for the host", words, _HOST)
+
+
+def between_steps(evidence: Evidence) -> Iterator[Finding]:
+    """Time passes between a step and the next, in which no work of a step runs: input, most often."""
+    pairs = _pairs(evidence)
+    total = int((pairs["next"] - pairs["start"]).sum())
+    apart = int(pairs["apart"].sum())
+    if not total or apart / total < OTHERS:
+        return
+    worst = pairs.row(pairs["apart"].arg_max() or 0, named=True)
+    yield Finding(
+        "time passes between steps: the run may be input-bound",
+        f"{duration(round(apart / pairs.height))} from the end of a step and its work to the next, on average:"
+        f" {percent(apart / total)} of the time from step to step; at most {duration(worst['apart'])}, after step"
+        f" {worst['step']}",
+        f"{_MARK}; if it is the input, {_INPUT}",
+        Place(worst["end"], worst["apart"], rank=worst["rank"]),
+        round(apart / pairs.height),
+        apart / total,
+    )
+
+
+def unrecorded(evidence: Evidence) -> Iterator[Finding]:
+    """Devices idle within steps, and nothing is recorded of the host."""
+    share = _share(evidence, "other")
+    if share >= OTHERS and not any(input_bound(evidence)) and not any(host_bound(evidence)):
+        words = "idle while nothing is recorded of the host: it could be input, Python, or both"
+        yield _of_part(evidence, "other", "the run may be input-bound", words, _MARK)
+
+
+def _whole(evidence: Evidence) -> pl.DataFrame:
+    """The whole steps of devices that have work."""
+    steps = evidence.table("step_time").filter(~pl.col("cut"))
+    return steps.filter((pl.col("compute") + pl.col("collectives") + pl.col("copy")).sum().over("rank") > 0)
+
+
+def _share(evidence: Evidence, part: str) -> float:
+    """What of the time of all whole steps a part takes."""
+    steps = _whole(evidence)
+    total = float(steps["duration"].to_numpy().sum())
+    return float(steps[part].to_numpy().sum()) / total if total else 0.0
+
+
+def _copied(evidence: Evidence, which: pl.Expr) -> float:
+    """The share of the devices' time that waits for copies of programs that offload: no input, and told apart."""
+    exposed = int(evidence.table("transfers").filter(which)["exposed"].sum())
+    cores = int(evidence.table("breakdown")["span"].sum())
+    return exposed / cores if cores else 0.0
+
+
+def _of_part(evidence: Evidence, part: str, what: str, words: str, advice: str) -> Finding:
+    """A part of the steps as a finding, seen best where it is most."""
+    steps = _whole(evidence)
+    share, times = _share(evidence, part), steps[part].to_numpy()
+    worst = steps.row(int(times.argmax()), named=True)
+    cost = round(float(times.mean()))
+    mean = round(float(steps["duration"].to_numpy().mean()))
+    return Finding(
+        what,
+        f"devices {words}: {duration(cost)} of {duration(mean)}, {percent(share)} of {count(steps.height)} whole steps;"
+        f" at most {duration(worst[part])}, in step {worst['step']} on rank {worst['rank']}",
+        advice,
+        Place.of(worst),
+        cost,
+        share,
+    )
+
+
+def _pairs(evidence: Evidence) -> pl.DataFrame:
+    """Every step of a rank that another follows, with the start of that and the time between them."""
+    steps = _whole(evidence).filter(~pl.col("inferred")).sort("rank", "start")
+    steps = steps.with_columns(
+        (pl.col("start") + pl.col("duration")).alias("end"), pl.col("start").shift(-1).over("rank").alias("next")
+    ).drop_nulls("next")
+    return steps.with_columns(pl.Series("apart", np.maximum((steps["next"] - steps["end"]).to_numpy(), 0)))
+
+
+RULES: Final = (
+    Rule(
+        "input",
+        f"input takes {LOW:.0%} (moderately) or {HIGH:.0%} (highly input-bound) of the whole steps of an XLA program"
+        " (XProf), and not most of that in copies which a rule of their own tells of",
+        input_bound,
+    ),
+    Rule("output", f"output takes {LOW:.0%} (moderately) or {HIGH:.0%} (highly) of them (XProf)", output_bound),
+    Rule(
+        "host",
+        f"the host's doings take {HOST:.0%} of them, and launches are not recorded (XProf's upper threshold for"
+        " launching and Python)",
+        host_bound,
+    ),
+    Rule(
+        "between steps",
+        f"{OTHERS:.0%} of the time from step to step pass between them (XProf's threshold for all others, which it"
+        " calls potentially input-bound)",
+        between_steps,
+    ),
+    Rule(
+        "not recorded",
+        f"idle time in which nothing is recorded of the host takes {OTHERS:.0%} of the steps (the same)",
+        unrecorded,
+    ),
+)
