@@ -23,7 +23,7 @@ COLUMNS = (
     Column("thread", "text", "thread of the host"),
     Column("inside", "text", "the nearest annotation around the event"),
     Column("event", "text", "what ran there; (nothing recorded) for the rest of the window"),
-    Column("doing", "text", "what that means, in words"),
+    Column("doing", "text", "what that means, in words", brief=False),
     Column("time", "time", "as the innermost event", brief=False),
     Column("share", "share", "as the innermost event", "the window"),
     Column("count", "count", "events", brief=False),

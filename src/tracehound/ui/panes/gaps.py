@@ -17,7 +17,6 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tracehound import units
-from tracehound.analysis.host_words import QUIET
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.widgets.plain_box import Column, Line
@@ -72,11 +71,8 @@ class GapLines(Widget):
 
 
 def _host(row: dict[str, Any]) -> str:
-    """``was tracing the next step for 86 % of it``: what the thread that matters was at."""
-    if row["why"] is None:
-        return "not recorded"
-    said = row["why"] if row["why"] == QUIET else f"was {row['why']}"
-    return f"{said} for {units.share(row['why_share'])} of it"
+    """``tracing the next step (96.89 %)``: what the thread that matters was at, and for which part of the gap."""
+    return "not recorded" if row["why"] is None else f"{row['why']} ({units.share(row['why_share'])})"
 
 
 class GapsPane(Line):
