@@ -187,7 +187,10 @@ def test_every_analysis_explains_itself(analysis: Analysis, capsys: pytest.Captu
     out = capsys.readouterr().out
     assert " ".join(out.split()).startswith(f"{analysis.name}: {analysis.question}")
     assert all(f"  {column.name.replace('_', ' ')} " in out for column in analysis.columns if column.unit != "id")
-    assert all(f"  {setting.name} " in out and "".join(setting.default.split()) in "".join(out.split()) for setting in analysis.settings)
+    assert all(
+        f"  {setting.name} " in out and "".join(setting.default.split()) in "".join(out.split())
+        for setting in analysis.settings
+    )
     assert max(map(len, out.splitlines())) <= 80
 
 
