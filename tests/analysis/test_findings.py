@@ -81,7 +81,7 @@ def test_what_is_exposed_is_found_and_what_is_hidden_is_not(kind: str, name: str
         work(hidden, name, number * 100 + 20, number * 100 + 39, kind, 8)
     assert found(hidden.trace()) == {}
     row = found(exposed.trace())[what]
-    assert row["cost"] == pytest.approx(19 * 4 / 399 * 100 * US, abs=1)
+    assert row["cost"] == 19 * US
     assert exposed.trace().event(row["event"])["name"] == name
 
 
@@ -93,13 +93,13 @@ def test_idle_time_is_told_by_its_cause_and_not_twice() -> None:
     assert list(rows) == ["the device runs dry while the host waits for it"]
     row = rows["the device runs dry while the host waits for it"]
     assert row["duration"] == 40 * US
-    assert row["cost"] == pytest.approx(3 * 40 / 360 * 100 * US, abs=1)
-    assert "3 pauses, the longest 40.00 us on rank 0" in row["evidence"]
+    assert row["cost"] == 40 * US
+    assert "3 pauses in the run, the longest 40.00 us on rank 0" in row["evidence"]
 
 
 def test_a_device_that_is_mostly_idle_is_named() -> None:
     rows = found(steps(busy=20).trace())
-    assert rows["devices are busy for less than half of the time"]["evidence"] == "on rank 0 (25.00 %)"
+    assert rows["devices are busy for less than half of the time"]["evidence"] == "on rank 0 (20.00 %)"
     assert rows["devices are busy for less than half of the time"]["cost"] is None
 
 
@@ -206,13 +206,13 @@ def test_the_loader_leads_with_no_workers_and_is_gone_with_four(shared: Path) ->
 def test_the_plugins_recommendations_are_found_on_every_variant(shared: Path, variant: str) -> None:
     """Rules 1, 4 and 5: 10 %, 15 % and 47.5 %.
 
-    Its communication is of steps, ours of the devices' spans, and its utilisation of rank 1 counts what runs outside
-    steps too.
+    It judges each rank alone: 15 % of the steps of rank 0 are communication, 8 % of those of rank 1. Its utilisation
+    counts what runs outside steps too.
     """
     rows = found(load(open_paths([shared / "golden" / "two_rank" / variant])))
     assert rows["steps wait for the data loader"]["share"] == pytest.approx(0.10)
-    assert rows["communication is not hidden behind computation"]["share"] == pytest.approx(0.14, abs=0.01)
-    assert "1 (45.43 %)" in rows["devices are busy for less than half of the time"]["evidence"]
+    assert rows["communication is not hidden behind computation"]["share"] == pytest.approx(0.115)
+    assert rows["devices are busy for less than half of the time"]["evidence"] == "on rank 1 (40.60 %), 0 (47.60 %)"
 
 
 def test_a_tpu_that_waits_for_the_hosts_memory_says_so(shared: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_tpu_that_waits_for_the_hosts_memory_says_so(shared: Path) -> None:
         "the device waits for copies from host to HBM",
         "the device waits for copies from HBM to host",
     ]
-    assert rows["share"][:2].sum() == pytest.approx(0.836, abs=0.001)
+    assert rows["share"][:2].sum() == pytest.approx(0.970, abs=0.001), "83.6 % of the run, whose steps do not idle"
 
 
 @pytest.mark.parametrize(
@@ -330,6 +330,6 @@ def test_a_device_that_runs_dry_while_the_host_waits_for_the_loader_is_advised_s
     b = steps(busy=60)
     for number in range(4):
         b.event(MAIN, "wait_for_batch", number * 100 + 60, number * 100 + 99, "annotation")
-    row = found(b.trace())["the device runs dry: the host launches its work too late"]
+    row = found(b.trace())["the device runs dry while the host fetches data"]
     assert row["evidence"].endswith("the host was mostly waiting for the loader")
     assert "num_workers" in row["advice"]
