@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from exploring import explored, press, settled
 from tracehound.analysis import ANALYSES
 from tracehound.store import open_paths
 from tracehound.ui import menu
+from tracehound.ui.app import TracehoundApp
 from tracehound.ui.keys import KEYS
 from tracehound.ui.panes.deck import OTHERS
 from tracehound.ui.screens.explorer import Explorer
@@ -127,3 +129,16 @@ async def test_the_prompt_of_searching_is_in_the_menu(samples: Path) -> None:
     async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
         await press(pilot, "M", "/")
         assert explorer.seeking.prompt.open
+
+
+@pytest.mark.parametrize("keys", [("k", "k"), ("enter", "enter"), ("enter", "escape")])
+async def test_two_keys_in_one_burst_leave_the_menu_once(samples: Path, keys: tuple[str, str]) -> None:
+    app = TracehoundApp(open_paths([samples / "torch_stacks"]))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("M")
+        await settled(pilot)
+        for key in keys:
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await settled(pilot)
+        assert isinstance(app.screen, Explorer)
