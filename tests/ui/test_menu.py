@@ -131,7 +131,7 @@ async def test_the_prompt_of_searching_is_in_the_menu(samples: Path) -> None:
         assert explorer.seeking.prompt.open
 
 
-@pytest.mark.parametrize("keys", [("k", "k"), ("enter", "enter"), ("enter", "escape")])
+@pytest.mark.parametrize("keys", [("t", "t"), ("enter", "enter"), ("enter", "escape")])
 async def test_two_keys_in_one_burst_leave_the_menu_once(samples: Path, keys: tuple[str, str]) -> None:
     app = TracehoundApp(open_paths([samples / "torch_stacks"]))
     async with app.run_test(size=(80, 24)) as pilot:

@@ -243,7 +243,7 @@ def _meanwhile(pauses: pl.DataFrame) -> str:
 def busy(evidence: Evidence) -> Iterator[Finding]:
     """A device is idle for more than half of the time."""
     rows = _by_rank(evidence, "idle").filter(pl.col("share") > 1 - BUSY)
-    if rows.is_empty():
+    if rows.is_empty() or evidence.table("breakdown").is_empty():
         return
     named = ", ".join(f"{rank} ({percent(1 - idle)})" for rank, idle in rows.head(8).rows())
     yield Finding(

@@ -49,7 +49,7 @@ class HelpScreen(ModalScreen[None]):
     }
     HelpScreen VerticalScroll { scrollbar-size-vertical: 1; background: $panel; }
     HelpScreen VerticalScroll > Horizontal { height: auto; layout: vertical; }
-    HelpScreen Static { width: 1fr; height: auto; }
+    HelpScreen Static { width: 1fr; height: auto; padding-right: 1; }
     HelpScreen Label { color: $text-muted; }
     HelpScreen.-wide > Vertical { width: 160; }
     HelpScreen.-wide VerticalScroll > Horizontal { layout: horizontal; }
