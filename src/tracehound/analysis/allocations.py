@@ -21,7 +21,13 @@ from tracehound.trace import collected
 HOST: Final = -1
 """The device of the host's own memory."""
 
-RECORD: Final = "no memory events: profile with profile_memory=True"
+
+def unrecorded(scene: Scene) -> str:
+    """Why there are no memory events, and what would record them."""
+    if scene.formats and "kineto" not in scene.formats and "memory_timeline" not in scene.formats:
+        return "PyTorch's memory events: an XLA profile has allocator, and hlo_memory for its programs"
+    return "no memory events: profile with profile_memory=True"
+
 
 LEVELS: Final = """\
 allocated is what the allocator holds of tensors, reserved what it has taken from the device; both as the profiler

@@ -123,7 +123,14 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
         .sort("device_lane", "total", "name", descending=[False, True, False])
     )
-    return answer(ANALYSIS, table, scene, options)
+    return answer(ANALYSIS, table, scene, options, _notes(table, scene))
+
+
+def _notes(table: pl.DataFrame, scene: Scene) -> list[str]:
+    """What device time leaves out."""
+    if "kineto" not in scene.formats or table["device"].null_count() == table.height:
+        return []
+    return ["device: what was launched on the annotation's own thread; what autograd launches on its own is in modules"]
 
 
 def _summed(name: str) -> pl.Expr:

@@ -47,7 +47,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched(tables, scene)
     told = found.clocks.filter(pl.col("matched") > 0)
     if told.is_empty():
-        why = "no collectives of ranks in different files were matched: nothing tells of their clocks"
+        why = "no collectives of ranks in different files were matched well enough to tell of their clocks"
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [why, *found.notes])
     hosts = {rank: scene.hosts[host].name for rank, host in scene.ranks.select("rank", "host").iter_rows()}
     table = told.sort("rank").with_columns(

@@ -159,6 +159,8 @@ def _notes(table: pl.DataFrame) -> list[str]:
     """What part of all communication only waits."""
     waits, moves = int(table["synchronising"].sum()), int(table["transfer"].sum())
     if not waits + moves:
+        if table["rank"].n_unique() > 1:
+            return ["no communication of these ranks could be matched: nothing tells transfer and waiting apart"]
         return ["transfer and waiting are told apart where the files of several ranks are open together"]
     return [f"all ranks: {percent(waits / (waits + moves))} of the communication only waits for the last rank"]
 

@@ -49,7 +49,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """Each program once, the one that needs most first."""
     filled = [table for table in tables if table.height]
     if not filled:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [f"no program with temporary buffers; {WITHOUT}"])
+        asked = ["or no program is called so"] if any(name == "program" for name, _ in options.given) else []
+        return answer(
+            ANALYSIS, blank(COLUMNS), scene, options, [f"no program with temporary buffers; {WITHOUT}", *asked]
+        )
     rows = pl.concat(filled, how="vertical_relaxed").unique(maintain_order=True)
     table = rows.sort("peak", "program", "space", "position", descending=[True, False, False, False])
     return answer(ANALYSIS, table, scene, options)

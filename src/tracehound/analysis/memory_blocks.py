@@ -9,7 +9,6 @@ import polars as pl
 
 from tracehound.analysis.allocations import (
     HOST,
-    RECORD,
     alive,
     allocations,
     blocks,
@@ -18,6 +17,7 @@ from tracehound.analysis.allocations import (
     named,
     of_ranks,
     peaks,
+    unrecorded,
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
@@ -102,7 +102,7 @@ def _operators(blocks: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.Dat
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The blocks of all ranks, of devices first, the largest first."""
     if not any(table.width for table in tables):
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [RECORD])
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [unrecorded(scene)])
     rows = of_ranks(tables, scene)
     if rows.is_empty():
         why = "no such block here, or the file has no addresses (PyTorch tells them since 1.10)"

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.allocations import HOST, RECORD, allocations, callers, chains, inside, named, of_ranks
+from tracehound.analysis.allocations import HOST, allocations, callers, chains, inside, named, of_ranks, unrecorded
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 
 DEFINITION = """\
@@ -86,7 +86,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The operators of all ranks, of devices first, those that were given most first."""
     rows = of_ranks(tables, scene)
     if rows.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [RECORD])
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [unrecorded(scene)])
     table = rows.with_columns(named(pl.col("number"))).sort(
         pl.col("number") == HOST,
         "self_allocation_size",

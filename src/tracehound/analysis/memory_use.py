@@ -11,7 +11,6 @@ import polars as pl
 from tracehound.analysis.allocations import (
     HOST,
     LEVELS,
-    RECORD,
     alive,
     allocations,
     blocks,
@@ -19,6 +18,7 @@ from tracehound.analysis.allocations import (
     named,
     of_ranks,
     peaks,
+    unrecorded,
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
@@ -177,7 +177,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     shown = replace(ANALYSIS, columns=BY_CATEGORY if by_category else COLUMNS)
     rows = of_ranks(tables, scene)
     if rows.is_empty():
-        why = _UNTOLD if by_category and any(table.width for table in tables) else RECORD
+        why = _UNTOLD if by_category and any(table.width for table in tables) else unrecorded(scene)
         return answer(shown, blank(shown.columns), scene, options, [why])
     if by_category:
         order = ["rank", "number", "at_peak", "most"]

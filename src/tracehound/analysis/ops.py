@@ -121,7 +121,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = pl.concat(filled, how="vertical_relaxed")
     per_rank_time = rows.group_by("rank").agg(pl.col("span").first(), pl.col("used").first())
     span, used = int(per_rank_time["span"].sum()), int(per_rank_time["used"].sum())
-    whole = int(rows["self"].sum())
+    whole, what = int(rows["self"].sum()), rows["what"].unique().sort().to_list()
     table = (
         rows.group_by(_KEY)
         .agg(
@@ -133,13 +133,12 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
         .with_columns(
             _ratio("self", whole).alias("share"),
-            _ratio("self", span).alias("time_share"),
+            _ratio("self", 0 if what == [ON_HOST] else span).alias("time_share"),
             (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("average"),
             pl.col("program").reinterpret(signed=False).cast(pl.String),
         )
         .sort("self", "name", "module", descending=[True, False, False])
     )
-    what = rows["what"].unique().sort().to_list()
     notes = [f"counted: {', '.join(what)}, on {per_rank_time.height} rank{'s' * (per_rank_time.height > 1)}"]
     if span and what != [ON_HOST]:
         idle = (span - used) / span

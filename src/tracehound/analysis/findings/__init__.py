@@ -118,7 +118,8 @@ def _notes(evidence: Evidence, found: int) -> list[str]:
 
 
 def _step(evidence: Evidence) -> list[str]:
-    return [f"an average step takes {duration(evidence.stretch)}"] if evidence.steps else []
+    words = f"an average step takes {duration(evidence.stretch)}, until the work that it launched is done (step_parts)"
+    return [words] if evidence.steps else []
 
 
 ANALYSIS: Final = Analysis(
