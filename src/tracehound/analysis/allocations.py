@@ -25,7 +25,7 @@ HOST: Final = -1
 def unrecorded(scene: Scene) -> str:
     """Why there are no memory events, and what would record them."""
     if scene.formats and "kineto" not in scene.formats and "memory_timeline" not in scene.formats:
-        return "PyTorch's memory events: an XLA profile has allocator, and hlo_memory for its programs"
+        return "no memory events: those are PyTorch's; an XLA profile has allocator, and hlo_memory for its programs"
     return "no memory events: profile with profile_memory=True"
 
 
