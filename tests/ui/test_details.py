@@ -149,7 +149,7 @@ def test_source_lines_come_nearest_first_and_once(tmp_path: Path) -> None:
 async def test_keys_of_the_cursor(tmp_path: Path) -> None:
     async with details_of(tmp_path, "addmm", (80, 24)) as (explorer, pilot):
         sheet = explorer.details.sheet
-        assert under_cursor(explorer) == "name      aten::addmm"
+        assert under_cursor(explorer) == "name         aten::addmm"
         for down, up in (("down", "up"), ("j", "k"), ("s", "w"), ("pagedown", "pageup"), ("space", "pageup")):
             await press(pilot, down)
             assert sheet.cursor > 0
@@ -167,7 +167,7 @@ async def test_finding(tmp_path: Path) -> None:
         await press(pilot, "f", *"FORWARD")
         assert explorer.header.place == "FORWARD 1 of 3"
         await press(pilot, "enter")
-        assert under_cursor(explorer) == "inside    gone/linear.py(114): forward"
+        assert under_cursor(explorer) == "inside       gone/linear.py(114): forward"
         await press(pilot, "n")
         assert under_cursor(explorer) == "gone/linear.py(114): forward"
         await press(pilot, "N", "N")
