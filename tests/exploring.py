@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from time import monotonic
 
 from textual.pilot import Pilot
 
 from tracehound.store import Opening
 from tracehound.ui.app import TracehoundApp
+from tracehound.ui.comparing import ComparingApp
 from tracehound.ui.screens.explorer import Explorer
+
+ROUNDS = 3
+"""A message may cause another one on its way up or down: nothing must happen for so many rounds."""
+
+PATIENCE = 60.0
+"""Seconds until a test says that the screen does not come to rest."""
 
 
 async def settled(pilot: Pilot[None]) -> None:
-    """Wait until nothing is read, worked out or drawn any more."""
+    """Wait until nothing is read, worked out, told or drawn any more, however slow the machine is."""
+    end, quiet = monotonic() + PATIENCE, 0
+    while quiet < ROUNDS:
+        await asyncio.sleep(0.005)
+        quiet = 0 if _moves(pilot) else quiet + 1
+        assert monotonic() < end, "the screen does not come to rest"
+    await pilot.pause()
+
+
+def _moves(pilot: Pilot[None]) -> bool:
+    """Whether a thread is at work, a message waits, or a layout is to be done."""
     app = pilot.app
-    assert isinstance(app, TracehoundApp)
-    for _ in range(500):
-        await pilot.pause(0.01)
-        if not app.busy:
-            break
-    await pilot.pause()
-    await pilot.pause()
+    assert isinstance(app, TracehoundApp | ComparingApp)
+    pumps = (app, *app.screen.walk_children(with_self=True))
+    return app.busy or app.screen._layout_required or any(pump.message_queue_size for pump in pumps)
 
 
 @asynccontextmanager

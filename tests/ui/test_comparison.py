@@ -9,28 +9,13 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from exploring import press, settled
 from terminal import Terminal
 from tracehound.store import Opening, open_paths
 from tracehound.ui.commands import ComparisonCommands
 from tracehound.ui.comparing import ComparingApp
 from tracehound.ui.keys import KEYS
 from tracehound.ui.screens.comparison import ComparisonScreen
-
-
-async def settled(pilot: Pilot[None]) -> None:
-    app = pilot.app
-    assert isinstance(app, ComparingApp)
-    for _ in range(3):
-        await pilot.pause()
-        while app.busy:
-            await pilot.pause(0.02)
-    await pilot.pause()
-
-
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settled(pilot)
 
 
 @asynccontextmanager

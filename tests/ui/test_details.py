@@ -12,6 +12,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
+from exploring import press, settled
 from tracehound.store import load, open_paths
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.facts import LONGEST, carried, facts, source_lines
@@ -47,23 +48,6 @@ def written(folder: Path) -> Path:
     path.write_bytes(orjson.dumps(document))
     (folder / "model.py").write_text(CODE)
     return path
-
-
-async def settled(pilot: Pilot[None]) -> None:
-    app = pilot.app
-    assert isinstance(app, TracehoundApp)
-    for _ in range(500):
-        await pilot.pause(0.01)
-        if not app.busy:
-            break
-    await pilot.pause()
-    await pilot.pause()
-
-
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settled(pilot)
 
 
 @asynccontextmanager

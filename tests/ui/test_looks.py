@@ -11,6 +11,7 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.widget import Widget
 
+from exploring import settled
 from tracehound.store import Reading, open_paths
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.comparing import ComparingApp
@@ -35,14 +36,6 @@ def keys(*names: str) -> Any:
             await settled(pilot)
 
     return press
-
-
-async def settled(pilot: Pilot[None]) -> None:
-    for _ in range(3):
-        await pilot.pause()
-        while pilot.app.busy:
-            await pilot.pause(0.02)
-    await pilot.pause()
 
 
 @pytest.fixture(autouse=True)

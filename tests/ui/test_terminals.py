@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from rich.color import ColorType
 from rich.segment import Segment
-from test_details import press, settled, written
+from test_details import written
 from textual.pilot import Pilot
 
+from exploring import press, settled
 from tracehound.store import open_paths
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.source.finding import Sources
