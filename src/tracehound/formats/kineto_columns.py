@@ -32,8 +32,8 @@ from tracehound.formats.json_columns import (
 )
 from tracehound.formats.json_slices import Shape, Slice
 from tracehound.formats.kineto_args import NO_ARGS, Args, message, read
-from tracehound.formats.kineto_facets import Facets
-from tracehound.formats.kineto_memory import allocations
+from tracehound.formats.kineto_facets import Allocation, Facets, allocation
+from tracehound.formats.kineto_memory import allocations, device_of
 from tracehound.formats.kineto_names import category, message_bytes, tensor_bytes
 from tracehound.formats.kineto_tally import ENDLESS, Tally
 from tracehound.intervals import Ints
@@ -252,15 +252,17 @@ class Columns:
 
         `first` is the ordinal of the slice's first event.
         """
-        raws = piece.raws() if len(rows) else []
+        raws, memory = piece.raws() if len(rows) else [], list[Allocation]()
         for row in rows.tolist():
             event, said = piece.events[row], args_of(raws[row]) if row < len(raws) else {}
             if event.ph == "C":
                 values = {Series(event.pid, event.name, as_text(arg)): value for arg, value in said.items()}
                 self.samples.add(first + row, int(columns.start[row]), values)
             elif event.ph in ("i", "I"):
-                self.samples.add(first + row, int(columns.start[row]), allocations(said))
-                self.facets.add_allocation(first + row, int(columns.start[row]), event.tid, said)
+                time, device = int(columns.start[row]), device_of(said)
+                self.samples.add(first + row, time, allocations(said, device))
+                memory.append(allocation(first + row, time, device, event.tid, said))
+        self.facets.add_allocations(memory)
 
 
 def _manner(signature: Signature) -> int:

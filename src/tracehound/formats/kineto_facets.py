@@ -11,8 +11,8 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from operator import attrgetter
-from types import MappingProxyType
-from typing import Any, Final
+from types import MappingProxyType, NoneType
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import polars as pl
@@ -20,7 +20,25 @@ import polars as pl
 from tracehound.facets import FACETS
 from tracehound.formats.json_columns import INVALID, Codes
 from tracehound.formats.kineto_args import Args, Message
-from tracehound.formats.kineto_memory import device_of
+
+
+class Allocation(NamedTuple):
+    """The columns of an event of memory as the file spells them; its time is ns as in the file."""
+
+    record: int
+    time: int
+    device: int
+    bytes: object
+    address: object
+    allocated: object
+    reserved: object
+    thread: object
+
+
+def allocation(record: int, time: int, device: int, thread: object, args: Mapping[str, object]) -> Allocation:
+    """One event of memory, with its args decoded."""
+    told = (args.get("Bytes"), args.get("Addr"), args.get("Total Allocated"), args.get("Total Reserved"))
+    return Allocation(record, time, device, *told, thread)
 
 
 class Facets:
@@ -34,12 +52,12 @@ class Facets:
         if args:
             self._tables[facet].add(records, _spelled(facet, args))
 
-    def add_allocation(self, record: int, time: int, thread: object, args: Mapping[str, object]) -> None:
-        """One event of memory, with its args decoded."""
-        if time != INVALID:
-            columns: dict[str, Iterable[Any]] = {column: [args.get(name)] for column, name in _ALLOCATION.items()}
-            columns |= {"time": [time], "device": [device_of(args)], "thread": [thread]}
-            self._tables["allocated"].add([record], columns)
+    def add_allocations(self, rows: Sequence[Allocation]) -> None:
+        """Events of memory, which have a place where they have a time."""
+        timed = [row for row in rows if row.time != INVALID]
+        if timed:
+            records, *columns = zip(*timed, strict=True)
+            self._tables["allocated"].add(records, dict(zip(_VALUES["allocated"], columns, strict=True)))
 
     def frames(self) -> dict[str, pl.DataFrame]:
         """Those of which there is any row, in the schemas of `FACETS`; times are ns as in the file."""
@@ -86,7 +104,21 @@ class _Table:
 
     def _series(self, column: str, values: Sequence[Any]) -> pl.Series:
         value = self._values[column]
+        plain = _plain(column, values, _RANGES[value]) if value in _RANGES else None
+        if plain is not None:
+            return plain.cast(self._schema[column])
         return pl.Series(column, [value(each) for each in values], self._schema[column])
+
+
+def _plain(column: str, values: Sequence[Any], within: tuple[int, int]) -> pl.Series | None:
+    """Whole numbers that the file spells as such, at once, without those out of a range; None where some are not."""
+    if not set(map(type, values)) <= {int, NoneType}:
+        return None
+    try:
+        numbers = pl.Series(column, values, pl.Int64)
+    except (OverflowError, TypeError, pl.exceptions.PolarsError):
+        return None
+    return numbers.set(~numbers.is_between(*within), None)
 
 
 def _spelled(facet: str, args: Sequence[Any]) -> dict[str, Iterable[Any]]:
@@ -166,6 +198,11 @@ def _count(value: object) -> int | None:
     return found if found is not None and found < 2**31 else None
 
 
+_RANGES: Final[Mapping[Callable[[Any], Any], tuple[int, int]]] = MappingProxyType(
+    {_signed: (1 - 2**63, 2**63 - 1), _natural: (0, 2**63 - 1), _count: (0, 2**31 - 1)}
+)
+"""The whole numbers that these let through."""
+
 _VALUES: Final[Mapping[str, Mapping[str, Callable[[Any], Any]]]] = MappingProxyType(
     {
         "launched": {
@@ -233,8 +270,3 @@ _FIELDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     }
 )
 """The fields of `Args` that columns are read from."""
-
-_ALLOCATION: Final = MappingProxyType(
-    {"bytes": "Bytes", "address": "Addr", "allocated": "Total Allocated", "reserved": "Total Reserved"}
-)
-"""The args of an event of memory that columns are read from."""

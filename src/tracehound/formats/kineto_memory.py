@@ -33,9 +33,8 @@ class Memory(NamedTuple):
     held: Held
 
 
-def allocations(args: Mapping[str, object]) -> Mapping[Memory, object]:
-    """What an event tells, by counter; `change` is what was allocated just then, less than 0 where it was freed."""
-    device = device_of(args)
+def allocations(args: Mapping[str, object], device: int) -> Mapping[Memory, object]:
+    """What an event of a device tells, by counter; `change` is what was allocated just then, below 0 where freed."""
     totals = {Memory(device, held): args[name] for held, name in _TOTALS.items() if name in args}
     return totals or {Memory(device, "change"): args.get("Bytes")}
 
