@@ -36,7 +36,8 @@ def _moves(pilot: Pilot[None]) -> bool:
     app = pilot.app
     assert isinstance(app, TracehoundApp | ComparingApp)
     pumps = (app, *app.screen.walk_children(with_self=True))
-    return app.busy or app.screen._layout_required or any(pump.message_queue_size for pump in pumps)
+    waits = app.screen._layout_required or any(pump.message_queue_size for pump in pumps)
+    return not app._exit and (app.busy or waits)  # who leaves answers no more
 
 
 @asynccontextmanager

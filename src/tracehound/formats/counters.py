@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -42,6 +43,18 @@ class _Sample(msgspec.Struct, gc=False):
 _SAMPLE: Final = msgspec.json.Decoder(_Sample)
 
 
+class Said(NamedTuple):
+    """What events say of counters, one event after the other, as columns.
+
+    The position of the event among them, that of the counter in `keys`, and the value as it stands in the file.
+    """
+
+    event: npt.NDArray[np.intp]
+    keys: Sequence[Any]
+    key: Ints
+    values: npt.NDArray[np.object_]
+
+
 @dataclass
 class Samples:
     """The samples of a segment so far: `keys` numbers the counters, whatever tells them apart.
@@ -64,6 +77,22 @@ class Samples:
             self._number.append(self.keys[key])
             self._time.append(time)
             self._value.append(value)
+
+    def extend(self, ordinals: Ints, time: Ints, said: Said) -> None:
+        """What many events say, at a time each."""
+        value, timed = numbers(said.values), time != INVALID
+        sound = np.isfinite(value)
+        good = np.bincount(said.event[sound], minlength=len(time)) > 0
+        good[said.event[~sound]] = False
+        self.broken.extend(ordinals[~(good & timed)].tolist())
+        kept = np.flatnonzero(sound & timed[said.event])
+        _, first, number = np.unique(said.key[kept], return_index=True, return_inverse=True)
+        codes = np.empty(len(first), np.int32)
+        for each in np.argsort(first).tolist():
+            codes[each] = self.keys[said.keys[said.key[kept[first[each]]]]]
+        self._number.frombytes(codes[number].tobytes())
+        self._time.frombytes(time[said.event[kept]].tobytes())
+        self._value.frombytes(value[kept].tobytes())
 
     def done(self) -> Sampled:
         """All of them, in the order of the file."""
@@ -124,6 +153,19 @@ def number(value: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return found if math.isfinite(found) else None
+
+
+def numbers(values: Collection[object]) -> Values:
+    """The same of many; NaN for what is none."""
+    found = None
+    if set(map(type, values)) <= {int, float}:
+        with suppress(OverflowError):
+            found = np.fromiter(values, np.float64, len(values))
+    if found is None:
+        read = map(number, values)
+        return np.fromiter((math.nan if value is None else value for value in read), np.float64, len(values))
+    found[~np.isfinite(found)] = math.nan
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,14 +5,18 @@ Owns how they lie on disk: a file for each facet and segment. Knows no event's m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
 from tracehound.facets import FACETS
 from tracehound.formats.spill import Kept, Spill
 from tracehound.intervals import Ints, Mask
+
+_ROWS: Final = 1 << 19
+"""Rows from which on a file begins anew."""
 
 Placed = Callable[[Ints], tuple[Mask, Ints]]
 """What tells which times of a file can be true, and what they are on the clock of the part."""
@@ -26,16 +30,34 @@ def beside(
     They lie in the spill's folder, or in memory where it has none. Raises OSError as writing does.
     """
     found: dict[str, list[pl.DataFrame | Path]] = {}
-    for number, (segment, first) in enumerate(zip(segments, firsts, strict=True)):
-        for name, kept in segment.items():
-            rows = _of_part(kept.rows(), first, placed)
-            if spill.folder is not None:
-                path = spill.folder / f"{name}-{number:06}.arrow"
-                rows.write_ipc(path, compression="zstd")
-                found.setdefault(name, []).append(path)
-            else:
-                found.setdefault(name, []).append(rows)
+    for name in dict.fromkeys(name for segment in segments for name in segment):
+        pieces = (
+            _of_part(segment[name].rows(), first, placed)
+            for segment, first in zip(segments, firsts, strict=True)
+            if name in segment
+        )
+        found[name] = [_filed(rows, name, number, spill) for number, rows in enumerate(_gathered(pieces))]
     return {name: _scan(name, pieces) for name, pieces in found.items()}
+
+
+def _gathered(pieces: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The same rows in few frames: each file has all categories that there are."""
+    waiting: list[pl.DataFrame] = []
+    for piece in pieces:
+        waiting.append(piece)
+        if sum(each.height for each in waiting) >= _ROWS:
+            yield pl.concat(waiting)
+            waiting = []
+    if waiting:
+        yield pl.concat(waiting)
+
+
+def _filed(rows: pl.DataFrame, name: str, number: int, spill: Spill) -> pl.DataFrame | Path:
+    if spill.folder is None:
+        return rows
+    path = spill.folder / f"{name}-{number:06}.arrow"
+    rows.write_ipc(path, compression="zstd")
+    return path
 
 
 def written(facets: Mapping[str, pl.LazyFrame], folder: Path) -> None:

@@ -15,7 +15,7 @@ import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -166,7 +166,7 @@ class _Reader(Generic[E]):
                         extent.mends.tell("repaired", NO_UTF8, window.base + odd)
                     extent.places.append((window.base + 1, cut.end - 1, extent.elements, len(events)))
                     extent.elements += len(events)
-                    yield Slice(events, partial(self._exactly, cut.end), partial(self._raws, cut.end))
+                    yield Slice(events, partial(self._exactly, cut.end), cache(partial(self._raws, cut.end)))
                 self._joint = cut.moved(window.base)
                 window.drop(cut.start - 1)
                 if joint:

@@ -45,6 +45,12 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     blocks_per_sm: Any = msgspec.field(default=None, name="blocks per SM")
     warps_per_sm: Any = msgspec.field(default=None, name="warps per SM")
     occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
+    change: Any = msgspec.field(default=None, name="Bytes")
+    address: Any = msgspec.field(default=None, name="Addr")
+    holder_type: Any = msgspec.field(default=None, name="Device Type")
+    holder: Any = msgspec.field(default=None, name="Device Id")
+    allocated: Any = msgspec.field(default=msgspec.UNSET, name="Total Allocated")
+    reserved: Any = msgspec.field(default=msgspec.UNSET, name="Total Reserved")
 
 
 class Message(msgspec.Struct, gc=False, frozen=True):

@@ -32,8 +32,8 @@ from tracehound.formats.json_columns import (
 )
 from tracehound.formats.json_slices import Shape, Slice
 from tracehound.formats.kineto_args import NO_ARGS, Args, message, read
-from tracehound.formats.kineto_facets import Allocation, Facets, allocation
-from tracehound.formats.kineto_memory import allocations, device_of
+from tracehound.formats.kineto_facets import Facets
+from tracehound.formats.kineto_memory import devices, held
 from tracehound.formats.kineto_names import category, message_bytes, tensor_bytes
 from tracehound.formats.kineto_tally import ENDLESS, Tally
 from tracehound.intervals import Ints
@@ -108,6 +108,9 @@ _SIGNATURE: Final = attrgetter("ph", "cat", "pid", "tid")
 GLOO: Final = "gloo:"
 """How the annotations of Gloo's collectives begin, which run on the host."""
 
+INSTANT: Final = ("i", "I")
+"""The phases of events without a length."""
+
 MEMORY: Final = "[memory]"
 """The name of the instants at which memory is allocated or freed."""
 
@@ -158,6 +161,7 @@ class Columns:
         self._count = 0
         self._pieces: list[Piece] = []
         self._complete = Answers(self.signatures, lambda signature: signature[0] == "X")
+        self._instant = Answers(self.signatures, lambda signature: signature[0] in INSTANT)
         self._manner = Answers(self.signatures, _manner)
         self._calls = Answers(self.signatures, lambda signature: category(signature[1]).kind in _CALLS)
         self._manner_by_name = Answers(self.names, _manner_by_name)
@@ -191,7 +195,7 @@ class Columns:
             self._add_devices(special[manner == _DEVICE], events, columns, first)
             self._add_parameters(special[manner == _PARAMETERS], args, columns)
             self._add_gloo(special[manner == _GLOO], piece, columns)
-            self._add_samples(special[manner >= _COUNTER], piece, columns, first)
+            self._add_samples(special[manner >= _COUNTER], manner[manner >= _COUNTER] == _MEMORY, piece, columns, first)
             self._add_messages(special, piece, first)
         calls = np.flatnonzero(self._calls.of(signature))
         if len(calls):
@@ -247,22 +251,33 @@ class Columns:
             if columns.bytes[row] == MISSING and row < len(raws):
                 columns.bytes[row] = _inputs_size(raws[row])
 
-    def _add_samples(self, rows: Ints, piece: Slice[Event], columns: Piece, first: int) -> None:
-        """The values of counters and of memory, whose args nothing else needs: they are decoded again for these alone.
+    def _add_samples(
+        self, rows: Ints, memory: npt.NDArray[np.bool_], piece: Slice[Event], columns: Piece, first: int
+    ) -> None:
+        """The values of counters and of memory, in the order of the file; `first` is the slice's first ordinal."""
+        ends = np.flatnonzero(memory[1:] != memory[:-1]) + 1
+        for run in np.split(np.arange(len(rows)), ends) if len(rows) else ():
+            add = self._add_memory if memory[run[0]] else self._add_counters
+            add(rows[run], piece, columns, first)
 
-        `first` is the ordinal of the slice's first event.
-        """
-        raws, memory = piece.raws() if len(rows) else [], list[Allocation]()
+    def _add_counters(self, rows: Ints, piece: Slice[Event], columns: Piece, first: int) -> None:
+        """The values of counters, whose args nothing else needs: they are decoded again for these alone."""
+        raws = piece.raws()
         for row in rows.tolist():
             event, said = piece.events[row], args_of(raws[row]) if row < len(raws) else {}
-            if event.ph == "C":
-                values = {Series(event.pid, event.name, as_text(arg)): value for arg, value in said.items()}
-                self.samples.add(first + row, int(columns.start[row]), values)
-            elif event.ph in ("i", "I"):
-                time, device = int(columns.start[row]), device_of(said)
-                self.samples.add(first + row, time, allocations(said, device))
-                memory.append(allocation(first + row, time, device, event.tid, said))
-        self.facets.add_allocations(memory)
+            values = {Series(event.pid, event.name, as_text(arg)): value for arg, value in said.items()}
+            self.samples.add(first + row, int(columns.start[row]), values)
+
+    def _add_memory(self, rows: Ints, piece: Slice[Event], columns: Piece, first: int) -> None:
+        """Events of memory, which are many: all at once."""
+        rows = rows[self._instant.of(columns.signature[rows]) > 0]
+        if not len(rows):
+            return
+        events = [piece.events[row] for row in rows.tolist()]
+        args, time = [event.args for event in events], columns.start[rows]
+        device = devices(args)
+        self.samples.extend(first + rows, time, held(args, device))
+        self.facets.add_memory(first + rows, time, device, [event.tid for event in events], args)
 
 
 def _manner(signature: Signature) -> int:

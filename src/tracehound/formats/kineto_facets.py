@@ -10,35 +10,18 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from itertools import compress, repeat
 from operator import attrgetter
 from types import MappingProxyType, NoneType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import polars as pl
 
 from tracehound.facets import FACETS
 from tracehound.formats.json_columns import INVALID, Codes
-from tracehound.formats.kineto_args import Args, Message
-
-
-class Allocation(NamedTuple):
-    """The columns of an event of memory as the file spells them; its time is ns as in the file."""
-
-    record: int
-    time: int
-    device: int
-    bytes: object
-    address: object
-    allocated: object
-    reserved: object
-    thread: object
-
-
-def allocation(record: int, time: int, device: int, thread: object, args: Mapping[str, object]) -> Allocation:
-    """One event of memory, with its args decoded."""
-    told = (args.get("Bytes"), args.get("Addr"), args.get("Total Allocated"), args.get("Total Reserved"))
-    return Allocation(record, time, device, *told, thread)
+from tracehound.formats.kineto_args import NOTHING, Args, Message
+from tracehound.intervals import Ints
 
 
 class Facets:
@@ -52,12 +35,18 @@ class Facets:
         if args:
             self._tables[facet].add(records, _spelled(facet, args))
 
-    def add_allocations(self, rows: Sequence[Allocation]) -> None:
-        """Events of memory, which have a place where they have a time."""
-        timed = [row for row in rows if row.time != INVALID]
-        if timed:
-            records, *columns = zip(*timed, strict=True)
-            self._tables["allocated"].add(records, dict(zip(_VALUES["allocated"], columns, strict=True)))
+    def add_memory(
+        self, records: Ints, time: Ints, device: Ints, threads: Sequence[object], args: Sequence[Args]
+    ) -> None:
+        """Events of memory at these times (ns as in the file), which have a place where they have a time."""
+        timed = time != INVALID
+        columns = {
+            "time": time[timed].tolist(),
+            "device": device[timed].tolist(),
+            **{name: compress(map(attrgetter(field), args), timed) for name, field in _FIELDS["allocated"].items()},
+            "thread": compress(threads, timed),
+        }
+        self._tables["allocated"].add(records[timed].tolist(), columns)
 
     def frames(self) -> dict[str, pl.DataFrame]:
         """Those of which there is any row, in the schemas of `FACETS`; times are ns as in the file."""
@@ -123,14 +112,20 @@ def _plain(column: str, values: Sequence[Any], within: tuple[int, int]) -> pl.Se
 
 def _spelled(facet: str, args: Sequence[Any]) -> dict[str, Iterable[Any]]:
     """The columns of a facet as the file spells them; JSON as its bytes, which outlive the slice."""
-    fields = dict(_FIELDS[facet])
-    if facet == "called" and any(said.dims_old for said in args):
-        fields["dims"] = "dims_old"
-    read = {column: map(attrgetter(field), args) for column, field in fields.items()}
-    return {
-        column: map(bytes, values) if _VALUES[facet][column] in (_json, _extent) else values
-        for column, values in read.items()
-    }
+    read = {column: list(map(attrgetter(field), args)) for column, field in _FIELDS[facet].items()}
+    if facet == "called" and not _told(read["dims"]):
+        read["dims"] = [said.dims_old for said in args]
+    raw = (_json, _extent)
+    return {column: _bytes(values) if _VALUES[facet][column] in raw else values for column, values in read.items()}
+
+
+def _bytes(values: Sequence[msgspec.Raw]) -> Iterable[bytes]:
+    return map(bytes, values) if _told(values) else repeat(b"", len(values))
+
+
+def _told(values: Sequence[msgspec.Raw]) -> bool:
+    """Whether any of them is in the file."""
+    return any(value is not NOTHING for value in values)
 
 
 def _hashable(value: object) -> object:
@@ -267,6 +262,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "launched": {column: column for column in _VALUES["launched"]},
         "called": {column: column for column in _VALUES["called"]},
         "communicated": {column: column for column in _VALUES["communicated"]},
+        "allocated": {"bytes": "change", **{column: column for column in ("address", "allocated", "reserved")}},
     }
 )
 """The fields of `Args` that columns are read from."""
