@@ -101,7 +101,10 @@ class _Table:
 
 def _plain(column: str, values: Sequence[Any], within: tuple[int, int]) -> pl.Series | None:
     """Whole numbers that the file spells as such, at once, without those out of a range; None where some are not."""
-    if not set(map(type, values)) <= {int, NoneType}:
+    types = set(map(type, values))
+    if types <= {NoneType, msgspec.UnsetType}:
+        return pl.Series(column, [None], pl.Int64).new_from_index(0, len(values))
+    if not types <= {int, NoneType}:
         return None
     try:
         numbers = pl.Series(column, values, pl.Int64)
