@@ -259,14 +259,9 @@ def own_stretches(start: Ints, end: Ints, parent: Ints) -> Owned:
 
 def _running_max(values: Ints, first: Mask) -> Ints:
     """The running maximum of `values`, begun anew where `first` is true."""
-    if len(values) == 0:
+    if np.all(first[1:] | (values[1:] >= values[:-1])):
         return values
-    group = np.cumsum(first) - 1
-    base = int(values.min())
-    width = int(values.max()) - base + 1
-    if width * (int(group[-1]) + 1) < np.iinfo(np.int64).max:
-        lifted = np.maximum.accumulate(values - base + group * width)
-        running: Ints = lifted - group * width + base
-        return running
-    pieces = np.split(values, np.flatnonzero(first)[1:])
-    return np.concatenate([np.maximum.accumulate(piece) for piece in pieces])
+    known, rank = np.unique(values, return_inverse=True)
+    lift = (np.cumsum(first) - 1) * len(known)
+    running: Ints = known[np.maximum.accumulate(rank + lift) - lift]
+    return running
