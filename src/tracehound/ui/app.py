@@ -60,8 +60,8 @@ class TracehoundApp(Shell):
             explorer.background,
             explorer.decoder,
             explorer.asker,
-            explorer.visits,
-            explorer.disclosing,
+            explorer.visits.errands,
+            explorer.disclosing.errands,
             explorer.timeline.supply,
             explorer.travels.linker,
         )

@@ -1,6 +1,6 @@
 """Going to the HLO of an op, and from there to its executions.
 
-Owns the thread that reads programs, since they may lie deep in a gzip file, and the one that was read last.
+Programs are read in a thread, since they may lie deep in a gzip file; owns the one that was read last.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from tracehound.hlo.programs import WITHOUT, Program, asked_for, programs, read
 from tracehound.hlo.results import executions, recorded
 from tracehound.trace import Trace
 from tracehound.ui import follow
-from tracehound.ui.background import Background
+from tracehound.ui.errands import Errands
 from tracehound.ui.follow import Row
 from tracehound.ui.leaf import Leaf
-from tracehound.ui.outside import warn
 from tracehound.ui.screens.hlo import HloScreen, Leads
 from tracehound.ui.walk import Walk, walk
 from tracehound.ui.widgets.result_table import ResultTable
@@ -37,18 +36,9 @@ class Disclosing:
     def __init__(self, screen: Explorer, give: Section) -> None:
         self._screen = screen
         self._give = give
-        self._background = Background()
+        self.errands = Errands(screen, "its HLO cannot be shown")
         self._last: tuple[Program, Module] | None = None
         self._event: int | None = None
-
-    @property
-    def busy(self) -> bool:
-        """Whether a program is being read."""
-        return self._background.busy
-
-    def close(self) -> None:
-        """Nobody waits any more."""
-        self._background.close()
 
     def of_cursor(self, trace: Trace) -> None:
         """Show the HLO of what the row under the cursor is about, else of the op that the selected event executes.
@@ -67,10 +57,10 @@ class Disclosing:
         named = _named(row) if row is not None and (mine is None or op is None) else None
         if named is not None:
             self._event = None
-            self._do(lambda: self._called(trace, *named))
+            self.errands.run(lambda: self._called(trace, *named))
         elif op is not None:
             self._event = chosen
-            self._do(lambda: self._executed(trace, op))
+            self.errands.run(lambda: self._executed(trace, op))
         else:
             screen.key_bar.say(NO_OP)
 
@@ -115,31 +105,13 @@ class Disclosing:
             step = came.step(by) if came.place >= 0 else found.after(after)
             return lambda: self._leave(step)
 
-        self._do(work)
+        self.errands.run(work)
 
     def _leave(self, found: Walk) -> None:
         while isinstance(self._screen.app.screen, HloScreen):
             self._screen.app.pop_screen()
         self._event = found.event
         self._screen.travels.to(found)
-
-    def _do(self, work: Callable[[], Callable[[], None]]) -> None:
-        """Do `work` in the thread, and what it gives back in the screen's; or say there what went wrong."""
-
-        def safely() -> None:
-            try:
-                then = work()
-            except TracehoundError as error:
-                then = self._saying(str(error))
-            except Exception as error:  # noqa: BLE001 - one damaged program must not end the explorer
-                then = self._saying(printable(f"its HLO cannot be shown: {type(error).__name__}: {error}"))
-            self._screen.call_later(then)
-
-        self._background.start()
-        self._background.submit("hlo", safely)
-
-    def _saying(self, words: str) -> Callable[[], None]:
-        return lambda: warn(self._screen.app, words)
 
 
 def _named(row: Row) -> tuple[str, str] | None:

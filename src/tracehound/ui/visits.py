@@ -1,6 +1,6 @@
 """Going to source code: from an event or a line of its details to a file on the screen or in an editor.
 
-Owns the thread that looks for files and reads them, since a disk may be slow. Knows the screen that it works for only
+Files are looked for and read in a thread, since a disk may be slow. Knows the screen that it works for only
 as somewhere to come back to.
 """
 
@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from textual.screen import Screen
 
 from tracehound.draw.glyphs import Glyphs
-from tracehound.errors import TracehoundError, printable
 from tracehound.store import args
 from tracehound.trace import Trace
-from tracehound.ui.background import Background
+from tracehound.ui.errands import Errands
 from tracehound.ui.facts import carried, facts, source_lines
 from tracehound.ui.outside import edit, warn
 from tracehound.ui.screens.choice import ChoiceScreen
@@ -33,16 +32,7 @@ class Visits:
         self._screen = screen
         self._sources = sources
         self._glyphs = glyphs
-        self._background = Background()
-
-    @property
-    def busy(self) -> bool:
-        """Whether a file is being looked for."""
-        return self._background.busy
-
-    def close(self) -> None:
-        """Nobody waits any more."""
-        self._background.close()
+        self.errands = Errands(screen, "its source cannot be shown")
 
     def of_event(self, trace: Trace, event: int) -> None:
         """Show the source line of an event; where it has several, let the user choose."""
@@ -52,17 +42,17 @@ class Visits:
             lines = source_lines((*known, *carried(args(trace, event))))
             return lambda: self._choose(lines)
 
-        self._do(work)
+        self.errands.run(work)
 
     def read(self, words: str) -> None:
         """Show the source line that `words` name."""
         if (line := self._named(words)) is not None:
-            self._do(lambda: self._shown(line))
+            self.errands.run(lambda: self._shown(line))
 
     def edit(self, words: str) -> None:
         """Open it in the user's editor."""
         if (line := self._named(words)) is not None:
-            self._do(lambda: self._edited(line))
+            self.errands.run(lambda: self._edited(line))
 
     def _named(self, words: str) -> SourceLine | None:
         line = named(words)
@@ -80,7 +70,7 @@ class Visits:
 
     def _visit(self, line: SourceLine | None) -> None:
         if line is not None:
-            self._do(lambda: self._shown(line))
+            self.errands.run(lambda: self._shown(line))
 
     def _shown(self, line: SourceLine) -> Callable[[], None]:
         path = self._sources.find(line.file)
@@ -94,21 +84,3 @@ class Visits:
         path = self._sources.find(line.file)
         source_text(path)  # what is no text is nothing for an editor either
         return lambda: edit(self._screen.app, path, line.line)
-
-    def _do(self, work: Callable[[], Callable[[], None]]) -> None:
-        """Do `work` in the thread, and what it gives back in the screen's; or say there what went wrong."""
-
-        def safely() -> None:
-            try:
-                then = work()
-            except TracehoundError as error:
-                then = self._saying(str(error))
-            except Exception as error:  # noqa: BLE001 - one damaged event must not end the explorer
-                then = self._saying(printable(f"its source cannot be shown: {type(error).__name__}: {error}"))
-            self._screen.call_later(then)
-
-        self._background.start()
-        self._background.submit("visit", safely)
-
-    def _saying(self, words: str) -> Callable[[], None]:
-        return lambda: warn(self._screen.app, words)

@@ -136,8 +136,8 @@ class Explorer(Screen[None]):
         self.decoder.close()
         self.travels.linker.close()
         self.asker.close()
-        self.visits.close()
-        self.disclosing.close()
+        self.visits.errands.close()
+        self.disclosing.errands.close()
 
     # -- the trace fills in
 
