@@ -25,7 +25,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.sentences import prose
 from tracehound.ui.widgets.chart_view import ChartView
 from tracehound.ui.widgets.plain_box import Line
-from tracehound.ui.widgets.result_table import HEADER, ResultTable
+from tracehound.ui.widgets.result_table import ResultTable
 
 Span = tuple[int, int]
 Mode = Literal["table", "beside", "below", "chart"]
@@ -138,7 +138,7 @@ class ChartedTable(Line):
                 await self.mount(self.chart, after=self.table)
             self.chart.display = mode != "table"
             self.styles.layout = "horizontal" if mode in ("table", "beside") else "vertical"
-            self.table.styles.height = HEADER + 1 if mode == "chart" else "1fr"
+            self.table.styles.height = ResultTable.HEADER + 1 if mode == "chart" else "1fr"
             self.table.styles.width = "2fr" if mode in ("table", "beside") else "1fr"
             self.chart.styles.height = LINES if mode == "below" else "1fr"
             self.chart.styles.width = "1fr"

@@ -16,7 +16,6 @@ from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
@@ -24,15 +23,15 @@ from tracehound.draw.sheet import Fact, Match, Section, Sheet, laid_out, matches
 from tracehound.ui import keys
 from tracehound.ui.source.lines import named
 from tracehound.ui.widgets.plain_bars import suit
+from tracehound.ui.widgets.walked import Walked
 
 MARGIN = 1
 """Empty cells on either side."""
 
 
-class FactSheet(ScrollView, can_focus=True, inherit_bindings=False):
+class FactSheet(Walked, can_focus=True, inherit_bindings=False):
     """Sections of labels and values, wrapped and never cut."""
 
-    ALLOW_SELECT = False
     BINDING_GROUP_TITLE = "Details"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("details")]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -59,8 +58,6 @@ class FactSheet(ScrollView, can_focus=True, inherit_bindings=False):
     }
     """
 
-    cursor: reactive[int] = reactive(0, repaint=False)
-    """The line under the cursor."""
     needle: reactive[str] = reactive("", repaint=False)
     """What is searched for; empty without a search."""
 
@@ -101,6 +98,11 @@ class FactSheet(ScrollView, can_focus=True, inherit_bindings=False):
         self._sheet = Sheet((), ())
         self._matches: list[Match] = []
         self._here = 0
+
+    @property
+    def line_count(self) -> int:
+        """How many lines the facts take."""
+        return len(self._sheet.lines)
 
     @property
     def fact(self) -> Fact | None:
@@ -146,33 +148,11 @@ class FactSheet(ScrollView, can_focus=True, inherit_bindings=False):
         """Lines break elsewhere."""
         self._lay()
 
-    def on_focus(self) -> None:
-        """The cursor is seen while the keys are here."""
-        self.refresh_line(self.cursor)
-
-    def on_blur(self) -> None:
-        """Its line looks like the others again."""
-        self.refresh_line(self.cursor)
-
     async def on_click(self, event: events.Click) -> None:
         """Put the cursor there; the second time, open what the line names."""
         self.cursor = self.scroll_offset.y + event.y
         if event.chain > 1:
             await self.action_open()
-
-    def validate_cursor(self, cursor: int) -> int:
-        """Keep the cursor on a line."""
-        return max(0, min(cursor, len(self._sheet.lines) - 1))
-
-    def watch_cursor(self, old: int, new: int) -> None:
-        """Draw the two lines that changed, and keep the cursor in sight."""
-        self.refresh_line(old)
-        self.refresh_line(new)
-        top, page = self.scroll_offset.y, self.size.height
-        if new < top:
-            self.scroll_to(y=new, animate=False, immediate=True)
-        elif new >= top + page:
-            self.scroll_to(y=new - page + 1, animate=False, immediate=True)
 
     def watch_needle(self) -> None:
         """Search again, from the top."""
@@ -183,22 +163,6 @@ class FactSheet(ScrollView, can_focus=True, inherit_bindings=False):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002, as Textual
         """Without matches, n, N and Esc mean here what they mean everywhere."""
         return action not in ("find_next", "unfind") or bool(self.needle)
-
-    def action_move(self, lines: int) -> None:
-        """Move the cursor."""
-        self.cursor += lines
-
-    def action_page(self, pages: int) -> None:
-        """Move the cursor by what is visible."""
-        self.cursor += pages * max(1, self.size.height - 1)
-
-    def action_first(self) -> None:
-        """Go to the first line."""
-        self.cursor = 0
-
-    def action_last(self) -> None:
-        """Go to the last line."""
-        self.cursor = len(self._sheet.lines) - 1
 
     async def action_open(self) -> None:
         """Ask for the source line under the cursor, or for those of the event."""

@@ -17,7 +17,6 @@ from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tracehound.draw.glyphs import Glyphs
@@ -28,6 +27,7 @@ from tracehound.ui import keys
 from tracehound.ui.leaf import Item, Leaf, place_of
 from tracehound.ui.tones import tones
 from tracehound.ui.widgets.plain_bars import suit
+from tracehound.ui.widgets.walked import Walked
 
 LABEL = 13
 """Cells of the labels of facts."""
@@ -49,10 +49,9 @@ class Line:
     end: int = 0
 
 
-class LeafView(ScrollView, can_focus=True, inherit_bindings=False):
+class LeafView(Walked, can_focus=True, inherit_bindings=False):
     """An instruction: what it is, and lines that lead to others."""
 
-    ALLOW_SELECT = False
     BINDING_GROUP_TITLE = "HLO"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("hlo")]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -70,8 +69,6 @@ class LeafView(ScrollView, can_focus=True, inherit_bindings=False):
     }
     """
 
-    cursor: reactive[int] = reactive(0, repaint=False)
-    """The line under the cursor."""
     leaf: reactive[Leaf | None] = reactive(None, repaint=False)
     """What is shown."""
 
@@ -108,6 +105,11 @@ class LeafView(ScrollView, can_focus=True, inherit_bindings=False):
         self._lines: list[Line] = []
         self._before: list[tuple[Leaf, int]] = []
         self.set_reactive(LeafView.leaf, leaf)
+
+    @property
+    def line_count(self) -> int:
+        """How many lines it takes."""
+        return len(self._lines)
 
     @property
     def item(self) -> Item | None:
@@ -190,41 +192,15 @@ class LeafView(ScrollView, can_focus=True, inherit_bindings=False):
         if event.chain > 1:
             self.action_open()
 
-    def validate_cursor(self, cursor: int) -> int:
-        """Keep the cursor on a line."""
-        return max(0, min(cursor, len(self._lines) - 1))
-
     def watch_cursor(self, old: int, new: int) -> None:
-        """Draw the two lines that changed, keep the cursor in sight, and tell what it is on."""
-        self.refresh_line(old)
-        self.refresh_line(new)
-        top, page = self.scroll_offset.y, self.size.height
-        if new < top:
-            self.scroll_to(y=new, animate=False, immediate=True)
-        elif new >= top + page:
-            self.scroll_to(y=new - page + 1, animate=False, immediate=True)
+        """Tell what the cursor is on."""
+        super().watch_cursor(old, new)
         self._tell()
 
     def watch_leaf(self) -> None:
         """Show it."""
         self._lay()
         self._tell()
-
-    def action_move(self, lines: int) -> None:
-        """Move the cursor."""
-        self.cursor += lines
-
-    def action_page(self, pages: int) -> None:
-        """Move the cursor by what is visible."""
-        self.cursor += pages * max(1, self.size.height - 1)
-
-    def action_first(self) -> None:
-        """Go to the first line."""
-        self.cursor = 0
-
-    def action_last(self) -> None:
-        """Go to the last line."""
-        self.cursor = len(self._lines) - 1
 
     def action_open(self) -> None:
         """Put the instruction under the cursor into the middle, or ask for the source line there."""

@@ -19,7 +19,6 @@ from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tracehound.analysis.result import TEXTS, Column, Result
@@ -32,18 +31,16 @@ from tracehound.ui.widgets import table_lines
 from tracehound.ui.widgets.columns import GAP, Needed, Placed, moved, needed, place
 from tracehound.ui.widgets.page import Page
 from tracehound.ui.widgets.plain_bars import suit
-
-HEADER = 1
-"""Lines above the rows."""
+from tracehound.ui.widgets.walked import Walked
 
 Wish = Literal["filter", "columns", "hide", "copy cell", "copy row", "save", "chart"]
 """What a pane does for its table."""
 
 
-class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
+class ResultTable(Walked, can_focus=True, inherit_bindings=False):
     """Rows of a result under a header that stays, with a cursor, an order, a filter and a choice of columns."""
 
-    ALLOW_SELECT = False
+    HEADER = 1
     BINDING_GROUP_TITLE = "Tables"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("table")]
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"result-table--{part}" for part in table_lines.PARTS}
@@ -51,8 +48,6 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     result: reactive[Result | None] = reactive(None, repaint=False)
     """What is shown."""
-    cursor: reactive[int] = reactive(0, repaint=False)
-    """The row under the cursor, in the order shown."""
     column: reactive[str] = reactive("", repaint=False)
     """The column under the cursor; empty until someone moves to one, and then the first is meant."""
     needle: reactive[str] = reactive("", repaint=False)
@@ -118,6 +113,11 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
         return self._tones
 
     @property
+    def line_count(self) -> int:
+        """How many rows are shown."""
+        return self._rows.height
+
+    @property
     def row(self) -> dict[str, Any] | None:
         """The raw values of the row under the cursor, hidden columns too."""
         return self._rows.row(self.cursor, named=True) if self.cursor < self._rows.height else None
@@ -162,21 +162,21 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         """The header, a row, or what is said when there are none."""
         width, left = self.size.width, self.scroll_offset.x
-        if y < HEADER:
+        if y < self.HEADER:
             plain, chosen = (
                 self.get_component_rich_style(f"result-table--{part}", partial=False) for part in ("header", "sorted")
             )
             strip = table_lines.header(self._places, self._sort, self.column, self._look, plain, chosen)
             return strip.crop(left, left + width).extend_cell_length(width, self.rich_style)
-        number = self.scroll_offset.y + y - HEADER
+        number = self.scroll_offset.y + y - self.HEADER
         if number < self._rows.height:
             ground = self._ground(number)
             values = self._page.row(number, self.size.height)
             strip = table_lines.row(self._places, values, self.column, self._look, ground, self._lead(number))
             return strip.crop_extend(left, left + width, ground.line)
-        if not self._rows.height and y > HEADER:
+        if not self._rows.height and y > self.HEADER:
             style = self.get_component_rich_style("result-table--empty", partial=False)
-            words = wrap(self._look.words(self.empty), max(1, width - 2))[y - HEADER - 1 :]
+            words = wrap(self._look.words(self.empty), max(1, width - 2))[y - self.HEADER - 1 :]
             return Strip([Segment(f" {words[0]}" if words else "", style)]).crop_extend(0, width, style)
         return Strip.blank(width, self.rich_style)
 
@@ -207,10 +207,6 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
             after = [name for name in before[before.index(self.column) :] if name in self.placed]
             self.column = next(iter([*after, *self.placed[-1:]]), "")
 
-    def validate_cursor(self, cursor: int) -> int:
-        """Keep the cursor on a row."""
-        return max(0, min(cursor, self._rows.height - 1))
-
     def watch_column(self) -> None:
         """Mark it, and bring it into sight."""
         for placed in self._places:
@@ -219,23 +215,13 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
                 if placed.left < left or placed.left + placed.width + 1 > left + width:
                     self.scroll_to(x=placed.left and placed.left - GAP, animate=False, immediate=True)
         self.refresh_line(0)
-        self.refresh_line(self.cursor + HEADER)
+        self.refresh_line(self.cursor + self.HEADER)
         self.post_message(self.Highlighted(self, self.row))
 
     def watch_cursor(self, old: int, new: int) -> None:
-        """Draw the two rows that changed, and tell."""
-        self.refresh_line(old + HEADER)
-        self.refresh_line(new + HEADER)
-        self.reveal()
+        """Tell what is under it now."""
+        super().watch_cursor(old, new)
         self.post_message(self.Highlighted(self, self.row))
-
-    def reveal(self) -> None:
-        """Bring the cursor into sight."""
-        page, top = self.size.height - HEADER, self.scroll_offset.y
-        if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False, immediate=True)
-        elif self.cursor >= top + page:
-            self.scroll_to(y=self.cursor - page + 1, animate=False, immediate=True)
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:  # noqa: FBT001, FBT002, as Textual
         """Other columns may fit now; placed before they are painted, since `Resize` comes when they have been."""
@@ -244,45 +230,21 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
             self.set_reactive(ResultTable.virtual_size, self._extent)
         return super()._size_updated(size, virtual_size, container_size, layout)
 
-    def on_focus(self) -> None:
-        """The cursor's line looks different with the focus."""
-        self.refresh_line(self.cursor + HEADER)
-
-    def on_blur(self) -> None:
-        """The cursor's line looks different without the focus."""
-        self.on_focus()
-
     def on_click(self, event: events.Click) -> None:
         """A row: put the cursor there, and the second time go to what it is about. The header: sort."""
         where = event.get_content_offset(self)
         if where is None:
             return
-        if where.y < HEADER:
+        if where.y < self.HEADER:
             self._sort_at(where.x + self.scroll_offset.x)
             return
-        number = self.scroll_offset.y + where.y - HEADER
+        number = self.scroll_offset.y + where.y - self.HEADER
         if number < self._rows.height:
             self.cursor = number
             if where.x + self.scroll_offset.x <= len(self._lead(number).words):
                 self.action_fold("turn")
             elif event.chain > 1:
                 self.action_choose()
-
-    def action_move(self, rows: int) -> None:
-        """Move the cursor."""
-        self.cursor += rows
-
-    def action_page(self, pages: int) -> None:
-        """Move the cursor by what is visible."""
-        self.cursor += pages * max(1, self.size.height - HEADER - 1)
-
-    def action_first(self) -> None:
-        """Go to the first row."""
-        self.cursor = 0
-
-    def action_last(self) -> None:
-        """Go to the last row."""
-        self.cursor = self._rows.height - 1
 
     def action_column(self, by: int) -> None:
         """Move the cursor to another column; the first time, to the first or the last."""
@@ -374,12 +336,12 @@ class ResultTable(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def _room(self) -> int:
         """Cells beside the scroll bar."""
-        return self.size.width - (1 if self._rows.height > self.size.height - HEADER else 0)
+        return self.size.width - (1 if self._rows.height > self.size.height - self.HEADER else 0)
 
     @property
     def _extent(self) -> Size:
         width = max((placed.left + placed.width for placed in self._places), default=0) + 1
-        return Size(width if width > self._room else self.size.width, self._rows.height + HEADER)
+        return Size(width if width > self._room else self.size.width, self._rows.height + self.HEADER)
 
     def _ground(self, number: int) -> table_lines.Ground:
         """The looks of a row's line."""
