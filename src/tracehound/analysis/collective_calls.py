@@ -8,7 +8,7 @@ import polars as pl
 
 from tracehound.analysis import bus
 from tracehound.analysis.calls import calls
-from tracehound.analysis.matched import HOW, matched
+from tracehound.analysis.matched import ALONE, HOW, matched
 from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 
@@ -55,8 +55,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched(tables, scene)
     rows = found.calls.filter(pl.col("meeting").is_not_null())
     if rows.is_empty():
-        why = "no collective of two ranks here: open the files of all ranks together"
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [why, *found.notes])
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [ALONE, *found.notes])
     latest = ("step", "name", "event")
     table = (
         rows.sort("meeting", "arrived", "rank")

@@ -38,6 +38,10 @@ _PLACES: Final = ("arrived", "present", "place")
 _INTERNAL: Final = ("circle", "fellows", "lowest", "highest", "alike", "order", "how", "place", "applied")
 
 
+ALONE: Final = "no collective of two ranks here: open the files of all ranks together"
+"""Why there is nothing to match."""
+
+
 class Matched(NamedTuple):
     """The calls of all ranks, those of one collective by the same `meeting`, and the clocks of the ranks.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 import orjson
 
@@ -51,7 +51,7 @@ class Inputs:
         return self.values[place] == "True"
 
 
-def _unknown() -> Any:  # noqa: ANN401, it never returns
+def _unknown() -> NoReturn:
     raise ValueError("not recorded")
 
 

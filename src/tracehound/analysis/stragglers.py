@@ -12,7 +12,7 @@ from tracehound.analysis.calls import CALLS, calls
 from tracehound.analysis.causes import DEFINITION as CAUSES
 from tracehound.analysis.causes import Cause, Causes
 from tracehound.analysis.clocks import offset_notes
-from tracehound.analysis.matched import HOW, matched
+from tracehound.analysis.matched import ALONE, HOW, matched
 from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
@@ -75,8 +75,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched([_calls(table) for table in filled], scene)
     met = found.calls.filter(pl.col("meeting").is_not_null())
     if met.is_empty():
-        why = "no collective of two ranks here: open the files of all ranks together"
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [why, *found.notes])
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [ALONE, *found.notes])
     late = _late(met)
     shown = late.filter(pl.col("late") >= LEAST.of(options.given))
     table = _explained(shown, met, Causes(found.calls, pl.concat(done)))
