@@ -188,7 +188,13 @@ async def test_a_pair_made_in_slots_is_shown_in_slots(jax: tuple[Opening, Openin
 
 async def test_every_tab_has_what_it_names(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax, size=(80, 24)) as (screen, pilot):
-        for key, title in (("4", "Categories"), ("6", "Step"), ("7", "Launches, gaps"), ("3", "Ops")):
+        for key, title in (
+            ("4", "Categories"),
+            ("6", "Step"),
+            ("7", "Launches, gaps"),
+            ("8", "Annotations"),
+            ("3", "Ops"),
+        ):
             await press(pilot, key)
             shown = [pane for pane in screen.differences.tables.values() if pane.display and pane.is_attached]
             assert any(title in pane.caption.render_line(0).text for pane in shown)
@@ -199,7 +205,7 @@ async def test_every_tab_has_what_it_names(jax: tuple[Opening, Opening]) -> None
         ]
         assert drawn[0].startswith(" base step") or drawn[0].startswith("base step")
         assert any("other step" in line for line in drawn)
-        await press(pilot, "8")
+        await press(pilot, "9")
         assert "profile_memory" in screen.differences.tables["diff-memory"].caption.render_line(0).text
 
 

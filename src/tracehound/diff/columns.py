@@ -57,6 +57,11 @@ CAUSES: Final = (
     *(column for column in STEP if column.name in ("base", "other", "change", "relative", "verdict")),
 )
 
+MARKS: Final = (
+    Column("mark", "text", "annotation or module: open on the host, or its work on the device"),
+    *CAUSES[1:],
+)
+
 MEMORY: Final = (
     Column("counter", "text", "what is counted in bytes"),
     Column("base", "bytes", "peak in a step of the base"),

@@ -1,4 +1,4 @@
-"""What a run does in a step besides its ops: launches, why the device idles, compiling, what counters say.
+"""What a run does in a step besides its ops: launches, why the device idles, compiling, marks, what counters say.
 
 Owns the map over ranks that measures it. Times are ps in a step, averaged over the ranks that have the step.
 """
@@ -12,18 +12,19 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import work
 from tracehound.analysis.idle import CAUSES, of_device
 from tracehound.analysis.launched import launched
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.diff.identity import ON_DEVICE, counted
+from tracehound.diff.marks import marks
 from tracehound.diff.shares import cut
 from tracehound.diff.stretches import Stretches, stretches
 from tracehound.intervals import Ints, covered, union
 from tracehound.trace import Trace, collected
 
 MEASURES: Final = {"step": pl.Int64, "topic": pl.String, "name": pl.String, "count": pl.Float64, "value": pl.Float64}
-"""A row for each step and measure: `value` is ps for the topics launches, idle and compiling, bytes for memory, and for
-counters what they count."""
+"""A row for each step and measure: `value` is ps for the topics launches, idle, compiling, annotations and modules,
+bytes for memory, and for counters what they count."""
 
 EDGES: Final = "before or after all work"
 
@@ -39,11 +40,11 @@ _COLUMNS: Final = (
 
 def _per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each step and measure that there is anything of."""
-    events = work(share)
-    if events.is_empty():
-        return pl.DataFrame()
+    events, of = counted(share)
     when = stretches(share, events)
-    found = [_launches(share, when), *_idle(share, events, when, options), _compiling(share, when)]
+    found = [_compiling(share, when), *(_rows(when, *each) for each in marks(share, when))]
+    if of == ON_DEVICE:
+        found += [_launches(share, when), *_idle(share, events, when, options)]
     rows = pl.concat(found, how="vertical_relaxed")
     return rows.filter((pl.col("count") > 0) | (pl.col("value") > 0)).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank")
@@ -178,7 +179,7 @@ ANALYSIS: Final = Analysis(
     name="measures",
     title="Measures",
     question="What does a step do besides its ops?",
-    definition="Launches, pauses by cause and compilations of each step.",
+    definition="Launches, pauses by cause, compilations, annotations and modules of each step.",
     columns=_COLUMNS,
     per_rank=_per_rank,
     combine=_combine,

@@ -1,4 +1,4 @@
-"""What is compared beside the ops: launches, why the device idles, compiling, and counters.
+"""What is compared beside the ops: launches, why the device idles, compiling, annotations, modules, and counters.
 
 Owns these tables. Knows no trace: a profile has what was measured.
 """
@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.result import Column, Result
-from tracehound.diff.columns import CAUSES, COUNTERS, MEMORY
+from tracehound.diff.columns import CAUSES, COUNTERS, MARKS, MEMORY
 from tracehound.diff.identity import ON_DEVICE
 from tracehound.diff.noise import Floats
 from tracehound.diff.numbers import Pair
@@ -21,6 +21,9 @@ from tracehound.diff.profile import Profile
 
 TOPICS: Final = ("launches", "idle", "compiling")
 """What is measured in ps, in the order of the table."""
+
+MARKED: Final = ("annotations", "modules")
+"""What the program marked, in the order of the table."""
 
 NOT_MEASURED: Final = "launches, gaps and counters: not in the baseline, which an older version saved"
 
@@ -61,7 +64,7 @@ def sections(base: Profile, other: Profile) -> list[Section]:
     """The tables that there is anything to say in."""
     if base.measures.is_empty() and other.measures.is_empty():
         return []
-    found = [_causes(base, other), *(_counted(base, other, *each) for each in _COUNTED)]
+    found = [_causes(base, other), _marked(base, other), *(_counted(base, other, *each) for each in _COUNTED)]
     return [section for section in found if section.names or section.notes]
 
 
@@ -70,18 +73,31 @@ _COUNTED: Final = (("memory", "Memory", MEMORY), ("counters", "Counters", COUNTE
 
 def _causes(base: Profile, other: Profile) -> Section:
     """Launches, pauses and compilations; what one run has none of is 0 there."""
-    both = pl.concat([base.measures, other.measures]).filter(pl.col("topic").is_in(TOPICS))
-    weights = both.group_by("topic", "name").agg(pl.col("value").sum()).sort("value", "name", descending=[True, False])
-    keys = sorted(weights.select("topic", "name").iter_rows(), key=lambda key: TOPICS.index(key[0]))
+    keys = _keys(base, other, TOPICS)
     notes: tuple[str, ...] = ()
     without = [run for run, side in (("the base", base), ("the other run", other)) if side.of != ON_DEVICE]
     if without:
-        keys, notes = [], (f"launches and gaps: no work of a device was recorded in {' and '.join(without)}",)
+        keys = [key for key in keys if key[0] == "compiling"]
+        notes = (f"launches and gaps: no work of a device was recorded in {' and '.join(without)}",)
     elif keys and (base.measures.is_empty() or other.measures.is_empty()):
         keys, notes = [], (NOT_MEASURED,)
     names = tuple(f"idle: {name}" if topic == "idle" else name for topic, name in keys)
     time, count = (Pair(_by_step(base, keys, column), _by_step(other, keys, column)) for column in ("value", "count"))
     return Section("diff-causes", "Launches, gaps and compiling", CAUSES, names, time, count, notes)
+
+
+def _marked(base: Profile, other: Profile) -> Section:
+    """Annotations and modules; what one run has none of is 0 there."""
+    keys = _keys(base, other, MARKED)
+    time, count = (Pair(_by_step(base, keys, column), _by_step(other, keys, column)) for column in ("value", "count"))
+    return Section("diff-marks", "Annotations and modules", MARKS, tuple(name for _, name in keys), time, count)
+
+
+def _keys(base: Profile, other: Profile, topics: Sequence[str]) -> list[tuple[str, str]]:
+    """What either run has of these topics, topic by topic, the longest first."""
+    both = pl.concat([base.measures, other.measures]).filter(pl.col("topic").is_in(topics))
+    weights = both.group_by("topic", "name").agg(pl.col("value").sum()).sort("value", "name", descending=[True, False])
+    return sorted(weights.select("topic", "name").iter_rows(), key=lambda key: topics.index(key[0]))
 
 
 def _counted(base: Profile, other: Profile, topic: str, title: str, columns: tuple[Column, ...]) -> Section:

@@ -292,7 +292,8 @@ KEYS: tuple[Key, ...] = (
     Key("comparison.change", ("5",), "5", "show('change')", "Where the change comes from: a waterfall", "comparison"),
     Key("comparison.parts", ("6",), "6", "show('parts')", "The step and what it goes to", "comparison"),
     Key("comparison.causes", ("7",), "7", "show('causes')", "Launches, gaps by their causes, compiling", "comparison"),
-    Key("comparison.counters", ("8",), "8", "show('counters')", "Memory and other counters", "comparison"),
+    Key("comparison.marks", ("8",), "8", "show('marks')", "Annotations and modules", "comparison"),
+    Key("comparison.counters", ("9",), "9", "show('counters')", "Memory and other counters", "comparison"),
     Key("comparison.zoom", ("z",), "z", "zoom_pane", "Give the whole screen to the timelines, and back", "comparison"),
     Key("comparison.back", ("escape",), "Esc", "back", "Align by step again, or share the screen", "comparison"),
 )  # fmt: skip

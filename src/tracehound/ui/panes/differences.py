@@ -23,7 +23,7 @@ from tracehound.ui.widgets.plain_box import Column
 
 TABS: Final = (
     Tab("ops", "3"), Tab("categories", "4", "kinds"), Tab("change", "5"), Tab("parts", "6"),
-    Tab("causes", "7"), Tab("counters", "8", "count"),
+    Tab("causes", "7"), Tab("marks", "8"), Tab("counters", "9", "count"),
 )  # fmt: skip
 
 TABLES: Final = {
@@ -31,6 +31,7 @@ TABLES: Final = {
     "categories": ("diff-categories",),
     "parts": ("diff",),
     "causes": ("diff-causes",),
+    "marks": ("diff-marks",),
     "counters": ("diff-memory", "diff-counters"),
 }
 """The results of each tab that has tables."""
@@ -40,6 +41,7 @@ NOTHING: Final = {
     "diff-categories": "no ops in either run",
     "diff": "no steps",
     "diff-causes": "no launches, pauses or compilations are known: a baseline of an older version has none",
+    "diff-marks": "neither run has annotations or modules: record_function(...), TraceAnnotation, with_stack=True",
     "diff-memory": "no counter of bytes in both runs: PyTorch records them with profile_memory=True",
     "diff-counters": "no counter of anything but bytes in both runs",
 }
