@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -11,6 +14,8 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis.asked import in_turn
+from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
 MAIN = thread("python (1)")
@@ -235,6 +240,91 @@ def test_a_pause_is_not_handed_to_a_thread_that_goes_on_or_launches_nothing() ->
     assert set(table["where"].to_list()) == {"python (1)"}
 
 
+GLOO = thread("pt_gloo_runloop (3)")
+
+
+def with_gloo(pause: float = 40) -> Building:
+    """Two buckets are reduced by a thread of gloo's; the second is asked for while the first is under way."""
+    b = Building()
+    b.event(MAIN, "ProfilerStep#1", 0, 200, "step", step=1)
+    b.event(MAIN, "aten::mm", 5, 20, "op")
+    b.event(MAIN, "c10d::allreduce_", 20, 26, "op")
+    b.event(GLOO, "gloo:all_reduce", 28, 80, "collective")
+    b.event(MAIN, "aten::mm", 26, 40, "op")
+    b.event(MAIN, "c10d::allreduce_", 40, 150 - pause, "op")
+    b.event(GLOO, "gloo:all_reduce", 81, 150, "collective")
+    b.event(MAIN, "aten::add_", 160, 190, "op")
+    return b
+
+
+def test_a_collective_of_a_thread_leads_back_to_the_call_that_asked_for_it() -> None:
+    """The thread was busy when the second was asked for; from the first it goes back to its call, and to the start."""
+    assert path(with_gloo().trace()) == [
+        (0, 5, "CPU", "ProfilerStep#1"),
+        (5, 15, "CPU", "aten::mm"),
+        (20, 8, "launch", "c10d::allreduce_"),
+        (28, 52, "communication", "gloo:all_reduce"),
+        (80, 1, "CPU", "nothing recorded"),
+        (81, 69, "communication", "gloo:all_reduce"),
+        (150, 10, "CPU", "ProfilerStep#1"),
+        (160, 30, "CPU", "aten::add_"),
+        (190, 10, "CPU", "ProfilerStep#1"),
+    ]
+
+
+def test_a_collective_that_ends_between_two_operators_was_not_waited_for() -> None:
+    assert {row[2] for row in path(with_gloo(pause=30).trace())} == {"CPU"}
+    assert ("communication", "gloo:all_reduce") in {row[2:] for row in path(with_gloo(pause=31).trace())}
+
+
+def test_an_operator_that_waits_for_a_collective_is_a_pause() -> None:
+    b = with_gloo()
+    b.event(MAIN, "_c10d_functional::wait_tensor", 111, 155, "op")
+    assert path(b.trace())[-5:] == [
+        (81, 69, "communication", "gloo:all_reduce"),
+        (150, 5, "CPU", "_c10d_functional::wait_tensor"),
+        (155, 5, "CPU", "ProfilerStep#1"),
+        (160, 30, "CPU", "aten::add_"),
+        (190, 10, "CPU", "ProfilerStep#1"),
+    ]
+
+
+def test_a_path_that_cannot_be_followed_to_the_beginning_says_so() -> None:
+    b = with_gloo()
+    b.rows = [row for row in b.rows if row["name"] != "c10d::allreduce_"]
+    found = result(b.trace())
+    assert found.table["start"][0] == 28 * US
+    assert found.notes[1] == (
+        "rank 0: the path begins 28.00 us after the beginning: what gloo:all_reduce waited for was not recorded"
+    )
+    assert not [note for note in result(with_gloo().trace()).notes if "begins" in note]
+
+
+TIMES = st.lists(st.integers(0, 30), max_size=12).map(sorted)
+
+
+@given(TIMES, TIMES)
+def test_calls_are_taken_up_in_their_order(asked: list[int], begun: list[int]) -> None:
+    waiting, expected = deque[int](), []
+    left = deque(enumerate(asked))
+    for start in begun:
+        while left and left[0][1] <= start:
+            waiting.append(left.popleft()[0])
+        expected.append(waiting.popleft() if waiting else -1)
+    assert in_turn(np.array(asked, np.int64), np.array(begun, np.int64)).tolist() == expected
+
+
+def test_the_paths_of_a_gloo_run_cover_their_steps(samples: Path) -> None:
+    trace = load(open_paths([samples / "torch_ddp_gloo"]))
+    longest = (
+        trace.steps.with_columns(length=pl.col("end") - pl.col("start"))
+        .group_by("rank", "host")
+        .agg(pl.col("length").max())
+    )
+    found = result(trace, by="class").table.group_by("rank").agg(pl.col("duration").sum()).sort("rank")
+    assert found["duration"].to_list() == longest.sort("host")["length"].to_list()
+
+
 def test_the_default_is_the_longest_step_of_each_rank() -> None:
     b = two_kernels()
     b.event(MAIN, "ProfilerStep#1", 0, 45, "step", step=1)
@@ -264,13 +354,16 @@ def test_hlo_ops_have_no_path() -> None:
 
 KINDS = {
     "cudaLaunchKernel": "runtime", "cudaMemcpyAsync": "runtime", "aten::mm": "op", "cudaDeviceSynchronize": "sync",
+    "c10d::allreduce_": "op", "gloo:all_reduce": "collective",
 }  # fmt: skip
 HOST = st.lists(
-    st.tuples(st.integers(0, 1), st.sampled_from(sorted(KINDS)), st.integers(0, 60), st.integers(0, 25)),
+    st.tuples(st.integers(0, 2), st.sampled_from(sorted(KINDS)), st.integers(0, 60), st.integers(0, 25)),
     min_size=1,
     max_size=14,
 )
-WORK = st.lists(st.tuples(st.integers(7, 9), st.integers(0, 15), st.integers(0, 80), st.integers(0, 25)), max_size=12)
+WORK = st.just([]) | st.lists(
+    st.tuples(st.integers(7, 9), st.integers(0, 15), st.integers(0, 80), st.integers(0, 25)), max_size=12
+)
 
 
 @settings(max_examples=50)

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.asked import asked
 from tracehound.analysis.busy import COMMUNICATION as COLLECTIVES
 from tracehound.analysis.busy import COPY as COPIES
 from tracehound.analysis.busy import work
@@ -21,6 +22,7 @@ from tracehound.analysis.critical_walk import (
     COPY,
     LONG_AGO,
     Call,
+    Errand,
     Handover,
     Place,
     Thread,
@@ -36,6 +38,11 @@ SILENT: Final = ("python", "annotation", "step", "module")
 """Kinds of host events that say where a thread is, not that it works."""
 
 _COPIES: Final = re.compile(r"Memcpy")
+_WAITS: Final = "::wait_tensor"
+"""How the name of the operator ends in which a thread waits for a collective."""
+
+SHORT: Final = 30_000_000
+"""A pause of so many ps is one between two operators: a collective that ended in it was not waited for."""
 
 
 class Edges(NamedTuple):
@@ -105,7 +112,8 @@ def _before(lane: Ints, end: Ints) -> Ints:
 
 def _active(host: pl.DataFrame) -> dict[int, Intervals]:
     """When each thread was in an operator or a call; not those that never were."""
-    working = host.filter(~pl.col("kind").is_in(SILENT) & (pl.col("end") > pl.col("start")))
+    waiting = pl.col("name").cat.ends_with(_WAITS)
+    working = host.filter(~pl.col("kind").is_in(SILENT) & ~waiting & (pl.col("end") > pl.col("start")))
     return {
         int(lane): union(rows["start"].to_numpy(), rows["end"].to_numpy())
         for (lane,), rows in working.partition_by("lane", as_dict=True, maintain_order=True).items()
@@ -117,12 +125,33 @@ def _threads(
 ) -> dict[int, Thread]:
     """The threads with what may have made them wait; only those that act take over from one another."""
     calls = _calls(host, ran, share)
+    errands = _errands(share, active)
     found = {}
     for lane, first in host.group_by("lane").agg(pl.col("start").min()).iter_rows():
         mine = calls.get(lane, [])
         others = {other: active[other] for other in acting if other != lane}
-        taken = _handovers(active[lane], others) if lane in acting else []
-        found[lane] = Thread(first, mine, [call.end for call in mine], taken, [each.end for each in taken])
+        taken = _handovers(active[lane], others, set(errands)) if lane in acting else []
+        sent = errands.get(lane, [])
+        found[lane] = Thread(
+            first, mine, [each.end for each in mine], taken, [each.end for each in taken],
+            sent, [each.start for each in sent],
+        )  # fmt: skip
+    return found
+
+
+def _errands(share: Share, active: Mapping[int, Intervals]) -> dict[int, list[Errand]]:
+    """By thread what it did for a call on another thread, in the order of starts."""
+    found = {}
+    for (lane,), rows in asked(share).partition_by("lane", as_dict=True).items():
+        start, when = rows["start"].to_numpy(), active.get(lane)
+        if when is not None:
+            at = np.maximum(np.searchsorted(when.start, start, side="right") - 1, 0)
+            before = np.append(LONG_AGO, when.end[:-1])[at]
+            free = np.where(when.start[at] < start, start, before)
+            found[lane] = [
+                Errand(*each)
+                for each in zip(start.tolist(), free.tolist(), *rows.select("asked", "caller", "call"), strict=True)
+            ]
     return found
 
 
@@ -168,8 +197,11 @@ def _sync_rows(share: Share, name: str) -> pl.DataFrame:
     return rows.select("lane", "start", "correlation").join(lanes, on="lane")
 
 
-def _handovers(mine: Intervals, others: Mapping[int, Intervals]) -> list[Handover]:
-    """The pauses of a thread in which one of the others stopped, and did not go on before the end of the pause."""
+def _handovers(mine: Intervals, others: Mapping[int, Intervals], sent: set[int]) -> list[Handover]:
+    """The pauses of a thread in which one of the others stopped, and did not go on before the end of the pause.
+
+    Those that are `sent` carry out what others ask for meanwhile: one of them counts after more than `SHORT` of pause.
+    """
     ends = mine.start
     begins = np.append(LONG_AGO, mine.end[:-1])
     stopped, lane = begins.copy(), np.full(len(ends), -1)
@@ -177,7 +209,8 @@ def _handovers(mine: Intervals, others: Mapping[int, Intervals]) -> list[Handove
         last = np.searchsorted(active.end, ends, side="right") - 1
         until = np.append(active.end, LONG_AGO)[last]  # of none before, at -1
         next_start = np.append(active.start, -LONG_AGO)[last + 1]
-        taken = (until > stopped) & (next_start >= ends)
+        patience = SHORT if other in sent else 0
+        taken = (until > stopped) & (next_start >= ends) & (until - begins > patience)
         stopped[taken], lane[taken] = until[taken], other
     return [Handover(*each) for each in zip(*(a[lane >= 0].tolist() for a in (ends, stopped, lane)), strict=True)]
 

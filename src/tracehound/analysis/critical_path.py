@@ -17,6 +17,7 @@ from tracehound.analysis.operator_tree import nearest
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.analysis.share import overlapping
+from tracehound.errors import printable
 from tracehound.intervals import Ints
 from tracehound.nesting import Owned, own_stretches
 from tracehound.trace import collected
@@ -49,7 +50,11 @@ end it waited for (sync = from there to the call's return, and time in such call
 the host's thread: CPU = operators, calls, Python, and time in which nothing was recorded; data loading = below a
 DataLoader or an input iterator. A thread that was idle until another one fell idle took over from it, if both launch
 work, or none does: this ties the backward pass to the program. compute, communication and copy are work on the device,
-or gloo's collectives on threads. unknown = a pause before work whose launch was not recorded. With by=name or by=class
+or gloo's collectives on threads: from one that a thread of its own carries out the path goes back to the call that
+asked for it (c10d::allreduce_: launch, from the start of that call), where the thread was free by then. The file does
+not say which collective is of which call: calls are taken up in their order. After a pause of less than 30 us a thread
+did not wait for a collective. Where a path cannot be followed to the beginning, the notes say so. unknown = a pause
+before work whose launch was not recorded. With by=name or by=class
 the rows are sums, the largest first.
 Which stream a call waited for, and that a stream waits for events, is taken from CUDA's synchronisation rows where they
 were recorded (enable_cuda_sync_events); the work waited for is that of another stream, launched before the wait, which
@@ -102,6 +107,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             pl.lit(share.rank, pl.Int64).alias("rank"),
             pl.lit(what).alias("what"),
             pl.lit(found.walk.waits is None).alias("inferred"),
+            pl.lit(legs[0].start - share.start).alias("missing"),
         )
     )
 
@@ -111,7 +117,9 @@ def _chosen(share: Share) -> tuple[Share, str]:
     if share.windowed:
         return share, "the window"
     if share.steps.is_empty():
-        return replace(share, end=max(share.lanes["last"].to_list(), default=share.end)), "the whole run"
+        first, last = (share.lanes[name].to_list() for name in ("first", "last"))
+        whole = replace(share, start=min(first, default=share.start), end=max(last, default=share.end))
+        return whole, "the whole run"
     step = share.steps.sort(pl.col("end") - pl.col("start"), "start", descending=[True, False]).row(0, named=True)
     start, end = step["start"], step["end"]
     shorter = replace(share, device=overlapping(share.device, start, end), start=start, end=end, windowed=True)
@@ -230,6 +238,9 @@ def _summed(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     )
 
 
+_LITTLE: Final = 0.01
+"""Where a smaller share of the time is missing at the beginning of a path, that is not told of."""
+
 _TOLD: Final = 8
 """So many ranks are told of in notes."""
 
@@ -246,6 +257,10 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         )
         told = ", ".join(f"{name} {proportion(time / whole)}" for name, time in shares.iter_rows())
         notes.append(f"rank {rank}, {what}: {duration(whole)}, bound by {told}")
+        missing, name = mine.select("missing", "name").row(0)
+        if missing > _LITTLE * (whole + missing):
+            begins = f"rank {rank}: the path begins {duration(missing)} after the beginning"
+            notes.append(f"{begins}: what {printable(name)} waited for was not recorded")
     if rows["rank"].n_unique() > _TOLD:
         notes.append(f"and {rows['rank'].n_unique() - _TOLD} more ranks: choose with --rank")
     if rows.select((pl.col("inferred") & pl.col("class").is_in(["kernel-kernel delay", "sync"])).any()).item():

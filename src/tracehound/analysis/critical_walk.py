@@ -5,7 +5,7 @@ Owns the edges between host threads, streams and waits. Knows no frames, names o
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -72,15 +72,33 @@ class Handover(NamedTuple):
     lane: int
 
 
+class Errand(NamedTuple):
+    """What a thread began at `start` because the call `event` on another `lane` asked for it, at `asked`.
+
+    `free` is when the thread had done all before: `LONG_AGO` for the first, `start` where it is in the midst of it.
+    """
+
+    start: int
+    free: int
+    asked: int
+    lane: int
+    event: int
+
+
 @dataclass(frozen=True)
 class Thread:
-    """What may have made a host thread wait, by when it went on: calls and handovers, each in order of their ends."""
+    """What may have made a host thread wait, by when it went on: calls and handovers in order of their ends, errands.
+
+    Errands are in order of their starts.
+    """
 
     first: int
     calls: Sequence[Call]
     call_ends: Sequence[int]
     handovers: Sequence[Handover]
     handover_ends: Sequence[int]
+    errands: Sequence[Errand]
+    errand_starts: Sequence[int]
 
 
 class Place(NamedTuple):
@@ -166,6 +184,9 @@ class Walk:
         at = bisect_right(thread.handover_ends, place.time) - 1
         taken = thread.handovers[at] if at >= 0 else None
         low = max(start, thread.first if taken is None else taken.end)
+        at = bisect_left(thread.errand_starts, place.time) - 1
+        errand = thread.errands[at] if at >= 0 and thread.errand_starts[at] >= low else None
+        low = low if errand is None else errand.start
         for number in range(bisect_right(thread.call_ends, place.time) - 1, -1, -1):
             call = thread.calls[number]
             if call.end < low:
@@ -176,9 +197,20 @@ class Walk:
                 did = Leg(call.end, place.time, HOST, place.lane, -1)
                 waited = Leg(since, call.end, SYNC, place.lane, call.event)
                 return [did, waited], Place(since, self.work.lane[row], row)
+        if errand is not None:
+            return self._from_errand(errand, place)
         if taken is None:
             return [Leg(low, place.time, HOST, place.lane, -1)], None
         return [Leg(taken.stopped, place.time, HOST, place.lane, -1)], Place(taken.stopped, taken.lane)
+
+    def _from_errand(self, errand: Errand, place: Place) -> tuple[list[Leg], Place]:
+        """What the thread did for another since that asked for it; where it was busy by then, since it was free."""
+        if errand.asked < errand.free:
+            return [Leg(errand.free, place.time, HOST, place.lane, -1)], Place(errand.free, place.lane)
+        did = Leg(errand.start, place.time, HOST, place.lane, -1)
+        return [did, Leg(errand.asked, errand.start, LAUNCH, errand.lane, errand.event)], Place(
+            errand.asked, errand.lane
+        )
 
     def _ended_in(self, call: Call) -> int:
         """The row of the work whose end the call waited for, -1 if for none.
