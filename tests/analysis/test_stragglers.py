@@ -182,6 +182,78 @@ def test_one_rank_alone_tells_nothing(tmp_path: Path) -> None:
     assert "open the files of all ranks together" in result.notes[0]
 
 
+def test_a_run_without_steps_is_told_of_without_steps(tmp_path: Path) -> None:
+    job_ = ranks()
+    for rank in job_:
+        rank.kernel("gemm", 10, 20, 120 + 100 * (rank.rank == 1))
+        rank.collective(30, 140 + 100 * (rank.rank == 1), 400, Seq=1)
+    (note, *_) = asked("stragglers", job(tmp_path, *job_)).notes
+    assert note == "rank 1 was waited for 100.0 us, most of all because of gemm: 100.0 us more than on the others"
+
+
+def sampled(folder: Path, missing: int) -> Trace:
+    """A collective amid the work of step 1, which only some ranks recorded; rank 1 is late at the next one.
+
+    All ranks load for as long, but rank 1 after what is `missing` on rank 0.
+    """
+    job_ = ranks(2)
+    for rank in job_:
+        slow = 50 if rank.rank == 1 else 0
+        rank.step(1, 0, 1000)
+        rank.collective(5, 10, 20, Seq=1)
+        rank.host("load", 30, 330 + slow)
+        if missing != rank.rank:
+            rank.collective(340 + slow, 345 + slow, 350 + slow, Seq=2)
+        rank.collective(400 + slow, 410 + slow, 600, Seq=3)
+    return job(folder, *job_)
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_of_ranks_that_did_not_record_the_same_no_cause_is_named(tmp_path: Path, missing: int) -> None:
+    result = asked("stragglers", sampled(tmp_path, missing))
+    (row,) = result.table.rows(named=True)
+    assert (row["rank"], row["late"] // US, row["cause"], row["excess"]) == (1, 50, None, None)
+    assert result.notes[1].startswith("the cause is not known in 1 of 1 rows: ")
+
+
+def test_what_was_done_before_calls_that_others_need_not_have_counts(tmp_path: Path) -> None:
+    """Rank 0 calls a group of its own (of ranks that are not here) after loading for as long as rank 1."""
+    job_ = ranks(2)
+    for rank in job_:
+        slow = 50 if rank.rank == 1 else 0
+        rank.step(1, 0, 1000)
+        rank.collective(5, 10, 20, Seq=1)
+        rank.host("load", 30, 330)
+        if rank.rank == 0:
+            rank.collective(340, 345, 350, Seq=1, Process_Group_Name="7", Process_Group_Ranks="[0, 5]")
+        rank.host("more", 355, 360 + slow)
+        rank.collective(400 + slow, 410 + slow, 600, Seq=3)
+    assert told(worst(job(tmp_path, *job_))) == (1, 1, 50, "more", "host")
+
+
+def test_of_a_sampled_job_no_cause_is_named(shared: Path) -> None:
+    trace = load(open_paths([shared / "traces" / "kineto" / "multirank_hta_sampled"]))
+    result = run(named("stragglers"), trace)
+    assert result.table.select("step", "rank", "cause").rows() == [(552, 1, None), (551, 1, None)]
+    assert result.notes[0] == "rank 1 was waited for 31.86 ms in 2 of 2 steps"
+    assert result.notes[1].startswith("the cause is not known in 2 of 2 rows: ")
+
+
+def test_why_nothing_is_matched_comes_before_what_helps(shared: Path) -> None:
+    trace = load(open_paths([shared / "traces" / "xla" / "tpu_v6e_x4_offload"]))
+    for name in ("stragglers", "arrivals", "collective_calls"):
+        first, second = run(named(name), trace).notes
+        assert first.startswith("not matched: 12 calls name replica groups")
+        assert second == "no collective of two ranks here: open the files of all ranks together"
+
+
+def test_several_ranks_without_collectives_need_no_other_files(tmp_path: Path) -> None:
+    job_ = ranks(2)
+    for rank in job_:
+        rank.kernel("gemm", 10, 20, 120)
+    assert asked("stragglers", job(tmp_path, *job_)).notes == ("no collective of two ranks here",)
+
+
 def test_the_table_of_activities_does_not_grow_with_the_collectives(tmp_path: Path) -> None:
     rank = Rank(0)
     rank.step(1, 0, 40_000)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.calls import calls
-from tracehound.analysis.matched import ALONE, HOW, matched
+from tracehound.analysis.matched import HOW, matched, nothing_met
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 
 DEFINITION = f"""\
@@ -49,7 +49,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched(tables, scene)
     rows = found.calls.filter(pl.col("meeting").is_not_null())
     if rows.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [ALONE, *found.notes])
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, nothing_met(found, scene))
     order = rows.sort("first", "event").select("meeting").unique(maintain_order=True)
     table = (
         rows.join(order.with_row_index("number"), on="meeting")

@@ -19,6 +19,8 @@ with the largest excess, its own time (without what is nested in it) less the me
 none of it. Compared is what was issued since the collective before that had ended when the rank came to this one; where
 that explains less than half of the lateness, all of the step up to here (unless an excess there is more than three
 times the lateness, and so was made good since).
+Where a rank has collectives in between that others of its group here lack, not the same was recorded of all of them
+(sampled traces, edges of captures), and no cause is named.
 Of a rank that is late by little at each of many collectives, all of the step up to the last of these is compared.
 Of a host that waits for its device, and a kernel that takes as long, the kernel is the cause. Where nothing took longer
 there, but the collective began later after its launch than on the other ranks, that delay is the cause."""
@@ -62,6 +64,8 @@ class Causes:
         met = activities.join(known.select(call="event", meeting="meeting", place="place"), on="call")
         self._mine = met.partition_by("rank", as_dict=True)
         self._met = met.filter(pl.col("meeting").is_not_null()).partition_by("meeting", as_dict=True)
+        self._apart = met.filter(pl.col("meeting").is_null())
+        self._lacked = self._calls.filter("lacked").select("rank", "place")
         self._of_rank = self._calls.partition_by("rank", as_dict=True)
 
     def of(self, rank: int, event: int, late: int, others: list[int], delays: list[int]) -> Cause | None:
@@ -74,16 +78,21 @@ class Causes:
         before = calls.filter(pl.col("place") < at["place"])
         ended = before.filter((pl.col("end") <= at["start"]) & pl.col("meeting").is_not_null())
         since = int(ended["place"].max()) + 1 if ended.height else 0  # type: ignore[arg-type]  # of a column of Int64
+        if not self._comparable(calls, since, at["place"], others):
+            return None
         found = self._largest(calls, rank, since, at["place"], others)
         if found is None or found.excess < late / 2:
             same = before.filter(pl.col("step") == at["step"]) if at["step"] is not None else before
             begin = int(same["place"].min()) if same.height else since  # type: ignore[arg-type]  # as above
-            whole = self._largest(calls, rank, min(begin, since), at["place"], others)
+            first = min(begin, since)
+            known = self._comparable(calls, first, at["place"], others)
+            whole = self._largest(calls, rank, first, at["place"], others) if known else None
             if whole is not None and whole.excess <= _TOO_MUCH * late:
                 found = max((cause for cause in (found, whole) if cause), key=lambda cause: cause.excess)
         delay = at["start"] - at["issued"]
         usual = round(float(np.median(delays))) if delays else delay
-        if (found is None or found.excess < late / 2) and delay - usual > max(found.excess if found else 0, 0):
+        least = max(found.excess if found else 0, _TOO_LITTLE * late)
+        if (found is None or found.excess < late / 2) and delay - usual > least:
             return Cause("device", DELAY, None, delay, usual, event)
         return found if found is not None and found.excess >= _TOO_LITTLE * late else None
 
@@ -96,6 +105,8 @@ class Causes:
         lates = calls.filter(pl.col("event").is_in(events))
         steps = pl.col("step").eq_missing(pl.lit(lates["step"][0], pl.Int64))
         first, last = (int(calls.filter(steps)["place"].to_numpy().min()), int(lates["place"].to_numpy().max()))
+        if not self._comparable(calls, first, last, others):
+            return None
         found = self._largest(calls, rank, first, last, others, pl.col("most") <= pl.col("time") / 2)
         plausible = found is not None and _TOO_LITTLE * late <= found.excess <= _TOO_MUCH * late
         return found if plausible else None
@@ -110,6 +121,7 @@ class Causes:
         here = mine.filter(pl.col("place").is_between(first, last))
         meetings = calls["meeting"].slice(first, last - first + 1).drop_nulls().to_list()
         theirs = [self._met[meeting,] for meeting in meetings if (meeting,) in self._met]
+        theirs.append(self._between(self._apart, calls, first, last))
         done = (
             here.group_by("where", "name")
             .agg(
@@ -126,8 +138,6 @@ class Causes:
             .agg(pl.col("time").sum())
             .group_by("where", "name")
             .agg(pl.col("time").alias("theirs"))
-            if theirs
-            else done.select("where", "name", theirs=pl.lit(None, pl.List(pl.Int64)))
         )
         held = done.join(usual, on=["where", "name"], how="left").cast(
             {"where": pl.String, "name": pl.String, "inside": pl.String}
@@ -140,6 +150,29 @@ class Causes:
             for row in held.sort("time", "name", descending=[True, False]).rows(named=True)
         ]  # fmt: skip
         return _chosen([cause for cause in causes if cause.excess > 0])
+
+    def _comparable(self, calls: pl.DataFrame, first: int, last: int, others: list[int]) -> bool:
+        """Whether these calls have no collective among them that one rank recorded and its fellows did not.
+
+        Else what lies between two collectives is not the same part of the program, or not all of it was recorded.
+        """
+        mine = calls["lacked"].slice(first, last - first + 1).any()
+        return not mine and not self._between(self._lacked, calls, first, last)["rank"].is_in(others).any()
+
+    def _between(self, rows: pl.DataFrame, calls: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
+        """Of rows with `rank` and `place` those between what their rank has of the meetings of these calls.
+
+        That is after the last meeting of the calls before `first`, and up to that of the call `last`.
+        """
+        if rows.is_empty():
+            return rows
+        met = self._calls.select("rank", "meeting", "place")
+        before, at = calls["meeting"].slice(0, first).drop_nulls(), calls["meeting"].slice(last, 1)
+        after = met.filter(pl.col("meeting").is_in(before.implode())).group_by("rank").agg(after=pl.col("place").max())
+        until = met.filter(pl.col("meeting").is_in(at.implode())).group_by("rank").agg(until=pl.col("place").max())
+        known = rows.join(until, on="rank").join(after, on="rank", how="left")
+        later = pl.col("place") > pl.col("after").fill_null(-1)
+        return known.filter(later & (pl.col("place") < pl.col("until"))).select(rows.columns)
 
 
 def _median(times: list[int], count: int) -> int:

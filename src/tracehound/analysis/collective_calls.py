@@ -8,7 +8,7 @@ import polars as pl
 
 from tracehound.analysis import bus
 from tracehound.analysis.calls import calls
-from tracehound.analysis.matched import ALONE, HOW, matched
+from tracehound.analysis.matched import HOW, matched, nothing_met
 from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 
@@ -55,7 +55,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched(tables, scene)
     rows = found.calls.filter(pl.col("meeting").is_not_null())
     if rows.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [ALONE, *found.notes])
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, nothing_met(found, scene))
     latest = ("step", "name", "event")
     table = (
         rows.sort("meeting", "arrived", "rank")

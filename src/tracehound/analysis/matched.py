@@ -38,8 +38,11 @@ _PLACES: Final = ("arrived", "present", "place")
 _INTERNAL: Final = ("circle", "fellows", "lowest", "highest", "alike", "order", "how", "place", "applied")
 
 
-ALONE: Final = "no collective of two ranks here: open the files of all ranks together"
-"""Why there is nothing to match."""
+ALONE: Final = "no collective of two ranks here"
+"""That there is nothing to match."""
+
+TOGETHER: Final = "open the files of all ranks together"
+"""What helps against it, as a rule."""
 
 
 class Matched(NamedTuple):
@@ -49,7 +52,8 @@ class Matched(NamedTuple):
     arrived and ended (start and end on the common clock, ps), transfer (the shortest of its calls: what the last to
     come took), wait (the length of the call less that), late (arrival less the median arrival of the other ranks),
     first, last (first and last arrival), group_size (ranks of the group: what the file says, else those seen here),
-    absent (text: the ranks of this trace that should have it and do not).
+    absent (text: the ranks of this trace that should have it and do not), lacked (its group has other ranks here, and
+    none of them has it: what they recorded is not the same).
     """
 
     calls: pl.DataFrame
@@ -69,6 +73,12 @@ def matched(tables: Sequence[pl.DataFrame], scene: Scene) -> Matched:
         (pl.col("start") + pl.col("applied")).alias("arrived"), (pl.col("end") + pl.col("applied")).alias("ended")
     )
     return Matched(_timed(rows, circles), _by_rank(found, parts), (*notes, *_unmatched(rows), *_by_order(rows)))
+
+
+def nothing_met(found: Matched, scene: Scene) -> list[str]:
+    """Why no collective is of two ranks: what hinders the matching first, then what helps."""
+    several = scene.ranks.height > 1 and not found.notes
+    return [*found.notes, ALONE if several else f"{ALONE}: {TOGETHER}"]
 
 
 def _parts(scene: Scene) -> pl.DataFrame:
@@ -171,6 +181,7 @@ def _timed(rows: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
     alone = pl.col("meeting").is_null() | (together < 2)
     rows = rows.with_columns(pl.when(~alone).then("meeting").alias("meeting"))
     lone, met = rows.filter(pl.col("meeting").is_null()), rows.filter(pl.col("meeting").is_not_null())
+    lone = lone.with_columns(lacked=(pl.col("fellows") > 1) & (pl.col("how") != _PEERS).fill_null(value=False))
     met = met.sort("meeting", "arrived", "rank").with_columns(
         pl.len().over("meeting").cast(pl.Int64).alias("present"),
         (pl.col("end") - pl.col("start")).min().over("meeting").alias("transfer"),
@@ -183,7 +194,7 @@ def _timed(rows: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
         (pl.col("arrived") - pl.Series(_median_of_others(*(met[name].to_numpy() for name in _PLACES)))).alias("late"),
     ).join(absent(met, circles), on="meeting", how="left", maintain_order="left")
     return (
-        pl.concat([met, lone], how="diagonal_relaxed")
+        pl.concat([met.with_columns(lacked=pl.lit(value=False)), lone], how="diagonal_relaxed")
         .drop(_INTERNAL, strict=False)
         .sort("rank", "issued", "start", "event")
     )

@@ -12,7 +12,7 @@ from tracehound.analysis.calls import CALLS, calls
 from tracehound.analysis.causes import DEFINITION as CAUSES
 from tracehound.analysis.causes import Cause, Causes
 from tracehound.analysis.clocks import offset_notes
-from tracehound.analysis.matched import ALONE, HOW, matched
+from tracehound.analysis.matched import HOW, matched, nothing_met
 from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
@@ -75,7 +75,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched([_calls(table) for table in filled], scene)
     met = found.calls.filter(pl.col("meeting").is_not_null())
     if met.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [ALONE, *found.notes])
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, nothing_met(found, scene))
     late = _late(met)
     shown = late.filter(pl.col("late") >= LEAST.of(options.given))
     table = _explained(shown, met, Causes(found.calls, pl.concat(done)))
@@ -171,16 +171,24 @@ def _notes(table: pl.DataFrame, met: pl.DataFrame) -> list[str]:
     """Which rank the others waited for most, in how many steps, and why."""
     if table.is_empty():
         return ["no rank was late"]
-    ranks = table.group_by("rank").agg(pl.col("late").sum(), pl.len()).sort("late", "rank", descending=[True, False])
-    rank, late, count = ranks.row(0)
-    steps = met["step"].n_unique()
-    whose = table.filter((pl.col("rank") == rank) & pl.col("cause").is_not_null())
+    ranks = table.group_by("rank").agg(pl.col("late").sum()).sort("late", "rank", descending=[True, False])
+    rank, late = ranks.row(0)
+    whose = table.filter(pl.col("rank") == rank)
+    steps, marked = (rows["step"].drop_nulls().n_unique() for rows in (whose, met))
+    told = whose.drop_nulls("cause")
     why = ""
-    if whose.height:
-        summed = whose.group_by("cause").agg(pl.col("excess").sum()).sort("excess", "cause", descending=[True, False])
+    if told.height:
+        summed = told.group_by("cause").agg(pl.col("excess").sum()).sort("excess", "cause", descending=[True, False])
         name, excess = summed.row(0)
         why = f", most of all because of {printable(name)}: {duration(excess)} more than on the others"
-    return [f"rank {rank} was waited for {duration(late)} in {count:,} of {steps:,} steps{why}"]
+    when = f" in {steps:,} of {marked:,} steps" if marked else ""
+    looked = table.head(EXPLAINED)["cause"]
+    blind = looked.null_count()
+    unknown = [f"the cause is not known in {blind:,} of {looked.len():,} rows: {_BLIND}"] if blind else []
+    return [f"rank {rank} was waited for {duration(late)}{when}{why}", *unknown]
+
+
+_BLIND: Final = "nothing recorded before took longer than on the others, or not the same was recorded of all ranks"
 
 
 ANALYSIS = Analysis(

@@ -258,8 +258,9 @@ def busy(evidence: Evidence) -> Iterator[Finding]:
 def late_ranks(evidence: Evidence) -> Iterator[Finding]:
     """Ranks that the others wait for, with what most often made them late."""
     late = evidence.table("stragglers")
-    ranks = late.group_by("rank").agg(pl.col("late").sum(), pl.len().alias("steps")).sort("late", descending=True)
-    for rank, total, steps in ranks.rows():
+    steps = pl.col("step").drop_nulls().len().alias("steps")
+    ranks = late.group_by("rank").agg(pl.col("late").sum(), steps).sort("late", descending=True)
+    for rank, total, marked in ranks.rows():
         cost = evidence.per_step(total, 1)
         share = evidence.share(cost)
         if share <= LATE:
@@ -270,7 +271,7 @@ def late_ranks(evidence: Evidence) -> Iterator[Finding]:
         because = f"; it spends {duration(cause['excess'][0])} more in {cause['cause'][0]}" if cause.height else ""
         yield Finding(
             f"the other ranks wait for rank {rank}",
-            f"for {duration(total)} in {count(steps)} step{'s' * (steps > 1)}{because}",
+            f"for {duration(total)}" + (f" in {count(marked)} step{'s' * (marked > 1)}" if marked else "") + because,
             "give every rank the same work at the same time: compare what the late rank does before the collective with"
             " what another does",
             Place.of(mine.row(0, named=True)),
