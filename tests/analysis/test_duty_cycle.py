@@ -88,6 +88,18 @@ def test_a_window_is_the_time_of_all_shares() -> None:
     assert (row["span"], row["time"], row["on_duty"], row["idle"]) == (20 * US, 20 * US, 5 * US, 15 * US)
 
 
+def test_a_wait_for_a_copy_that_began_before_the_window_keeps_its_direction() -> None:
+    b = Building(format="xplane", ops=OPS)
+    b.event(CORE, "copy-start", 0, 1, "transfer", op=1)
+    b.event(CORE, "copy-done", 1, 21, "transfer", op=2)
+    b.event(CORE, "slice-start", 21, 22, "op", op=3)
+    b.event(CORE, "slice-done", 22, 40, "op", op=4)
+    trace = b.trace()
+    assert parts(duty(trace, Window(10 * US, 20 * US))) == [0, 0, 10, 0, 0, 0]
+    assert parts(duty(trace, Window(15 * US, 30 * US))) == [0, 0, 6, 0, 9, 0]
+    assert parts(duty(trace, Window(25 * US, 30 * US))) == [0, 0, 0, 0, 5, 0]
+
+
 def test_on_streams_copies_go_by_their_direction() -> None:
     b = Building()
     b.event(stream(), "gemm", 0, 10)

@@ -53,9 +53,11 @@ def device_parts(share: Share, events: pl.DataFrame) -> dict[str, Intervals]:
 
 def _parts(share: Share, events: pl.DataFrame) -> npt.NDArray[np.int64]:
     """The part of each event, as its place in `PARTS`."""
-    ops = share.ops.filter(pl.col("op").is_in(events["op"].drop_nulls().unique().implode()))
+    ran = events["op"].drop_nulls().unique().implode()
+    pairs = waits(share.ops).filter(pl.col("op").is_in(ran))  # what a wait is for may have begun before the window
+    ops = share.ops.filter(pl.col("op").is_in(ran) | pl.col("op").is_in(pairs["started"].implode()))
     said = said_of(ops).select("op", _side().alias("said"))
-    waiting = waits(ops).join(said, left_on="started", right_on="op").select("op", "said")
+    waiting = pairs.join(said, left_on="started", right_on="op").select("op", "said")
     by_op = pl.concat([said, waiting]).unique("op", keep="first", maintain_order=True)
     copies = pl.col("kind").is_in(COPY)
     names = events.filter(copies & pl.col("op").is_null()).select("name", "kind").unique()
