@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.analysis.core_time import CLOCKED, core_time, on_own_clock
+from tracehound.analysis.core_time import core_time, has_clock
 from tracehound.analysis.measured import measured
+from tracehound.analysis.own_clock import CLOCKED
 from tracehound.analysis.result import Share
 from tracehound.formats.xla_copies import is_done, started_by
 from tracehound.intervals import Ints, Mask, union
@@ -25,18 +26,19 @@ OPS: Final = ("id", "lane", "start", "end", "op", "kind", "parent")
 
 
 class Flights(NamedTuple):
-    """What the cores of a rank do, as far as it lies in the window.
+    """What the cores of a rank do, as far as it lies in the window: all times on the device's own clock, if it has one.
 
     `flights` has a row for each op, one for both ops of an asynchronous one: `id`, `op`, `kind`, `start`, `end` (not
     clipped), `paired`. `spent` has a row for each op that keeps a core: `id`, `op` (of both ops the starting one),
-    `start`, `end` (on the trace's clock), `own` (its self time, on the device's own clock; null without one). `ops` are
-    the ops of the trace that occur, `time` is the device's time; ps.
+    `start`, `end`, `own` (its self time; null without such a clock). `ops` are the ops of the trace that occur, `start`
+    and `end` bound the device's time: from the first to the last op, or the window; ps.
     """
 
     flights: pl.DataFrame
     spent: pl.DataFrame
     ops: pl.DataFrame
-    time: int
+    start: int
+    end: int
 
 
 def flights_of(share: Share) -> Flights | None:
@@ -46,7 +48,12 @@ def flights_of(share: Share) -> Flights | None:
         return None
     here = everything.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
     ops = share.ops.filter(pl.col("op").is_in(everything["op"].unique().implode()))
-    pairs = joined(everything, ops, executions_of(share, everything["start"]))
+    execution = executions_of(share, everything["start"])
+    low, high = core_time(everything, share)
+    clocked = has_clock(everything)
+    if clocked:
+        everything = everything.with_columns(start="device_start", end="device_end")
+    pairs = joined(everything, ops, execution)
     paired = pl.concat([pairs["id"], pairs["done"]]).implode()
     waiting = waits(ops)["op"].implode()
     alone = everything.filter(~pl.col("id").is_in(paired) & ~pl.col("op").is_in(waiting).fill_null(value=False))
@@ -54,23 +61,19 @@ def flights_of(share: Share) -> Flights | None:
     both = [pairs.join(kinds, on="id").with_columns(paired=True), alone.with_columns(paired=False)]
     flights = pl.concat([each.select("id", "op", "kind", "start", "end", "paired") for each in both])
     keeping = [pairs.select("id", "op"), pairs.select(pl.col("done").alias("id"), "op"), alone.select("id", "op")]
-    clocked = pl.col("device_start").is_not_null()
-    lengths = measured(here, share.start, share.end).select("id", "start", "end", pl.when(clocked).then("own"))
-    return Flights(
-        flights.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)),
-        pl.concat(keeping).join(lengths, on="id"),
-        ops,
-        core_time(on_own_clock(here, share), share)[0],
-    )
+    own = pl.col("own") if clocked else pl.lit(None, pl.Int64).alias("own")
+    lengths = measured(here, share.start, share.end).select("id", own)
+    kept = pl.concat(keeping).join(everything.select("id", "start", "end"), on="id").join(lengths, on="id")
+    return Flights(flights.filter((pl.col("start") < high) & (pl.col("end") > low)), kept, ops, low, high)
 
 
-def exposed(spent: pl.DataFrame, share: Share) -> tuple[int, int]:
-    """The time that ops keep the cores, and the same on the trace's clock; ps. `spent` are rows of `Flights.spent`.
+def exposed(spent: pl.DataFrame, low: int, high: int) -> tuple[int, int]:
+    """The time that ops keep the cores, and the length of its union in these bounds; ps.
 
-    A core with a clock of its own does one op at a time, so that self times add up. Without one what overlaps counts
-    once: PyTorch/XLA's devices on a CPU are drawn as one.
+    `spent` are rows of `Flights.spent`. A core with a clock of its own does one op at a time, so that self times add
+    up. Without one what overlaps counts once: PyTorch/XLA's devices on a CPU are drawn as one.
     """
-    start, end = (spent[name].clip(share.start, share.end).to_numpy() for name in ("start", "end"))
+    start, end = (spent[name].clip(low, high).to_numpy() for name in ("start", "end"))
     alone = union(start, end).length
     return alone if spent["own"].null_count() else int(spent["own"].sum()), alone
 

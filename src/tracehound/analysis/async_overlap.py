@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.async_ops import exposed, flights_of
+from tracehound.analysis.async_ops import Flights, exposed, flights_of
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla_copies import opcode_of_line
@@ -23,11 +23,11 @@ copy-done, async slices), on the cores of TPUs and of XLA's CPU backend. An asyn
 of the one op to the end of the other; a collective that is one op, as long as that. The other op is found by the
 operand that its HLO line names, else by its name, within one execution of the module.
 
-in flight = length of the union of these stretches. exposed = self time of the starting and the waiting ops themselves
-(on TPUs on the device's own clock): the core does nothing else then. hidden = in flight less the stretches of those
-ops, on the trace's clock. windows = sum of the stretches, which counts what overlaps more than once: XProf's
-analyze_async_overlap takes it for the time of asynchronous ops, and so finds more of it, and more of it exposed, than
-the cores have time. While an op is in flight it may only be queued behind others.
+in flight = length of the union of these stretches. exposed = self time of the starting and the waiting ops themselves:
+the core does nothing else then. hidden = in flight less the stretches of those ops. On TPUs all times, and the bounds
+of a window, are on the device's own clock. windows = sum of the stretches, which counts what overlaps more than once:
+XProf's analyze_async_overlap takes it for the time of asynchronous ops, and so finds more of it, and more of it
+exposed, than the cores have time. While an op is in flight it may only be queued behind others.
 
 With the setting by=op there is a row for each op, over all ranks. On GPUs collectives are kernels on streams of their
 own: the report overlap says how much of them is hidden."""
@@ -75,11 +75,11 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     groups = told.partition_by(key, as_dict=True, maintain_order=True)
     spent = cores.spent.join(called, on="op").partition_by(key, as_dict=True)
     rows = [
-        {**dict(zip(key, group, strict=True)), **_measured(part, spent.get(group), share)}
+        {**dict(zip(key, group, strict=True)), **_measured(part, spent.get(group), cores)}
         for group, part in groups.items()
     ]
     return pl.DataFrame(rows, infer_schema_length=None).with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"), pl.lit(cores.time, pl.Int64).alias("time")
+        pl.lit(share.rank, pl.Int64).alias("rank"), pl.lit(cores.end - cores.start, pl.Int64).alias("time")
     )
 
 
@@ -98,16 +98,16 @@ def _kind(name: str, category: str, text: str) -> str:
     return _STARTING.sub("", name if opcode.startswith("async-start") else opcode)
 
 
-def _measured(rows: pl.DataFrame, spent: pl.DataFrame | None, share: Share) -> dict[str, object]:
+def _measured(rows: pl.DataFrame, spent: pl.DataFrame | None, cores: Flights) -> dict[str, object]:
     """The figures of one group."""
     start, end = (rows[name].to_numpy() for name in ("start", "end"))
-    flight = clip(union(start, end), share.start, share.end).length
+    flight = clip(union(start, end), cores.start, cores.end).length
     kept = spent if spent is not None else pl.DataFrame(schema=dict.fromkeys(("id", "start", "end", "own"), pl.Int64))
     lasting = rows.select("id", (pl.col("end") - pl.col("start")).alias("own"))
     longest = kept.select("id", pl.coalesce("own", pl.col("end") - pl.col("start"))) if kept.height else lasting
     event, length = longest.row(int(longest["own"].arg_max() or 0))
-    waited, alone = exposed(kept, share)
-    windows = rows["end"].clip(share.start, share.end) - rows["start"].clip(share.start, share.end)
+    waited, alone = exposed(kept, cores.start, cores.end)
+    windows = rows["end"].clip(cores.start, cores.end) - rows["start"].clip(cores.start, cores.end)
     return {
         "count": rows.height,
         "paired": int(rows["paired"].sum()),

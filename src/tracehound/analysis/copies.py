@@ -14,7 +14,6 @@ import polars as pl
 from tracehound.analysis.async_ops import exposed, flights_of
 from tracehound.analysis.bandwidth import kind_of
 from tracehound.analysis.busy import COPY, busy_of, work
-from tracehound.analysis.core_time import CLOCKED, core_time, on_own_clock
 from tracehound.analysis.result import Share
 from tracehound.formats.xla_copies import HOST, copied
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
@@ -24,12 +23,15 @@ class Copies(NamedTuple):
     """The copies of a rank, and the time in which its device only waits for them.
 
     `rows` has a row for each copy, `waits` for each stretch of a core that is spent on one (`own` of it by itself);
-    both with the columns `KEY`. Where streams copy there are no such stretches, but `work` that hides copies.
+    both with the columns `KEY`. Where streams copy there are no such stretches, but `work` that hides copies. `start`
+    and `end` bound the device's time, on the clock that all times are on: the device's own, if it has one; ps.
     """
 
     rows: pl.DataFrame
     waits: pl.DataFrame
     work: Intervals | None
+    start: int
+    end: int
 
     @property
     def flight(self) -> Intervals:
@@ -38,41 +40,39 @@ class Copies(NamedTuple):
 
     def only(self, mine: pl.Expr) -> Copies:
         """Those of which the expression on columns of `KEY` is true."""
-        return Copies(self.rows.filter(mine), self.waits.filter(mine), self.work)
+        return self._replace(rows=self.rows.filter(mine), waits=self.waits.filter(mine))
 
-    def exposed(self, share: Share) -> tuple[int, int]:
-        """The time in which the device only waits for them, and what of their time in flight is not hidden; ps.
-
-        The two differ where the device has a clock of its own, on which the first is.
-        """
+    def exposed(self) -> tuple[int, int]:
+        """The time in which the device only waits for them, and what of their time in flight is not hidden; ps."""
         if self.work is not None:
             alone = subtract(self.flight, self.work).length
             return alone, alone
-        return exposed(self.waits, share)
+        return exposed(self.waits, self.start, self.end)
 
 
 KEY: Final = ("source", "target", "name", "module")
 _ROWS: Final = ("id", "start", "end", "bytes", *KEY)
 
 
-def copies_of(share: Share) -> tuple[Copies, int]:
-    """The copies of a rank, as far as they lie in the window, and its device time; ps."""
-    found, span = _on_cores(share)
-    return (found, span) if found.rows.height else _on_streams(share)
+def copies_of(share: Share) -> Copies:
+    """The copies of a rank, as far as they lie in the window."""
+    found = _on_cores(share)
+    return found if found.rows.height else _on_streams(share)
 
 
-def _on_cores(share: Share) -> tuple[Copies, int]:
-    """The copies that the cores' own ops start and wait for (TPU), and the device time."""
+def _on_cores(share: Share) -> Copies:
+    """The copies that the cores' own ops start and wait for (TPU)."""
     cores = flights_of(share)
     if cores is None:
-        return NONE, 0
+        return NONE
     said = said_of(cores.ops)
-    found = Copies(
-        _inside(cores.flights.join(said, on="op"), share).select(_ROWS),
+    return Copies(
+        _inside(cores.flights.join(said, on="op"), cores.start, cores.end).select(_ROWS),
         cores.spent.join(said, on="op").select("id", "start", "end", "own", *KEY),
         None,
+        cores.start,
+        cores.end,
     )
-    return found, cores.time
 
 
 def said_of(ops: pl.DataFrame) -> pl.DataFrame:
@@ -98,20 +98,20 @@ _COPYING: Final = r"\b(copy|copy-start|async-start)\(|\b(infeed|outfeed|send|rec
 _TYPES: Final[Mapping[str, pl.DataType]] = {"op": pl.Int64(), "bytes": pl.Int64()}
 
 
-def _on_streams(share: Share) -> tuple[Copies, int]:
-    """The copies on the device's streams (GPU), and the device time."""
+def _on_streams(share: Share) -> Copies:
+    """The copies on the device's streams (GPU)."""
     streams = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("work") & (pl.col("role") == "stream"))
-    events = work(share, "lane", "name", "bytes", *CLOCKED)
+    events = work(share, "lane", "name", "bytes")
     mine = pl.col("lane").is_in(streams["lane"].to_list()) & pl.col("kind").is_in(COPY) & (pl.col("kind") != "memset")
     rows = events.filter(mine).with_columns(pl.col("name", "kind").cast(pl.String))
     if rows.is_empty():
-        return NONE, 0
+        return NONE
     told = [(name, kind, *ends_of(name, kind)) for name, kind in rows.select("name", "kind").unique().iter_rows()]
     said = pl.DataFrame(told, schema=["name", "kind", "source", "target"], orient="row")
     state = busy_of(events, share)
     copies = rows.join(said, on=["name", "kind"]).with_columns(pl.lit("").alias("module"))
-    found = Copies(_inside(copies, share).select(_ROWS), NONE.waits, merge(state.compute, state.communication))
-    return found, core_time(on_own_clock(events, share), share)[0]
+    inside = _inside(copies, share.start, share.end).select(_ROWS)
+    return Copies(inside, NONE.waits, merge(state.compute, state.communication), state.start, state.end)
 
 
 _SIDES: Final[Mapping[str, str]] = {"H": HOST, "D": "device", "P": "other device", "A": "array"}
@@ -126,12 +126,12 @@ def ends_of(name: str, kind: str) -> tuple[str, str]:
     return ("device" if told[1] == "P" else _SIDES[told[1]], _SIDES[told[2]])
 
 
-def _inside(copies: pl.DataFrame, share: Share) -> pl.DataFrame:
+def _inside(copies: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
     """The parts of copies that lie in the window, with the bytes that they moved there."""
-    low, high = pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
+    low, high = pl.col("start").clip(lower_bound=start), pl.col("end").clip(upper_bound=end)
     part = (high - low) / (pl.col("end") - pl.col("start"))
     moved = pl.when(part < 1).then((pl.col("bytes") * part).round().cast(pl.Int64)).otherwise("bytes")
-    return copies.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)).with_columns(
+    return copies.filter((pl.col("start") < end) & (pl.col("end") > start)).with_columns(
         low.alias("start"), high.alias("end"), moved.alias("bytes")
     )
 
@@ -144,4 +144,6 @@ NONE: Final = Copies(
         schema={**dict.fromkeys(("id", "start", "end", "own"), pl.Int64()), **dict.fromkeys(KEY, pl.String())}
     ),
     EMPTY,
+    0,
+    0,
 )

@@ -5,36 +5,61 @@ Owns the choice of the clock for it.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import polars as pl
 
 from tracehound.analysis.busy import bounds
+from tracehound.analysis.own_clock import own_windows
 from tracehound.analysis.result import Share
 from tracehound.intervals import union
 
-CLOCKED = ("device_start", "device_end")
-"""The columns of events that are needed besides those of work."""
+
+class Worked(NamedTuple):
+    """Work of a device, and from when to when it had time for it: all on one clock; ps."""
+
+    events: pl.DataFrame
+    start: int
+    end: int
+
+    @property
+    def time(self) -> int:
+        """From the first to the last of the work, or as long as the window."""
+        return self.end - self.start
+
+    @property
+    def used(self) -> int:
+        """The part of the time in which work runs: so idle time is XProf's."""
+        start, end = (self.events[name].clip(self.start, self.end).to_numpy() for name in ("start", "end"))
+        return union(start, end).length
 
 
-def on_own_clock(events: pl.DataFrame, share: Share) -> pl.DataFrame:
-    """The work of a device, with `start` and `end` on its own clock where it has one (TPU), else as it is.
+def on_own_clock(events: pl.DataFrame, share: Share) -> Worked:
+    """The work of a device with `start` and `end` on its own clock, where all of it has one (TPU), else as it is.
 
-    Not in a window, whose bounds are on the trace's clock. The two may differ by jumps in the middle of an op: what
-    lies no longer inside its parent has none.
+    The bounds of a window are put on that clock too. `events` has lane, parent and `CLOCKED`. The two clocks may differ
+    by jumps in the middle of an op: what lies no longer inside its parent has none.
     """
-    if share.windowed or events.is_empty() or events["device_start"].null_count():
-        return events
+    if not has_clock(events):
+        return Worked(events, *core_time(events, share))
     moved = events.with_columns(pl.col("device_start").alias("start"), pl.col("device_end").alias("end"))
     around = moved.select(pl.col("id").alias("parent"), pl.col("start").alias("from"), pl.col("end").alias("until"))
     known = moved.join(around, on="parent", how="left", maintain_order="left")
     inside = (pl.col("start") >= pl.col("from")) & (pl.col("end") <= pl.col("until"))
-    return known.with_columns(pl.when(inside).then("parent").alias("parent")).drop("from", "until")
+    nested = known.with_columns(pl.when(inside).then("parent").alias("parent")).drop("from", "until")
+    return Worked(nested, *core_time(events, share))
 
 
 def core_time(events: pl.DataFrame, share: Share) -> tuple[int, int]:
-    """Time from the first to the last of the rank's work (or of the window), and the part of it in which work runs; ps.
+    """From when to when a device had time for this work: `Worked.start` and `Worked.end`, on the same clock."""
+    if not has_clock(events):
+        return bounds(events, share)
+    if share.windowed:
+        windows = own_windows(events, share.start, share.end)
+        return int(windows["from"].to_numpy().min()), int(windows["until"].to_numpy().max())
+    return int(events["device_start"].to_numpy().min()), int(events["device_end"].to_numpy().max())
 
-    `events` are `on_own_clock`: so idle time is XProf's.
-    """
-    low, high = bounds(events, share)
-    start, end = (events[name].clip(low, high).to_numpy() for name in ("start", "end"))
-    return high - low, union(start, end).length
+
+def has_clock(events: pl.DataFrame) -> bool:
+    """Whether all of this work has the device's own clock."""
+    return events.height > 0 and not events["device_start"].null_count() and not events["device_end"].null_count()

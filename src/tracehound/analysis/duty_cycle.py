@@ -7,9 +7,9 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.busy import bounds
-from tracehound.analysis.core_time import CLOCKED, core_time, on_own_clock
+from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.device_parts import PARTS, device_parts, device_work
+from tracehound.analysis.own_clock import CLOCKED
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.intervals import Intervals, clip, union
 from tracehound.trace import collected
@@ -21,12 +21,13 @@ to and receives from the host and the own time of megacore fusions, of the time 
 and modules. Waiting for a copy (copy-done) and for the other devices in a collective count as duty, so it says nothing
 of how well a device is used. On GPUs and CPUs, of which XProf has none, the same of all work on streams, or of all ops.
 
-The other shares are of the device time, from the first to the last of its work (on TPUs on the device's own clock, as
-XProf's idle time): compute = any op runs that is no collective and no copy: the useful share. collectives = collectives
-run or are waited for, and nothing is computed (exposed). input, output = the device only waits for the host's memory:
-infeed, host to device copies; outfeed, device to host. copy = it only waits for copies within the device. idle =
-nothing runs: 1 - the union of all ops, XProf's device idle time. They add up to 1. All together is the sum over devices
-of the one by that of the other, as in XProf, where both cores of a chip count as one device; here each counts."""
+The other shares are of the device time, from the first to the last of its work, or of the window (on TPUs on the
+device's own clock, as XProf's idle time): compute = any op runs that is no collective and no copy: the useful share.
+collectives = collectives run or are waited for, and nothing is computed (exposed). input, output = the device only
+waits for the host's memory: infeed, host to device copies; outfeed, device to host. copy = it only waits for copies
+within the device. idle = nothing runs: 1 - the union of all ops, XProf's device idle time. They add up to 1. All
+together is the sum over devices of the one by that of the other, as in XProf, where both cores of a chip count as one
+device; here each counts."""
 
 _OFF_DUTY: Final = (
     "infeed", "outfeed", "host send", "host send-done", "host recv", "host recv-done", "megacore fusion",
@@ -61,23 +62,21 @@ COLUMNS: Final = (
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """One row; ps."""
     del options
-    events = device_work(share, *CLOCKED)
+    events = device_work(share, "lane", *CLOCKED)
     if events.is_empty():
         return pl.DataFrame()
     own = on_own_clock(events, share)
-    time, used = core_time(own, share)
     on, span = _duty(share, events)
-    low, high = bounds(own, share)
-    parts = {name: clip(when, low, high).length for name, when in device_parts(share, own).items()}
+    parts = {name: clip(when, own.start, own.end).length for name, when in device_parts(share, own.events).items()}
     return pl.DataFrame(
         {
             "rank": [share.rank],
             "device": [share.label],
             "span": [span],
             "on_duty": [on],
-            "time": [time],
+            "time": [own.time],
             **{name: [length] for name, length in parts.items()},
-            "idle": [time - used],
+            "idle": [own.time - own.used],
         }
     )
 

@@ -29,9 +29,9 @@ DEFINITION: Final = f"""\
 These are the numbers of XProf's hlo_stats, on TPU, GPU and CPU. total = sum of lengths, self = total less the time in
 ops nested inside, average = total / count; lengths are those of the device's own clock where it has one (TPU). "of ops"
 is self / sum of self over all ops; "of time" is self / sum over ranks of the time from the first to the last op of the
-rank, idle included (or of the window): XProf's "Total self time (%)". count is executions: on a GPU consecutive kernels
-of one op on a stream within one run of its module are one execution (so an op that a loop runs twice in a row counts
-once); kernels is XProf's #Occurrences there.
+rank, idle included (or of the window, its bounds put on the same clock): XProf's "Total self time (%)". count is
+executions: on a GPU consecutive kernels of one op on a stream within one run of its module are one execution (so an op
+that a loop runs twice in a row counts once); kernels is XProf's #Occurrences there.
 
 {hlo_costs.DEFINITION}
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.async_ops import executions_of, joined
+from tracehound.analysis.core_time import core_time, has_clock
 from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Options, Share
 from tracehound.trace import OPS, collected
@@ -91,11 +92,16 @@ def _begins(events: pl.DataFrame, share: Share) -> npt.NDArray[np.bool_]:
 def _flights(events: pl.DataFrame, share: Share) -> pl.DataFrame:
     """`op`, `flight` and `flights` of the ops that end what another began: their times from start to end.
 
-    A time counts in full, and only where the whole of it lies in the window.
+    A time counts in full, on the device's own clock where it has one, and only where the whole of it lies in the
+    window.
     """
     ops = share.ops.filter(pl.col("op").is_in(events["op"].unique().implode()))
-    pairs = joined(events, ops, executions_of(share, events["start"]))
-    inside = pairs.filter((pl.col("start") >= share.start) & (pl.col("end") <= share.end))
+    execution = executions_of(share, events["start"])
+    low, high = core_time(events, share)
+    if has_clock(events):
+        events = events.with_columns(start="device_start", end="device_end")
+    pairs = joined(events, ops, execution)
+    inside = pairs.filter((pl.col("start") >= low) & (pl.col("end") <= high))
     ended = inside.select(pl.col("done").alias("id"), (pl.col("end") - pl.col("start")).alias("flight"))
     return (
         ended.join(events.select("id", "op"), on="id")
@@ -107,7 +113,7 @@ def _flights(events: pl.DataFrame, share: Share) -> pl.DataFrame:
 def _of_rank(events: pl.DataFrame, share: Share) -> dict[str, int]:
     """What is true of the rank: `span`, its time from the first work to the last, and how much of it has no op.
 
-    The time is that on the device's own clock where ops have one, or the window. `stream_time` is that of all kernels
+    The time is that on the device's own clock where ops have one, of a window too. `stream_time` is that of all kernels
     on its streams; `unnamed` of them name no op, and ran for `unnamed_time`.
     """
     streams = share.lanes.filter((pl.col("role") == "stream") & pl.col("rank").is_not_null())["lane"].to_list()
@@ -124,12 +130,11 @@ def _of_rank(events: pl.DataFrame, share: Share) -> dict[str, int]:
         )
     )
     found = {name: int(value or 0) for name, value in whole.row(0, named=True).items()}
-    if share.windowed:
-        found["span"] = share.end - share.start if events.height or found["span"] else 0
+    if share.windowed and found["span"]:
+        found["span"] = share.end - share.start
     elif not found["span"] and events.height:
-        exact = ("start", "end") if events["device_start"].null_count() else ("device_start", "device_end")
-        low, high = (events[name].to_numpy() for name in exact)
-        found["span"] = int(high.max() - low.min())
+        low, high = core_time(events, share)
+        found["span"] = high - low
     return {"rank": share.rank, **found}
 
 

@@ -117,7 +117,7 @@ def _executions(share: Share) -> pl.DataFrame:
         inside = pl.col("end").clip(upper_bound=share.end) - pl.col("start").clip(lower_bound=share.start)
         events = collected(rows.select(*named, inside.alias("length")))
     else:
-        timed = collected(rows.select(*named, "start", "end", "parent", "self", "device_start", "device_end"))
+        timed = collected(rows.select(*named, "lane", "start", "end", "parent", "self", "device_start", "device_end"))
         events = measured(timed, share.start, share.end).select(*named, pl.col("own").alias("length"))
     if share.ops.is_empty():
         return events.with_columns(pl.lit(None, pl.String).alias("category"))

@@ -9,27 +9,28 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
+from tracehound.analysis.own_clock import own_windows
 from tracehound.nesting import self_time
 
 
 def measured(events: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
     """`events` (sorted by id) with `length` and `own`, in ps, of what lies inside `[start, end)`.
 
-    An event that lies inside as a whole is measured on its device's own clock where it has one (TPU: as XProf does
-    for all op metrics); one that straddles an edge is clipped on the trace's clock, and its self time is what is left
-    of the clipped event by its clipped children. The two clocks are never mixed within one subtraction.
+    Events of lanes that have the device's own clock (TPU) are measured on that, as XProf does for all op metrics: the
+    bounds of the window are put on it too, so that a part of an event is never longer than the window is there. Self
+    time is what is left of the clipped event by its clipped children.
     """
-    clipped = events.select(
-        pl.min_horizontal("end", pl.lit(end)) - pl.max_horizontal("start", pl.lit(start)),
-    ).to_series()
-    whole = events.select((pl.col("start") >= start) & (pl.col("end") <= end)).to_series()
-    exact = events.select(
-        pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
-    ).to_series()
-    if whole.all():
+    if events.select(((pl.col("start") >= start) & (pl.col("end") <= end)).all()).item():
+        exact = pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
         return events.with_columns(exact.alias("length"), pl.col("self").alias("own"))
-    own = self_time(np.maximum(clipped.to_numpy(), 0), local_parent(events))
-    return events.with_columns(
-        pl.select(pl.when(whole).then(exact).otherwise(clipped)).to_series().alias("length"),
-        pl.select(pl.when(whole).then(events["self"]).otherwise(pl.Series(own))).to_series().alias("own"),
+    placed = events.join(own_windows(events, start, end), on="lane", how="left", maintain_order="left")
+    clocked = pl.col("from").is_not_null()
+    begin, finish = (
+        pl.when(clocked).then(f"device_{side}").otherwise(side) for side in ("start", "end")
+    )  # fmt: skip
+    inside = pl.min_horizontal(finish, pl.col("until").fill_null(end)) - pl.max_horizontal(
+        begin, pl.col("from").fill_null(start)
     )
+    length = np.maximum(placed.select(inside).to_series().to_numpy(), 0)
+    own = self_time(length, local_parent(events))
+    return events.with_columns(pl.Series("length", length), pl.Series("own", own))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import bounds
+from tracehound.analysis.core_time import core_time, has_clock
 from tracehound.analysis.measured import measured
+from tracehound.analysis.own_clock import CLOCKED
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.intervals import union
 from tracehound.trace import collected
@@ -86,7 +86,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     )
 
 
-_COUNTED = ("id", "start", "end", "name", "kind", "op", "parent", "self", "device_start", "device_end")
+_COUNTED = ("id", "lane", "start", "end", "name", "kind", "op", "parent", "self", "device_start", "device_end")
 
 
 def counted(share: Share) -> tuple[pl.DataFrame, str]:
@@ -105,12 +105,10 @@ def counted(share: Share) -> tuple[pl.DataFrame, str]:
 
 def _span(events: pl.DataFrame, share: Share) -> tuple[int, int]:
     """Device time of the rank, idle included, and the part of it in which an op runs; ps."""
-    if share.windowed or events.is_empty() or events["device_start"].null_count():
-        low, high = bounds(events, share)
-        start, end = events["start"].to_numpy(), events["end"].to_numpy()
-        return high - low, union(np.maximum(start, low), np.minimum(end, high)).length
-    start, end = events["device_start"].to_numpy(), events["device_end"].to_numpy()
-    return int(end.max() - start.min()), union(start, end).length
+    low, high = core_time(events, share)
+    sides = CLOCKED if has_clock(events) else ("start", "end")
+    start, end = (events[side].clip(low, high).to_numpy() for side in sides)
+    return high - low, union(start, end).length
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

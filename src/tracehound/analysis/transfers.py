@@ -23,9 +23,10 @@ the start of the one op to the end of the other. On GPUs copies are those on the
 are none.
 
 in flight = length of the union of these stretches, never their sum: copies that wait for one another overlap. exposed =
-time in which the core does nothing else: on TPUs the self time of the starting and waiting ops themselves, on the
-device's own clock; on GPUs in flight less the time in which a kernel runs. hidden = the rest of in flight. rate = bytes
-/ in flight: what the link gave while a copy in this direction was under way, queueing included.
+time in which the core does nothing else: on TPUs the self time of the starting and waiting ops themselves; on GPUs in
+flight less the time in which a kernel runs. hidden = the rest of in flight. rate = bytes / in flight: what the link
+gave while a copy in this direction was under way, queueing included. On TPUs all times, and the bounds of a window, are
+on the device's own clock.
 
 XProf takes a wait for the host's memory (copy-done with S(5)) for work that is bound by HBM, and counts it as duty. Its
 analyze_async_overlap adds up stretches that overlap. A rate above the device's memory bandwidth (as the profile states
@@ -73,7 +74,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each pair of memories, or each op; ps."""
     by_op = BY.of(options.given) == "op"
     key = ["source", "target", "name", "module"] if by_op else ["source", "target"]
-    found, span = copies_of(share)
+    found = copies_of(share)
     if found.rows.is_empty():
         return pl.DataFrame()
     link = ["source", "target"]
@@ -81,7 +82,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         [{**dict(zip(link, way, strict=True)), **_link(found.only(_equal(link, way)))} for way in _groups(found, link)]
     )
     rows = [
-        {**dict(zip(key, group, strict=True)), **_measured(found.only(_equal(key, group)), share)}
+        {**dict(zip(key, group, strict=True)), **_measured(found.only(_equal(key, group)))}
         for group in _groups(found, key)
     ]
     with_host = (pl.col("source") == HOST) | (pl.col("target") == HOST)
@@ -90,8 +91,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         .join(ways, on=link, maintain_order="left")
         .with_columns(
             pl.lit(share.rank, pl.Int64).alias("rank"),
-            pl.lit(span, pl.Int64).alias("span"),
-            pl.lit(found.only(with_host).exposed(share)[0], pl.Int64).alias("host_wait"),
+            pl.lit(found.end - found.start, pl.Int64).alias("span"),
+            pl.lit(found.only(with_host).exposed()[0], pl.Int64).alias("host_wait"),
         )
     )
 
@@ -109,10 +110,10 @@ def _link(found: Copies) -> dict[str, int]:
     return {"link_bytes": int(found.rows["bytes"].sum()), "link_time": found.flight.length}
 
 
-def _measured(found: Copies, share: Share) -> dict[str, object]:
+def _measured(found: Copies) -> dict[str, object]:
     """The figures of one group of copies."""
     rows, flight = found.rows, found.flight.length
-    exposed, seen = found.exposed(share)
+    exposed, seen = found.exposed()
     lasting = rows.select("id", (pl.col("end") - pl.col("start")).alias("own"))
     kept = found.waits.select("id", pl.coalesce("own", pl.col("end") - pl.col("start")))
     longest = kept if kept.height else lasting

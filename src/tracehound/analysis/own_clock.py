@@ -1,0 +1,92 @@
+"""The clock of a device itself, where a file has it beside the trace's (TPU), and how instants of the trace lie on it.
+
+Owns the one way from the trace's clock to the device's. Profilers align what a device recorded to its host's clock
+piece by piece, so that the trace's clock may jump in the middle of an op; lengths are those of the device's own. Knows
+no ops by name and no tables.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.result import Share
+from tracehound.intervals import Intervals, Ints, union
+from tracehound.trace import collected
+
+CLOCKED: Final = ("device_start", "device_end")
+"""The columns of events that tell their times on the device's own clock."""
+
+
+class OwnClock(NamedTuple):
+    """Instants of which both times are known, in order: `trace` and `own`, ps, neither of which ever goes back."""
+
+    trace: Ints
+    own: Ints
+
+    def opening(self, instants: Ints) -> Ints:
+        """The own time at which each of these instants of the trace begins.
+
+        Between two known instants it runs evenly, before the first and after the last as fast as the trace's.
+        """
+        return self._at(instants, np.searchsorted(self.trace, instants, side="left"))
+
+    def closing(self, instants: Ints) -> Ints:
+        """The own time at which each of these instants ends: another only where own time passed at one instant."""
+        return self._at(instants, np.searchsorted(self.trace, instants, side="right") - 1)
+
+    def moved(self, stretches: Intervals) -> Intervals:
+        """Stretches of the trace's time on the own clock."""
+        start, end = self.opening(stretches.start), self.closing(stretches.end)
+        return union(start, np.maximum(start, end))
+
+    def _at(self, instants: Ints, near: Ints) -> Ints:
+        """The own times; `near` is the place of a known instant that is the same, or else beside."""
+        last = len(self.trace) - 1
+        near = np.clip(near, 0, last)
+        before = np.where(self.trace[near] <= instants, near, np.maximum(near - 1, 0))
+        after = np.where(self.trace[near] >= instants, near, np.minimum(near + 1, last))
+        since = instants - self.trace[before]
+        width = self.trace[after] - self.trace[before]
+        pace = (self.own[after] - self.own[before]) / np.maximum(width, 1)
+        inside = np.rint(since * np.where(width > 0, pace, 1.0)).astype(np.int64)
+        return np.asarray(self.own[before] + np.where(pace == 1.0, since, inside))
+
+
+def own_clock(events: pl.DataFrame) -> OwnClock | None:
+    """The clock that these events (start, end and `CLOCKED`) tell of; None if one does not, or there is none.
+
+    Starts and ends are the known instants. Where the two clocks disagree on the order of two, the later time holds.
+    """
+    if events.is_empty() or events["device_start"].null_count() or events["device_end"].null_count():
+        return None
+    trace, own = (np.concatenate([events[first].to_numpy(), events[last].to_numpy()]) for first, last in _PAIRS)
+    order = np.lexsort((own, trace))
+    return OwnClock(trace[order], np.maximum.accumulate(own[order]))
+
+
+_PAIRS: Final = (("start", "end"), CLOCKED)
+
+
+def own_windows(events: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
+    """`[start, end)` on the own clock of each lane all of whose events (`lane`, start, end, `CLOCKED`) have it.
+
+    A row for each of these: `lane`, `from` and `until`, ps.
+    """
+    found = list[tuple[int, int, int]]()
+    if events["device_start"].null_count() < events.height:
+        bounds = np.array([start, end], np.int64)
+        for (lane,), rows in events.select("lane", *_PAIRS[0], *CLOCKED).partition_by("lane", as_dict=True).items():
+            if clock := own_clock(rows):
+                found.append((lane, int(clock.opening(bounds)[0]), int(clock.closing(bounds)[1])))
+    return pl.DataFrame(found, schema=dict.fromkeys(("lane", "from", "until"), pl.Int64), orient="row")
+
+
+def clock_of(share: Share) -> OwnClock | None:
+    """The own clock of a rank's device by all that it ever ran; None where it has none."""
+    lanes = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("work") & (pl.col("role") != "stream"))
+    ran = share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
+    unknown, rows = collected(ran.select(pl.col("device_start").null_count(), pl.len().alias("rows"))).row(0)
+    return None if unknown or not rows else own_clock(collected(ran.select("start", "end", *CLOCKED)))

@@ -1,0 +1,149 @@
+"""A device's own clock beside the trace's: where instants lie on it, and no share above 1 in a window that cuts ops."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from building import US, Building, Lane
+from tracehound.analysis import Result, named, run
+from tracehound.analysis.own_clock import OwnClock, own_clock
+from tracehound.intervals import Intervals
+from tracehound.trace import Trace, Window
+
+CORE = Lane("XLA Ops", 0, "ops", work=True)
+HOST = "(f32[4]{0}, f32[4]{0:S(5)}, u32[])"
+
+
+def op(number: int, name: str, category: str, text: str) -> dict[str, object]:
+    return {
+        "op": number, "name": name, "category": category, "module": "jit_f", "program": 1, "framework": None,
+        "source": None, "text": f"%{name} = {text}", "flops": None, "bytes_accessed": None,
+    }  # fmt: skip
+
+
+OPS = [
+    op(0, "copy-start", "copy-start", f"{HOST} copy-start(f32[4]{{0:S(5)}} %a)"),
+    op(1, "copy-done", "copy-done", f"f32[4]{{0}} copy-done({HOST} %copy-start)"),
+    op(2, "fusion", "loop fusion", "f32[4]{0} fusion(f32[4]{0} %a)"),
+]
+
+
+def clock(*known: tuple[int, int]) -> OwnClock:
+    trace, own = np.array(known, np.int64).T
+    return OwnClock(trace, own)
+
+
+def test_instants_between_known_ones_lie_evenly() -> None:
+    told = clock((10, 1000), (20, 1010), (40, 1015))
+    instants = np.array([0, 10, 13, 20, 28, 40, 47])
+    for side in (told.opening, told.closing):
+        assert side(instants).tolist() == [990, 1000, 1003, 1010, 1012, 1015, 1022]
+
+
+def test_own_time_that_passes_at_one_instant_lies_between_its_opening_and_its_closing() -> None:
+    told = clock((0, 0), (10, 10), (10, 25), (20, 35))
+    assert told.opening(np.array([10, 12])).tolist() == [10, 27]
+    assert told.closing(np.array([10, 12])).tolist() == [25, 27]
+    moved = told.moved(Intervals(np.array([5, 15]), np.array([10, 20])))
+    assert (moved.start.tolist(), moved.end.tolist()) == ([5, 30], [25, 35])
+
+
+def test_without_the_clock_of_one_event_there_is_none() -> None:
+    events = pl.DataFrame(
+        {"start": [0, 5], "end": [5, 9], "device_start": [100, None], "device_end": [104, None]},
+        schema=dict.fromkeys(("start", "end", "device_start", "device_end"), pl.Int64),
+    )
+    assert own_clock(events) is None
+    assert own_clock(events.head(0)) is None
+    assert own_clock(events.head(1)) is not None
+
+
+def cut_copy() -> Trace:
+    """A wait of 40 us on the trace's clock, which was set anew within it: on the device's own it lasts 20 us."""
+    b = Building(format="xplane", ops=OPS)
+    for name, start, end, own, number in (
+        ("copy-start", 0, 2, (100, 102), 0), ("copy-done", 2, 42, (102, 122), 1), ("fusion", 42, 50, (122, 142), 2),
+    ):  # fmt: skip
+        kind = "op" if name == "fusion" else "transfer"
+        b.event(CORE, name, start, end, kind, op=number, device_start=own[0] * US, device_end=own[1] * US)
+    return b.trace()
+
+
+@pytest.mark.parametrize(
+    ("window", "own", "waited"), [((22, 32), 5, 5), ((42, 46), 10, 0), ((22, 46), 20, 10), ((0, 2), 2, 2)]
+)
+def test_a_window_lies_on_the_device_s_own_clock(window: tuple[int, int], own: int, waited: int) -> None:
+    trace, seen = cut_copy(), Window(window[0] * US, window[1] * US)
+    results = {name: run(named(name), trace, seen) for name in ("hlo_ops", "transfers", "async_overlap", "duty_cycle")}
+    table = results["hlo_ops"].table
+    halves = table.filter(pl.col("name") != "fusion")
+    assert (halves["self"].sum(), table["self"].sum()) == (waited * US, own * US)
+    assert table["time_share"].sum() == pytest.approx(1)
+    duty = results["duty_cycle"].table.row(0, named=True)
+    assert [duty[name] // US for name in ("time", "input", "compute", "idle")] == [own, waited, own - waited, 0]
+    if waited:
+        for name in ("transfers", "async_overlap"):
+            assert results[name].table["exposed"].to_list() == [waited * US]
+            assert results[name].table["exposed_share"].to_list() == pytest.approx([waited / own])
+
+
+Executed = list[tuple[int, int, int, int]]
+"""Of each op in turn: the pause before it and its length, on the trace's clock, and both on the device's own."""
+
+EXECUTED = st.lists(st.tuples(*[st.integers(0, 9)] * 4), min_size=1, max_size=12)
+
+
+@settings(max_examples=40)
+@given(EXECUTED, st.integers(0, 60), st.integers(1, 60))
+def test_no_share_of_a_window_is_above_1(executed: Executed, start: int, length: int) -> None:
+    b = Building(format="xplane", unit=1, ops=OPS)
+    trace, own = 0, 500
+    for number, (pause, lasting, own_pause, own_lasting) in enumerate(executed):
+        trace, own = trace + pause, own + own_pause
+        told = {"op": number % 3, "device_start": own, "device_end": own + own_lasting}
+        b.event(CORE, str(OPS[number % 3]["name"]), trace, trace + lasting, ("transfer", "op")[number % 3 == 2], **told)
+        trace, own = trace + lasting, own + own_lasting
+    built = b.trace()
+    for name in ("hlo_ops", "ops", "transfers", "async_overlap", "duty_cycle"):
+        _no_share_is_above_1(run(named(name), built, Window(start, start + length)))
+        _no_share_is_above_1(run(named(name), built))
+
+
+def _no_share_is_above_1(result: Result) -> None:
+    for column in result.columns:
+        if column.unit == "share":
+            told = result.table[column.name].drop_nulls()
+            assert told.is_between(0, 1 + 1e-12).all(), (result.analysis, column.name, told)
+    if "time_share" in result.table.columns:
+        assert (result.table["time_share"].sum() or 0) <= 1 + 1e-9
+
+
+@given(EXECUTED, st.integers(-5, 130))
+def test_instants_against_a_slow_walk(executed: Executed, instant: int) -> None:
+    rows, trace, own = [], 0, 500
+    for pause, lasting, own_pause, own_lasting in executed:
+        trace, own = trace + pause, own + own_pause
+        rows.append((trace, trace + lasting, own, own + own_lasting))
+        trace, own = trace + lasting, own + own_lasting
+    events = pl.DataFrame(rows, schema=["start", "end", "device_start", "device_end"], orient="row")
+    told = own_clock(events)
+    assert told is not None
+    known = sorted((at, there) for row in rows for at, there in ((row[0], row[2]), (row[1], row[3])))
+    before = [each for each in known if each[0] < instant]
+    same = [there for at, there in known if at == instant]
+    after = [each for each in known if each[0] > instant]
+    if same:
+        wanted = (min(same), max(same))
+    elif not before:
+        wanted = (after[0][1] - (after[0][0] - instant),) * 2
+    elif not after:
+        wanted = (before[-1][1] + instant - before[-1][0],) * 2
+    else:
+        (low, low_own), (high, high_own) = before[-1], after[0]
+        wanted = (round(low_own + (instant - low) / (high - low) * (high_own - low_own)),) * 2
+    found = tuple(int(side(np.array([instant]))[0]) for side in (told.opening, told.closing))
+    assert all(abs(a - b) <= 1 for a, b in zip(found, wanted, strict=True))
