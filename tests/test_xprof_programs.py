@@ -42,11 +42,17 @@ def test_every_execution_is_joined_to_the_one_enqueue_that_produced_it(offload: 
 
 
 def test_programs_without_step_markers_tell_the_time_of_a_step(offload: Trace) -> None:
-    """XProf says "No step time measured" of this file."""
+    """XProf says "No step time measured" of this file.
+
+    The times are those from the first op of a run to that of the next, on the cores' own clocks. On the trace's clock,
+    which was aligned anew again and again, the medians are 784.127, 784.104, 783.961 and 783.862 ms, the extremes 551
+    and 982.
+    """
     runs = report(offload, "programs", by="execution").table.filter(name="jit_f")
     assert runs.group_by("rank").len()["len"].to_list() == [100] * 4
     medians = runs.group_by("rank").agg(pl.col("period").median() / 1e9).sort("rank")["period"].to_list()
-    assert medians == pytest.approx([784.127, 784.104, 783.961, 783.862], abs=5e-4)
+    assert medians == pytest.approx([784.130, 784.339, 784.323, 784.080], abs=2e-3)
+    assert 783 < runs["duration"].min() / 1e9 < runs["duration"].max() / 1e9 < 785
 
 
 def test_a_job_that_waits_for_the_hosts_memory_is_not_called_bound_by_hbm(offload: Trace) -> None:
@@ -99,7 +105,7 @@ def test_steps_are_inferred_where_xprof_measures_none(offload: Trace) -> None:
     assert table["steps"].to_list() == [100] * 4
     assert table["cut"].sum() == 0
     medians = (table["median"] / 1e9).to_list()
-    assert medians == pytest.approx([784.127, 784.104, 783.961, 783.862], abs=0.05)
+    assert medians == pytest.approx([784.132, 784.279, 784.317, 784.000], abs=5e-4)
     parts = table.select("compute", "collectives", "input", "output", "copy", "compile", "host", "other")
     assert (parts.sum_horizontal() - table["mean"]).abs().max() < 10
     assert ((table["input"] + table["output"]) / table["mean"]).min() > 0.96

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from building import US, Building, Lane
-from tracehound.analysis import Result, named, run
+from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.own_clock import OwnClock, own_clock
 from tracehound.intervals import Intervals
 from tracehound.trace import Trace, Window
@@ -147,3 +147,78 @@ def test_instants_against_a_slow_walk(executed: Executed, instant: int) -> None:
         wanted = (round(low_own + (instant - low) / (high - low) * (high_own - low_own)),) * 2
     found = tuple(int(side(np.array([instant]))[0]) for side in (told.opening, told.closing))
     assert all(abs(a - b) <= 1 for a, b in zip(found, wanted, strict=True))
+
+
+MODULES = Lane("XLA Modules", 0, "modules")
+MAIN = Lane("main")
+
+
+def drifting() -> Trace:
+    """Four executions of 20 us, 2 us apart, by the device's clock; the trace's was set anew within two of them."""
+    b = Building(format="xplane", ops=OPS)
+    for number, (start, length) in enumerate(((0, 20), (22, 30), (54, 10), (66, 20))):
+        b.event(MODULES, "jit_f(1)", start, start + length, "module")
+        half, own = length // 2, 1000 + 22 * number
+        for name, op_, low, high, at in (
+            ("copy-start", 0, start, start + 1, own),
+            ("copy-done", 1, start + 1, start + half, own + 1),
+            ("fusion", 2, start + half, start + length, own + 10),
+        ):
+            until = own + {0: 1, 1: 10, 2: 20}[op_]
+            kind = "op" if op_ == 2 else "transfer"
+            b.event(CORE, name, low, high, kind, op=op_, device_start=at * US, device_end=until * US)
+    b.event(MAIN, "TransferToDevice", 20, 22, "transfer")
+    b.event(MAIN, "PjRtCompile", 63, 66, "compile")
+    return b.trace()
+
+
+APART = "the device's own clock measures {}; the trace's, to which the profiler aligned it piece by piece, gives "
+
+
+def test_steps_and_programs_of_a_device_last_as_long_as_its_own_clock_says() -> None:
+    trace = drifting()
+    steps, times, programs = (run(named(name), trace) for name in ("steps", "step_time", "programs"))
+    assert [value // US for value in steps.table["start"]] == [0, 22, 54, 66]
+    for result in (steps, times):
+        assert [value // US for value in result.table["duration"]] == [22, 22, 22, 20]
+        assert any(
+            note == APART.format("steps") + "2 of 4 another length: 12.00 us to 32.00 us" for note in result.notes
+        )
+    assert [value // US for value in steps.table["idle"]] == [2, 2, 2, 0]
+    assert [value // US for value in steps.table["compute"]] == [10] * 4
+    parts = times.table.select("compute", "input", "compile", "other").rows()
+    assert [[value // US for value in row] for row in parts] == [
+        [10, 12, 0, 0], [10, 10, 0, 2], [10, 10, 2, 0], [10, 10, 0, 0],
+    ]  # fmt: skip
+    (program,) = programs.table.rows(named=True)
+    assert [program[name] // US for name in ("min", "max", "period", "gap")] == [20, 20, 22, 2]
+    assert APART.format("executions") + "2 of 4 another length: 10.00 us to 30.00 us" in programs.notes
+
+
+def test_steps_that_the_host_marks_are_the_host_s() -> None:
+    b = Building(format="xplane", ops=OPS)
+    b.event(MAIN, "train", 0, 40, "step", step=1)
+    b.event(MAIN, "train", 40, 60, "step", step=2)
+    b.event(CORE, "fusion", 5, 35, "op", op=2, device_start=100 * US, device_end=110 * US)
+    for name in ("steps", "step_time"):
+        result = run(named(name), b.trace())
+        assert [value // US for value in result.table["duration"]] == [40, 20]
+        assert not any("own clock" in note for note in result.notes)
+
+
+@given(EXECUTED)
+def test_executions_against_a_slow_sum(executed: Executed) -> None:
+    """An execution is its op here: so long it lasted, and so long after the one before, whatever the trace says."""
+    b = Building(format="xplane", unit=1, ops=OPS)
+    trace, own, lengths, ends, gaps = 0, 500, list[int](), list[int](), list[int]()
+    for pause, lasting, own_pause, own_lasting in executed:
+        trace, own = trace + pause + 1, own + own_pause  # no two at one instant
+        b.event(MODULES, "jit_f(1)", trace, trace + lasting + 1, "module")
+        b.event(CORE, "fusion", trace, trace + lasting + 1, "op", op=2, device_start=own, device_end=own + own_lasting)
+        gaps.append(own - ends[-1] if ends else 0)
+        trace, own = trace + lasting + 1, own + own_lasting
+        lengths.append(own_lasting)
+        ends.append(own)
+    table = run(named("programs"), b.trace(), None, Options(given=(("by", "execution"),))).table
+    assert table["duration"].to_list() == lengths
+    assert table["gap"].fill_null(0).to_list() == gaps

@@ -15,9 +15,13 @@ import polars as pl
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.trace import collected
+from tracehound.units import duration
 
 CLOCKED: Final = ("device_start", "device_end")
 """The columns of events that tell their times on the device's own clock."""
+
+APART: Final = 0.01
+"""Where the clocks differ by more than this part of a length, it matters which of them is shown."""
 
 
 class OwnClock(NamedTuple):
@@ -36,6 +40,12 @@ class OwnClock(NamedTuple):
     def closing(self, instants: Ints) -> Ints:
         """The own time at which each of these instants ends: another only where own time passed at one instant."""
         return self._at(instants, np.searchsorted(self.trace, instants, side="right") - 1)
+
+    def bounds(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+        """The own starts and ends of these stretches: what follows another without a pause does so there too."""
+        begin = self.opening(start)
+        follows = np.isin(end, start)
+        return begin, np.maximum(begin, np.where(follows, self.opening(end), self.closing(end)))
 
     def moved(self, stretches: Intervals) -> Intervals:
         """Stretches of the trace's time on the own clock."""
@@ -90,3 +100,16 @@ def clock_of(share: Share) -> OwnClock | None:
     ran = share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
     unknown, rows = collected(ran.select(pl.col("device_start").null_count(), pl.len().alias("rows"))).row(0)
     return None if unknown or not rows else own_clock(collected(ran.select("start", "end", *CLOCKED)))
+
+
+def clocks_apart(what: str, own: pl.Series, traced: pl.Series) -> list[str]:
+    """A note where the two clocks give `what` (lengths, ps) another length by more than `APART`."""
+    whole = pl.DataFrame({"own": own, "traced": traced}).filter(pl.col("traced") > 0)
+    far = whole.filter((pl.col("own") - pl.col("traced")).abs() > APART * pl.col("traced"))
+    if far.is_empty():
+        return []
+    low, high = (duration(int(far["traced"].sort()[place])) for place in (0, -1))
+    return [
+        f"the device's own clock measures {what}; the trace's, to which the profiler aligned it piece by piece, gives "
+        f"{far.height:,} of {whole.height:,} another length: {low} to {high}"
+    ]

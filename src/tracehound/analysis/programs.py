@@ -8,15 +8,18 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.own_clock import clock_of, clocks_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.intervals import Ints
 from tracehound.trace import collected
 
 DEFINITION = """\
 An execution is one run of a compiled XLA module on one device: an event of a TPU's line "XLA Modules"; on GPUs and CPUs
 from the first op of a run to the end of its last. It counts at its full length when a part of it lies in the window.
 gap = from the end of the execution before on the same line, whatever program that was, to its start; interval = from
-the start of the same program's execution before, on the same device.
+the start of the same program's execution before, on the same device. All three are on the device's own clock where it
+has one (TPU): the profiler aligns it to the host's piece by piece, which may stretch one execution and shrink another.
 
 enqueue = the host event that launched the execution: on TPUs the DoEnqueueProgram whose producer id it consumes (else
 the one of the same run_id), on GPUs the launch with the correlation id of its first kernel, on CPUs the Execute of its
@@ -82,15 +85,18 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         return pl.DataFrame()
     runs = collected(share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list())).select(_WANTED))
     before = pl.col("end").cum_max().shift(1).over("lane")
+    begin, finish = _own_bounds(runs, share)
+    runs = runs.with_columns(pl.Series("begin", begin), pl.Series("finish", finish))
     timed = (
         runs.join(_enqueues(share, runs), on="launch", how="left", maintain_order="left")
         .join(lanes.select("lane", pl.col("name").alias("line")), on="lane", how="left", maintain_order="left")
         .with_columns(
             pl.lit(share.rank, pl.Int64).alias("rank"),
             pl.col("name").cast(pl.String),
-            (pl.col("end") - pl.col("start")).alias("duration"),
-            (pl.col("start") - before).clip(lower_bound=0).alias("gap"),
-            (pl.col("start") - pl.col("start").shift(1).over("lane", "name")).alias("period"),
+            (pl.col("finish") - pl.col("begin")).alias("duration"),
+            (pl.col("end") - pl.col("start")).alias("traced"),
+            (pl.col("begin") - pl.col("finish").cum_max().shift(1).over("lane")).clip(lower_bound=0).alias("gap"),
+            (pl.col("begin") - pl.col("begin").shift(1).over("lane", "name")).alias("period"),
             (pl.col("start").cum_count().over("lane", "name")).cast(pl.Int64).alias("number"),
             (pl.col("start") - pl.col("called")).alias("delay"),
             (pl.col("called") >= before).alias("late"),
@@ -102,6 +108,13 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         *(pl.when(~sooner).then(pl.col(name)).alias(name) for name in ("delay", "late")),
     )
     return told.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)) if share.windowed else told
+
+
+def _own_bounds(runs: pl.DataFrame, share: Share) -> tuple[Ints, Ints]:
+    """From when to when each execution ran, on the device's own clock where its ops have one."""
+    start, end = runs["start"].to_numpy(), runs["end"].to_numpy()
+    clock = clock_of(share)
+    return clock.bounds(start, end) if clock else (start, end)
 
 
 def _enqueues(share: Share, runs: pl.DataFrame) -> pl.DataFrame:
@@ -171,6 +184,7 @@ def _notes(runs: pl.DataFrame) -> list[str]:
         f"{runs.height:,} executions on {ranks} rank{'s' * (ranks > 1)}; "
         f"the enqueue on the host is known of {known:,} of {runs.height:,}"
     ]
+    notes += clocks_apart("executions", runs["duration"], runs["traced"])
     if known < runs.height:
         notes.append(
             f"of {runs.height - known:,} no enqueue is known: it lies before the profile, or no id leads to it"

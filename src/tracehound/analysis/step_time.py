@@ -10,6 +10,8 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis import device_parts, host_parts
+from tracehound.analysis.core_time import on_own_clock
+from tracehound.analysis.own_clock import CLOCKED, OwnClock, clock_of, clocks_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Given, Setting, one_of
 from tracehound.intervals import EMPTY, Intervals, covered, merge, subtract
@@ -26,7 +28,8 @@ it idles while a thread of the host does something else that is recorded (calls 
 frames of Python, nor the mark of the step); other = none of these.
 
 A step is what StepTraceAnnotation, StepTrace or a device's Steps line marked; without marks, one execution of the
-module that takes the most device time, from its start to the next start, labelled inferred. Hosts run ahead of devices:
+module that takes the most device time, from its start to the next start, labelled inferred. Steps of a device with a
+clock of its own (TPU) are measured on that, and what the host does is put on it. Hosts run ahead of devices:
 a step begins when its mark does, but not before the device work of the step before has ended, and ends when its mark
 and all device work that it launched have. A step is cut when it is the first or last of a rank and has less than 80 %
 of the device events of the median of the others (where no device work is recorded: less than half their length): the
@@ -89,20 +92,25 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     xla = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops"]))
     if share.steps.is_empty() or xla.is_empty():
         return pl.DataFrame()
-    events = device_parts.device_work(replace(share, device=share.anytime), "step", "launch")
+    events = device_parts.device_work(replace(share, device=share.anytime), "step", "launch", "lane", *CLOCKED)
     found = _stretches(share.steps, events)
     found = found.with_columns(_cut(found, events))
     if share.windowed:
         found = found.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
-    lengths = {part: covered(when, start, end) for part, when in _parts(share, events, options.given).items()}
+    clock = clock_of(share) if not share.steps["rank"].null_count() else None
+    if clock:
+        start, end = clock.bounds(start, end)
+        events = on_own_clock(events, replace(share, windowed=False)).events
+    lengths = {part: covered(when, start, end) for part, when in _parts(share, events, options.given, clock).items()}
     rest = end - start - sum(lengths.values(), start=np.zeros(len(start), np.int64))
     return found.select(
         pl.col("step").cast(pl.Int64),
         pl.lit(share.rank, pl.Int64).alias("rank"),
         "name",
         "start",
-        (pl.col("end") - pl.col("start")).alias("duration"),
+        pl.Series("duration", end - start),
+        (pl.col("end") - pl.col("start")).alias("traced"),
         *(pl.Series(part, lengths.get(part, rest)) for part in PARTS),
         "cut",
         "inferred",
@@ -111,11 +119,12 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     )
 
 
-def _parts(share: Share, events: pl.DataFrame, given: Given) -> dict[str, Intervals]:
-    """When each part but the last holds; the sets share no instant."""
+def _parts(share: Share, events: pl.DataFrame, given: Given, clock: OwnClock | None) -> dict[str, Intervals]:
+    """When each part but the last holds, by this clock, which is that of the events; the sets share no instant."""
     found = device_parts.device_parts(share, events)
     taken = merge(*found.values())
-    for part, when in host_parts.host_parts(share, given).items():
+    for part, seen in host_parts.host_parts(share, given).items():
+        when = clock.moved(seen) if clock else seen
         found[part] = merge(found.get(part, EMPTY), subtract(when, taken))
         taken = merge(taken, when)
     return found
@@ -196,6 +205,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
             f"{whole.height:,} whole steps on {ranks} rank{'s' * (ranks > 1)}: median {duration(median)}, "
             f"p95 {duration(p95)}" + (f"; {told}" if told else "")
         )
+        notes += clocks_apart("steps", rows["duration"], rows["traced"])
     if cut := rows.height - whole.height:
         notes.append(
             f"left out: {cut:,} first or last step{'s' * (cut > 1)} with less device work than the others: the profile "

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import busy
+from tracehound.analysis.busy import busy, busy_of, work
+from tracehound.analysis.core_time import on_own_clock
+from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart
 from tracehound.analysis.phases import inference
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.intervals import covered
@@ -21,7 +24,8 @@ modules, the annotations of an inference engine (vLLM, SGLang), annotations that
 the time, the stretches between the ends of an optimizer's steps, or those between replays of graphs, in that order.
 Such steps are labelled inferred. duration = end - start of the mark. busy, compute, communication and idle are the
 device's state inside that stretch, as in the breakdown. Device work of an asynchronous step may run after its mark has
-ended: it then counts for the step in whose stretch it ran.
+ended: it then counts for the step in whose stretch it ran. Steps of a device with a clock of its own (TPU) are
+measured on that: the profiler aligns it to the host's piece by piece, which may stretch one step and shrink another.
 
 A window keeps the steps that overlap it, at full length. The PyTorch TensorBoard plugin took the device shadows for
 steps of length 0; we do not."""
@@ -46,8 +50,14 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row per step that overlaps the window; ps."""
     del options
     steps = share.steps.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)).sort("start")
-    state = busy(share)
     start, end = steps["start"].to_numpy(), steps["end"].to_numpy()
+    clock = clock_of(share) if steps.height and not steps["rank"].null_count() else None
+    if clock is None:
+        state = busy(share)
+    else:
+        start, end = clock.bounds(start, end)
+        worked = on_own_clock(work(share, "lane", *CLOCKED), share)
+        state = busy_of(worked.events, replace(share, start=worked.start, end=worked.end))
     works = state.any.length > 0
     parts = {
         "compute": state.compute,
@@ -62,7 +72,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(share.rank, pl.Int64).alias("rank"),
         "name",
         "start",
-        (pl.col("end") - pl.col("start")).alias("duration"),
+        pl.Series("duration", end - start),
+        (pl.col("end") - pl.col("start")).alias("traced"),
         *(pl.Series(name, values if works else np.zeros_like(values)) for name, values in lengths.items()),
         pl.Series("idle", idle),
         "inferred",
@@ -91,6 +102,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     spread = f"median {duration(median)}, p95 {duration(p95)}, {duration(low)} to {duration(high)}"
     count, ranks = rows["step"].n_unique(), rows["rank"].n_unique()
     notes = [f"{count} step{'s' * (count > 1)} on {ranks} rank{'s' * (ranks > 1)}: {spread}"]
+    notes += clocks_apart("steps", rows["duration"], rows["traced"])
     if rows["inferred"].any():
         notes.append(inference(rows.filter("inferred")["name"][0]))
     return notes
