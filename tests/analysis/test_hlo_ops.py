@@ -111,6 +111,31 @@ def test_what_lies_on_the_host_is_not_bound_by_hbm() -> None:
     assert start["count"] == 2
 
 
+def test_what_copies_move_while_others_run_is_no_rate_of_a_group() -> None:
+    """Two copies of 1000 bytes, 30 us each from start to done, that a fusion of 20 us hides."""
+    line = "%copy-done = f32[250]{0} copy-done((f32[250]{0}, f32[250]{0}) %copy-start)"
+    b = Building(
+        ops=[
+            op(0, "copy-start", "copy-start", text="%copy-start = (f32[250]{0}) copy-start(f32[250]{0} %x)"),
+            op(1, "copy-done", "copy-done", text=line, bytes_accessed=1000),
+            op(2, "fusion", "loop fusion", bytes_accessed=400, flops=800),
+        ]
+    )
+    for start in (0, 100):
+        b.event(OPS, "copy-start", start, start + 5, "copy", op=0)
+        b.event(OPS, "fusion", start + 5, start + 25, "op", op=2)
+        b.event(OPS, "copy-done", start + 25, start + 30, "copy", op=1)
+    trace = b.trace()
+    kinds, programs, ops = (rows(trace, ("by", way)) for way in ("category", "program", "op"))
+    assert kinds["copy-done"]["bandwidth"] == ops["copy-done"]["bandwidth"] == pytest.approx(2000 / 60e-6)
+    assert kinds["copy-start"]["bandwidth"] is None
+    assert kinds["loop fusion"]["bandwidth"] == pytest.approx(800 / 40e-6)
+    (program,) = programs.values()
+    assert program["self"] == 60 * US
+    assert (program["bandwidth"], program["rate"]) == (pytest.approx(800 / 60e-6), pytest.approx(1600 / 60e-6))
+    assert program["intensity"] == 2
+
+
 def test_a_done_without_its_start_has_no_bandwidth() -> None:
     line = "%copy-done = f32[250]{0} copy-done((f32[250]{0}, f32[250]{0}) %copy-start)"
     found = rows(one([op(0, "copy-done", "copy-done", text=line, bytes_accessed=1000)], kind="copy"), PEAK)

@@ -42,8 +42,9 @@ def costed(rows: pl.DataFrame, peaks: Mapping[int, Peaks]) -> pl.DataFrame:
     """The rows with the columns of cost, for all executions together.
 
     `work` operations, `normalized_work` the same in those of the peak, `moved` bytes, `hbm_moved`, `onchip_moved` and
-    `host_moved` of them (null: unknown); `time` (ps) that they took; `estimated` whether shapes had to tell; `peak` and
-    `memory_peak` (per second) of the device, how `nearest` to one of its peaks the op comes; `bound`, `above`: words.
+    `host_moved` of them (null: unknown); `time` (ps) that they took; `half` whether the op begins or ends another;
+    `estimated` whether shapes had to tell; `peak` and `memory_peak` (per second) of the device, how `nearest` to one of
+    its peaks the op comes; `bound`, `above`: words.
     """
     first = peaks[min(peaks)] if peaks else None
     starting, ending = _half("start"), _half("done|update")
@@ -55,6 +56,7 @@ def costed(rows: pl.DataFrame, peaks: Mapping[int, Peaks]) -> pl.DataFrame:
         .otherwise("runs")
         .alias("times"),
         pl.when(starting).then(None).when(ending).then("flight").otherwise("total").alias("time"),
+        (starting | ending).fill_null(value=False).alias("half"),
     )
     known = {name: pl.when(~starting).then(pl.col(f"{name}_once") * pl.col("times")) for name in _AMOUNTS}
     return (

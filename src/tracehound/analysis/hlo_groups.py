@@ -21,9 +21,8 @@ _JOIN: Final = "\0"
 
 _OPERANDS: Final = r"%[\w.\-]+"
 
-SUMS: Final = (
-    "count", "kernels", "self", "total", "work", "normalized_work", "moved", "hbm_moved", "host_moved",
-)  # fmt: skip
+_COUNTED: Final = ("count", "kernels", "self", "total")
+_AMOUNTS: Final = ("work", "normalized_work", "moved", "hbm_moved", "host_moved")
 
 
 def rematerialised() -> pl.Expr:
@@ -103,16 +102,20 @@ _NAMES: Final[dict[str, Callable[[], pl.Expr]]] = {
 def _summed(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     """The ops of each group together.
 
-    Their time is their self time: that of an asynchronous op in flight is not the device's.
+    Their time is their self time, and what halves of asynchronous ops move while others run is none of it. Of a group
+    of nothing but such halves it is the times from start to end, in which they moved what they did.
     """
+    halves = pl.col("half").all()
+    mine = ~pl.col("half") | halves
     return (
         rows.sort("self", "name", descending=[True, False])
         .group_by(key, maintain_order=True)
         .agg(
             pl.len().cast(pl.Int64).alias("ops"),
             pl.col("name").first().alias("leader"),
-            *(_sum(name) for name in SUMS),
-            pl.col("self").sum().alias("time"),
+            *(_sum(pl.col(name)) for name in _COUNTED),
+            *(_sum(pl.col(name).filter(mine)) for name in _AMOUNTS),
+            pl.when(halves).then(pl.col("time").sum()).otherwise(pl.col("self").sum()).alias("time"),
             pl.col("min").min(),
             pl.col("max").max(),
             pl.col("event").first(),
@@ -125,9 +128,9 @@ def _summed(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     )
 
 
-def _sum(name: str) -> pl.Expr:
+def _sum(values: pl.Expr) -> pl.Expr:
     """The sum, null where nothing is known."""
-    return pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name)
+    return pl.when(values.is_not_null().any()).then(values.sum())
 
 
 def _common(name: str) -> pl.Expr:
