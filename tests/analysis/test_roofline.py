@@ -69,6 +69,21 @@ def test_all_ops_together_leave_out_what_is_not_true() -> None:
     )
 
 
+@pytest.mark.parametrize("given", [(), (PEAK,)])
+def test_bytes_of_a_call_of_unknown_operations_are_not_in_the_intensity_of_all(
+    given: tuple[tuple[str, str], ...],
+) -> None:
+    """Its operands may be larger than what it reads: only a peak tells, and the quotient may not hang on that."""
+    b = Building(ops=[
+        op(0, "dot", "convolution fusion", flops=50_000, bytes_accessed=1_000, dtype="f32"),
+        op(1, "paged", "custom-call", estimated_bytes=1_000_000),
+    ])  # fmt: skip
+    for number in (0, 1):
+        b.event(OPS, ("dot", "paged")[number], 10 * number, 10 * number + 10, "op", op=number)
+    notes = run(named("roofline"), b.trace(), None, Options(given=given)).notes
+    assert "all ops together: 2.50 GFLOP/s at 50 operations per byte, idle time included" in notes
+
+
 def test_without_a_peak_there_is_no_roof() -> None:
     result = roofline()
     assert result.table.select("roof", "of_compute", "of_memory", "efficiency").null_count().sum_horizontal()[0] == 28

@@ -23,7 +23,8 @@ than the peak of operations; both lines meet at the ridge. roof is the lower of 
 compute is the rate in operations of the peak's type / that peak, of memory the bandwidth of the device's main memory /
 its peak, efficiency the largest of these and of the like for memories on the chip: XProf's roofline efficiency. Time
 that an op waits for the interconnect or for the host's memory has no place under this roof: it is in the notes, with
-that of ops of which operations or bytes are unknown, or counted beyond the peak.
+that of ops of which operations or bytes are unknown, or counted beyond the peak. The intensity of all ops together is
+that of the ops of which both are known, less those beyond a known peak.
 
 {hlo_costs.DEFINITION}
 
@@ -114,13 +115,21 @@ def _about(table: pl.DataFrame, whole: int, peaks: Mapping[int, Peaks]) -> list[
 
 
 def overall(table: pl.DataFrame, span: int) -> list[str]:
-    """All ops together, over the time of the devices with idle, as XProf's row Program is."""
+    """All ops together, over the time of the devices with idle, as XProf's row Program is.
+
+    The intensity is that of the ops of which both operations and bytes are known: a call that nothing is known of but
+    the size of its operands would hide that of all others.
+    """
     outside = pl.col("category").is_in(["while", "call", "conditional"]) | pl.col("above").is_not_null()
     inside = table.filter(~outside.fill_null(value=False))
-    work, moved = (float(inside[name].sum() or 0) for name in ("normalized_work", "hbm_moved"))
+    both = inside.drop_nulls(["normalized_work", "hbm_moved"])
+    work, known, moved = (
+        float(rows[name].sum() or 0)
+        for rows, name in ((inside, "normalized_work"), (both, "normalized_work"), (both, "hbm_moved"))
+    )
     if not span or not work or not moved:
         return []
-    rates = f"{flops(work / span * 1e12)} at {number(round(work / moved, 3))} operations per byte"
+    rates = f"{flops(work / span * 1e12)} at {number(round(known / moved, 3))} operations per byte"
     return [f"all ops together: {rates}, idle time included"]
 
 
