@@ -8,7 +8,7 @@ import pytest
 
 from results import EVERY_UNIT, every_unit
 from tracehound.analysis.result import Column, Unit
-from tracehound.draw.cells import alignment, cell, covers, heading, meanings, shown, words
+from tracehound.draw.cells import alignment, cell, covers, heading, meanings, naming, shown, words
 
 
 def column(unit: Unit) -> Column:
@@ -110,3 +110,10 @@ def test_a_share_says_of_what() -> None:
     assert meanings(EVERY_UNIT) == ["share: self time, of the self time of all ops"]
     alike = [Column(f"{name}_share", "share", "it runs", "span") for name in ("compute", "idle")]
     assert meanings(alike) == ["compute share, idle share: of span"]
+
+
+def test_a_row_is_named_by_its_name_else_by_what_tells_it_apart() -> None:
+    columns = [Column(name, "text", "") for name in ("thread", "event", "inside")] + [Column("count", "count", "")]
+    assert naming(columns, {"thread": 1, "event": 5, "inside": 5, "count": 9}) == "event"
+    assert naming([*columns, Column("name", "text", "")], {"name": 1}) == "name"
+    assert naming(columns[3:], {"count": 9}) == ""

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from results import EVERY_UNIT, LONG, empty, every_unit, plain
 from tracehound.analysis.result import Column, Result
-from tracehound.draw.table import UNLIMITED, Line, body, caption, fitted, table
+from tracehound.draw.table import NAMED, UNLIMITED, Line, body, caption, fitted, table
 
 
 def texts(lines: list[Line]) -> list[str]:
@@ -45,6 +45,20 @@ def test_a_narrow_table_keeps_the_brief_columns_and_names_the_others() -> None:
     assert lines[0].split() == ["name", "start", "total", "share", "calls"]
     assert lines[1].startswith("vectorized_")  # the template goes before the name is cut
     assert lines[4] == "no room for: category, size, bandwidth, inferred"
+
+
+@pytest.mark.parametrize("width", range(24, 90, 3))
+def test_names_stay_readable_while_there_are_other_columns_to_leave_out(width: int) -> None:
+    columns = tuple(Column(name, "text", "") for name in ("name", "class", "bound"))
+    columns += (Column("total", "time", ""), Column("rate", "rate", ""))
+    words = [f"a_{'very_' * n}long_kernel_name" for n in (1, 5)]
+    frame = pl.DataFrame({"name": words, "class": words, "bound": ["memory"] * 2, "total": [1, 2], "rate": [1, 2]})
+    lines = texts(body(Result("x", "X", columns, frame, 2), width))
+    head = lines[0].split()
+    assert head == ["name", "class", "bound", "total", "rate"][: len(head)], "the last ones make way first"
+    if len(head) > 1:
+        assert lines[0].index("class") >= min(NAMED, width // 3)
+    assert max(map(len, lines)) <= width
 
 
 def test_a_heading_breaks_where_its_cells_are_narrower() -> None:

@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from tracehound.analysis.result import Column
-from tracehound.ui.widgets.columns import GAP, needed, place
+from tracehound.draw.table import NAMED
+from tracehound.ui.widgets.columns import GAP, needed, place, scrolled, sighted
 
 COLUMNS = (
     Column("name", "text", ""),
@@ -45,10 +46,45 @@ def test_columns_that_are_not_brief_make_way_from_the_right() -> None:
     assert ["name", "kind", "count", "total"] in [names(width) for width in range(30, 120)]
 
 
-@pytest.mark.parametrize("width", range(30, 130, 7))
-def test_what_is_shown_fits(width: int) -> None:
-    last = place(needed(COLUMNS, ROWS), width)[-1]
+@pytest.mark.parametrize("width", range(10, 130, 7))
+def test_what_is_in_sight_fits(width: int) -> None:
+    last = sighted(place(needed(COLUMNS, ROWS), width), 0, width)[-1]
     assert last.left + last.width <= width
+
+
+@pytest.mark.parametrize("width", range(30, 130, 7))
+def test_names_are_cut_last_and_never_beyond_recognition(width: int) -> None:
+    name, kind = place(needed(COLUMNS, ROWS), width)[:2]
+    assert name.width >= min(NAMED, width // 3)
+    assert kind.width == len("kernel")
+
+
+def test_many_short_columns_do_not_take_the_room_of_names() -> None:
+    columns = (*COLUMNS[:2], *(Column(f"count_{n}", "count", "") for n in range(8)))
+    rows = ROWS.select("name", "kind", *(ROWS["count"].alias(column.name) for column in columns[2:]))
+    places = place(needed(columns, rows), 79)
+    assert (places[0].width, len(places)) == (NAMED, len(columns))
+    seen = sighted(places, 0, 79)
+    assert 3 < len(seen) < len(places)
+    left = scrolled(places, "count_7", 0, 79)
+    there = sighted(places, left, 79)
+    assert (there[0], there[-1].column.name) == (places[0], "count_7"), "names stay where others are scrolled to"
+    assert there[-1].left + there[-1].width <= 79
+    assert scrolled(places, "name", left, 79) == left, "it is in sight wherever one is"
+    assert sighted(places, scrolled(places, "kind", left, 79), 79) == seen
+
+
+def test_where_a_name_would_leave_no_room_all_is_scrolled() -> None:
+    columns = (COLUMNS[0], *(Column(f"total_{n}", "time", "") for n in range(4)))
+    rows = ROWS.select("name", *(ROWS["total"].alias(column.name) for column in columns[1:]))
+    places = place(needed(columns, rows), 11)
+    there = sighted(places, scrolled(places, "total_3", 0, 11), 11)
+    assert [placed.column.name for placed in there] == ["total_3"]
+
+
+def test_a_column_that_is_wider_than_the_line_is_shown_cut() -> None:
+    places = place(needed(COLUMNS[:1], ROWS), 80)
+    assert sighted(places, 0, 9) == places
 
 
 def test_columns_stand_beside_each_other_and_fill_their_width() -> None:

@@ -145,3 +145,12 @@ _OTHERS: Final[Mapping[Unit, Callable[[float], str]]] = {
     "growth": units.growth,
     "number": units.number,
 }
+
+
+def naming(columns: Sequence[Column], distinct: Mapping[str, int]) -> str:
+    """Which of the columns says what a row is about: its name, else the first text in which most rows differ.
+
+    Empty where there is no text. `distinct` is how many values each column has.
+    """
+    texts = [column.name for column in columns if column.unit == "text"]
+    return "name" if "name" in texts else max(texts, key=lambda name: distinct[name], default="")

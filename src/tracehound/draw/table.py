@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
 
 from tracehound.analysis.result import Column, Result
 from tracehound.analysis.trees import depths, stem
-from tracehound.draw.cells import alignment, covers, heading, meanings, readable, valued, words
+from tracehound.draw.cells import alignment, covers, heading, meanings, naming, readable, valued, words
 from tracehound.draw.indents import indents
 from tracehound.errors import printable
 from tracehound.units import TimeUnit, instant, middle, short_name
@@ -29,6 +29,9 @@ READABLE = 24
 
 NARROWEST = 10
 """Words are not cut further than this while any other column could make way."""
+
+NAMED = 24
+"""The words that say what a row is about have so many cells, or a third of the line, while others could make way."""
 
 UNLIMITED = 1 << 30
 """A width that every table has room in."""
@@ -44,19 +47,23 @@ class Line:
 
 @dataclass(frozen=True)
 class _Block:
-    """A column's words, below a heading of one or two lines, and how wide they are; in a tree with what leads in."""
+    """A column's words, below a heading of one or two lines, and how wide they are; in a tree with what leads in.
+
+    They keep `floor` cells whatever words are cut to.
+    """
 
     column: Column
     head: tuple[str, str]
     cells: list[str]
     width: int
     leads: Sequence[str] = ()
+    floor: int = 0
 
     def least(self, words: int) -> int:
         """How narrow it may be drawn where words may be cut to so many characters; numbers are never cut."""
         if alignment(self.column) == "right":
             return self.width
-        return min(self.width, words + max(map(len, self.leads), default=0))
+        return min(self.width, max(words, self.floor) + max(map(len, self.leads), default=0))
 
     def cell(self, row: int, room: int) -> str:
         """The words of a row in so many cells; what leads in is not cut before they are."""
@@ -95,8 +102,9 @@ def caption(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
 def body(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
     """Header and rows; a word in their place when there are none.
 
-    Columns that are not `brief` make way first, then words are cut in the middle, then columns go from the right. What
-    host threads did takes lines of its own below its row where not everything fits side by side.
+    Columns that are not `brief` make way first, then words are cut in the middle, then columns go from the right; the
+    words that say what a row is about are cut last. What host threads did takes lines of its own below its row where
+    not everything fits side by side.
     """
     return _rows(_layout(result, width, unit), width)
 
@@ -133,10 +141,16 @@ def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
     if sum(block.width for block in blocks) + len(GAP) * (len(blocks) - 1) <= width:
         return _Layout(blocks, below, [])
     host = [block.column.name for block in blocks if block.column.unit == "host"] if width >= READABLE else []
-    beside = [block for block in blocks if block.column.name not in host]
+    beside = _named([block for block in blocks if block.column.name not in host], width)
     kept = _kept(beside, width)
     below = [covers(value, width - len(INDENT)) for value in result.table[host[0]].to_list()] if host else below
     return _Layout(kept, below, [heading(block.column) for block in beside if block not in kept])
+
+
+def _named(blocks: Sequence[_Block], width: int) -> list[_Block]:
+    """The blocks, of which the one that says what a row is about keeps its cells."""
+    name = naming([block.column for block in blocks], {block.column.name: len({*block.cells}) for block in blocks})
+    return [replace(block, floor=min(NAMED, width // 3)) if block.column.name == name else block for block in blocks]
 
 
 def _prose(result: Result, columns: Sequence[Column], width: int) -> list[list[str]]:

@@ -14,9 +14,9 @@ from rich.cells import cell_len
 
 from tracehound.analysis.result import TEXTS, Column
 from tracehound.analysis.trees import depths, stem
-from tracehound.draw.cells import alignment, cell, heading, valued
+from tracehound.draw.cells import alignment, cell, heading, naming, valued
 from tracehound.draw.indents import STEP, indents
-from tracehound.draw.table import fitted
+from tracehound.draw.table import NAMED, fitted
 from tracehound.ui.sheet import ASIDE
 
 SAMPLE = 200
@@ -36,11 +36,12 @@ READABLE, NARROWEST = 20, 8
 
 @dataclass(frozen=True)
 class Placed:
-    """A column, and where on the line it stands."""
+    """A column, and where on the line it stands; one of them `names` the rows."""
 
     column: Column
     left: int
     width: int
+    names: bool = False
 
     def fits(self, text: str, lead: str = "") -> str:
         """`text` in exactly the column's width, after what leads in."""
@@ -91,27 +92,56 @@ def moved(columns: Sequence[Needed], rows: pl.DataFrame, every: Sequence[Column]
 def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
     """The columns that a line of `width` cells shows; those that are not brief make way, the last ones first.
 
-    Text is cut before a column goes, first where few rows differ; what still does not fit reaches beyond the edge.
+    Text is cut before a column goes, first where few rows differ, but the one that says what a row is about last
+    and not below `NAMED` cells or a third of the line. What still does not fit reaches beyond the edge.
     """
     widths = {needs.column.name: needs.width for needs in columns}
     leads = {needs.column.name: needs.lead(width) for needs in columns}
     shown = [needs.column for needs in columns]
-    for column in reversed([column for column in shown if not column.brief]):
-        if (
-            _line(shown, {c.name: _cut(c, widths[c.name], READABLE + leads[c.name]) for c in shown}) > width
-            and len(shown) > 1
-        ):
+    names = naming(shown, {needs.column.name: needs.distinct for needs in columns})
+    floors = {column.name: min(NAMED, width // 3) if column.name == names else 0 for column in shown}
+    least = {c.name: max(READABLE, floors[c.name]) + leads[c.name] for c in shown}
+    for column in reversed([column for column in shown if not column.brief and column.name != names]):
+        if _line(shown, {c.name: _cut(c, widths[c.name], least[c.name]) for c in shown}) > width and len(shown) > 1:
             shown = [other for other in shown if other is not column]
     texts = [needs for needs in columns if needs.column in shown and needs.column.unit in TEXTS]
-    for least in (READABLE, NARROWEST):
-        for needs in sorted(texts, key=lambda needs: needs.distinct):
+    for words in (READABLE, NARROWEST):
+        for needs in sorted(texts, key=lambda needs: (needs.column.name == names, needs.distinct)):
             name, spare = needs.column.name, width - _line(shown, widths)
-            widths[name] = max(min(widths[name], least + leads[name]), widths[name] + min(0, spare))
+            widths[name] = max(min(widths[name], max(words, floors[name]) + leads[name]), widths[name] + min(0, spare))
     result, left = [], 0
     for column in shown:
-        result.append(Placed(column, left, widths[column.name]))
+        result.append(Placed(column, left, widths[column.name], column.name == names))
         left += widths[column.name] + GAP
     return tuple(result)
+
+
+def sighted(places: Sequence[Placed], left: int, width: int) -> tuple[Placed, ...]:
+    """The columns that are in sight as a whole, and where, when a line of `width` cells is scrolled `left` cells.
+
+    What says what a row is about, and what stands before it, stays where it is, unless little room would be left.
+    """
+    end = fixed(places, width)
+    stay = [placed for placed in places if placed.left + placed.width <= end]
+    low = end + GAP if stay else 0
+    others = [replace(placed, left=placed.left - left) for placed in places[len(stay) :] if placed.left - left >= low]
+    whole = [placed for placed in others if placed.left + placed.width <= width]
+    return (*stay, *(whole or others[:1]))  # one that is wider than the line is cut
+
+
+def scrolled(places: Sequence[Placed], name: str, left: int, width: int) -> int:
+    """How far such a line has to be scrolled, from `left` on, for the column of that name to be in sight."""
+    end = fixed(places, width)
+    for placed in places:
+        if placed.column.name == name and placed.left >= end:
+            return min(placed.left - (end + GAP if end else 0), max(left, placed.left + placed.width - width))
+    return left
+
+
+def fixed(places: Sequence[Placed], width: int) -> int:
+    """The cells of a line of `width` that do not scroll: up to the end of the names, 0 where that is too far."""
+    end = next((placed.left + placed.width for placed in places if placed.names), 0)
+    return end if end * 3 <= width * 2 else 0
 
 
 def _width(column: Column, values: pl.Series) -> int:

@@ -28,7 +28,7 @@ from tracehound.ui.folding import UNTOUCHED, Tree, Way
 from tracehound.ui.sheet import Choice, Order, Sheet
 from tracehound.ui.tones import Tones, tones
 from tracehound.ui.widgets import table_lines
-from tracehound.ui.widgets.columns import GAP, Needed, Placed, moved, needed, place
+from tracehound.ui.widgets.columns import GAP, Needed, Placed, moved, needed, place, scrolled, sighted
 from tracehound.ui.widgets.page import Page
 from tracehound.ui.widgets.plain_bars import suit
 from tracehound.ui.widgets.walked import Walked
@@ -161,19 +161,21 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """The header, a row, or what is said when there are none."""
-        width, left = self.size.width, self.scroll_offset.x
+        width, places = self.size.width, self._sighted
         if y < self.HEADER:
             plain, chosen = (
                 self.get_component_rich_style(f"result-table--{part}", partial=False) for part in ("header", "sorted")
             )
-            strip = table_lines.header(self._places, self._sort, self.column, self._look, plain, chosen)
-            return strip.crop(left, left + width).extend_cell_length(width, self.rich_style)
+            strip = table_lines.header(places, self._sort, self.column, self._look, plain, chosen)
+            if places[-1:] and places[-1].column is not self._places[-1].column:
+                strip = table_lines.going_on(strip, self._room, self._look, plain)
+            return strip.adjust_cell_length(width, self.rich_style)
         number = self.scroll_offset.y + y - self.HEADER
         if number < self._rows.height:
             ground = self._ground(number)
             values = self._page.row(number, self.size.height)
-            strip = table_lines.row(self._places, values, self.column, self._look, ground, self._lead(number))
-            return strip.crop_extend(left, left + width, ground.line)
+            strip = table_lines.row(places, values, self.column, self._look, ground, self._lead(number))
+            return strip.crop_extend(0, width, ground.line)
         if not self._rows.height and y > self.HEADER:
             style = self.get_component_rich_style("result-table--empty", partial=False)
             words = wrap(self._look.words(self.empty), max(1, width - 2))[y - self.HEADER - 1 :]
@@ -209,11 +211,9 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
 
     def watch_column(self) -> None:
         """Mark it, and bring it into sight."""
-        for placed in self._places:
-            if placed.column.name == self.column:
-                left, width = self.scroll_offset.x, self.size.width
-                if placed.left < left or placed.left + placed.width + 1 > left + width:
-                    self.scroll_to(x=placed.left and placed.left - GAP, animate=False, immediate=True)
+        left = self.scroll_offset.x
+        if (to := scrolled(self._places, self.column, left, self._room - 1)) != left:
+            self.scroll_to(x=to, animate=False, immediate=True)
         self.refresh_line(0)
         self.refresh_line(self.cursor + self.HEADER)
         self.post_message(self.Highlighted(self, self.row))
@@ -236,12 +236,12 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
         if where is None:
             return
         if where.y < self.HEADER:
-            self._sort_at(where.x + self.scroll_offset.x)
+            self._sort_at(where.x)
             return
         number = self.scroll_offset.y + where.y - self.HEADER
         if number < self._rows.height:
             self.cursor = number
-            if where.x + self.scroll_offset.x <= len(self._lead(number).words):
+            if where.x <= len(self._lead(number).words):
                 self.action_fold("turn")
             elif event.chain > 1:
                 self.action_choose()
@@ -298,7 +298,7 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
             self._sort_by(self._places[0].column.name)
 
     def _sort_at(self, x: int) -> None:
-        for placed in self._places:
+        for placed in self._sighted:
             if placed.left <= x < placed.left + placed.width + GAP:
                 if self._sort is not None and self._sort[0] == placed.column.name:
                     self.action_reverse()
@@ -332,6 +332,11 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
         room = self._room
         self._page = Page(self._rows.select(needs.column.name for needs in self._needed))
         self._places = place(self._needed, room - 1) if self._needed and room > 1 else ()
+
+    @property
+    def _sighted(self) -> tuple[Placed, ...]:
+        """The columns that are drawn, and where."""
+        return sighted(self._places, self.scroll_offset.x, self._room - 1)
 
     @property
     def _room(self) -> int:

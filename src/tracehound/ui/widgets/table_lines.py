@@ -17,7 +17,7 @@ from textual.strip import Strip
 from tracehound.draw.cells import alignment, cell, heading
 from tracehound.ui.sheet import Order
 from tracehound.ui.tones import Tones
-from tracehound.ui.widgets.columns import GAP, Placed
+from tracehound.ui.widgets.columns import Placed
 
 PARTS = ("header", "sorted", "cursor", "idle-cursor", "column", "empty")
 """The parts of a table that the stylesheet colours."""
@@ -53,9 +53,10 @@ def header(
     places: Sequence[Placed], order: Order | None, column: str, look: Tones, plain: Style, chosen: Style
 ) -> Strip:
     """The headings; the one that the rows are sorted by has an arrow, the one under the cursor a line."""
-    segments = [Segment(" ", plain)]
+    segments, end = [Segment(" ", plain)], 0
     for placed in places:
-        name, gap = heading(placed.column), " " * GAP if placed.left else ""
+        name, gap = heading(placed.column), " " * (placed.left - end)
+        end = placed.left + placed.width
         line = Style(underline=True) if placed.column.name == column else Style.null()
         if order is None or order[0] != placed.column.name:
             segments += [Segment(gap, plain), Segment(look.words(placed.fits(name)), plain + line)]
@@ -67,6 +68,11 @@ def header(
             gap = f"{gap[:-1]}{arrow}"
         segments += [Segment(gap, chosen), Segment(placed.fits(name), chosen + line)]
     return Strip(segments).simplify()
+
+
+def going_on(head: Strip, width: int, look: Tones, style: Style) -> Strip:
+    """The header of a table with columns beyond the edge of `width` cells."""
+    return Strip.join([head.adjust_cell_length(width - 1, style), Strip([Segment(look.glyphs.ellipsis, style)])])
 
 
 @dataclass(frozen=True)
@@ -81,15 +87,15 @@ def row(
     places: Sequence[Placed], values: Mapping[str, Any], column: str, look: Tones, ground: Ground, lead: Lead
 ) -> Strip:
     """The cells of a row in their places."""
-    segments = [Segment(" ", ground.line)]
+    segments, end = [Segment(" ", ground.line)], 0
     for placed in places:
         name = placed.column.name
         text = look.words(cell(placed.column, values[name]))
         style = ground.line + _tone(look, name, values[name]) if ground.coloured else ground.line
         style = style + ground.column if name == column else style
-        gap = [Segment(" " * GAP, ground.line)] if placed.left else []
         before = lead.words if name == lead.column else ""
-        segments += [*gap, Segment(look.words(placed.fits(text, before)), style)]
+        gap, end = Segment(" " * (placed.left - end), ground.line), placed.left + placed.width
+        segments += [gap, Segment(look.words(placed.fits(text, before)), style)]
     return Strip(segments).simplify()
 
 
