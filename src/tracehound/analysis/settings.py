@@ -35,6 +35,11 @@ class Setting(Generic[T]):
     meaning: str
     read: Callable[[str], T]
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that it may be one of; nothing where it is written freely."""
+        return self.read.args[0] if isinstance(self.read, partial) and self.read.func is _among else ()
+
     def of(self, given: Given) -> T:
         """What was chosen, or the default."""
         return self.read(dict(given).get(self.name, self.default))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis import ANALYSES
+from tracehound.analysis.settings import Given
 from tracehound.trace import Trace
 from tracehound.ui.view import View
 from tracehound.units import exact
@@ -20,10 +21,13 @@ INSTEAD = "ops"
 """The report of a tab that shows no analysis."""
 
 
-def command(said: Sequence[str], trace: Trace, view: View, window: tuple[int, int] | None, tab: str) -> str:
-    """``tracehound report PATH... ANALYSIS --window A..B --rank LIST``, quoted for a shell.
+def command(
+    said: Sequence[str], trace: Trace, view: View, window: tuple[int, int] | None, tab: str, given: Given = ()
+) -> str:
+    """``tracehound report PATH... ANALYSIS --set NAME=VALUE --window A..B --rank LIST``, quoted for a shell.
 
-    The overview is the summary. `said` is what the explorer was started with: paths, and how to read them.
+    The overview is the summary. `given` is what is chosen of the tab's settings, `said` what the explorer was started
+    with: paths, and how to read them.
     """
     if tab == "overview":
         words = ["tracehound", "summary", *said]
@@ -35,6 +39,8 @@ def command(said: Sequence[str], trace: Trace, view: View, window: tuple[int, in
         lane = trace.lanes.row(by_predicate=pl.col("lane") == view.lane, named=True)
         ranks = ranks if lane["rank"] is None else (lane["rank"],)
         words += ["--set", f"lane=^{_literal(lane['name'])}$"]
+    for name, value in given:
+        words += ["--set", f"{name}={value}"]
     return shlex.join([*words, *_narrowed(window, ranks)])
 
 

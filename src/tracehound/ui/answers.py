@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 
 from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis.settings import Given
 from tracehound.errors import TracehoundError, printable
 from tracehound.preferences import preferred
 from tracehound.trace import Trace, Window
@@ -54,21 +55,22 @@ class Snapshot:
         """``12 of 64 ranks read``; nothing when all are."""
         return "" if self.ranks is None else f"{len(self.ranks):,} of {self.trace.ranks.height:,} ranks read"
 
-    def question(self, analysis: str, window: Window) -> Question:
-        """An analysis of the ranks that are read."""
+    def question(self, analysis: str, window: Window, given: Given = ()) -> Question:
+        """An analysis of the ranks that are read, with what is `given` of its settings."""
         if self.ranks is not None:
             chosen = self.ranks if window.ranks is None else tuple(r for r in window.ranks if r in self.ranks)
             window = replace(window, ranks=chosen)
-        return Question(self.version, analysis, window)
+        return Question(self.version, analysis, window, given)
 
 
 @dataclass(frozen=True)
 class Question:
-    """An analysis of a trace (the `version`-th snapshot of it) in a window."""
+    """An analysis of a trace (the `version`-th snapshot of it) in a window, with settings."""
 
     version: int
     analysis: str
     window: Window
+    given: Given = ()
 
 
 class Answers:
@@ -123,7 +125,8 @@ class Answers:
             began = time.monotonic()
             try:
                 analysis = named(question.analysis)
-                options = Options(MOST_ROWS.get(question.analysis), preferred(analysis))
+                given = preferred(analysis, [f"{name}={value}" for name, value in question.given])
+                options = Options(MOST_ROWS.get(question.analysis), given)
                 result = run(analysis, trace, question.window, options)
             except TracehoundError as error:
                 self._target.post_message(self.Answered(pane, question, None, str(error)))

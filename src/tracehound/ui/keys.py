@@ -99,6 +99,8 @@ KEYS: tuple[Key, ...] = (
         "Slices: what ran on the lane under the cursor, in the window", "everywhere"),
     Key("pane.query", (":",), ":", "show('query')", "Query: ask anything in SQL", "everywhere", asks=True),
     Key("pane.zoom", ("z",), "z", "zoom_pane", "Give the whole screen to this pane, and back", "everywhere", "full"),
+    Key("settings", ("B",), "B", "settings",
+        "Settings of what is shown: by what it groups, peaks, thresholds", "everywhere"),
     Key("source.read", ("O",), "O", "read_source", "Read the source line of the selected event", "everywhere"),
     Key("hlo", ("%",), "%", "disclose",
         "HLO of the op: what it does, what is inside, operands and users", "everywhere"),

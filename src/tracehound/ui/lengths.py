@@ -9,6 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracehound.analysis import Options, named, run
+from tracehound.analysis.settings import Given
 from tracehound.errors import TracehoundError
 from tracehound.preferences import preferred
 from tracehound.trace import Trace, collected
@@ -32,14 +33,14 @@ def measure(background: Background, trace: Trace, asked: ChartedTable.LengthsAsk
     background.submit("lengths", work)
 
 
-def also(background: Background, trace: Trace, view: View, asked: ChartedTable.AlsoAsked) -> None:
-    """Have the chart told another result of its analysis, of the window that its table is about."""
+def also(background: Background, trace: Trace, view: View, asked: ChartedTable.AlsoAsked, given: Given) -> None:
+    """Have the chart told another result of its analysis, of the window of its table, with what is `given` there."""
     analysis = named(asked.analysis)
     window = view.window.at(*(asked.window or (None, None)))
 
     def work() -> None:
         try:
-            words = [f"{name}={value}" for name, value in asked.given]
+            words = [f"{name}={value}" for name, value in (*given, *asked.given)]
             result = run(analysis, trace, window, Options(None, preferred(analysis, words)))
         except TracehoundError:
             result = None  # the table says why

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tracehound.analysis.settings import Given
 from tracehound.trace import Trace, Window
-from tracehound.ui import follow, navigate, words
+from tracehound.ui import choosing, follow, navigate, words
 from tracehound.ui.answers import Answers, Snapshot
 from tracehound.ui.asking import Asker
 from tracehound.ui.panes.deck import TYPED, Deck
@@ -27,6 +28,7 @@ class Results:
         self._answers = answers
         self._snapshot: Snapshot | None = None
         self._picked: tuple[str, Span | None, Span | None] = ("", None, None)
+        self._given: dict[str, Given] = {}
 
     def follow(self, trace: Trace, unread: frozenset[int]) -> None:
         """The trace has grown: ask it from now on, unless the last answers are new enough for one that still grows."""
@@ -43,6 +45,19 @@ class Results:
         self._deck.arrivals.forget()
         for slot in self._deck.overview.slots.values():
             slot.forget()
+
+    def choose(self, pane: str, given: Given) -> None:
+        """Work out what a pane shows with these settings from now on."""
+        self._given[pane] = given
+
+    def given(self, pane: str) -> Given:
+        """What is chosen of the settings of what a pane shows."""
+        return self._given.get(pane, ())
+
+    @property
+    def kept(self) -> choosing.Kept:
+        """All that is chosen, for the next visit."""
+        return {pane: dict(given) for pane, given in self._given.items() if given}
 
     def pick(self, window: Span, table: str, view: View) -> None:
         """Remember that a window was picked from a table: that one table is not narrowed to its own row."""
@@ -66,7 +81,7 @@ class Results:
                 window = view.window.at(*(self._narrowed(analysis, view) or (None, None)))
                 if name == "slices":
                     window = of_lane(window, snapshot.trace, view)
-                if self._answers.ask(name, snapshot.trace, snapshot.question(analysis, window)):
+                if self._answers.ask(name, snapshot.trace, snapshot.question(analysis, window, self.given(name))):
                     self._deck.shows(name).wait(f"{analysis}: working it out")
 
     def query(self, asker: Asker, asked: QueryPane.Asked, view: View) -> None:
@@ -84,7 +99,8 @@ class Results:
             return
         bounds = (window.start, window.end) if window.start is not None and window.end is not None else None
         nothing = words.nothing(answer.question.analysis, self._snapshot.trace, bounds)
-        table.show(answer.result, bounds, nothing, self._snapshot.words)
+        so_far = " · ".join(filter(None, [choosing.said(answer.question.given), self._snapshot.words]))
+        table.show(answer.result, bounds, nothing, so_far)
 
     def point(self, row: dict[str, Any] | None) -> None:
         """Work out what the host did in the gap under the cursor."""

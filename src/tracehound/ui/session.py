@@ -33,12 +33,13 @@ _ROW: Final = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Session:
-    """Where one was (None: nowhere yet), which tab was shown, the marks, and how the lanes were arranged."""
+    """Where one was (None: nowhere yet), which tab was shown, the marks, how the lanes were arranged, and settings."""
 
     view: View | None = None
     pane: str = ""
     marks: Mapping[str, View] = field(default_factory=dict)
     lanes: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def folder() -> Path:

@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace
-from tracehound.ui import follow, navigate, places
+from tracehound.ui import choosing, follow, navigate, places
 from tracehound.ui.history import History, Marks, letters, returned
 from tracehound.ui.links import Direction, Linker
 from tracehound.ui.session import Session, sound
@@ -77,9 +77,12 @@ class Travels:
         if trace is None or session.view is None:
             return
         self._screen.stage.desk.restore(session.lanes)
+        for pane, given in choosing.sound(session.settings).items():
+            self._screen.results.choose(pane, given)
         arrangement = self._screen.arrangement
         if session.pane in self._screen.deck.tabs and arrangement.active == FIRST:
             arrangement.show(session.pane)
+        self._screen.results.ask(view)
         self.marks = {**{letter: sound(trace, place) for letter, place in session.marks.items()}, **self.marks}
         if returned(navigate.fit(trace, view), View(*navigate.span(trace, view))) == view:
             self.jump(replace(sound(trace, session.view), needle=view.needle))
@@ -91,7 +94,7 @@ class Travels:
         screen = self._screen
         if screen.trace is None or screen.reading.busy:
             return None
-        return Session(screen.view, screen.arrangement.active, self.marks, screen.stage.desk.kept)
+        return Session(screen.view, screen.arrangement.active, self.marks, screen.stage.desk.kept, screen.results.kept)
 
     # -- along links
 

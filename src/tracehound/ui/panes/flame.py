@@ -56,7 +56,7 @@ class FlamePane(Column):
     def _show(self) -> None:
         result = self.rows.table.result
         self.view.empty = self.rows.table.empty if result is None or result.table.is_empty() else "no time in any frame"
-        self.view.show(result)
+        self.view.show(result, self.rows.so_far)
 
     def focus_pane(self) -> None:
         """Give the keys to what is in sight."""

@@ -76,7 +76,7 @@ class TablePane(Column):
         self.filter = Prompt("filter", "gemm   self > 1ms and name ~ x   ~regex", glyphs)
         self.saving = Prompt("save as", "a name that ends with .csv, .json, .md or .txt", glyphs)
         self._window: Span | None = None
-        self._so_far = ""
+        self.so_far = ""
         self._told = ""
         self._taken = ""
 
@@ -87,7 +87,7 @@ class TablePane(Column):
 
     def show(self, result: Result, window: Span | None, why_empty: str, so_far: str = "") -> None:
         """Show a result of `window`; `why_empty` stands in place of rows, `so_far` says how much it is about."""
-        self._window, self._so_far = window, so_far
+        self._window, self.so_far = window, so_far
         self.body.window = window
         self.table.empty = why_empty if result.table.is_empty() else "no row passes the filter"
         self.table.result = result
@@ -127,7 +127,7 @@ class TablePane(Column):
             return
         self.caption.windowed = self._window is not None
         title, scope, *rest = words.caption(result, self._window, self.table.shown, self.table.filter)
-        so_far = [part for part in (self._so_far, self._told) if part]
+        so_far = [part for part in (self.so_far, self._told) if part]
         self.caption.parts = (title, scope, *so_far, *rest)
 
     # -- what the table asks for

@@ -21,7 +21,7 @@ from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.progress import brief
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import again, describe, follow, keys, lengths, menu, navigate, rows, words
+from tracehound.ui import again, choosing, describe, follow, keys, lengths, menu, navigate, rows, words
 from tracehound.ui.answers import Answers
 from tracehound.ui.arrangement import Arrangement
 from tracehound.ui.asking import Asker
@@ -262,7 +262,7 @@ class Explorer(Screen[None]):
     @on(ChartedTable.AlsoAsked)
     def _also_asked(self, message: ChartedTable.AlsoAsked) -> None:
         if self.trace is not None:
-            lengths.also(self.background, self.trace, self.view, message)
+            lengths.also(self.background, self.trace, self.view, message, self.results.given(message.analysis))
 
     @on(QueryPane.Asked)
     def _query_asked(self, message: QueryPane.Asked) -> None:
@@ -347,7 +347,9 @@ class Explorer(Screen[None]):
         if self.trace is not None:
             window = again.shown(self.trace, self.view) if self.focused is self.timeline else self.view.selection
             self.app.copy_to_clipboard(
-                line := again.command(self.said, self.trace, self.view, window, self.arrangement.active)
+                line := again.command(
+                    self.said, self.trace, self.view, window, tab := self.arrangement.active, self.results.given(tab)
+                )
             )
             self.key_bar.say(f"copied: {line}")
 
@@ -394,6 +396,10 @@ class Explorer(Screen[None]):
         self.app.push_screen(
             MenuScreen(menu.entries(self.keys, self.trace), self.glyphs, self.deck.active), self._choose
         )
+
+    def action_settings(self) -> None:
+        """Show what can be chosen of the analysis that is shown."""
+        choosing.ask(self)
 
     @on(KeyBar.Pressed)
     async def _key_clicked(self, message: KeyBar.Pressed) -> None:

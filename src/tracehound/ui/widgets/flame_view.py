@@ -96,6 +96,7 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
         self._weight = 0
         self._least = PASSED_ON
         self._needle = ""
+        self._so_far = ""
         self._frames: Frames | None = None
         self._lines: tuple[tuple[object, ...], list[list[Bar]]] = ((), [])
         self._top = 0
@@ -103,8 +104,9 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
 
     # -- what is shown
 
-    def show(self, result: Result | None) -> None:
-        """Show another result; of the same paths, the cursor and the zoom stay where they are."""
+    def show(self, result: Result | None, so_far: str = "") -> None:
+        """Show another result; of the same paths, the cursor and the zoom stay. `so_far` says how much it is about."""
+        self._so_far = so_far
         self._reframe(result, self._weight, self._least)
 
     def find(self, needle: str) -> str:
@@ -181,7 +183,8 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
             return self._words(self.empty if y == HEAD else "", "foot")
         if y < HEAD:
             below = len(self._bars) - self._top - self._room
-            return self._words(shown.title(self.zoom, below, self._glyphs.dot), "head")
+            words = (shown.title(self.zoom, below, self._glyphs.dot), self._so_far)
+            return self._words(f" {self._glyphs.dot} ".join(filter(None, words)), "head")
         if y >= HEAD + self._room:
             name, numbers = shown.facts(self.cursor, self.zoom)
             return self._words(name if y == HEAD + self._room else self._fitting(numbers), "foot")
