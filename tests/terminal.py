@@ -19,17 +19,20 @@ ESCAPE = 0.3
 
 
 class Terminal:
-    """Runs ``tracehound ARGS`` at a size, without configuration or memory; `screen` is what a person would see now."""
+    """Runs ``tracehound ARGS`` at a size, without configuration or memory; `screen` is what a person would see now.
 
-    def __init__(self, *args: str, columns: int = 80, rows: int = 24, **environment: str) -> None:
+    `redirected` is what a shell would read at the end of that line: ``2>log``.
+    """
+
+    def __init__(self, *args: str, columns: int = 80, rows: int = 24, redirected: str = "", **environment: str) -> None:
         self.display = pyte.Screen(columns, rows)
         self.stream = pyte.ByteStream(self.display)
         self.home = TemporaryDirectory()
         kept = {key: value for key, value in os.environ.items() if key in {"PATH", "HOME", "LANG", "PYTHONPATH"}}
         self.sent = 0
         self.child = pexpect.spawn(
-            sys.executable,
-            ["-m", "tracehound", *args],
+            "/bin/sh",
+            ["-c", f'exec "$0" -m tracehound "$@" {redirected}', sys.executable, *args],
             dimensions=(rows, columns),
             env={
                 **kept,

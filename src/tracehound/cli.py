@@ -388,8 +388,8 @@ def _unicode() -> bool:
 
 
 def _interactive() -> bool:
-    """Whether a person sits at a terminal that can be drawn on."""
-    streams = (sys.stdin, sys.stdout, sys.stderr)
+    """Whether a person sits at a terminal that can be drawn on; where stderr goes does not matter."""
+    streams = (sys.stdin, sys.stdout)
     return all(stream is not None and stream.isatty() for stream in streams) and os.environ.get("TERM") not in (
         None,
         "dumb",

@@ -83,3 +83,13 @@ def test_leaving_ends_the_workers_and_leaves_nothing_behind(
     if cached:
         assert list((tmp_path / "cache" / "entries").iterdir()) == []
         assert list((tmp_path / "cache" / "work").iterdir()) == []
+
+
+@pytest.mark.parametrize("redirected", ["2>{log}", "2>/dev/null", "2>&-"])
+def test_the_explorer_opens_wherever_stderr_goes(samples: Path, tmp_path: Path, redirected: str) -> None:
+    log = tmp_path / "log"
+    with Terminal(str(samples / "torch_stacks"), redirected=redirected.format(log=log)) as terminal:
+        terminal.wait_for("host", "quit")
+        terminal.press("q")
+        assert terminal.ended() == 0
+    assert not log.exists() or log.read_text() == "", "a screen is drawn where a person looks"

@@ -6,6 +6,7 @@ it sends what the terminal shows already.
 
 from __future__ import annotations
 
+import sys
 import termios
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -29,6 +30,8 @@ class QuickDriver(LinuxDriver):
         self, app: App[object], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
+        if sys.__stdout__ is not None:
+            self._file = sys.__stdout__  # Textual draws on stderr, which may go to a file
         self.paper = Paper()
 
     def start_application_mode(self) -> None:

@@ -106,6 +106,7 @@ def _end(app: Shell, opening: Opening) -> NoReturn:
     aborts.
     """
     opening.workshop.close()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # whoever started us may have closed it
+            stream.flush()
     os._exit(app.return_code or 0)
