@@ -41,7 +41,7 @@ _INTERNAL: Final = ("circle", "fellows", "lowest", "highest", "alike", "order", 
 ALONE: Final = "no collective of two ranks here"
 """That there is nothing to match."""
 
-TOGETHER: Final = "open the files of all ranks together"
+OPEN_ALL: Final = "open the files of all ranks together"
 """What helps against it, as a rule."""
 
 
@@ -78,7 +78,7 @@ def matched(tables: Sequence[pl.DataFrame], scene: Scene) -> Matched:
 def nothing_met(found: Matched, scene: Scene) -> list[str]:
     """Why no collective is of two ranks: what hinders the matching first, then what helps."""
     several = scene.ranks.height > 1 and not found.notes
-    return [*found.notes, ALONE if several else f"{ALONE}: {TOGETHER}"]
+    return [*found.notes, ALONE if several else f"{ALONE}: {OPEN_ALL}"]
 
 
 def _parts(scene: Scene) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracehound import units
-from tracehound.analysis.matched import ALONE, TOGETHER
+from tracehound.analysis.matched import ALONE, OPEN_ALL
 from tracehound.analysis.result import Result
 from tracehound.progress import said
 from tracehound.store import Reading
@@ -107,7 +107,7 @@ NOTHING = {
     "stacks": "nothing on any thread of a host: profile with ProfilerActivity.CPU",
     "annotations": "no annotations: name stretches of the program with record_function(...) or TraceAnnotation",
     "collectives": "no collectives: one device, or communication was not recorded on its lanes",
-    **dict.fromkeys(("stragglers", "collective_calls", "arrivals", "clocks"), f"{ALONE}: {TOGETHER}"),
+    **dict.fromkeys(("stragglers", "collective_calls", "arrivals", "clocks"), f"{ALONE}: {OPEN_ALL}"),
     "health": "nothing was repaired, dropped, missing or inferred",
     "host": "no host thread recorded anything here: profile with ProfilerActivity.CPU, or host_tracer_level above 0",
     "search": "no event of the trace has such a name",
