@@ -27,6 +27,7 @@ from tracehound.formats.xla_costs import told_by_text
 from tracehound.formats.xla_names import op_kind
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace
+from tracehound.units import duration
 
 GIB = 2.0**30
 BOUND = {"HBM": "HBM", "Compute": "compute", "Unknown": None}
@@ -86,7 +87,7 @@ def test_every_row_of_hlo_stats(shared: Path, name: str) -> None:
 
 
 def test_idle_time(tpu: Trace, shared: Path) -> None:
-    assert "idle 13.365 % of 363,729,698.769 us device time" in result(tpu).notes
+    assert "idle 13.365 % of 363.7 s device time" in result(tpu).notes
     (idle,) = (row for row in theirs(shared, "tpu_v6e_x4_offload/framework_op_stats.csv")
                if (row["Host/device"], row["Operation Type"]) == ("Device", "IDLE"))  # fmt: skip
     spent = sum(row["self"] for row in ours(tpu).values()) / US
@@ -196,7 +197,7 @@ def test_devices_without_work_do_not_count(shared: Path) -> None:
     )  # fmt: skip
     whole = number(program, "Total Time (us)")
     assert number(program, "Total Time per core (us)") == pytest.approx(whole / 8)
-    assert f"idle 91.780 % of {whole:,.3f} us device time" in result(trace).notes
+    assert f"idle 91.780 % of {duration(round(whole * 1e6))} device time" in result(trace).notes
     assert trace.ranks.height == 2
 
 

@@ -49,7 +49,7 @@ def test_a_device_clock_measures_ops() -> None:
     b.event(OPS, "dot", 10, 50, "op", device_start=5 * US, device_end=44 * US)
     result = ops(b.trace())
     assert {r["name"]: r["self"] // US for r in result.table.rows(named=True)} == {"while": 51, "dot": 39}
-    assert result.notes[1] == "idle 0.000 % of 90.000 us device time"
+    assert result.notes[1] == "idle 0.000 % of 90.00 us device time"
 
 
 def test_a_window_clips_on_the_device_s_own_clock() -> None:

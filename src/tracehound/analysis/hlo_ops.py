@@ -15,7 +15,7 @@ from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
-from tracehound.units import duration, fixed, flops, rate, share
+from tracehound.units import duration, flops, rate, share
 
 BY: Final = Setting(
     "by",
@@ -124,7 +124,7 @@ def _about(rows: pl.DataFrame, whole: int, span: int, ranks: int) -> list[str]:
     """How many ops there are, how much of the time is idle, and what most of it waits for."""
     notes = [f"{rows.height:,} HLO ops on {ranks} rank{'s' * (ranks > 1)}"]
     if span > whole:
-        notes.append(f"idle {(span - whole) / span * 100:.3f} % of {fixed(span, 'us')} us device time")
+        notes.append(f"idle {(span - whole) / span * 100:.3f} % of {duration(span)} device time")
     waiting = int(rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))["self"].sum())
     if whole and waiting > whole / 20:
         notes.append(f"{share(waiting / whole)} of the ops' self time are copies from and to the host's memory")

@@ -12,7 +12,7 @@ from tracehound.analysis.own_clock import CLOCKED
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.intervals import union
 from tracehound.trace import collected
-from tracehound.units import fixed
+from tracehound.units import duration
 
 DEFINITION = """\
 What is counted: the HLO ops of each device (TPU, GPU, CPU) of an XLA profile; the kernels, copies and memsets on the
@@ -140,7 +140,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     notes = [f"counted: {', '.join(what)}, on {per_rank_time.height} rank{'s' * (per_rank_time.height > 1)}"]
     if span and what != [ON_HOST]:
         idle = (span - used) / span
-        notes.append(f"idle {idle * 100:.3f} % of {fixed(span, 'us')} us device time")
+        notes.append(f"idle {idle * 100:.3f} % of {duration(span)} device time")
     return answer(ANALYSIS, table, scene, options, notes)
 
 
