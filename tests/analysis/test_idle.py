@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import named, run
+from tracehound.analysis import Options, named, run
 from tracehound.analysis.idle import CAUSES, DEVICE
+from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
 MAIN = thread("python (1)")
@@ -26,6 +28,42 @@ def after_a_pause(launched: float, host: tuple[str, float, float] | None = None,
     if host:
         b.event(MAIN, host[0], *host[1:], "runtime")
     return b
+
+
+def after_a_copy(call: str, called: float, returned: float) -> Building:
+    """A kernel that ends at 100 us, and a copy from 200 to 210 us that a call asked for."""
+    b = Building()
+    b.event(stream(), "first", 0, 100)
+    b.event(stream(), "Memcpy DtoH", 200, 210, "copy", correlation=2)
+    b.event(MAIN, call, called, returned, "runtime", correlation=2)
+    return b
+
+
+@pytest.mark.parametrize(
+    ("built", "cause"),
+    [
+        (after_a_copy("hipMemcpyWithStream", 101, 220), "synchronisation"),
+        (after_a_copy("cudaMemcpy", 150, 220), "synchronisation"),
+        (after_a_copy("cuMemcpyDtoH_v2", 150, 205), "synchronisation"),
+        (after_a_copy("cudaMemcpy", 151, 220), "host"),
+        (after_a_copy("cudaMemcpyAsync", 101, 210), "synchronisation"),
+        (after_a_copy("cudaMemcpyAsync", 101, 209), "host"),
+        (after_a_copy("cudaMemcpyAsync", 90, 210), "synchronisation"),
+        (after_a_copy("cudaMemcpyAsync", 90, 209), "other"),
+        (after_a_copy("cudaLaunchKernel", 150, 220), "host"),
+    ],
+)
+def test_before_a_copy_that_its_call_waits_for(built: Building, cause: str) -> None:
+    assert causes(built.trace()) == {(0, DEVICE, cause): (1, 100 * US), (0, "stream 7", cause): (1, 100 * US)}
+
+
+def test_work_that_begins_long_after_its_launch_was_not_late(shared: Path) -> None:
+    """A kernel waits 463 ms for what was not recorded, while the host waits in one hipMemcpyWithStream."""
+    trace = load(open_paths([shared / "traces" / "kineto" / "graphs_sglang_decode"]))
+    rows = run(named("idle"), trace).table.filter(stream=DEVICE, cause="other").rows(named=True)
+    assert [(row["count"], row["duration"] // US, row["why"]) for row in rows] == [
+        (2, 463_295, "waiting for the device")
+    ]
 
 
 def causes(trace: Trace, window: Window | None = None) -> dict[tuple[int, str, str], tuple[int, int]]:
@@ -48,6 +86,10 @@ def causes(trace: Trace, window: Window | None = None) -> dict[tuple[int, str, s
         (after_a_pause(99, pause=29), "kernel"),
         (after_a_pause(99, pause=30), "other"),
         (after_a_pause(110, pause=20), "host"),
+        (after_a_pause(101, pause=301), "host"),
+        (after_a_pause(101, pause=302), "other"),
+        (after_a_pause(500, pause=800), "host"),
+        (after_a_pause(499, pause=800), "other"),
     ],
 )
 def test_what_the_work_after_a_pause_waited_for(built: Building, cause: str) -> None:
@@ -91,7 +133,9 @@ def test_the_longest_pause_leads_to_the_work_after_it() -> None:
 
 
 WORK = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 120), st.integers(1, 25)), min_size=1, max_size=12)
-CALLS = st.lists(st.one_of(st.none(), st.integers(-5, 125)), min_size=12, max_size=12)
+NAMES = ("cudaLaunchKernel", "cudaMemcpyAsync", "hipMemcpyWithStream")
+CALL = st.tuples(st.sampled_from(NAMES), st.integers(-5, 125), st.integers(0, 60))
+CALLS = st.lists(st.none() | CALL, min_size=12, max_size=12)
 HOST = st.lists(
     st.tuples(st.sampled_from(["cudaStreamSynchronize", "cudaFree", "DataLoader", "relu"]), st.integers(0, 120),
               st.integers(1, 40)),
@@ -99,13 +143,23 @@ HOST = st.lists(
 )  # fmt: skip
 
 
-def slow(work: list[tuple[int, int, int]], calls: list[int | None], host: list[tuple[str, int, int]]) -> dict:
+def slow(
+    work: list[tuple[int, int, int]],
+    calls: list[tuple[str, int, int] | None],
+    host: list[tuple[str, int, int]],
+    delay: int,
+) -> dict:
     """Instant by instant."""
     kinds = {"cudaStreamSynchronize": "synchronisation", "cudaFree": "allocation", "DataLoader": "data loading"}
     busy = {
         cause: {t for name, start, length in host if kinds.get(name) == cause for t in range(start, start + length)}
         for cause in kinds.values()
     }
+    copies = set()
+    for i, ((_, start, length), call) in enumerate(zip(work, calls, strict=False)):
+        if call and (call[0] == NAMES[2] or (call[0] == NAMES[1] and call[1] + call[2] >= start + length)):
+            copies.add(i)
+            busy["synchronisation"] |= set(range(call[1], call[1] + call[2]))
     found = defaultdict(list)
     lanes = list(dict.fromkeys(number for number, *_ in work))
     for name in (DEVICE, *sorted({f"stream {number}" for number, *_ in work})):
@@ -118,17 +172,20 @@ def slow(work: list[tuple[int, int, int]], calls: list[int | None], host: list[t
                 ended = [
                     s + n
                     for k, (_, s, n) in enumerate(work)
-                    if k not in rows and max(reach + 1, start - 30) <= s + n <= start
+                    if k not in rows and max(reach + 1, start - delay) <= s + n <= start
                 ]
                 call = calls[i]
+                early = call is not None and i not in copies and start - call[1] > max(10 * delay, (start - reach) / 2)
+                late = call is not None and call[1] > reach and not early
                 if call is None:
                     cause = "unknown"
-                elif call > reach:
-                    waited = set(range(reach, min(call, start)))
+                elif late or (i in copies and start - reach >= delay and not ended):
+                    waited = set(range(reach, start if i in copies else min(call[1], start)))
                     cause = next(
-                        (each for each in kinds.values() if 2 * len(waited & busy[each]) >= len(waited)), "host"
+                        (each for each in kinds.values() if 2 * len(waited & busy[each]) >= len(waited)),
+                        "host" if late else "other",
                     )
-                elif start - reach < 30:
+                elif start - reach < delay:
                     cause = "kernel"
                 else:
                     cause = "other stream" if ended else "other"
@@ -137,19 +194,22 @@ def slow(work: list[tuple[int, int, int]], calls: list[int | None], host: list[t
     return dict(found)
 
 
-@given(WORK, CALLS, HOST)
+@given(WORK, CALLS, HOST, st.sampled_from([3, 30]))
 def test_against_a_loop(
-    work: list[tuple[int, int, int]], calls: list[int | None], host: list[tuple[str, int, int]]
+    work: list[tuple[int, int, int]],
+    calls: list[tuple[str, int, int] | None],
+    host: list[tuple[str, int, int]],
+    delay: int,
 ) -> None:
     b = Building()
     for i, (number, start, length) in enumerate(work):
         b.event(stream(0, number), f"k{i}", start, start + length, correlation=i)
-        if calls[i] is not None:
-            b.event(MAIN, "cudaLaunchKernel", calls[i], calls[i], "runtime", correlation=i)
+        if (call := calls[i]) is not None:
+            b.event(MAIN, call[0], call[1], call[1] + call[2], "runtime", correlation=i)
     for name, start, length in host:
         b.event(Lane("python (1)"), name, start, start + length, "annotation")
-    expected = slow(work, calls, host)
-    table = run(named("idle"), b.trace()).table
+    expected = slow(work, calls, host, delay)
+    table = run(named("idle"), b.trace(), options=Options(given=(("delay", f"{delay}us"),))).table
     found = {(row["rank"], row["stream"], row["cause"]): row for row in table.iter_rows(named=True)}
     assert set(found) == set(expected)
     for key, pauses in expected.items():

@@ -15,6 +15,7 @@ import polars as pl
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.compilations import recorded_by_torch
 from tracehound.analysis.host_parts import FETCHING, SENDING
+from tracehound.analysis.host_waits import BLOCKING
 from tracehound.analysis.threads import nearest
 
 COMPILING: Final = "compiling"
@@ -123,6 +124,8 @@ def meaning(name: str, kind: str) -> str | None:
     said = next((words for pattern, words in _NAMES if pattern.search(name)), None)
     if said is None and (kind == "compile" or recorded_by_torch(kind, name)):
         return COMPILING
+    if kind == "runtime" and BLOCKING.search(name):
+        return said or _moving(name, kind) or WAITING
     return said or _moving(name, kind) or (LAUNCHING if kind == "runtime" and _CALLS.search(name) else _KINDS.get(kind))
 
 

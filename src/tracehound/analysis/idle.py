@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,10 +11,10 @@ import polars as pl
 
 from tracehound.analysis.busy import work
 from tracehound.analysis.host_doing import Told, mattering, mostly, told
+from tracehound.analysis.host_waits import ALLOCATION, LOADING, SYNCHRONISATION, Launches, launches
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
-from tracehound.intervals import Intervals, Ints, covered, union
-from tracehound.trace import collected
+from tracehound.intervals import Ints, covered
 from tracehound.units import duration
 
 DELAY: Final = Setting(
@@ -28,42 +27,30 @@ DELAY: Final = Setting(
 DEFINITION = """\
 A pause is a stretch in which no work runs on a stream (in the rows of "device": on no stream of the rank), between its
 first and its last work (with a window: that lies in it). It is put down to what the work at its end waited for:
-host = that work was launched only after the stream had run dry. Of these, where on the launching thread at least half
-of the time from the start of the pause to the launch is spent in one of them: synchronisation = waiting for the device
-(cudaStreamSynchronize and the like, blocking copies); allocation = cudaMalloc, cudaFree and the like; data loading =
-below a DataLoader or an input iterator. kernel = launched in time, and the pause is shorter than 30 us: what starting
-one kernel after another costs. other stream = launched in time, a longer pause, and work on another stream of the rank
-ended during the last 30 us of it: most likely an event was waited for. other = launched in time, and none of these.
-unknown = no launch is recorded. share is of all pauses of the stream. mean to p75 are of single pauses. The setting
-delay takes the place of the 30 us.
+host = that work was launched only after the stream had run dry; on a stream of a GPU also not more than half of the
+pause, and 300 us, before its end: else it was kept by something that the next words look for. Of these, where on the
+launching thread at least half of the time from the start of the pause to the launch is spent in one of them:
+synchronisation = waiting for the device (cudaStreamSynchronize and the like, and copies that block: cudaMemcpy,
+hipMemcpyWithStream, and any that returned only when the copy had ended, as from and to pageable memory); allocation =
+cudaMalloc, cudaFree and the like; data loading = below a DataLoader or an input iterator. Before such a copy itself
+that time lasts to the end of the pause, and what would be other is synchronisation, too. kernel = launched in time, and
+the pause is shorter than 30 us: what starting one kernel after another costs. other stream = launched in time, a longer
+pause, and work on another stream of the rank ended during the last 30 us of it: most likely an event was waited for.
+other = launched in time, and none of these. unknown = no launch is recorded. share is of all pauses of the stream. mean
+to p75 are of single pauses. The setting delay takes the place of the 30 us, ten times it that of the 300 us.
 
 why = what the thread of the host that launched the work after the pause (of XLA: the program's own thread) was at for
 most of the time of the pauses of a row, in words; the report gaps says how that is told.
 
-HolisticTraceAnalysis' idle time breakdown has host wait (our host, synchronisation, allocation and data loading
-together), kernel wait (our kernel) and other (the rest). It measures from the end of the row before, so that
+HolisticTraceAnalysis' idle time breakdown has host wait (all that was launched after the stream had run dry), kernel
+wait (our kernel) and other (the rest). It measures from the end of the row before, so that
 overlapping kernels give negative pauses; here it is the latest end of all before. It leaves out the last step, and has
 no rows for the device."""
 
 CAUSES = (
-    "host", "synchronisation", "allocation", "data loading", "kernel", "other stream", "other", "unknown",
+    "host", SYNCHRONISATION, ALLOCATION, LOADING, "kernel", "other stream", "other", "unknown",
 )  # fmt: skip
-_HOST, _SYNCHRONISATION, _ALLOCATION, _LOADING, _KERNEL, _STREAM, _OTHER, _UNKNOWN = range(len(CAUSES))
-
-_BY_NAME: Final[Mapping[int, re.Pattern[str]]] = {
-    _SYNCHRONISATION: re.compile(
-        r"Synchronize|^(?:cuda|hip|cu)(?:Memcpy|EventQuery|StreamQuery)$|^hipMemcpyWithStream$|BlockHostUntil|BlockUntil"
-    ),
-    _ALLOCATION: re.compile(
-        r"^(?:cuda|hip|cu)(?:Malloc|Free|HostAlloc|HostMalloc|HostFree|HostRegister|HostUnregister|Mem(?:Alloc|Free"
-        r"|Create|Map|Unmap|Release|Address))"
-    ),
-    _LOADING: re.compile(
-        r"IteratorGetNext|Iterator::(?:GetNext|Prefetch)|DataLoader|data_?load|input_?pipeline|cpu_loader\.next|get_batch"
-        r"|next_?batch|wait_for_batch|\bgrain\b|Infeed",
-        re.IGNORECASE,
-    ),
-}
+_HOST, _, _, _, _KERNEL, _STREAM, _OTHER, _UNKNOWN = range(len(CAUSES))
 
 COLUMNS = (
     Column("rank", "count", "rank"),
@@ -85,6 +72,9 @@ COLUMNS = (
     Column("event", "id", "the work after the longest"),
 )
 
+_LONG: Final = 10
+"""Work that begins more than so many times the delay of a kernel after its launch was not kept by that."""
+
 DEVICE = "device"
 """The stream that stands for all of a rank's together."""
 
@@ -105,15 +95,15 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         return pl.DataFrame()
     names = dict(share.lanes.select("lane", "name").iter_rows())
     lane = events["lane"].to_numpy()
-    launches = _launches(share, events)
-    doings = told(share, launches.lane)
-    lead = mattering(share, doings, launches.lane)
+    calls = launches(share, events)
+    doings = told(share, calls.lane)
+    lead = mattering(share, doings, calls.lane)
     found = []
     streams = [(names[number], np.flatnonzero(lane == number)) for number in np.unique(lane).tolist()]
     everything = np.argsort(events["start"].to_numpy(), kind="stable")
     for name, rows in ((DEVICE, everything), *streams):
         pauses = pauses_of(events, rows)
-        cause = _causes(pauses, events, rows, launches, delay)
+        cause = _causes(pauses, events, rows, calls, delay)
         found.append(
             pl.DataFrame(
                 {
@@ -143,7 +133,7 @@ def of_device(share: Share, options: Options) -> tuple[Pauses, Ints]:
     events = work(share, "lane", "launch")
     rows = np.argsort(events["start"].to_numpy(), kind="stable")
     pauses = pauses_of(events, rows)
-    return pauses, _causes(pauses, events, rows, _launches(share, events), DELAY.of(options.given))
+    return pauses, _causes(pauses, events, rows, launches(share, events), DELAY.of(options.given))
 
 
 def pauses_of(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> Pauses:
@@ -154,57 +144,22 @@ def pauses_of(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> Pauses:
     return Pauses(reach[at - 1], start[at], rows[at])
 
 
-class _Launches(NamedTuple):
-    """When the launch of each event of the device began (-1: none is known), and on which host lane.
-
-    `busy` says by cause and host lane when the host was busy with that.
-    """
-
-    start: Ints
-    lane: Ints
-    busy: Mapping[tuple[int, int], Intervals]
-
-
-def _launches(share: Share, events: pl.DataFrame) -> _Launches:
-    calls = collected(share.threads.select("id", "lane", "start"))
-    ids, launch = calls["id"].to_numpy(), events["launch"].fill_null(-1).to_numpy()
-    at = np.minimum(np.searchsorted(ids, launch), max(len(ids) - 1, 0))
-    known = np.append(ids, -2)[at] == launch
-    start, lane = (
-        np.where(known, np.append(calls[name].to_numpy(), 0)[at], missing)
-        for name, missing in (("start", np.iinfo(np.int64).min), ("lane", -1))
-    )
-    return _Launches(start, lane, _occupied(share))
-
-
-def _occupied(share: Share) -> dict[tuple[int, int], Intervals]:
-    """When each host lane is in an event whose name tells what the host waits for."""
-    names = collected(share.threads.select(pl.col("name").unique())).to_series().cast(pl.String).drop_nulls().to_list()
-    telling = {name: cause for name in names for cause, pattern in _BY_NAME.items() if pattern.search(name)}
-    if not telling:
-        return {}
-    rows = collected(share.threads.filter(pl.col("name").is_in(list(telling))).select("lane", "name", "start", "end"))
-    causes = rows["name"].cast(pl.String).replace_strict(telling, return_dtype=pl.Int64)
-    parts = rows.with_columns(causes.alias("cause")).partition_by("cause", "lane", as_dict=True)
-    return {
-        (int(cause), int(lane)): union(part["start"].to_numpy(), part["end"].to_numpy())
-        for (cause, lane), part in parts.items()
-    }
-
-
-def _causes(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], launches: _Launches, delay: int) -> Ints:
+def _causes(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], calls: Launches, delay: int) -> Ints:
     """Why each pause is one: a position in `CAUSES`."""
-    launched, lane = launches.start[pauses.after], launches.lane[pauses.after]
+    launched, lane = calls.start[pauses.after], calls.lane[pauses.after]
     cause = np.full(len(pauses.start), _OTHER)
     cause[_another_ended(pauses, events, rows, delay)] = _STREAM
     cause[pauses.end - pauses.start < delay] = _KERNEL
-    late = launched > pauses.start
+    copies, rest = calls.waits[pauses.after], pauses.end - launched
+    begun_late = calls.queued[pauses.after] & ~copies & (rest > _LONG * delay) & (2 * rest > pauses.end - pauses.start)
+    late = (launched > pauses.start) & ~begun_late
+    asked = late | (copies & (cause == _OTHER))
     cause[late] = _HOST
-    wait = np.minimum(launched, pauses.end) - pauses.start
-    for (number, thread), busy in sorted(launches.busy.items(), reverse=True):
-        mine = np.flatnonzero(late & (lane == thread))
-        inside = covered(busy, pauses.start[mine], pauses.start[mine] + wait[mine])
-        cause[mine[2 * inside >= wait[mine]]] = number
+    until = np.where(copies, pauses.end, np.minimum(launched, pauses.end))
+    for (what, thread), busy in sorted(calls.busy.items(), key=lambda each: CAUSES.index(each[0][0]), reverse=True):
+        mine = np.flatnonzero(asked & (lane == thread))
+        inside = covered(busy, pauses.start[mine], until[mine])
+        cause[mine[2 * inside >= until[mine] - pauses.start[mine]]] = CAUSES.index(what)
     cause[lane < 0] = _UNKNOWN
     return cause
 

@@ -1,0 +1,117 @@
+"""When the work of a device was launched, and when the launching threads were in what the host waits for.
+
+Owns the names of calls that wait for the device, allocate, or load data, and which copies their calls wait for. Knows
+no pauses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tracehound.analysis.result import Share
+from tracehound.intervals import Intervals, Ints, Mask, union
+from tracehound.trace import collected
+
+SYNCHRONISATION: Final = "synchronisation"
+ALLOCATION: Final = "allocation"
+LOADING: Final = "data loading"
+
+BLOCKING: Final = re.compile(r"^(?:cuda|hip|cu)Memcpy(?!\w*Async)")
+"""Calls for copies that return when the copy is done."""
+
+_BY_NAME: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
+    {
+        SYNCHRONISATION: re.compile(
+            r"Synchronize|^(?:cuda|hip|cu)(?:EventQuery|StreamQuery)$|BlockHostUntil|BlockUntil|" + BLOCKING.pattern
+        ),
+        ALLOCATION: re.compile(
+            r"^(?:cuda|hip|cu)(?:Malloc|Free|HostAlloc|HostMalloc|HostFree|HostRegister|HostUnregister"
+            r"|Mem(?:Alloc|Free|Create|Map|Unmap|Release|Address))"
+        ),
+        LOADING: re.compile(
+            r"IteratorGetNext|Iterator::(?:GetNext|Prefetch)|DataLoader|data_?load|input_?pipeline|cpu_loader\.next"
+            r"|get_batch|next_?batch|wait_for_batch|\bgrain\b|Infeed",
+            re.IGNORECASE,
+        ),
+    }
+)
+_COPIES: Final = re.compile(r"^(?:cuda|hip|cu)Memcpy")
+
+
+class Launches(NamedTuple):
+    """Of each event of the device when its launch began (ps; the lowest number: none is known), and on which host lane.
+
+    `queued` says what lies on a stream, and so in its queue once it is launched (threads of XLA carry the launch of a
+    program out later). `waits` says where the launch is a copy that its call waits for: one without Async in its name,
+    or (as from and to pageable memory) one that returned only when the copy had ended. `busy` says by cause and host
+    lane when the host was in what waits for that.
+    """
+
+    start: Ints
+    lane: Ints
+    queued: Mask
+    waits: Mask
+    busy: Mapping[tuple[str, int], Intervals]
+
+
+def launches(share: Share, events: pl.DataFrame) -> Launches:
+    """The launches of these events of the rank's device, of which `lane`, `end` and `launch` are read."""
+    launch = events["launch"]
+    wanted = share.threads.filter(pl.col("id").is_in(launch.drop_nulls().unique().implode()))
+    calls = collected(wanted.select("id", "lane", "start", "end", "name"))
+    ids, each = calls["id"].to_numpy(), launch.fill_null(-1).to_numpy()
+    at = np.minimum(np.searchsorted(ids, each), max(len(ids) - 1, 0))
+    known = np.append(ids, -2)[at] == each
+    start, lane = (
+        np.where(known, np.append(calls[name].to_numpy(), 0)[at], missing)
+        for name, missing in (("start", np.iinfo(np.int64).min), ("lane", -1))
+    )
+    blocking = _blocking(calls, at[known], events["end"].to_numpy()[known])
+    return Launches(
+        start=start,
+        lane=lane,
+        queued=known & events["lane"].is_in(_streams(share)).to_numpy(),
+        waits=known & np.append(blocking, np.False_)[at],
+        busy=_occupied(share, calls.filter(blocking)),
+    )
+
+
+def _streams(share: Share) -> list[int]:
+    return share.lanes.filter(pl.col("role") == "stream")["lane"].to_list()
+
+
+def _blocking(calls: pl.DataFrame, at: Ints, end: Ints) -> Mask:
+    """Which calls are copies that the host waits for; `at` has the call of each launched work, `end` its end."""
+    done = np.full(calls.height, np.iinfo(np.int64).min)
+    np.maximum.at(done, at, end)
+    names = calls["name"].unique().cast(pl.String).drop_nulls().to_list()
+    named = pl.col("name").is_in([name for name in names if BLOCKING.search(name)])
+    copies = pl.col("name").is_in([name for name in names if _COPIES.search(name)])
+    returned = pl.Series(calls["end"].to_numpy() >= done)
+    waits = calls.select((named | (copies & returned)).fill_null(value=False)).to_series()
+    return np.asarray(waits.to_numpy(), np.bool_)
+
+
+def _occupied(share: Share, copies: pl.DataFrame) -> dict[tuple[str, int], Intervals]:
+    """When each host lane is in an event whose name tells what the host waits for, or in one of these copies."""
+    names = collected(share.threads.select(pl.col("name").unique())).to_series().cast(pl.String).drop_nulls().to_list()
+    telling = {name: cause for name in names for cause, pattern in _BY_NAME.items() if pattern.search(name)}
+    rows = collected(share.threads.filter(pl.col("name").is_in(list(telling))).select("lane", "name", "start", "end"))
+    causes = rows["name"].cast(pl.String).replace_strict(telling, default=None, return_dtype=pl.String)
+    columns = ("lane", "start", "end", "cause")
+    every = pl.concat(
+        [
+            rows.with_columns(causes.alias("cause")).select(columns),
+            copies.with_columns(pl.lit(SYNCHRONISATION).alias("cause")).select(columns),
+        ]
+    )
+    return {
+        (str(cause), int(lane)): union(part["start"].to_numpy(), part["end"].to_numpy())
+        for (cause, lane), part in every.partition_by("cause", "lane", as_dict=True).items()
+    }
