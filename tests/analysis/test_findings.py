@@ -13,7 +13,7 @@ from tracehound.analysis import Result, run
 from tracehound.analysis.findings import ANALYSIS, RULES
 from tracehound.facets import FACETS
 from tracehound.store import load, open_paths, place
-from tracehound.trace import Trace
+from tracehound.trace import Trace, Window
 
 MAIN = thread("python (1)")
 V100 = {"name": "Tesla V100", "computeMajor": 7, "warpSize": 32, "totalGlobalMem": 1000}
@@ -95,6 +95,17 @@ def test_idle_time_is_told_by_its_cause_and_not_twice() -> None:
     assert row["duration"] == 40 * US
     assert row["cost"] == 40 * US
     assert "3 pauses in the run, the longest 40.00 us on rank 0" in row["evidence"]
+
+
+def test_of_a_pause_that_reaches_into_the_window_the_part_inside_counts() -> None:
+    """Work ends at 100 us and goes on at 400, which was launched at 399: from 200 us on half of the window is idle."""
+    b = Building()
+    work(b, "elementwise_kernel", 0, 100)
+    b.event(MAIN, "cudaLaunchKernel", 399, 400, "runtime", correlation=7)
+    b.event(stream(), "elementwise_kernel", 400, 600, correlation=7)
+    rows = run(ANALYSIS, b.trace(), Window(200 * US, 600 * US)).table.rows(named=True)
+    (row,) = (row for row in rows if row["finding"].startswith("the device runs dry"))
+    assert (row["cost"], row["share"], row["start"], row["duration"]) == (200 * US, 0.5, 200 * US, 200 * US)
 
 
 def test_a_device_that_is_mostly_idle_is_named() -> None:

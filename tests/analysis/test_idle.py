@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
 MAIN = thread("python (1)")
+WORK = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 120), st.integers(1, 25)), min_size=1, max_size=12)
 
 
 def after_a_pause(launched: float, host: tuple[str, float, float] | None = None, pause: float = 100) -> Building:
@@ -115,11 +117,34 @@ def test_another_stream_that_just_ended_was_waited_for(ended: float, cause: str)
     assert causes(b.trace())[0, "stream 7", cause] == (1, 100 * US)
 
 
-def test_of_a_window_the_pauses_between_work_in_it_count() -> None:
-    trace = after_a_pause(150).trace()
-    assert causes(trace, Window(90 * US, 210 * US))[0, "stream 7", "host"] == (1, 100 * US)
-    assert causes(trace, Window(90 * US, 190 * US)) == {}
-    assert causes(trace, Window(120 * US, 160 * US)) == {}
+@pytest.mark.parametrize(
+    ("start", "end", "inside"), [(90, 210, 100), (90, 190, 90), (120, 160, 40), (120, 400, 80), (0, 100, 0)]
+)
+def test_of_a_pause_the_part_in_the_window_counts(start: int, end: int, inside: int) -> None:
+    """Its cause is that of the whole: until the launch at 150 us the host loaded data for most of the time."""
+    trace = after_a_pause(150, ("DataLoader", 100, 126)).trace()
+    window = Window(start * US, end * US)
+    expected = {(0, name, "data loading"): (1, inside * US) for name in (DEVICE, "stream 7") if inside}
+    assert causes(trace, window) == expected
+    found = run(named("idle"), trace, window).table.rows(named=True)
+    assert all(row["start"] == max(start, 100) * US and row["duration"] == inside * US for row in found)
+
+
+@given(WORK, st.integers(0, 130), st.integers(0, 60))
+def test_windows_that_share_out_the_run_share_out_its_pauses(
+    work: list[tuple[int, int, int]], first: int, length: int
+) -> None:
+    b = Building()
+    for i, (number, start, long) in enumerate(work):
+        b.event(stream(0, number), f"k{i}", start, start + long, correlation=i)
+        b.event(MAIN, "cudaLaunchKernel", start - i, start - i, "runtime", correlation=i)
+    trace = b.trace()
+    edges = [None, first * US, (first + length) * US, None]
+    summed: dict[tuple[int, str, str], int] = defaultdict(int)
+    for low, high in pairwise(edges):
+        for key, (_, idle) in causes(trace, Window(low, high)).items():
+            summed[key] += idle
+    assert dict(summed) == {key: idle for key, (_, idle) in causes(trace).items()}
 
 
 def test_the_longest_pause_leads_to_the_work_after_it() -> None:
@@ -132,7 +157,6 @@ def test_the_longest_pause_leads_to_the_work_after_it() -> None:
     assert (row["count"], row["mean"], row["duration"]) == (2, 100 * US, 100 * US)
 
 
-WORK = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 120), st.integers(1, 25)), min_size=1, max_size=12)
 NAMES = ("cudaLaunchKernel", "cudaMemcpyAsync", "hipMemcpyWithStream")
 CALL = st.tuples(st.sampled_from(NAMES), st.integers(-5, 125), st.integers(0, 60))
 CALLS = st.lists(st.none() | CALL, min_size=12, max_size=12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,7 +27,8 @@ DELAY: Final = Setting(
 
 DEFINITION = """\
 A pause is a stretch in which no work runs on a stream (in the rows of "device": on no stream of the rank), between its
-first and its last work (with a window: that lies in it). It is put down to what the work at its end waited for:
+first and its last work. Of one that reaches beyond the window the part inside counts. It is put down to what the work
+at its end waited for, wherever that lies:
 host = that work was launched only after the stream had run dry; on a stream of a GPU also not more than half of the
 pause, and 300 us, before its end: else it was kept by something that the next words look for. Of these, where on the
 launching thread at least half of the time from the start of the pause to the launch is spent in one of them:
@@ -90,7 +92,7 @@ class Pauses(NamedTuple):
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each stream and cause, in ps."""
     delay = DELAY.of(options.given)
-    events = work(share, "lane", "launch")
+    events = work(replace(share, device=share.anytime), "lane", "launch")
     if events.is_empty():
         return pl.DataFrame()
     names = dict(share.lanes.select("lane", "name").iter_rows())
@@ -103,7 +105,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     everything = np.argsort(events["start"].to_numpy(), kind="stable")
     for name, rows in ((DEVICE, everything), *streams):
         pauses = pauses_of(events, rows)
-        cause = _causes(pauses, events, rows, calls, delay)
+        pauses, cause = _inside(share, pauses, _causes(pauses, events, rows, calls, delay))
         found.append(
             pl.DataFrame(
                 {
@@ -119,6 +121,15 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     return _summed(pl.concat(found)).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
 
 
+def _inside(share: Share, pauses: Pauses, cause: Ints) -> tuple[Pauses, Ints]:
+    """The parts of pauses that lie in the window of the share, and their causes."""
+    if not share.windowed:
+        return pauses, cause
+    start, end = np.maximum(pauses.start, share.start), np.minimum(pauses.end, share.end)
+    kept = end > start
+    return Pauses(start[kept], end[kept], pauses.after[kept]), cause[kept]
+
+
 def _why(doings: Told, lead: Ints, pauses: Pauses, cause: Ints) -> list[pl.Series]:
     """For each pause what the host was at for most of all pauses of its cause, and for how long."""
     spent = doings.spent(lead[pauses.after], pauses.start, pauses.end)
@@ -129,8 +140,8 @@ def _why(doings: Told, lead: Ints, pauses: Pauses, cause: Ints) -> list[pl.Serie
 
 
 def of_device(share: Share, options: Options) -> tuple[Pauses, Ints]:
-    """The pauses of the whole device, and of each why it is one: a position in `CAUSES`."""
-    events = work(share, "lane", "launch")
+    """The pauses of the whole device, whenever they are, and of each why it is one: a position in `CAUSES`."""
+    events = work(replace(share, device=share.anytime), "lane", "launch")
     rows = np.argsort(events["start"].to_numpy(), kind="stable")
     pauses = pauses_of(events, rows)
     return pauses, _causes(pauses, events, rows, launches(share, events), DELAY.of(options.given))
