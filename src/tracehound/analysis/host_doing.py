@@ -5,7 +5,7 @@ Owns which thread of a host matters for a rank, and how its time is told in the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -13,9 +13,8 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
-from tracehound.analysis.host_words import QUIET, WORDS, doing
+from tracehound.analysis.host_words import QUIET, WORDS, doing_codes
 from tracehound.analysis.result import Share
-from tracehound.analysis.threads import THREADS
 from tracehound.formats.xla_names import leads
 from tracehound.intervals import Intervals, Ints, covered, union
 from tracehound.nesting import own_stretches
@@ -44,19 +43,25 @@ def told(share: Share, launching: Ints) -> Told:
     """What the threads that matter are at: the program's own, and in a PyTorch trace those that launch."""
     main = main_thread(share)
     lanes = [main] if _xla(share) else [main, *np.unique(launching).tolist()]
-    threads = collected(
-        share.threads.filter(pl.col("lane").is_in([lane for lane in lanes if lane >= 0])).select(*THREADS)
-    )
-    owned = own_stretches(threads["start"].to_numpy(), threads["end"].to_numpy(), local_parent(threads))
-    words = threads.select("lane", doing(threads))[owned.owner]
-    pieces = words.with_columns(pl.Series("start", owned.start), pl.Series("end", owned.end)).drop_nulls("doing")
-    return Told(
-        {
-            (int(lane), str(said)): union(part["start"].to_numpy(), part["end"].to_numpy())
-            for (lane, said), part in pieces.partition_by("lane", "doing", as_dict=True).items()
-        },
-        main,
-    )
+    found: dict[tuple[int, str], Intervals] = {}
+    for lane in sorted({lane for lane in lanes if lane >= 0}):
+        found |= {(lane, words): when for words, when in _at(share.threads.filter(pl.col("lane") == lane))}
+    return Told(found, main)
+
+
+def _at(thread: pl.LazyFrame) -> Iterator[tuple[str, Intervals]]:
+    """When a thread is at what. Of its many events no more is read at once than each step of this needs."""
+    events = collected(thread.select("id", "name", "kind", "parent"))
+    code, parent = doing_codes(events), local_parent(events)
+    del events
+    times = collected(thread.select("start", "end"))
+    owned = own_stretches(times["start"].to_numpy(), times["end"].to_numpy(), parent)
+    del times, parent
+    code = code[owned.owner]
+    for number, words in enumerate(WORDS):
+        mine = np.flatnonzero(code == number)
+        if len(mine):
+            yield words, union(owned.start[mine], owned.end[mine])
 
 
 def mattering(share: Share, found: Told, launching: Ints) -> Ints:

@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
@@ -17,6 +18,7 @@ from tracehound.analysis.compilations import recorded_by_torch
 from tracehound.analysis.host_parts import FETCHING, SENDING
 from tracehound.analysis.host_waits import BLOCKING
 from tracehound.analysis.threads import nearest
+from tracehound.intervals import Ints, Mask
 
 COMPILING: Final = "compiling"
 PROGRAM: Final = "loading a program onto the device"
@@ -139,7 +141,13 @@ def _moving(name: str, kind: str) -> str | None:
 
 
 def doing(threads: pl.DataFrame) -> pl.Series:
-    """What a thread is at while an event is the innermost on it, for every event; one of `WORDS`, or null.
+    """What a thread is at while an event is the innermost on it, for every event; one of `WORDS`, or null."""
+    found = pl.Series("doing", doing_codes(threads))
+    return found.replace_strict(dict(enumerate(WORDS)), default=None, return_dtype=pl.String)
+
+
+def doing_codes(threads: pl.DataFrame) -> npt.NDArray[np.int8]:
+    """The same as positions in `WORDS`, -1 for none.
 
     `threads` are events of host lanes with the columns `id`, `name`, `kind` and `parent`, sorted by id. An event means
     what the nearest of the first words of `WORDS` around it means, or it itself; else what it or the nearest around it
@@ -149,14 +157,16 @@ def doing(threads: pl.DataFrame) -> pl.Series:
     pairs = [(name or "", kind or "") for name, kind in told.cast(pl.String).iter_rows()]
     lazy = any(_LAZY.match(name) for name, _ in pairs)
     codes = [_code(name, kind, lazy) for name, kind in pairs]
-    known = told.with_columns(pl.Series("code", codes, pl.Int64))
+    known = told.with_columns(pl.Series("code", codes, pl.Int8))
     kinds = threads.select("name", "kind")
     code = kinds.join(known, on=["name", "kind"], how="left", nulls_equal=True, maintain_order="left")["code"]
     own, parent = code.to_numpy(), local_parent(threads)
-    whole, any_ = _reached(own, parent, own < _WHOLE), _reached(own, parent, own >= 0)
     python = threads["kind"].is_in(["python", "annotation", "step"]).to_numpy()
-    found = np.where(whole >= 0, whole, np.where(any_ >= 0, any_, np.where(python, _NUMBER[PYTHON], -1)))
-    return pl.Series("doing", found).replace_strict(dict(enumerate(WORDS)), default=None, return_dtype=pl.String)
+    found = np.where(python, _NUMBER[PYTHON], -1).astype(np.int8)
+    for marks in (own >= 0, (own >= 0) & (own < _WHOLE)):
+        reached = _reached(own, parent, marks)
+        found = np.where(reached >= 0, reached, found)
+    return found
 
 
 def _code(name: str, kind: str, lazy: bool) -> int:  # noqa: FBT001 - a fact of the file
@@ -166,8 +176,7 @@ def _code(name: str, kind: str, lazy: bool) -> int:  # noqa: FBT001 - a fact of 
     return -1 if words is None else _NUMBER[words]
 
 
-def _reached(own: np.ndarray, parent: np.ndarray, marks: np.ndarray) -> np.ndarray:
+def _reached(own: npt.NDArray[np.int8], parent: Ints, marks: Mask) -> npt.NDArray[np.int8]:
     """What the event itself means, if it is marked, else the nearest marked around it; -1 without one."""
-    marks = marks & (own >= 0)
     around = np.where(marks, np.arange(len(own)), nearest(parent, marks))
-    return np.where(around >= 0, np.append(own, -1)[around], -1)
+    return np.append(own, np.int8(-1))[around]  # of none, at -1
