@@ -20,9 +20,9 @@ def trace() -> Trace:
     return b.trace()
 
 
-def lines(form: str, window: Window | None = None) -> list[str]:
+def lines(form: str, window: Window | None = None, of: Trace | None = None) -> list[str]:
     out = io.BytesIO()
-    named(form, "x").write(trace(), window or Window(), out, lambda _: None)
+    named(form, "x").write(of or trace(), window or Window(), out, lambda _: None)
     return out.getvalue().decode().splitlines()
 
 
@@ -42,6 +42,13 @@ def test_a_window_clips() -> None:
         "train.py(9): main 10000",
         "train.py(9): main;a:b c;cudaLaunchKernel 10000",
     ]
+
+
+def test_a_frame_without_a_name_has_words() -> None:
+    b = Building()
+    b.event(MAIN, "", 0, 100, "python")
+    b.event(MAIN, "  ", 10, 40, "python")
+    assert lines("folded", of=b.trace()) == ["(no name) 70000", "(no name);(no name) 30000"]
 
 
 def test_names_tell_the_form() -> None:

@@ -15,6 +15,8 @@ from tracehound.export.written import Tell, Written
 from tracehound.trace import Trace, Window
 
 NS = 1000
+NAMELESS = "(no name)"
+"""What a frame without a name is called: an empty one is none to the tools that read the file."""
 
 
 def host(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
@@ -30,7 +32,7 @@ def device(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
 def _written(trace: Trace, window: Window, file: BinaryIO, tell: Tell, weight: str) -> Written:
     result = run(named("stacks"), trace, window)
     deep = depths(result.table, result.columns)
-    names = {name: printable(name).replace(";", ":") for name in result.table["call"].unique().to_list()}
+    names = {name: _frame(name or "") for name in result.table["call"].unique().to_list()}
     way, events = list[str](), 0
     rows = result.table.select("call", "count", weight).iter_rows()
     for depth, (call, count, time) in zip([] if deep is None else deep.tolist(), rows, strict=True):
@@ -40,3 +42,7 @@ def _written(trace: Trace, window: Window, file: BinaryIO, tell: Tell, weight: s
             events += count
     tell(1.0)
     return Written(events, notes=() if events else result.notes)
+
+
+def _frame(name: str) -> str:
+    return printable(name).replace(";", ":").strip() or NAMELESS
