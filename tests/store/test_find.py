@@ -116,3 +116,19 @@ def test_one_bad_file_of_many_is_noted(tmp_path: Path) -> None:
     trace = load(open_paths([tmp_path]))
     assert trace.ranks.height == 1
     assert ("the file is empty", str(tmp_path / "rank1.json")) in [(note.text, note.where) for note in trace.notes]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("memory_timeline.json", b"[[1, 2, 3], [[0, 1], [0, 2], [0, 3]]]"),
+        ("execution_trace.json", b'{"schema": "1.1.1-chakra.0.0.4", "nodes": []}'),
+        ("snapshot.pickle", b"\x80\x04x"),
+    ],
+)
+def test_what_lies_beside_traces_by_design_is_no_loss(tmp_path: Path, name: str, content: bytes) -> None:
+    kineto(tmp_path / "trace.json")
+    (tmp_path / name).write_bytes(content)
+    (note,) = find([tmp_path]).notes
+    assert (note.level, note.where) == ("info", str(tmp_path / name))
+    assert "looks like" in note.text

@@ -12,7 +12,7 @@ from tracehound.errors import TracehoundError
 from tracehound.formats import signs
 from tracehound.formats.format import Format
 from tracehound.formats.inflate import head
-from tracehound.formats.unknown import likeness
+from tracehound.formats.unknown import CompanionError, likeness
 
 KINETO: Final = Format("kineto", "PyTorch profiler trace (Kineto JSON)", signs.kineto, "tracehound.formats.kineto")
 CHROME: Final = Format("chrome", "XLA profile, Chrome form (trace.json)", signs.chrome, "tracehound.formats.chrome")
@@ -31,11 +31,13 @@ FORMATS: Final = (KINETO, CHROME, XPLANE, MEMORY_TIMELINE)
 def recognise(path: Path) -> Format:
     """The format of the file, by its first bytes.
 
-    Raises TracehoundError for what cannot be opened, and for what is no trace: then it says what the file looks like.
+    Raises TracehoundError for what cannot be opened, and for what is no trace: then it says what the file looks like,
+    as a CompanionError where such a file belongs beside traces.
     """
     start = head(path)
     for candidate in FORMATS:
         if candidate.matches(start):
             return candidate
     found = likeness(start)
-    raise TracehoundError(f"not a trace: looks like {found.looks}", path, remedy=found.remedy)
+    kind = CompanionError if found.companion else TracehoundError
+    raise kind(f"not a trace: looks like {found.looks}", path, remedy=found.remedy)

@@ -8,12 +8,19 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from tracehound.errors import TracehoundError
+
+
+class CompanionError(TracehoundError):
+    """A file is no trace, but one of those that lie beside traces: nothing of them is missing without it."""
+
 
 class Likeness(NamedTuple):
-    """What a file looks like, and what to do about it."""
+    """What a file looks like, what to do about it, and whether it is one of those that lie beside traces."""
 
     looks: str
     remedy: str = ""
+    companion: bool = False
 
 
 _PROFILE: Final = "open the JSON that torch.profiler writes, or an XLA xplane.pb"
@@ -25,13 +32,15 @@ _MAGIC: Final = (
     (b"SQLite format 3", Likeness("an SQLite database, as Nsight Systems and rocprof export", _PROFILE)),
     (b"PAR1", Likeness("a Parquet file", _PROFILE)),
     (b"ARROW1", Likeness("an Arrow file", _PROFILE)),
-    (b"\x80\x04", Likeness("a Python pickle, as torch.cuda.memory snapshots are", _PROFILE)),
+    (b"\x80\x04", Likeness("a Python pickle, as torch.cuda.memory snapshots are", _PROFILE, companion=True)),
     (b"\x80\x02", Likeness("a Python pickle", _PROFILE)),
     (b"\x7fELF", Likeness("a program", _PROFILE)),
     (
         b'{"schema":"tracehound.profile',
         Likeness(
-            "a baseline: what was measured of a run, without its events", "tracehound diff compares another run with it"
+            "a baseline: what was measured of a run, without its events",
+            "tracehound diff compares another run with it",
+            companion=True,
         ),
     ),
     (b"HloModule", Likeness("HLO text", "open the profile it belongs to")),
@@ -66,10 +75,14 @@ def _no_json(text: bytes) -> Likeness:
 
 def _json(text: bytes) -> Likeness:
     if b'"schema"' in text and (b'"nodes"' in text or b"execution_trace" in text):
-        return Likeness("a PyTorch execution trace, a graph of operators", "open the profiler's trace of the same run")
+        return Likeness(
+            "a PyTorch execution trace, a graph of operators",
+            "open the profiler's trace of the same run",
+            companion=True,
+        )
     if _LISTS.match(text):
         remedy = "export it as ....raw.json.gz, or open the profiler's trace of the same run"
-        return Likeness("a memory timeline (export_memory_timeline) in its form for plots", remedy)
+        return Likeness("a memory timeline (export_memory_timeline) in its form for plots", remedy, companion=True)
     if _BEGIN.search(text):
         return Likeness("a trace of begin and end events, which neither PyTorch nor XLA writes", _PROFILE)
     if _PHASE.search(text):

@@ -15,6 +15,7 @@ from tracehound.errors import TracehoundError
 from tracehound.formats import recognise
 from tracehound.formats.format import Format
 from tracehound.formats.inflate import is_compressed
+from tracehound.formats.unknown import CompanionError
 from tracehound.trace import Note
 
 _XLA_NAME = re.compile(r"(?P<host>.*)\.(?P<form>xplane\.pb|trace\.json)(\.gz)?")
@@ -141,6 +142,8 @@ def _files_of(folder: Path) -> Finding:
             continue
         try:
             files.append(_file(path))
+        except CompanionError as error:
+            notes.append(Note("info", error.message, where=str(path)))
         except TracehoundError as error:
             if _LIKELY.fullmatch(path.name):
                 notes.append(Note("dropped", error.message, where=str(path)))
