@@ -308,7 +308,11 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
         (["diff", "{job}", "{job}", "--format", "jsn"], "no form 'jsn'; did you mean json?"),
         (["check", "{job}"], "no condition"),
         (["check", "{job}", "--fail-on", "idle > +3%"], "compares with a base"),
-        (["report", "{job}", "zzz"], "no analysis 'zzz'; there are overview, findings, breakdown"),
+        (["report", "{job}", "zzz"], "no analysis 'zzz'; tracehound report --list names them all"),
+        (
+            ["report", "{job}", "memory_op"],
+            "did you mean memory or memory_blocks or memory_operators? tracehound report",
+        ),
         (["report", "{job}"], "is a path; name an analysis after it"),
         (["report", "ops"], "ops of which trace?; tracehound report PATH... ops"),
         (["report"], "which analysis, of which trace?"),

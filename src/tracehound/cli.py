@@ -19,7 +19,7 @@ from shutil import get_terminal_size
 
 from tracehound import report
 from tracehound.alignment import arranged
-from tracehound.analysis import ANALYSES, Analysis, Options, Result, named, run, where
+from tracehound.analysis import ANALYSES, LISTING, Analysis, Options, Result, named, run, where
 from tracehound.arguments import as_diff, as_summary, parsed
 from tracehound.diff import (
     Profile,
@@ -287,14 +287,16 @@ def _show(result: Result, trace: Trace, window: Window, form: Writer, asked: Nam
 
 def _analysis(asked: Namespace) -> Analysis:
     """The analysis that the last argument names, which is taken out of the paths."""
-    names = ", ".join(analysis.name for analysis in ANALYSES)
     if not asked.paths:
-        raise TracehoundError("which analysis, of which trace?", remedy=f"tracehound report PATH ANALYSIS; {names}")
+        remedy = f"tracehound report PATH ANALYSIS; {LISTING} names them all"
+        raise TracehoundError("which analysis, of which trace?", remedy=remedy)
     *asked.paths, last = asked.paths
     if last in _COMMANDS and last != "explore" and asked.paths:
         raise TracehoundError(f"{last} is a command, not an analysis", remedy=f"tracehound {last} PATH...")
     if last not in {analysis.name for analysis in ANALYSES} and Path(last).exists():
-        raise TracehoundError(f"{printable(last)} is a path", remedy=f"name an analysis after it: {names}")
+        raise TracehoundError(
+            f"{printable(last)} is a path", remedy=f"name an analysis after it; {LISTING} names them all"
+        )
     return named(last)
 
 

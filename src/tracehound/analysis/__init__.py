@@ -57,7 +57,7 @@ from tracehound.analysis import (
 from tracehound.analysis.annotations import ANALYSIS as ANNOTATIONS
 from tracehound.analysis.result import Analysis, Column, Options, Result
 from tracehound.analysis.share import run, run_all
-from tracehound.errors import TracehoundError
+from tracehound.errors import TracehoundError, printable
 
 ANALYSES: tuple[Analysis, ...] = (
     overview.ANALYSIS,
@@ -111,6 +111,9 @@ ANALYSES: tuple[Analysis, ...] = (
     health.ANALYSIS,
 )
 
+LISTING = "tracehound report --list"
+"""What names all of them."""
+
 
 def named(name: str) -> Analysis:
     """The analysis of that name; TracehoundError with the nearest names when there is none."""
@@ -118,9 +121,10 @@ def named(name: str) -> Analysis:
         if analysis.name == name:
             return analysis
     names = [analysis.name for analysis in ANALYSES]
-    near = difflib.get_close_matches(name, names, 1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-    raise TracehoundError(f"no analysis {name!r}", remedy=hint)
+    inside = [each for each in names if len(name) > 2 and name.lower() in each]
+    near = list(dict.fromkeys([*difflib.get_close_matches(name.lower(), names, 3), *inside]))[:3]
+    hint = " ".join([*([f"did you mean {' or '.join(near)}?"] if near else []), f"{LISTING} names them all"])
+    raise TracehoundError(f"no analysis {printable(name)!r}", remedy=hint)
 
 
-__all__ = ["ANALYSES", "Analysis", "Column", "Options", "Result", "named", "run", "run_all"]
+__all__ = ["ANALYSES", "LISTING", "Analysis", "Column", "Options", "Result", "named", "run", "run_all"]
