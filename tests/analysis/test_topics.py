@@ -51,6 +51,10 @@ def test_no_analysis_is_listed_twice() -> None:
         ("kineto", False, "operators", ""),
         ("xplane", False, "steps", ""),
         ("xplane", False, "health", ""),
+        ("kineto", True, "arrivals", "one rank is open"),
+        ("kineto", True, "memory", "no memory events"),
+        ("xplane", True, "allocator", "no allocator events"),
+        ("xplane", True, "hlo_heap", "no buffer assignment"),
     ],
 )
 def test_what_a_trace_lacks_is_said(form: str, *, device: bool, name: str, why: str) -> None:
@@ -58,7 +62,7 @@ def test_what_a_trace_lacks_is_said(form: str, *, device: bool, name: str, why: 
     assert bool(why) == bool(lacking(name, built(form, device=device).trace()))
 
 
-@pytest.mark.parametrize("sample", ["jax_cpu8_b128", "torch_ddp_gloo"])
+@pytest.mark.parametrize("sample", ["jax_cpu8_b128", "torch_ddp_gloo", "torch_stacks", "torch_xla_single"])
 def test_what_a_trace_lacks_has_no_rows(samples: Path, sample: str) -> None:
     """Nothing is kept from a reader that would have told something."""
     trace = load(open_paths([samples / sample]))

@@ -64,9 +64,22 @@ async def test_the_whole_menu_is_in_sight(samples: Path, size: tuple[int, int]) 
         for _, under in menu.entries(explorer.keys, explorer.trace):
             for entry in under:
                 assert entry.title in text, entry.title
-        assert "Esc leaves" in text
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, Explorer)
+
+
+@pytest.mark.parametrize("size", [(80, 12), (40, 16), (100, 7)])
+async def test_a_short_screen_follows_the_cursor_through_all_of_it(samples: Path, size: tuple[int, int]) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), size) as (_, pilot):
+        await press(pilot, "1", "M")
+        screen = pilot.app.screen
+        assert isinstance(screen, MenuScreen)
+        for entry in screen.entries._entries:
+            screen.entries.cursor = screen.entries._entries.index(entry)
+            await settled(pilot)
+            lines = [strip.text for strip in screen._compositor.render_strips()]
+            assert any(f" {entry.key} {entry.title[:8]}" in line for line in lines[1:-3]), entry.title
+            assert (entry.lacks or entry.question)[:8] in lines[-3], "the words under the list stay in sight"
 
 
 @pytest.mark.parametrize("name", ["operators", "critical_path", "annotations", "health"])

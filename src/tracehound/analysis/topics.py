@@ -68,7 +68,7 @@ TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
 LAST: Final = "More"
 """The heading of what is in no row of `TOPICS`."""
 
-Need = Literal["device", "pytorch", "xla"]
+Need = Literal["device", "pytorch", "xla", "ranks", "allocated", "held", "buffers"]
 
 NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
     {
@@ -79,7 +79,10 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
         **dict.fromkeys(("critical_path", "operators", "modules"), ("pytorch",)),
         **dict.fromkeys(("step_time", "async_overlap"), ("xla", "device")),
         **dict.fromkeys(("programs", "hlo_ops", "hlo", "roofline"), ("xla",)),
-        **dict.fromkeys(("hlo_memory", "hlo_heap", "hlo_buffers", "allocator"), ("xla",)),
+        **dict.fromkeys(("hlo_memory", "hlo_heap", "hlo_buffers"), ("xla", "buffers")),
+        "allocator": ("xla", "held"),
+        **dict.fromkeys(("memory", "memory_curve", "memory_operators", "memory_blocks"), ("allocated",)),
+        **dict.fromkeys(("collective_calls", "arrivals", "stragglers", "clocks"), ("ranks",)),
         "graphs": ("pytorch", "device"),
     }
 )
@@ -90,6 +93,10 @@ _LACKS: Final[Mapping[Need, str]] = MappingProxyType(
         "device": "no device activity was recorded in this trace",
         "pytorch": "only a trace of the PyTorch profiler can answer this",
         "xla": "only an XLA profile can answer this",
+        "ranks": "one rank is open: this needs the files of several ranks together",
+        "allocated": "no memory events in this trace: PyTorch records them with profile_memory=True",
+        "held": "no allocator events in this trace: XLA's runtime records them on TPU and GPU",
+        "buffers": "no buffer assignment in this trace: xplane.pb has it in the HLO protos of its programs",
     }
 )
 
@@ -110,5 +117,9 @@ def lacking(name: str, trace: Trace) -> str:
 def _has(trace: Trace, need: Need) -> bool:
     if need == "device":
         return bool(trace.lanes["work"].any())
+    if need == "ranks":
+        return trace.ranks.height > 1
+    if need in ("allocated", "held", "buffers"):
+        return any(need in facets for facets in trace.facets)
     formats = {part.format for part in trace.parts}
     return "kineto" in formats if need == "pytorch" else bool(formats & {"xplane", "chrome"})

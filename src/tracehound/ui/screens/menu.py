@@ -14,8 +14,8 @@ from rich.style import Style
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.geometry import Size
+from textual.containers import Vertical, VerticalScroll
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import ModalScreen
@@ -25,6 +25,7 @@ from textual.widgets import Label
 
 from tracehound.draw.glyphs import Glyphs
 from tracehound.ui.menu import Entry
+from tracehound.ui.widgets.plain_bars import suit
 
 Heading = tuple[str, list[Entry]]
 Cell = Entry | str
@@ -149,6 +150,14 @@ class MenuList(Widget, can_focus=True):
         if there:
             self.cursor = self._entries.index(min(there, key=lambda each: each[0])[1])
 
+    @property
+    def region_of_cursor(self) -> Region:
+        """The line of the cursor, with a heading right above it."""
+        lines = next(cells for cells in self._columns(self.size.width) if any(map(self._is_cursor, cells)))
+        at = next(y for y, cell in enumerate(lines) if self._is_cursor(cell))
+        above = at > 0 and isinstance(lines[at - 1], str)
+        return Region(0, at - above, 1, 1 + above)
+
     def _is_cursor(self, cell: Cell) -> bool:
         return cell is self._entries[self.cursor]
 
@@ -190,6 +199,7 @@ class MenuScreen(ModalScreen[str | None]):
         width: 100%; max-width: 180; height: auto; max-height: 100%; background: $panel; border: round $primary;
         border-title-color: $primary;
     }
+    MenuScreen VerticalScroll { height: auto; scrollbar-size-vertical: 1; }
     MenuScreen Label { color: $text-muted; width: 100%; height: 1; padding: 0 1; text-wrap: nowrap; }
     MenuScreen #about { color: $accent; }
     """
@@ -197,6 +207,7 @@ class MenuScreen(ModalScreen[str | None]):
     def __init__(self, headings: Sequence[Heading], glyphs: Glyphs, first: str) -> None:
         super().__init__()
         self.entries = MenuList(headings, glyphs, first)
+        self._sight = VerticalScroll(self.entries, can_focus=False)
         self._glyphs = glyphs
         self._about = Label("", id="about", markup=False)
 
@@ -204,14 +215,24 @@ class MenuScreen(ModalScreen[str | None]):
         """The list, what the entry under the cursor answers, and what the keys do."""
         with Vertical() as box:
             box.border_title = "What to look at"
-            yield self.entries
+            yield self._sight
             yield self._about
             yield Label(self._glyphs.words("the key beside a name shows it · arrows and Enter do, too · Esc leaves"))
 
     def on_mount(self) -> None:
         """The keys are for the list."""
+        suit(self._sight, self._glyphs)
         self.entries.focus()
         self.entries.watch_cursor()
+
+    def on_resize(self) -> None:
+        """The list scrolls where it has not the room for all; the words under it stay."""
+        self._sight.styles.max_height = max(1, self.app.size.height - ROOM)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Bring the cursor into sight."""
+        self._sight.scroll_to_region(self.entries.region_of_cursor, animate=False, immediate=True, force=True)
 
     def on_key(self, event: events.Key) -> None:
         """A key that stands beside a name."""
@@ -224,6 +245,7 @@ class MenuScreen(ModalScreen[str | None]):
         entry = message.entry
         words = f"{entry.title}: {entry.lacks}" if entry.lacks else entry.question
         self._about.update(self._glyphs.words(words))
+        self._follow()
 
     @on(MenuList.Chosen)
     def _chosen(self, message: MenuList.Chosen) -> None:
