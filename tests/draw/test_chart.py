@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 
-from tracehound.draw import chart
+from tracehound.draw import chart, device_time, divided, parts, plots
 from tracehound.draw.plain import in_ascii
 
 
@@ -102,3 +104,12 @@ def test_no_cloud_without_points_or_room() -> None:
         == chart.cloud([(0, 0, "a")], [], 40, 3)
         == []
     )
+
+
+@pytest.mark.parametrize(
+    "glyphs", [plots.PARTS.values(), divided.GLYPHS.values(), [*device_time.STEP.values()], parts.GLYPHS]
+)
+def test_every_part_of_a_bar_has_a_sign_of_its_own_in_ascii_too(glyphs: Iterable[str]) -> None:
+    signs = [*map(in_ascii, glyphs)]
+    assert len({*signs}) == len(signs)
+    assert "".join(signs).isascii()

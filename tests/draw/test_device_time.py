@@ -49,7 +49,7 @@ def test_a_bar_for_each_device(traced: Trace) -> None:
     bar, legend = lines(traced, "duty_cycle", (60, 3))
     assert bar.startswith("rank 0 █")
     assert bar.rstrip().endswith("110.0 us")
-    assert legend.rstrip() == "█ compute  ▓ collectives  · idle"
+    assert legend.rstrip() == "█ compute  ▓ collectives  ∙ idle"
 
 
 def test_nothing_is_drawn_without_room_or_rows(traced: Trace) -> None:

@@ -51,7 +51,7 @@ def test_steps_are_a_curve_of_the_slowest_rank() -> None:
 
 def test_a_breakdown_is_a_divided_bar_for_each_rank() -> None:
     lines = plots.plot(breakdown(9), "", 0, (47, 5))
-    assert lines[0] == "rank 0 " + "█" * 20 + "▓" * 10 + "·" * 10
+    assert lines[0] == "rank 0 " + "█" * 20 + "▓" * 10 + "∙" * 10
     assert "5 more ranks" in lines[-1]
     assert plots.plot(breakdown(9), "", 8, (47, 5))[3].startswith("rank 8"), "the cursor's rank is in sight"
     assert len(lines) == 5

@@ -23,7 +23,7 @@ STEP = MappingProxyType(
         "copy": "░",
         "compile": "c",
         "host": "h",
-        "other": "·",
+        "other": "∙",
     }
 )
 """The parts of a step and what they are drawn with, in the order in which they stand in a bar."""
@@ -47,7 +47,7 @@ def step_time(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
 def duty_cycle(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
     """A bar for each rank, as long as its device time."""
     labels = [f"rank {rank}" for rank in result.table["rank"]]
-    return _bars(result.table, labels, {**DEVICE, "idle": "·"}, cursor, size)
+    return _bars(result.table, labels, {**DEVICE, "idle": "∙"}, cursor, size)
 
 
 def _bars(

@@ -26,7 +26,7 @@ GLYPHS = MappingProxyType(
         "runtime": "r",
         "data_loader": "d",
         "cpu": "c",
-        "other": "·",
+        "other": "∙",
     }
 )
 """The parts of a step's time and what they are drawn with; in the order in which they stand in a bar."""

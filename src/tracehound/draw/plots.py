@@ -29,7 +29,7 @@ from tracehound.units import count, duration
 Size = tuple[int, int]
 """Width and height in characters."""
 
-PARTS = MappingProxyType({"compute": "█", "communication": "▓", "copy": "░", "idle": "·"})
+PARTS = MappingProxyType({"compute": "█", "communication": "▓", "copy": "░", "idle": "∙"})
 """The parts of a rank's time and what they are drawn with."""
 
 FEWEST = 3
