@@ -144,7 +144,7 @@ def _of_backward(table: pl.DataFrame, *, ran: bool) -> list[str]:
 
 def _why_empty(scene: Scene) -> str:
     if scene.formats and "kineto" not in scene.formats:
-        return "no modules: an XLA profile has the scopes of HLO ops instead, see ops"
+        return "no modules: an XLA profile has the scopes of HLO ops instead: see hlo_ops with --set by=scope"
     return "no nn.Module here: profile with with_stack=True (with_modules=True alone records none of them)"
 
 

@@ -202,7 +202,7 @@ def _notes(whole: int, unlaunched: int) -> list[str]:
 
 def _why_empty(scene: Scene) -> str:
     if scene.formats and "kineto" not in scene.formats:
-        return "no operators: an XLA profile has HLO ops instead, see ops"
+        return "no operators: an XLA profile has HLO ops instead: see hlo_ops"
     return "no operator here: profile with ProfilerActivity.CPU"
 
 
