@@ -26,16 +26,31 @@ ORDER = ("dropped", "repaired", "missing", "inferred", "info")
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """One row: how many pieces of device work there are, and how many have no known launch."""
+    """One row: how much device work there is, how much of it has no known launch, and how much runs beside itself."""
     del options
     lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"].to_list()
     counts = share.device.filter(pl.col("lane").is_in(lanes)).select(
         pl.len().cast(pl.Int64).alias("work"), pl.col("launch").null_count().cast(pl.Int64).alias("orphans")
     )
     threads = share.lanes.filter(pl.col("rank").is_null()).height
+    ops = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null() & (pl.col("role") == "ops"))
+    beside = _beside(share.device.filter(pl.col("lane").is_in(ops["lane"].to_list()))) if ops.height else 0
     return collected(counts).with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"), pl.lit(threads, pl.Int64).alias("threads")
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(threads, pl.Int64).alias("threads"),
+        pl.lit(beside, pl.Int64).alias("beside"),
     )
+
+
+def _beside(ops: pl.LazyFrame) -> int:
+    """How many executions of HLO ops begin while the same op runs on the same lane, which one device never does.
+
+    Devices with a clock of their own (TPU) have lanes of their own, and are not asked.
+    """
+    known = ops.filter(pl.col("op").is_not_null() & pl.col("device_start").is_null())
+    rows = collected(known.select("lane", "op", "start", "end").sort("lane", "op", "start"))
+    reach = pl.col("end").cum_max().shift(1).over("lane", "op")
+    return int(rows.select((pl.col("start") < reach).sum()).item())
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -44,6 +59,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         (note.level, note.count, printable(note.text), printable(note.where)) for note in scene.notes
     ]
     rows.extend(_missing_launches(tables))
+    rows.extend(_missing_devices(tables))
     rows.extend(_missing_ranks(scene))
     if scene.ranks.height and scene.steps.is_empty():
         rows.append(("missing", 1, "no steps: neither marked nor to be inferred", ""))
@@ -63,6 +79,15 @@ def _missing_launches(tables: Sequence[pl.DataFrame]) -> list[tuple[str, int, st
         return []
     where = f"first on rank {ranks['rank'][0]}"
     return [("missing", orphans, f"device events without a known launch, of {work:,}", where)]
+
+
+def _missing_devices(tables: Sequence[pl.DataFrame]) -> list[tuple[str, int, str, str]]:
+    """Devices of one process that a file does not tell apart (PyTorch/XLA on CPUs, SPMD)."""
+    ranks = pl.concat(tables).filter(pl.col("beside") > 0) if tables else pl.DataFrame()
+    if ranks.is_empty():
+        return []
+    what = "HLO ops begin while the same op runs: which of several devices ran them is not recorded, all are one rank"
+    return [("missing", int(ranks["beside"].sum()), what, f"first on rank {ranks['rank'][0]}")]
 
 
 def _missing_ranks(scene: Scene) -> list[tuple[str, int, str, str]]:

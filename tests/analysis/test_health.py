@@ -1,0 +1,58 @@
+"""Health: what a file does not tell, and how much of what is shown depends on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import US, Building, Lane
+from tracehound.analysis import named, run
+from tracehound.store import load, open_paths
+from tracehound.trace import Trace
+
+OPS = Lane("XLA Ops", 0, "ops", work=True)
+MANY = "which of several devices ran them is not recorded, all are one rank"
+
+
+def op(number: int) -> dict[str, object]:
+    return {"op": number, "name": f"dot.{number}", "category": "dot", "module": "jit_f", "program": 1}
+
+
+def beside(trace: Trace) -> int:
+    """How many ops are said to run beside themselves."""
+    rows = run(named("health"), trace).table.rows(named=True)
+    return sum(row["count"] for row in rows if row["level"] == "missing" and MANY in row["what"])
+
+
+@pytest.mark.parametrize(("name", "count"), [("torch_xla_spmd4", 115), ("torch_xla_single", 0), ("jax_cpu8_b128", 0)])
+def test_devices_that_a_file_does_not_tell_apart(samples: Path, name: str, count: int) -> None:
+    """PyTorch/XLA records no device_ordinal: its four devices are one rank; JAX records it."""
+    assert beside(load(open_paths([samples / name]))) == count
+
+
+def test_different_ops_at_once_are_one_device_and_so_are_lanes_with_a_clock_of_their_own() -> None:
+    b = Building(format="xplane", ops=[op(0), op(1)])
+    b.event(OPS, "dot.0", 0, 10, "op", op=0)
+    b.event(OPS, "dot.1", 5, 15, "op", op=1)
+    b.event(OPS, "dot.0", 10, 20, "op", op=0)
+    assert beside(b.trace()) == 0
+    for start in (0, 2):
+        own = {"device_start": start * US, "device_end": (start + 10) * US}
+        b.event(Lane("XLA Ops", 1, "ops", work=True), "dot.0", start, start + 10, "op", op=0, **own)
+    assert beside(b.trace()) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 20), st.integers(1, 9)), min_size=1, max_size=9))
+def test_ops_beside_themselves_against_pairs(ran: list[tuple[int, int, int]]) -> None:
+    b = Building(format="xplane", ops=[op(0), op(1)])
+    for number, start, length in ran:
+        b.event(OPS, f"dot.{number}", start, start + length, "op", op=number)
+    ordered = sorted(ran, key=lambda each: each[1])
+    found = sum(
+        any(other == number and begin + lasting > start for other, begin, lasting in ordered[:at])
+        for at, (number, start, _) in enumerate(ordered)
+    )
+    assert beside(b.trace()) == found
