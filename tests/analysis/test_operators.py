@@ -134,7 +134,7 @@ def test_without_a_device_there_are_host_times_alone() -> None:
     assert result.notes == ("no device work here: times are those of the host alone",)
 
 
-@pytest.mark.parametrize(("form", "word"), [("xplane", "see ops"), ("kineto", "ProfilerActivity.CPU")])
+@pytest.mark.parametrize(("form", "word"), [("xplane", "see hlo_ops"), ("kineto", "ProfilerActivity.CPU")])
 def test_an_empty_table_says_why(form: str, word: str) -> None:
     b = Building(format=form)
     b.event(stream(), "dot.1", 0, 10)
