@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from building import US
+from building import US, Building, Lane
 from jobs import Rank, asked, files, job, rows
 from tracehound.alignment import Way, arranged
 from tracehound.analysis.offsets import offsets
@@ -80,6 +80,26 @@ def test_nothing_tells(tmp_path: Path) -> None:
     result = asked("clocks", job(tmp_path, *apart(0)))
     assert result.table.is_empty()
     assert result.notes[0].startswith("no collectives of ranks in different files were matched")
+
+
+def test_ranks_of_one_file_have_one_clock() -> None:
+    b = Building(format="xplane")
+    for rank in range(4):
+        b.event(Lane("XLA Ops", rank, "ops", work=True), "all-reduce", 0, 10, "collective", op=0, run=1)
+    text = "%all-reduce = f32[9] all-reduce(%a), replica_groups=[4,2]<=[8]"
+    b.ops = [{"op": 0, "name": "all-reduce", "category": "all-reduce", "module": "jit_f", "text": text}]
+    result = asked("clocks", b.trace())
+    assert result.notes[0] == "one clock: all 4 ranks are of one file, so no shift between them is to be told"
+    assert result.notes[1].startswith("not matched: 4 calls name replica groups of more devices than this trace has")
+
+
+def test_what_hinders_the_matching_comes_before_the_rest(tmp_path: Path) -> None:
+    ranks = Rank(0), Rank(1)
+    for number, rank in enumerate(ranks):
+        rank.collective(1000 * number, 1000 * number + 5, 1000 * number + 20, Seq=number)
+    notes = asked("clocks", job(tmp_path, *ranks)).notes
+    assert notes[0].startswith("not matched: 2 calls that no other rank here has")
+    assert notes[1].startswith("no collectives of ranks in different files were matched")
 
 
 def placed(folder: Path, way: Way, *ranks: Rank) -> Trace:

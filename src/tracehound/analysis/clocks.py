@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.calls import calls
-from tracehound.analysis.matched import matched
+from tracehound.analysis.matched import Matched, matched
 from tracehound.analysis.offsets import BETTER, FEWEST
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.units import difference
@@ -47,8 +47,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched(tables, scene)
     told = found.clocks.filter(pl.col("matched") > 0)
     if told.is_empty():
-        why = "no collectives of ranks in different files were matched well enough to tell of their clocks"
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [why, *found.notes])
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, _untold(found, scene))
     hosts = {rank: scene.hosts[host].name for rank, host in scene.ranks.select("rank", "host").iter_rows()}
     table = told.sort("rank").with_columns(
         (pl.col("applied") != 0).alias("applied"),
@@ -57,6 +56,15 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         pl.col("rank").replace_strict(hosts, return_dtype=pl.String).alias("host"),
     )
     return answer(ANALYSIS, table, scene, options, [*offset_notes(told), *found.notes])
+
+
+def _untold(found: Matched, scene: Scene) -> list[str]:
+    """Why nothing is known of the clocks: that there is but one, else what hinders the matching first."""
+    ranks = scene.ranks["host"].to_list()
+    if len(ranks) > 1 and len({scene.hosts[host].part for host in ranks}) == 1:
+        alike = f"one clock: all {len(ranks):,} ranks are of one file, so no shift between them is to be told"
+        return [alike, *found.notes]
+    return [*found.notes, "no collectives of ranks in different files were matched well enough to tell of their clocks"]
 
 
 def offset_notes(clocks: pl.DataFrame) -> list[str]:
