@@ -13,7 +13,8 @@ from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart
 from tracehound.analysis.phases import inference
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.intervals import covered
+from tracehound.analysis.share import overlapping
+from tracehound.intervals import Ints, covered
 from tracehound.units import duration
 
 DEFINITION = """\
@@ -51,6 +52,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     del options
     steps = share.steps.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)).sort("start")
     start, end = steps["start"].to_numpy(), steps["end"].to_numpy()
+    share = _around(share, start, end)
     clock = clock_of(share) if steps.height and not steps["rank"].null_count() else None
     if clock is None:
         state = busy(share)
@@ -80,6 +82,14 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         "event",
         pl.lit(works).alias("works"),
     )
+
+
+def _around(share: Share, start: Ints, end: Ints) -> Share:
+    """The share, its window stretched to the whole of these steps."""
+    if not share.windowed or not len(start):
+        return share
+    low, high = int(start.min()), int(end.max())
+    return replace(share, start=low, end=high, device=overlapping(share.anytime, low, high))
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
