@@ -83,6 +83,8 @@ def test_a_window_lies_on_the_device_s_own_clock(window: tuple[int, int], own: i
     halves = table.filter(pl.col("name") != "fusion")
     assert (halves["self"].sum(), table["self"].sum()) == (waited * US, own * US)
     assert table["time_share"].sum() == pytest.approx(1)
+    for name in ("hlo_ops", "duty_cycle"):
+        assert any("own clocks" in note for note in results[name].notes) == (own != window[1] - window[0])
     duty = results["duty_cycle"].table.row(0, named=True)
     assert [duty[name] // US for name in ("time", "input", "compute", "idle")] == [own, waited, own - waited, 0]
     if waited:

@@ -10,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.async_ops import Flights, exposed, flights_of
+from tracehound.analysis.own_clock import window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla_copies import opcode_of_line
@@ -136,7 +137,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     )
     order = ["exposed", "in_flight", "name"] if by_op else ["place", "exposed", "in_flight", "kind"]
     table = table.sort(order, descending=[name in ("exposed", "in_flight") for name in order])
-    return answer(shown, table, scene, options, _notes(rows, time))
+    return answer(shown, table, scene, options, [*_notes(rows, time), *window_apart(rows["time"], scene)])
 
 
 def _over_ranks(rows: pl.DataFrame, time: int) -> pl.DataFrame:

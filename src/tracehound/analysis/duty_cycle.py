@@ -9,7 +9,7 @@ import polars as pl
 
 from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.device_parts import PARTS, device_parts, device_work
-from tracehound.analysis.own_clock import CLOCKED
+from tracehound.analysis.own_clock import CLOCKED, window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.intervals import Intervals, clip, union
 from tracehound.trace import collected
@@ -107,7 +107,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         (pl.col("on_duty") / pl.col("span")).fill_nan(None).alias("duty_cycle"),
         *((pl.col(name) / pl.col("time")).fill_nan(None).alias(f"{name}_share") for name in (*PARTS, "idle")),
     )
-    return answer(ANALYSIS, table, scene, options, _notes(table))
+    return answer(ANALYSIS, table, scene, options, [*_notes(table), *window_apart(table["time"], scene)])
 
 
 def _notes(table: pl.DataFrame) -> list[str]:

@@ -11,6 +11,7 @@ from tracehound.analysis import hlo_costs
 from tracehound.analysis.hlo_costs import costed, per_second
 from tracehound.analysis.hlo_groups import WAYS, grouped
 from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank, unattributed
+from tracehound.analysis.own_clock import window_apart
 from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, blank
 from tracehound.analysis.settings import Setting, one_of
@@ -101,7 +102,13 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             pl.col("program").reinterpret(signed=False).cast(pl.String),
         )
     )
-    notes = [*_about(rows, whole, span, len(filled)), *coverage(filled), *about_peaks(peaks)]
+    spans = pl.Series([int(each["span"][0]) for each in filled])
+    notes = [
+        *_about(rows, whole, span, len(filled)),
+        *coverage(filled),
+        *about_peaks(peaks),
+        *window_apart(spans, scene),
+    ]
     if BY.of(options.given) != "scope":
         return answer(ANALYSIS, table, scene, options, notes)
     tree = answer(ANALYSIS, table, scene, Options(given=options.given), notes)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.result import Share
+from tracehound.analysis.result import Scene, Share
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.trace import collected
 from tracehound.units import duration
@@ -113,3 +113,13 @@ def clocks_apart(what: str, own: pl.Series, traced: pl.Series) -> list[str]:
         f"the device's own clock measures {what}; the trace's, to which the profiler aligned it piece by piece, gives "
         f"{far.height:,} of {whole.height:,} another length: {low} to {high}"
     ]
+
+
+def window_apart(lengths: pl.Series, scene: Scene) -> list[str]:
+    """A note where the window lasts otherwise on the own clocks of ranks (`lengths`, ps) by more than `APART`."""
+    traced = scene.end - scene.start
+    if not scene.windowed or not ((lengths - traced).abs() > APART * traced).any():
+        return []
+    low, high = (duration(int(lengths.sort()[place])) for place in (0, -1))
+    told = low if low == high else f"{low} to {high}"
+    return [f"on the devices' own clocks, which these times are on, the window lasts {told}, not {duration(traced)}"]

@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.copies import KEY, Copies, copies_of
+from tracehound.analysis.own_clock import window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla_copies import HOST
@@ -149,7 +150,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if not by_op:
         table = table.with_columns(pl.col("rank").rle_id().alias("place"))
     table = table.sort(order, descending=[name in ("exposed", "in_flight") for name in order])
-    return answer(shown, table, scene, options, [*_verdict(rows), *_absurd(table, peak)])
+    return answer(
+        shown, table, scene, options, [*_verdict(rows), *_absurd(table, peak), *window_apart(rows["span"], scene)]
+    )
 
 
 def _over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
