@@ -72,9 +72,13 @@ def own_clock(events: pl.DataFrame) -> OwnClock | None:
     """
     if events.is_empty() or events["device_start"].null_count() or events["device_end"].null_count():
         return None
-    trace, own = (np.concatenate([events[first].to_numpy(), events[last].to_numpy()]) for first, last in _PAIRS)
-    order = np.lexsort((own, trace))
-    return OwnClock(trace[order], np.maximum.accumulate(own[order]))
+    trace, own = (
+        np.column_stack([events[first].to_numpy(), events[last].to_numpy()]).ravel() for first, last in _PAIRS
+    )
+    if np.any(trace[1:] < trace[:-1]) or np.any(own[1:] < own[:-1]):  # not so where one op follows another
+        order = np.lexsort((own, trace))
+        trace, own = trace[order], np.maximum.accumulate(own[order])
+    return OwnClock(trace, own)
 
 
 _PAIRS: Final = (("start", "end"), CLOCKED)
