@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slow_assembly import stacked
 from test_intervals import LANES, PAIRS, arrays, in_lanes, instants
-from tracehound.nesting import lane_order, nesting, own_stretches, self_time, still_open
+from tracehound.nesting import lane_order, nesting, own_stretches, self_time, still_open, unshared
 
 
 def firsts(lane: np.ndarray) -> np.ndarray:
@@ -112,3 +112,19 @@ def test_own_stretches_of_long_spans(far: int) -> None:
 def test_self_time() -> None:
     length, parent = np.array([100, 30, 10, 20], np.int64), np.array([-1, 0, 1, 0], np.int64)
     assert self_time(length, parent).tolist() == [50, 20, 10, 20]
+
+
+@given(LANES)
+def test_what_overlaps_in_part_shares_no_time(found: list[tuple[int, int, int]]) -> None:
+    lane, start, end = in_lanes(found)
+    parent = nesting(start, end, firsts(lane)).parent
+    begin = unshared(start, end, parent, np.cumsum(np.append(False, lane[1:] != lane[:-1])[: len(lane)]))
+    has: list[set[int]] = []
+    for i in range(len(lane)):
+        mine = set(range(start[i], end[i]))
+        for k in range(i):
+            if lane[k] == lane[i] and parent[k] == parent[i]:
+                mine -= set(range(start[k], end[k]))
+        has.append(mine & has[parent[i]] if parent[i] >= 0 else mine)
+        assert set(range(begin[i], end[i])) == has[i]
+    assert np.all(begin >= start)

@@ -226,6 +226,31 @@ def self_time(length: Ints, parent: Ints) -> Ints:
     return own
 
 
+def unshared(start: Ints, end: Ints, parent: Ints, group: Ints) -> Ints:
+    """From when each interval has its time for itself; at or after its end where it never has.
+
+    That is its start, or later where another interval that began before it, and is not around it, ends inside it: what
+    two share that overlap in part is the earlier one's. What lies in an interval begins no earlier than that does.
+    Sorted by (group, start, -end), of which `group` numbers lanes from 0; `parent` indexes into the same arrays, -1 for
+    none.
+    """
+    around = np.where(parent >= 0, parent, -1 - group)
+    order = np.argsort(around, kind="stable")
+    around = around[order]
+    first = np.append(True, around[1:] != around[:-1])[: len(order)]
+    reach = _running_max(end[order], first)
+    begin = start.copy()
+    begin[order] = np.where(first, start[order], np.maximum(start[order], np.append(0, reach)[:-1]))
+    if np.array_equal(begin, start):
+        return begin
+    inner = np.flatnonzero(parent >= 0)
+    while True:
+        low = np.maximum(begin[inner], begin[parent[inner]])
+        if np.array_equal(low, begin[inner]):
+            return begin
+        begin[inner] = low
+
+
 class Owned(NamedTuple):
     """Stretches of time and the interval that owns each: `owner` is its index."""
 

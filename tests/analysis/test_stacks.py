@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
 from tracehound.analysis import Options, Result, named, run
@@ -104,6 +106,36 @@ def test_threads_of_one_pool_are_added_up_unless_asked_for_each() -> None:
     rows = result(b.trace()).table.select("call", "thread", "total").rows()
     assert rows == [("work", "worker", 30 * US), ("work", "other", 5 * US)]
     assert result(b.trace(), threads="each").table["thread"].to_list() == ["worker 2", "worker 1", "other"]
+
+
+def test_what_overlaps_in_part_counts_its_shared_time_once() -> None:
+    """Of 20 us of the thread f has the first 12: g, which began inside it, has the rest, and so has what g called."""
+    b = Building()
+    b.event(MAIN, "f", 0, 12, "python")
+    b.event(MAIN, "g", 8, 20, "python")
+    b.event(MAIN, "h", 10, 16, "python")
+    shown = result(b.trace())
+    assert lines(shown) == [("f", 12, 12, 0), ("g", 8, 4, 0), ("  h", 4, 4, 0)]
+    assert shown.table["count"].to_list() == [1, 1, 1]
+    assert lines(result(b.trace(), Window(9 * US, 14 * US))) == [("f", 3, 3, 0), ("g", 2, 0, 0), ("  h", 2, 2, 0)]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from("fgh"), st.integers(0, 40), st.integers(1, 15)),
+        min_size=1,
+        max_size=15,
+    )
+)
+def test_self_times_add_up_to_the_time_in_which_threads_did_something(calls: list[tuple[int, str, int, int]]) -> None:
+    b = Building()
+    for number, name, start, length in calls:
+        b.event(thread(f"worker {number}"), name, start, start + length, "python")
+    table = result(b.trace()).table
+    busy = {(number, t) for number, _, start, length in calls for t in range(start, start + length)}
+    assert table["self"].sum() == len(busy) * US
+    assert table.filter(depth=0)["total"].sum() == len(busy) * US
+    assert table["count"].sum() == len(calls)
 
 
 def test_the_longest_call_is_the_one_that_a_row_leads_to() -> None:

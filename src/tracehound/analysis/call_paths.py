@@ -17,7 +17,7 @@ from tracehound.analysis.operator_tree import Tree, launchers, nearest, rows_of
 from tracehound.analysis.result import Share
 from tracehound.forest import Forest, paths
 from tracehound.intervals import Ints, Mask
-from tracehound.nesting import self_time
+from tracehound.nesting import self_time, unshared
 
 HOST: Final = ("count", "total", "self", "inside", "backward_host")
 DEVICE: Final = ("device_self", "launched", "backward_device")
@@ -84,7 +84,7 @@ def nodes(
     root = number * (int(told.max(initial=0)) + 1) + told[rows]
     node, parent, first = paths(Forest(stands), name, root)
     of_event = np.append(np.append(node, -1)[around], -1)
-    seen, length = _clipped(calls.events, share)
+    seen, length = _clipped(calls, share)
     done, call = _work(share, calls)
     launcher, later = _launchers(calls, of_event, call, gradient)
     longest = _longest(node, np.where(seen, length, -1)[rows], len(parent))
@@ -150,11 +150,14 @@ def _standing(calls: Tree, rows: Ints, inside: Ints, called: Names, gradient: In
     return stands, name, called.words.append(AGAIN + called.words)
 
 
-def _clipped(events: pl.DataFrame, share: Share) -> tuple[Mask, Ints]:
-    """Which events lie in the window, and how much of each."""
-    start, end = (events[name].to_numpy() for name in ("start", "end"))
-    length = np.maximum(np.minimum(end, share.end) - np.maximum(start, share.start), 0)
-    return (length > 0) | (start == end) & (start >= share.start) & (start <= share.end), length
+def _clipped(calls: Tree, share: Share) -> tuple[Mask, Ints]:
+    """Which events lie in the window, and how much of each: time that two of a thread share counts once."""
+    start, end, lane = (calls.events[name].to_numpy() for name in ("start", "end", "lane"))
+    inside = np.minimum(end, share.end) > np.maximum(start, share.start)
+    seen = inside | (start == end) & (start >= share.start) & (start <= share.end)
+    thread = np.cumsum(np.append(False, lane[1:] != lane[:-1])[: len(lane)])
+    begin = unshared(start, end, calls.parent, thread)
+    return seen, np.maximum(np.minimum(end, share.end) - np.maximum(begin, share.start), 0)
 
 
 def _work(share: Share, calls: Tree) -> tuple[Ints, Ints]:

@@ -37,11 +37,12 @@ DEFINITION = """\
 A call path is an event of a host thread under the names of all events around it: frames of Python, what they called of
 PyTorch or XLA, ranges, and calls of the runtime; a row stands for all events of one path. count = events, total = sum
 of their lengths, self = total less the events directly inside (with frames=python: less the frames inside; what a frame
-called of C++ is its own time then). device self = lengths of the kernels, copies and memsets launched directly there:
-by the launching call, else by the operator that the profiler gave them as the active one; device total = that and the
-device self of all paths below. Work that overlaps on two streams counts twice. A window clips, and work counts by when
-it ran. share is total of the totals of all roots, device share is device total of all device time, also of work whose
-launch is not known. event is the longest call. Addresses in names of builtins are left out, so are numbers of steps.
+called of C++ is its own time then). Of two events of a thread that overlap in part the earlier has the time that they
+share. device self = lengths of the kernels, copies and memsets launched directly there: by the launching call, else by
+the operator that the profiler gave them as the active one; device total = that and the device self of all paths below.
+Work that overlaps on two streams counts twice. A window clips, and work counts by when it ran. share is total of the
+totals of all roots, device share is device total of all device time, also of work whose launch is not known. event is
+the longest call. Addresses in names of builtins are left out, so are numbers of steps.
 
 Paths of threads with one name but for its number are added up, and so are those of ranks; what several ranks' common
 host did counts once. Rows come depth first, the largest total first; --top keeps the paths with the largest totals and
