@@ -76,6 +76,14 @@ async def test_zoom_and_pan_move_both(jax: tuple[Opening, Opening]) -> None:
                 assert [side.timeline.view for side in screen.sides] == [base, other]
 
 
+@pytest.mark.parametrize("key", ["M", "percent_sign", "B"])
+async def test_what_only_one_run_has_is_said(jax: tuple[Opening, Opening], key: str) -> None:
+    async with compared(*jax) as (screen, pilot):
+        for pane in ("1", "3"):
+            await press(pilot, pane, key)
+            assert "the explorer of one run" in screen.key_bar.render_line(0).text
+
+
 async def test_m_leads_through_the_alignments_and_back(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         seen = []
@@ -92,12 +100,12 @@ async def test_matched_ops_carry_signs_and_n_walks_through_what_differs(jax: tup
         assert sum(screen.slots.counts) > 100
         for trace in screen.slots.traces:
             assert trace.span[1] == screen.state.views[0].end
+        assert "slower" in screen.key_bar.said or "added" in screen.key_bar.said
         await press(pilot, "n", "n")
         chosen = [(side, view.event) for side, view in enumerate(screen.state.views) if view.event is not None]
         (side, event) = chosen[-1]
         row = screen.slots.traces[side].event(event)
         assert row["op"] != 0
-        assert "slower" in screen.key_bar.said or "added" in screen.key_bar.said
         await press(pilot, "escape", "escape")
         assert screen.slots is None
         assert screen.state.alignment == "step"

@@ -22,6 +22,10 @@ ELSEWHERE: Final = ("timeline.cause", "timeline.effects", "timeline.place")
 """Keys of a timeline that only the explorer of one run has."""
 
 
+OF_ONE_RUN: Final = ("menu", "hlo", "settings")
+"""Keys of the whole explorer that say here where they lead: to what there is of one run."""
+
+
 def offered(table: Sequence[keys.Key]) -> tuple[keys.Key, ...]:
     """The keys of this screen, of a table of all."""
     groups = ("comparison", "timeline", "lanes", "table", "prompt")
@@ -32,7 +36,7 @@ def bindings() -> list[Binding]:
     """What Textual needs to know of those that work on the whole screen."""
     every = [*keys.bindings("everywhere"), *keys.bindings("comparison")]
     own = {key.id for key in keys.KEYS if key.group == "comparison"}
-    return [each for each in every if isinstance(each, Binding) and each.id in {*SHARED, *own}]
+    return [each for each in every if isinstance(each, Binding) and each.id in {*SHARED, *OF_ONE_RUN, *own}]
 
 
 def everywhere(table: Sequence[keys.Key]) -> tuple[keys.Key, ...]:

@@ -250,7 +250,19 @@ class ComparisonScreen(Screen[None]):
         if way == "step":
             self._go_to(self.state, self.state.at + sum(by))
         else:
-            self.key_bar.say("the explorer of one run leads there: tracehound PATH")
+            self.key_bar.say(ALONE.format("leads there"))
+
+    def action_menu(self) -> None:
+        """Say where the menu is."""
+        self.key_bar.say(ALONE.format("has a menu"))
+
+    def action_disclose(self) -> None:
+        """Say where the HLO of an op is."""
+        self.key_bar.say(ALONE.format("shows the HLO of an op"))
+
+    def action_settings(self) -> None:
+        """Say where settings are chosen."""
+        self.key_bar.say(ALONE.format("has settings to choose"))
 
     def _go_to(self, state: Abreast, at: int) -> None:
         """Show a pair of steps, in slots where that is how pairs are shown."""
@@ -374,6 +386,9 @@ class ComparisonScreen(Screen[None]):
         for side in self.sides:
             side.styles.height = "1fr" if self._alone else max(LEAST, room * 3 // 10)
 
+
+ALONE: Final = "the explorer of one run {}: tracehound PATH"
+"""What is said of a key that does something there alone."""
 
 BARS: Final = 3
 """Lines of the screen that are neither timelines nor tables."""
