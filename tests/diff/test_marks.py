@@ -46,9 +46,9 @@ def test_a_mark_has_its_time_and_that_of_what_it_launched(step: int) -> None:
         "forward: host": ("annotations", 1, 500 * US),
         "forward: device": ("annotations", 1, 300 * US),
         "iteration: host": ("annotations", 1, 100 * US),
-        "Linear_0: host": ("modules", 1, 100 * US),
-        "Linear_0: device": ("modules", 1, 300 * US),
-    }, "a nested one of the same name is the same, and a number tells only one round from the next"
+        "Linear: host": ("modules", 1, 100 * US),
+        "Linear: device": ("modules", 1, 300 * US),
+    }, "a nested one of the same name is the same, and a number tells only one round or layer from the next"
 
 
 def test_what_changed_is_the_mark_that_was_planted() -> None:

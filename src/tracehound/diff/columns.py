@@ -58,7 +58,7 @@ CAUSES: Final = (
 )
 
 MARKS: Final = (
-    Column("mark", "text", "annotation or module: open on the host, or its work on the device"),
+    Column("mark", "text", "annotation or class of modules: open on the host, or its work on the device"),
     *CAUSES[1:],
 )
 

@@ -1,6 +1,7 @@
 """How long the annotations and modules of a run are open in each step, and what they put on the device.
 
-Owns which marks of two runs are the same: those of one name, without the number that counts them.
+Owns which marks of two runs are the same: annotations of one name, without the number that counts them, and modules of
+one class.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from tracehound.trace import collected
 
 COUNTED: Final = r"(?:#\s*|\s+)\d+$"
 """The number behind a name that tells one round from the next: ``iteration 12``, ``batch#3``."""
+
+INSTANCE: Final = r"_\d+$"
+"""The number behind the class of a module: a model has many layers of a kind, and each is compared with all of them."""
 
 HOST, DEVICE = "host", "device"
 
@@ -70,7 +74,10 @@ def _found(share: Share) -> Marks:
             "start",
             "end",
             pl.when(module).then(pl.lit("modules")).otherwise(pl.lit("annotations")).alias("topic"),
-            name.str.strip_prefix(MODULE).str.replace(COUNTED, "").alias("name"),
+            pl.when(module)
+            .then(name.str.strip_prefix(MODULE).str.replace(INSTANCE, ""))
+            .otherwise(name.str.replace(COUNTED, ""))
+            .alias("name"),
         )
     )
     names = events.select("topic", "name").unique().sort("topic", "name")
