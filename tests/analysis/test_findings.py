@@ -110,8 +110,8 @@ def test_of_a_pause_that_reaches_into_the_window_the_part_inside_counts() -> Non
 
 def test_a_device_that_is_mostly_idle_is_named() -> None:
     rows = found(steps(busy=20).trace())
-    assert rows["devices are busy for less than half of the time"]["evidence"] == "on rank 0 (20.00 %)"
-    assert rows["devices are busy for less than half of the time"]["cost"] is None
+    assert rows["devices are idle for more than half of the time"]["evidence"] == "on rank 0 (busy 20.00 %)"
+    assert rows["devices are idle for more than half of the time"]["cost"] is None
 
 
 def test_a_slow_step_is_found_with_what_it_was_slow_in() -> None:
@@ -223,7 +223,10 @@ def test_the_plugins_recommendations_are_found_on_every_variant(shared: Path, va
     rows = found(load(open_paths([shared / "golden" / "two_rank" / variant])))
     assert rows["steps wait for the data loader"]["share"] == pytest.approx(0.10)
     assert rows["communication is not hidden behind computation"]["share"] == pytest.approx(0.115)
-    assert rows["devices are busy for less than half of the time"]["evidence"] == "on rank 1 (40.60 %), 0 (47.60 %)"
+    assert (
+        rows["devices are idle for more than half of the time"]["evidence"]
+        == "on rank 1 (busy 40.60 %), 0 (busy 47.60 %)"
+    )
 
 
 def test_a_tpu_that_waits_for_the_hosts_memory_says_so(shared: Path) -> None:

@@ -245,9 +245,9 @@ def busy(evidence: Evidence) -> Iterator[Finding]:
     rows = _by_rank(evidence, "idle").filter(pl.col("share") > 1 - BUSY)
     if rows.is_empty() or evidence.table("breakdown").is_empty():
         return
-    named = ", ".join(f"{rank} ({percent(1 - idle)})" for rank, idle in rows.head(8).rows())
+    named = ", ".join(f"{rank} (busy {percent(1 - idle)})" for rank, idle in rows.head(8).rows())
     yield Finding(
-        "devices are busy for less than half of the time",
+        "devices are idle for more than half of the time",
         f"on rank {named}" + (f", and {rows.height - 8} more" if rows.height > 8 else ""),
         "see what they wait for in the other findings and in the gaps; if nothing in particular, try a larger batch",
         Place(rank=int(rows["rank"][0])),
