@@ -11,6 +11,7 @@ import polars as pl
 
 from tracehound.analysis.activity import PARTS, activity
 from tracehound.analysis.busy import work
+from tracehound.analysis.own_clock import clock_of, trace_clock
 from tracehound.analysis.phases import inference, phases
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
@@ -103,6 +104,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         marks = steps.sort("start")  # in the order of the stretches
         found = found.filter((marks["start"] < share.end) & (marks["end"] > share.start))
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
+    clock = None if steps["rank"].null_count() else clock_of(everything)
+    begin, until = (start, end) if clock is None else clock.bounds(start, end)
     lengths = {part: covered(when, start, end) for part, when in activity(share, events).items()}
     rest = end - start - sum(lengths.values(), start=np.zeros(len(start), np.int64))
     return found.select(
@@ -117,6 +120,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         "inferred",
         "event",
         pl.lit(events.height > 0).alias("works"),
+        pl.Series("own", until - begin),
     )
 
 
@@ -181,7 +185,7 @@ def _notes(rows: pl.DataFrame, whole: pl.DataFrame) -> list[str]:
         notes.append(f"no device activity was recorded on rank {ranks}: profile with ProfilerActivity.CUDA (or XPU)")
     if rows["inferred"].any():
         notes.append(inference(rows.filter("inferred")["name"][0]))
-    return notes
+    return [*notes, *trace_clock("steps", rows["own"], rows["duration"])]
 
 
 ANALYSIS = Analysis(

@@ -12,6 +12,7 @@ from tracehound.analysis.findings import device, time, xla
 from tracehound.analysis.findings.finding import Evidence, Finding
 from tracehound.analysis.findings.traits import traits
 from tracehound.analysis.joint import packed, unpacked
+from tracehound.analysis.own_clock import ON_TRACE
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.share import maps
 from tracehound.units import duration
@@ -119,7 +120,8 @@ def _notes(evidence: Evidence, found: int) -> list[str]:
 
 def _step(evidence: Evidence) -> list[str]:
     words = f"an average step takes {duration(evidence.stretch)}, until the work that it launched is done (step_parts)"
-    return [words] if evidence.steps else []
+    clocks = [note for note in evidence.results["step_parts"].notes if ON_TRACE in note]
+    return [words, *clocks] if evidence.steps else []
 
 
 ANALYSIS: Final = Analysis(
