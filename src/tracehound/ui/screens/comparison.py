@@ -304,7 +304,10 @@ class ComparisonScreen(Screen[None]):
         """Go to the longest execution of an op in either run."""
         traces, row = self._traces, message.row
         chosen = (row.get("base_event"), row.get("other_event"))
-        if traces is None or chosen == (None, None):
+        if traces is None:
+            return
+        if chosen == (None, None):
+            self.key_bar.say("this row leads nowhere: those of ops (3) lead to their executions")
             return
         self._leave_slots()
         self._rerank(abreast.at_ranks_of(self.state, traces, chosen))
