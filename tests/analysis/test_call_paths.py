@@ -67,7 +67,7 @@ def slow(trace: Trace, window: Window, chosen: list[str], prefix: str = "") -> T
     def path(chain: list[int]) -> tuple[str, ...]:
         return tuple(events[i]["name"].removeprefix(prefix) for i in chain)
 
-    _on_the_host(events, length, (low, high), way, lambda chain: found[path(chain)])
+    _on_the_host(events, _own(events, low, high), (low, high), way, lambda chain: found[path(chain)])
     for i, event in events.items():
         above = way(event["launch"]) if length[i] else []
         for depth in range(len(above)):
@@ -76,6 +76,16 @@ def slow(trace: Trace, window: Window, chosen: list[str], prefix: str = "") -> T
             found[path(above)][4] += length[i]
             found[path(above)][5] += 1
     return {way: row for way, row in found.items() if row[0] or row[3]}
+
+
+def _own(events: dict[int, dict[str, Any]], low: int, high: int) -> dict[int, int]:
+    """What every event has of the window, less what it shares with an earlier one that is not around it."""
+    begin: dict[int, int] = {}
+    for i, event in sorted(events.items()):
+        beside = [one["end"] for at, one in events.items()
+                  if at < i and (one["lane"], one["parent"]) == (event["lane"], event["parent"])]  # fmt: skip
+        begin[i] = max([event["start"], *beside, begin.get(event["parent"], event["start"])])
+    return {i: max(min(event["end"], high) - max(begin[i], low), 0) for i, event in events.items()}
 
 
 @given(HOST, WORK, SPAN)
@@ -111,6 +121,7 @@ def _on_the_host(
             inside[chain[-2]] += length[i]
     for i, chain in chains.items():
         event = events[i]
-        seen = length[i] > 0 or (event["start"] == event["end"] and span[0] <= event["start"] <= span[1])
+        inside_it = min(event["end"], span[1]) > max(event["start"], span[0])
+        seen = inside_it or (event["start"] == event["end"] and span[0] <= event["start"] <= span[1])
         for column, value in enumerate([int(seen), length[i], max(length[i] - inside[i], 0)]):
             row(chain)[column] += value

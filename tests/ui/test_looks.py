@@ -58,7 +58,7 @@ def test_flame(snap_compare: Any) -> None:
         await settled(pilot)
         assert isinstance(pilot.app, TracehoundApp)
         pilot.app.explorer.action_show("stacks")
-        await keys("z", "j", "enter", "j", "j", "f", *"linear", "enter")(pilot)
+        await keys("z", "j", "l", "enter", "j", "j", "f", *"linear", "enter")(pilot)
 
     assert snap_compare(explorer("torch_stacks"), terminal_size=(110, 26), run_before=press)
 

@@ -32,7 +32,8 @@ GRADIENT: Final = "autograd::engine::evaluate_function"
 DEFINITION = """\
 A row is a module of the model (nn.Module) in the place where it was called: under the modules around its call, whatever
 functions are between. The profiler numbers the modules of each class: Linear_3. calls = times called; host total = time
-from call to return, host self = that less the modules called inside. device self = lengths of the kernels, copies and
+from call to return, host self = that less the modules called inside; what two events of a thread share that overlap in
+part is the earlier one's. device self = lengths of the kernels, copies and
 memsets launched inside and in no module within, by the launching call, else by the operator that the profiler gave them
 as the active one; device total = that and the device self of all modules below. Work that overlaps on two streams
 counts twice. average = host total / calls, device average = device total / calls; operators = operators called there
