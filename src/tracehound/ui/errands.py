@@ -1,6 +1,6 @@
 """Work for a screen that may take long or fail: done in a thread, and what comes of it in the screen's own.
 
-Owns one thread. Knows the screen only as somewhere to come back to.
+Knows the screen only as somewhere to come back to.
 """
 
 from __future__ import annotations
@@ -17,23 +17,14 @@ Errand = Callable[[], Callable[[], None]]
 """Done in the thread; it gives what the screen's thread is to do then. A TracehoundError is said on the screen."""
 
 
-class Errands:
+class Errands(Background):
     """One errand after the other; of those that wait only the newest is run."""
 
     def __init__(self, screen: Screen[None], failed: str) -> None:
         """`failed` introduces what went wrong where nobody foresaw it."""
+        super().__init__()
         self._screen = screen
         self._failed = failed
-        self._background = Background()
-
-    @property
-    def busy(self) -> bool:
-        """Whether one is under way."""
-        return self._background.busy
-
-    def close(self) -> None:
-        """Nobody waits any more."""
-        self._background.close()
 
     def run(self, errand: Errand) -> None:
         """Go on it."""
@@ -47,8 +38,8 @@ class Errands:
                 then = self._saying(printable(f"{self._failed}: {type(error).__name__}: {error}"))
             self._screen.call_later(then)
 
-        self._background.start()
-        self._background.submit("errand", safely)
+        self.start()
+        self.submit("errand", safely)
 
     def _saying(self, words: str) -> Callable[[], None]:
         return lambda: warn(self._screen.app, words)
