@@ -49,6 +49,7 @@ def saved(profile: Profile, path: Path) -> None:
         "ops": profile.ops.select(list(_OPS)).to_dict(as_series=False),
         "measures": profile.measures.select(list(MEASURES)).to_dict(as_series=False),
         "form": profile.form,
+        "outside": profile.outside,
     }
     beside = path.with_name(f".{path.name}.part")
     try:
@@ -93,4 +94,5 @@ def _profile(document: dict[str, Any]) -> Profile:
     if any(sum(frame.null_count().row(0)) for frame in frames):
         raise ValueError("a value is missing")
     name, what, of = (str(document[key]) for key in ("name", "what", "of"))
-    return Profile(name, int(document["ranks"]), what, of, steps, ops, measures, str(document.get("form", "")))
+    form, outside = str(document.get("form", "")), float(document.get("outside", 0))
+    return Profile(name, int(document["ranks"]), what, of, steps, ops, measures, form, outside)

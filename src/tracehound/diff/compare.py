@@ -24,12 +24,14 @@ from tracehound.units import share
 
 DEFINITION: Final = """\
 Compared are steps: those that the profiler marked, else the inferred ones, else the executions of the module that takes
-most time, else the whole run. A time is that of one step, averaged over the ranks that have it and then over the steps.
-compute, communication, copy and idle add up to the step: communication that computation hides costs nothing, copies
-that either hides neither. An op's time is its own (what is nested inside does not count), and ops of several streams
-add up to more than the time that passes; exposed is the part of it that the step's time goes to: an instant belongs to
-one op alone, of the classes in that order, then to the one that began first. So the differences in exposed time and in
-idle time add up to the difference of the step.
+most time, else the whole run. A step lasts until the device work that it launched has ended, and begins no earlier than
+the step before has ended (as in step_parts); of the work in no step a note says how much it is. Where no work of a
+device was recorded the operators of the host are compared. A time is that of one step, averaged over the ranks that
+have it and then over the steps. compute, communication, copy and idle add up to the step: communication that
+computation hides costs nothing, copies that either hides neither. An op's time is its own (what is nested inside does
+not count), and ops of several streams add up to more than the time that passes; exposed is the part of it that the
+step's time goes to: an instant belongs to one op alone, of the classes in that order, then to the one that began first.
+So the differences in exposed time and in idle time add up to the difference of the step.
 
 Ops are the same in both runs by the surest of these that finds a partner: module, scope, shapes, name and operator
 alike; then fewer of them. Numbers that a compiler gives (.123, .clone, .remat) are no part of a name, and of a match
@@ -42,6 +44,10 @@ A change is called one (slower, faster, more, less) only where the steps tell it
 the steps of both runs, of the step by itself and of all rows of all tables at once, so that each of the two errs in one
 comparison of a hundred at most (of thirty-five with 4 steps on a side); "perhaps" stands before what errs in one of
 twenty. With fewer than 4 steps on a side nothing is called a change."""
+
+
+TOLD: Final = 0.0005
+"""So much of a run's work in no step is told of: a tenth of a per cent, as it is printed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +132,11 @@ def _about_steps(base: Profile, other: Profile) -> list[str]:
         notes.append(f"not alike: of the base {base.of}, of the other {other.of} is compared")
     if unlike := strangers(base, other):
         notes.append(unlike)
+    if max(base.outside, other.outside) >= TOLD:
+        told = " and ".join(
+            f"{share(side.outside)} of the {name}'s" for side, name in ((base, "base"), (other, "other"))
+        )
+        notes.append(f"in no step, and not compared: {told} time of work")
     return notes
 
 

@@ -24,7 +24,7 @@ them from there inwards."""
 
 def counted(share: Share) -> tuple[pl.DataFrame, str]:
     """The work of the device, sorted by id; where none was recorded the operators of the host."""
-    more = ("lane", "name", "op", "launch")
+    more = ("lane", "name", "op", "launch", "step")
     events = work(share, *more)
     if events.height or share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height:
         return events, ON_DEVICE

@@ -15,10 +15,10 @@ import polars as pl
 from tracehound.analysis.idle import CAUSES, of_device
 from tracehound.analysis.launched import launched
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.diff.identity import ON_DEVICE, counted
+from tracehound.diff.identity import ON_DEVICE
 from tracehound.diff.marks import marks
 from tracehound.diff.shares import cut
-from tracehound.diff.stretches import Stretches, stretches
+from tracehound.diff.stretches import Stretches, compared
 from tracehound.intervals import Ints, covered, union
 from tracehound.trace import Trace, collected
 
@@ -40,11 +40,11 @@ _COLUMNS: Final = (
 
 def _per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each step and measure that there is anything of."""
-    events, of = counted(share)
-    when = stretches(share, events)
+    here = compared(share)
+    share, when = here.share, here.when
     found = [_compiling(share, when), *(_rows(when, *each) for each in marks(share, when))]
-    if of == ON_DEVICE:
-        found += [_launches(share, when), *_idle(share, events, when, options)]
+    if here.of == ON_DEVICE:
+        found += [_launches(share, when), *_idle(share, here.events, when, options)]
     rows = pl.concat(found, how="vertical_relaxed")
     return rows.filter((pl.col("count") > 0) | (pl.col("value") > 0)).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank")

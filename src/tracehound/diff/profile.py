@@ -18,9 +18,9 @@ from tracehound.analysis.busy import COMMUNICATION, COPY, local_parent
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.share import run_all
 from tracehound.diff import measures, shares
-from tracehound.diff.identity import IDENTITY, counted, identified
+from tracehound.diff.identity import IDENTITY, identified
 from tracehound.diff.measures import MEASURES
-from tracehound.diff.stretches import Stretches, stretches
+from tracehound.diff.stretches import Stretches, compared
 from tracehound.intervals import Ints
 from tracehound.nesting import own_stretches
 from tracehound.trace import Trace, Window
@@ -44,8 +44,9 @@ class Profile:
     `steps` has a row for each step: step, ranks (how many have it), duration and `PARTS`. `ops` has a row for each
     step and op: step, `IDENTITY`, count, time (own time; several streams add up) and exposed (see `exposed_times`).
     `measures` has what else was measured of each step (see there). `what` says what the steps are, `of` which events
-    the ops are and `form` which profiler wrote them. Of a run whose trace is open `stretches` has the steps of each
-    rank (rank, step, start, end) and `longest` the longest execution of each op (`IDENTITY`, event, length); what was
+    the ops are and `form` which profiler wrote them; `outside` is the share of the work's time that lies in no step.
+    Of a run whose trace is open `stretches` has the steps of each rank (rank, step, start, end) and `longest` the
+    longest execution of each op (`IDENTITY`, event, length); what was
     saved has neither.
     """
 
@@ -57,6 +58,7 @@ class Profile:
     ops: pl.DataFrame
     measures: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MEASURES))
     form: str = ""
+    outside: float = 0.0
     stretches: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STRETCHES))
     longest: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LONGEST))
 
@@ -77,6 +79,8 @@ _COLUMNS: Final = (
     Column("step", "count", "step"),
     Column("what", "text", "what the step is"),
     Column("of", "text", "what the ops are"),
+    Column("outside", "time", "in which the rank works in no step"),
+    Column("worked", "time", "in which the rank works"),
     Column("start", "instant", "start of the step; null in the rows of ops"),
     Column("duration", "time", "length of the step; null in the rows of ops"),
     *(Column(name, "text", name) for name in IDENTITY),
@@ -117,9 +121,16 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
         .sort("step", *IDENTITY),
         measures=_measures(trace, more, placed, ranks),
         form=_one(pl.Series([FORMS.get(part.format, part.format) for part in trace.parts], dtype=pl.String)),
+        outside=_outside(rows),
         stretches=placed,
         longest=_longest(ops),
     )
+
+
+def _outside(rows: pl.DataFrame) -> float:
+    """The share of the time of all ranks' work that is of no step."""
+    outside, worked = rows.unique("rank").select(pl.col("outside", "worked").sum()).row(0)
+    return float(outside / worked) if worked else 0.0
 
 
 def _measures(trace: Trace, rows: pl.DataFrame, placed: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
@@ -141,8 +152,9 @@ def _one(words: pl.Series) -> str:
 def _per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row per step, and a row per step and op."""
     del options
-    events, of = counted(share)
-    when = stretches(share, events)
+    here = compared(share)
+    share, events, when = here.share, here.events, here.when
+    outside, worked = here.outside
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
     owned = own_stretches(start, end, local_parent(events))
     found = identified(events, share)
@@ -158,7 +170,11 @@ def _per_rank(share: Share, options: Options) -> pl.DataFrame:
     named = found.ops.drop("kind").with_columns(pl.Series("class", classes, pl.Int64))
     longest = events[times["count"].event].select("id", (pl.col("end") - pl.col("start")).alias("length"))
     return pl.concat([_steps(when), _summed(named, found.row, times, longest, when)], how="diagonal").with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"), pl.lit(when.what).alias("what"), pl.lit(of).alias("of")
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(when.what).alias("what"),
+        pl.lit(here.of).alias("of"),
+        pl.lit(outside, pl.Int64).alias("outside"),
+        pl.lit(worked, pl.Int64).alias("worked"),
     )
 
 

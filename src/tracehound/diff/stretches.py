@@ -1,19 +1,22 @@
 """The stretches of time of a run that are compared with those of another: its steps, or what stands in for them.
 
-Owns which they are. Knows no op.
+Owns which they are, and which work of the device is held against them. Knows no op.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import bounds
 from tracehound.analysis.result import Share
+from tracehound.analysis.share import overlapping
+from tracehound.analysis.stretches import stretches as lasting_work
+from tracehound.diff.identity import ON_DEVICE, counted
 from tracehound.diff.names import module_name
-from tracehound.intervals import Ints
+from tracehound.intervals import Ints, clip, covered, union
 from tracehound.trace import collected
 
 
@@ -26,17 +29,55 @@ class Stretches(NamedTuple):
     what: str
 
 
-def stretches(share: Share, work: pl.DataFrame) -> Stretches:
-    """The steps of a rank that lie in its window; else the executions of its longest module; else its whole `work`."""
-    steps = _inside(share.steps.select("step", "start", "end"), share)
-    if steps.height:
-        return _apart(steps, "steps")
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What is compared of a rank: `events` (`of` says what they are, see `counted`) in the stretches `when`.
+
+    `share` is the rank's own; of a window it sees all that its steps reach over.
+    """
+
+    share: Share
+    events: pl.DataFrame
+    of: str
+    when: Stretches
+
+    @property
+    def outside(self) -> tuple[int, int]:
+        """How long any of the events runs in no stretch, and how long any runs at all; ps in the window."""
+        start, end = bounds(self.events, self.share)
+        busy = clip(union(self.events["start"].to_numpy(), self.events["end"].to_numpy()), start, end)
+        return busy.length - int(covered(busy, self.when.start, self.when.end).sum()), busy.length
+
+
+def compared(share: Share) -> Compared:
+    """The steps of a rank that its window marks; else the executions of its longest module; else its whole work.
+
+    A step lasts until the work that it launched has ended, and begins when the step before has (the bounds of
+    `step_parts`): so what runs behind the host is of the step that asked for it, and none of it is lost at the last
+    one. Where the operators of the host are compared it lasts as long as its mark.
+    """
+    marks = _apart(_inside(share.steps, share))
+    if marks.height:
+        return _of_steps(share, marks)
+    events, of = counted(share)
     module, runs = _executions(share)
     if runs.height:
-        return _apart(runs.with_row_index("step"), f"executions of {module}")
-    low, high = bounds(work, share)
-    number, start, end = (np.array([value], np.int64) for value in (0, low, high))
-    return Stretches(number, start, end, "the whole run")
+        return Compared(share, events, of, _stretches(_apart(runs.with_row_index("step")), f"executions of {module}"))
+    low, high = bounds(events, share)
+    whole = pl.DataFrame({"step": [0], "start": [low], "end": [high]})
+    return Compared(share, events, of, _stretches(whole, "the whole run"))
+
+
+def _of_steps(share: Share, marks: pl.DataFrame) -> Compared:
+    events, of = counted(replace(share, device=share.anytime))
+    lasting = lasting_work(marks, events, "work") if of == ON_DEVICE else marks
+    when = _stretches(lasting, "steps")
+    if not share.windowed:
+        return Compared(share, events, of, when)
+    low, high = min(share.start, int(when.start[0])), max(share.end, int(when.end[-1]))
+    reached = replace(share, start=low, end=high, device=overlapping(share.anytime, low, high))
+    seen = overlapping(events.lazy(), low, high).collect()
+    return Compared(reached, seen, of, when)
 
 
 def _inside(found: pl.DataFrame, share: Share) -> pl.DataFrame:
@@ -61,10 +102,13 @@ def _executions(share: Share) -> tuple[str, pl.DataFrame]:
     return longest, named.filter(pl.col("name") == longest).select("start", "end").sort("start")
 
 
-def _apart(found: pl.DataFrame, what: str) -> Stretches:
+def _apart(found: pl.DataFrame) -> pl.DataFrame:
     """In order; of those that overlap the first stays."""
     rows = found.sort("start", "end")
-    number, start, end = (rows[name].cast(pl.Int64).to_numpy() for name in ("step", "start", "end"))
-    reach = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(end)[:-1])
-    keep = start >= reach
-    return Stretches(number[keep], start[keep], end[keep], what)
+    reach = pl.col("end").cum_max().shift(1)
+    return rows.filter(reach.is_null() | (pl.col("start") >= reach))
+
+
+def _stretches(found: pl.DataFrame, what: str) -> Stretches:
+    number, start, end = (found[name].cast(pl.Int64).to_numpy() for name in ("step", "start", "end"))
+    return Stretches(number, start, end, what)

@@ -1,0 +1,156 @@
+"""The steps that are compared last until what they launched is done: small stories, and random runs by a slow loop."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from runs import measured, run
+
+from building import Building, Lane, stream, thread
+from exporting import opened
+from tracehound.analysis import step_parts
+from tracehound.analysis.share import run as run_analysis
+from tracehound.analysis.share import shares
+from tracehound.diff import compare, loaded, profile, saved
+from tracehound.diff.stretches import Compared, compared
+from tracehound.trace import Trace, Window
+
+US = 1_000_000
+
+Work = tuple[float, float, float]
+"""When a kernel is launched, begins and ends (us)."""
+
+
+def story(marks: list[tuple[float, float]], work: list[Work], gone: list[tuple[float, float]] | None = None) -> Trace:
+    """Steps on the host, kernels on a stream, and others that no recorded call launched."""
+    built = Building()
+    built.event(thread("first"), "begin", 0, 0, "other")
+    for step, (start, end) in enumerate(marks):
+        built.event(Lane("marks"), f"ProfilerStep#{step}", start, end, "step", step=step)
+    for number, (called, start, end) in enumerate(work, 1):
+        built.event(thread(), "cudaLaunchKernel", called, called + 1, "runtime", correlation=number)
+        built.event(stream(), "gemm", start, end, correlation=number)
+    for start, end in gone or []:
+        built.event(stream(), "warm up", start, end)
+    return built.trace()
+
+
+def of(trace: Trace, window: Window | None = None) -> Compared:
+    (share,) = shares(trace, window or Window())
+    return compared(share)
+
+
+def bounds(found: Compared) -> list[tuple[int, float, float]]:
+    when = found.when
+    return [
+        (number, start / US, end / US)
+        for number, start, end in zip(when.number.tolist(), when.start.tolist(), when.end.tolist(), strict=True)
+    ]
+
+
+def test_a_step_lasts_until_its_work_is_done() -> None:
+    found = measured(story([(0, 100)], [(10, 20, 60), (80, 90, 150)]))
+    assert found.steps.select("duration", "compute", "idle").row(0) == (150 * US, 100 * US, 50 * US)
+    assert found.outside == 0
+
+
+def test_a_step_begins_when_the_one_before_is_done() -> None:
+    found = of(story([(0, 100), (100, 200)], [(10, 50, 180), (110, 180, 260)]))
+    assert bounds(found) == [(0, 0, 180), (1, 180, 260)]
+
+
+def test_work_of_no_step_is_told_of() -> None:
+    trace = story([(100, 200)], [(110, 120, 180)], gone=[(0, 20)])
+    assert measured(trace).outside == 0.25
+    notes = compare(measured(trace), measured(story([(100, 200)], [(110, 120, 180)]))).step.notes
+    assert "in no step, and not compared: 25.00 % of the base's and 0.00 % of the other's time of work" in notes
+
+
+def test_of_a_window_the_whole_of_its_steps_is_compared() -> None:
+    trace = story([(0, 100), (100, 200)], [(10, 20, 60), (110, 120, 250)], gone=[(400, 500)])
+    window = Window(100 * US, 200 * US)
+    found = profile(trace, window)
+    assert found.steps.select("step", "duration", "compute").row(0) == (1, 150 * US, 130 * US)
+    assert found.ops.select("name", "count", "time").rows() == [("gemm", 1, 130 * US)]
+    assert found.outside == 0
+    idle = found.measures.filter(topic="idle")["value"].sum()
+    assert idle == found.steps["idle"][0] == 20 * US
+
+
+def test_operators_of_the_host_are_compared_in_the_marks() -> None:
+    built = Building()
+    for step in range(2):
+        built.event(Lane("marks"), "s", step * 100, step * 100 + 80, "step", step=step)
+        built.event(thread(), "aten::mm", step * 100 + 10, step * 100 + 95, "op")
+    found = of(built.trace())
+    assert bounds(found) == [(0, 0, 80), (1, 100, 180)]
+    assert found.outside == (30 * US, 170 * US)
+
+
+times = st.integers(0, 60)
+works = st.tuples(times, times, times).map(lambda each: tuple(sorted(each)))
+
+
+@given(
+    st.lists(times, min_size=2, max_size=7, unique=True).map(sorted),
+    st.lists(works, min_size=1, max_size=8),
+    st.lists(st.tuples(times, times).map(sorted), max_size=3),
+)
+def test_time_of_work_is_that_of_steps_and_of_none(edges: list[int], work: list[Work], gone: list[list[int]]) -> None:
+    marks = list(zip(edges[::2], edges[1::2], strict=False))
+    trace = story(marks, [each for each in work if each[2] > each[1]], [(a, b) for a, b in gone if b > a])
+    assume(trace.lanes["work"].any())
+    found = of(trace)
+    pairs = found.events.select("start", "end").rows()
+    instants = range(0, 61 * US, US)
+    busy = [at for at in instants if any(start <= at < end for start, end in pairs)]
+    steps = list(zip(found.when.start.tolist(), found.when.end.tolist(), strict=True))
+    inside = [at for at in busy if any(start <= at < end for start, end in steps)]
+    assert found.outside == ((len(busy) - len(inside)) * US, len(busy) * US)
+    assert all(before[1] <= after[0] for before, after in pairwise(steps))
+    launched = [(called, end) for called, start, end in work if end > start]
+    for (begin, until), (_, last) in zip(marks, steps, strict=False):
+        mine = [end for called, end in launched if begin <= called < until]
+        assert last >= max([until, *mine]) * US
+
+
+def test_what_lies_outside_is_in_the_baseline(tmp_path: Path) -> None:
+    found, path = measured(story([(100, 200)], [(110, 120, 180)], gone=[(0, 20)])), tmp_path / "base.json"
+    saved(found, path)
+    again = loaded(path)
+    assert again is not None
+    assert again.outside == 0.25
+
+
+@pytest.mark.parametrize("lag", [0, 30, 400])
+def test_how_far_the_device_runs_behind_takes_no_work_away(lag: float) -> None:
+    trace = story(
+        [(step * 100, step * 100 + 100) for step in range(4)],
+        [
+            (step * 100 + at, step * 100 + at + lag + 10, step * 100 + at + lag + 40)
+            for step in range(4)
+            for at in (5, 50)
+        ],
+    )
+    found = measured(trace)
+    assert found.ops["time"].to_list() == [60 * US] * 4
+    assert found.outside == 0
+
+
+def test_a_run_whose_steps_hold_all_work_has_none_outside() -> None:
+    assert measured(run()).outside == 0
+
+
+def test_steps_are_those_of_the_step_parts(samples: Path) -> None:
+    trace = opened(samples / "jax_cpu8_b128")
+    parts = (
+        run_analysis(step_parts.ANALYSIS, trace).table.select("rank", "step", "start", "duration").sort("rank", "step")
+    )
+    found = measured(trace).stretches.with_columns(pl.col("end") - pl.col("start")).rename({"end": "duration"})
+    assert parts.height
+    assert found.sort("rank", "step").rows() == parts.sort("rank", "step").rows()
