@@ -199,3 +199,15 @@ def test_real_pairs_read_true(shared: Path) -> None:
     kinds = {row["category"]: row for row in tpu.categories.table.to_dicts()}
     assert kinds["convolution fusion"]["other"] == 0
     assert kinds["custom-call"]["other"] > kinds["custom-call"]["base"] > 0
+
+
+def test_every_table_of_times_has_medians_and_spreads() -> None:
+    base, other = run(seed=1), run(changed(0, length=260.0), seed=2)
+    found, profiles = compared(base, other), [measured(each) for each in (base, other)]
+    row = found.ops.table.row(by_predicate=pl.col("name") == "gemm_nt", named=True)
+    for side, each in zip(("base", "other"), profiles, strict=True):
+        times = each.ops.filter(name="gemm_nt")["time"].to_numpy()
+        assert row[f"{side}_median"] == pytest.approx(np.median(times), abs=1)
+        assert row[f"{side}_spread"] == pytest.approx(np.std(times), abs=1)
+    spreads = {"base_median", "other_median", "base_spread", "other_spread"}
+    assert all(spreads <= set(result.table.columns) for result in (found.step, found.categories, *found.sections))

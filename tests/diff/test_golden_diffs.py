@@ -20,12 +20,31 @@ PAIRS = (
     ("torch_xla_single", "torch_xla_spmd4"),
     ("torch_stacks", "jax_cpu8_b128"),
 )
+PUBLISHED = (
+    ("kineto", "resnet50_v100_workers0", "resnet50_v100_workers4"),
+    *(
+        ("kineto/compare_h100_mi300", f"h100_{model}.json.gz", f"mi300_{model}.json.gz")
+        for model in ("bert-small", "qwen1.5-0.5b", "timesformer")
+    ),
+    ("xla", "tpu_vllm_qwen3_a", "tpu_vllm_qwen3_b"),
+)
 ROWS, WIDTH = 12, 120
 
 
 @pytest.mark.parametrize(("base", "other"), PAIRS)
 def test_a_comparison_is_what_it_was(samples: Path, base: str, other: str, request: pytest.FixtureRequest) -> None:
-    profiles = [profile(opened(samples / name), Window()) for name in (base, other)]
+    held_to_golden(samples, base, other, request)
+
+
+@pytest.mark.parametrize(("folder", "base", "other"), PUBLISHED)
+def test_a_comparison_of_published_runs_is_what_it_was(
+    shared: Path, folder: str, base: str, other: str, request: pytest.FixtureRequest
+) -> None:
+    held_to_golden(shared / "traces" / folder, base, other, request)
+
+
+def held_to_golden(folder: Path, base: str, other: str, request: pytest.FixtureRequest) -> None:
+    profiles = [profile(opened(folder / name), Window()) for name in (base, other)]
     page = comparison(compare(profiles[0], profiles[1], ROWS), [])
     written = "".join(f"{line.text}\n" for line in writer("text").page(page, Look(WIDTH)))
     path = Path(__file__).parent / "golden" / f"{base} {other}.txt"

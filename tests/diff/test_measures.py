@@ -97,10 +97,10 @@ def with_counter(levels: tuple[float, ...], unit: str, name: str = "memory") -> 
 def test_of_bytes_the_peak_is_compared_and_of_others_the_average() -> None:
     memory = compared(with_counter((100.0, 300.0), "bytes"), with_counter((200.0, 600.0), "bytes")).sections[-1]
     assert memory.analysis == "diff-memory"
-    assert memory.table.rows() == [("memory", 300, 600, 1.0, "more")]
+    assert memory.table.rows() == [("memory", 300, 600, 1.0, 300, 600, 0, 0, "more")]
     load = compared(with_counter((10.0, 30.0), "%", "load"), with_counter((10.0, 20.0), "%", "load")).sections[-1]
     assert load.analysis == "diff-counters"
-    assert load.table.rows() == [("load", 20.0, 15.0, -0.25, "less")]
+    assert load.table.rows() == [("load", 20.0, 15.0, -0.25, 20.0, 15.0, 0.0, 0.0, "less")]
 
 
 def test_a_counter_of_one_run_alone_is_named() -> None:

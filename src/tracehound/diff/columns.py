@@ -23,7 +23,18 @@ STEP: Final = (
     Column("verdict", "text", "what the steps tell from chance"),
 )
 
-_ALIKE: Final = ("base", "other", "change", "relative", "exposed_change", "of_step", "verdict")
+_SPREADS: Final = tuple(column for column in STEP if column.name.endswith(("_median", "_spread")))
+
+_ALIKE: Final = (
+    "base",
+    "other",
+    "change",
+    "relative",
+    "exposed_change",
+    "of_step",
+    "verdict",
+    *(column.name for column in _SPREADS),
+)
 
 OPS: Final = (
     Column("name", "text", "op, or the largest of those that are one"),
@@ -37,6 +48,7 @@ OPS: Final = (
     Column("of_step", "growth", "exposed change / base step"),
     Column("base_count", "decimal", "executions in a step of the base", brief=False),
     Column("other_count", "decimal", "executions in a step of the other run", brief=False),
+    *_SPREADS,
     Column("base_ops", "count", "distinct ops of the base in it", brief=False),
     Column("other_ops", "count", "distinct ops of the other run in it", brief=False),
     Column("module", "text", "XLA module", brief=False),
@@ -47,14 +59,16 @@ OPS: Final = (
 )
 
 
-CATEGORIES: Final = tuple(replace(column, brief=True) for column in OPS if column.name in (*_ALIKE, "category"))
+CATEGORIES: Final = tuple(
+    replace(column, brief=column not in _SPREADS) for column in OPS if column.name in (*_ALIKE, "category")
+)
 
 
 CAUSES: Final = (
     Column("part", "text", "launches, pauses of the device by cause, or compiling"),
     Column("base_count", "decimal", "how often in a step of the base", brief=False),
     Column("other_count", "decimal", "how often in a step of the other run", brief=False),
-    *(column for column in STEP if column.name in ("base", "other", "change", "relative", "verdict")),
+    *(column for column in STEP if column.name in _ALIKE),
 )
 
 MARKS: Final = (
@@ -67,14 +81,17 @@ MEMORY: Final = (
     Column("base", "bytes", "peak in a step of the base"),
     Column("other", "bytes", "peak in a step of the other run"),
     Column("relative", "growth", "(other - base) / base"),
-    Column("verdict", "text", "what the steps tell from chance"),
+    *(replace(column, unit="bytes") for column in _SPREADS),
+    STEP[-1],
 )
 
 COUNTERS: Final = (
     Column("counter", "text", "what is counted"),
     Column("base", "decimal", "average over a step of the base"),
     Column("other", "decimal", "average over a step of the other run"),
-    *MEMORY[3:],
+    MEMORY[3],
+    *(replace(column, unit="decimal") for column in _SPREADS),
+    STEP[-1],
 )
 
 WATERFALL: Final = (

@@ -12,12 +12,12 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.result import Column, Result, blank
+from tracehound.analysis.result import Column, Result
 from tracehound.diff.columns import CATEGORIES, OPS, STEP, WATERFALL
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import ALONE, Match, matched
 from tracehound.diff.noise import LEAST
-from tracehound.diff.numbers import Pair, Side, grouped, verdicts, whole
+from tracehound.diff.numbers import Pair, Side, grouped, tabled, verdicts
 from tracehound.diff.profile import PARTS, Profile
 from tracehound.diff.sections import sections
 from tracehound.units import share
@@ -111,17 +111,8 @@ def _more(word: str) -> str:
 
 
 def _step(base: Profile, other: Profile, found: Pair, told: Sequence[str]) -> Result:
-    rows = {
-        "part": ["step", *PARTS],
-        **found.columns(),
-        "base_median": whole(np.median(found.base, axis=0)),
-        "other_median": whole(np.median(found.other, axis=0)),
-        "base_spread": whole(found.base.std(axis=0)),
-        "other_spread": whole(found.other.std(axis=0)),
-        "verdict": told,
-    }
-    table = pl.DataFrame(rows).select(column.name for column in STEP)
-    return Result("diff", "Step", STEP, table, table.height, tuple(_about_steps(base, other)))
+    rows = tabled({"part": ["step", *PARTS], **found.columns(), "verdict": told}, STEP)
+    return Result("diff", "Step", STEP, rows, rows.height, tuple(_about_steps(base, other)))
 
 
 def _about_steps(base: Profile, other: Profile) -> list[str]:
@@ -182,13 +173,12 @@ def _weighed(base: Profile, sides: tuple[Side, Side], found: Sequence[Match], ow
     before, after = grouped(sides, found, "exposed").means
     step = float(base.steps["duration"].to_numpy().mean())
     of_step = (after - before) / step if step else np.full(len(before), np.nan)
-    return {**own.columns(), "exposed_change": whole(after - before), "of_step": of_step}
+    return {**own.columns(), "exposed_change": after - before, "of_step": of_step}
 
 
 def _by_weight(rows: Mapping[str, object], columns: Sequence[Column]) -> pl.DataFrame:
     """The rows that change the step most first; of those that do not, the longest."""
-    types = blank(columns).schema
-    return pl.DataFrame({name: rows[name] for name in types}, strict=False).cast(types).sort(
+    return tabled(rows, columns).sort(
         pl.col("exposed_change").abs(), pl.max_horizontal("base", "other"), columns[0].name,
         descending=[True, True, False],
     )  # fmt: skip

@@ -5,13 +5,14 @@ Owns the arithmetic of a comparison. Knows no table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.result import Column, blank
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import Match
 from tracehound.diff.noise import HINT, Floats, chances, level
@@ -34,17 +35,23 @@ class Pair:
         """These quantities and more."""
         return Pair(np.hstack([self.base, more.base]), np.hstack([self.other, more.other]))
 
-    def columns(self) -> dict[str, object]:
-        """What tables say of them: base, other, change and relative."""
+    def columns(self) -> dict[str, Floats]:
+        """What tables say of them: averages, medians and spreads of both sides, change and relative."""
         base, other = self.means
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = np.where(base > 0, (other - base) / base, np.nan)
-        return {"base": whole(base), "other": whole(other), "change": whole(other - base), "relative": relative}
+        told = {"base": base, "other": other, "change": other - base, "relative": relative}
+        for name, steps in (("base", self.base), ("other", self.other)):
+            told |= {f"{name}_median": np.median(steps, axis=0), f"{name}_spread": steps.std(axis=0)}
+        return told
 
 
-def whole(values: Floats) -> list[int]:
-    """Times as whole ps."""
-    return [round(value) for value in values.tolist()]
+def tabled(rows: Mapping[str, object], columns: Sequence[Column]) -> pl.DataFrame:
+    """The rows as these columns have them: what is counted in whole units is rounded."""
+    types = blank(columns).schema
+    found = pl.DataFrame({name: rows[name] for name in types}, strict=False)
+    fractions = [name for name in types if types[name].is_integer() and found[name].dtype.is_float()]
+    return found.with_columns(pl.col(fractions).round()).cast(types)
 
 
 class Side:

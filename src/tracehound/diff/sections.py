@@ -16,7 +16,7 @@ from tracehound.analysis.result import Column, Result
 from tracehound.diff.columns import CAUSES, COUNTERS, MARKS, MEMORY
 from tracehound.diff.identity import ON_DEVICE
 from tracehound.diff.noise import Floats
-from tracehound.diff.numbers import Pair
+from tracehound.diff.numbers import Pair, tabled
 from tracehound.diff.profile import Profile
 
 TOPICS: Final = ("launches", "idle", "compiling")
@@ -43,18 +43,14 @@ class Section:
     def result(self, verdicts: Sequence[str], top: int | None) -> Result:
         """The table, given what the steps say of each quantity."""
         base_count, other_count = self.count.means
-        means = {"base_mean": self.time.means[0], "other_mean": self.time.means[1]}
         rows = {
-            self.columns[0].name: self.names,
+            self.columns[0].name: pl.Series(self.names, dtype=pl.String),
             **self.time.columns(),
             "base_count": base_count,
             "other_count": other_count,
-            "verdict": verdicts,
+            "verdict": pl.Series(verdicts, dtype=pl.String),
         }
-        table = pl.DataFrame({**rows, **means}, schema_overrides={self.columns[0].name: pl.String})
-        if self.columns is COUNTERS:
-            table = table.with_columns(base=pl.col("base_mean"), other=pl.col("other_mean"))
-        shown = table.select(column.name for column in self.columns)
+        shown = tabled(rows, self.columns)
         return Result(
             self.analysis, self.title, self.columns, shown.head(top) if top else shown, shown.height, self.notes
         )
