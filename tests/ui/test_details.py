@@ -9,13 +9,16 @@ from typing import Any
 
 import orjson
 import pytest
+from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from exploring import press, settled
+from tracehound.draw.sheet import Fact, Section
 from tracehound.store import load, open_paths
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.facts import LONGEST, carried, facts, source_lines
+from tracehound.ui.panes.details import NOTHING, PATIENCE, DetailsPane
 from tracehound.ui.screens.choice import ChoiceScreen
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.screens.source import SourceScreen
@@ -258,3 +261,41 @@ async def test_a_click_puts_the_cursor_there_and_a_second_one_opens(tmp_path: Pa
         await pilot.click(FactSheet, offset=(3, y), times=2)
         await settled(pilot)
         assert isinstance(pilot.app.screen, SourceScreen)
+
+
+class Alone(App[None]):
+    """The pane, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pane = DetailsPane()
+
+    def compose(self) -> ComposeResult:
+        yield self.pane
+
+
+KNOWN, ARGS = (Section("event", (Fact("name", "gemm"),)),), (Section("args", (Fact("grid", "1"),)),)
+
+
+async def test_facts_wait_a_moment_for_the_args() -> None:
+    app = Alone()
+    async with app.run_test() as pilot:
+        before = app.pane.sheet.line_count
+        app.pane.show(KNOWN, None)
+        assert app.pane.sheet.line_count == before, "nothing is drawn yet"
+        app.pane.show(KNOWN, ARGS)
+        await pilot.pause(2 * PATIENCE)
+        assert "decoding" not in "\n".join(screen(pilot))
+        app.pane.show(KNOWN, None)
+        await pilot.pause(2 * PATIENCE)
+        assert "gemm" in "\n".join(screen(pilot))
+        assert "decoding its args" in "\n".join(screen(pilot))
+
+
+async def test_what_was_to_be_shown_later_is_forgotten_with_its_event() -> None:
+    app = Alone()
+    async with app.run_test() as pilot:
+        app.pane.show(KNOWN, None)
+        app.pane.clear()
+        await pilot.pause(2 * PATIENCE)
+        assert NOTHING in "\n".join(screen(pilot))

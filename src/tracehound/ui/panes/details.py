@@ -12,6 +12,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.timer import Timer
 from textual.widgets import Input
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
@@ -20,6 +21,9 @@ from tracehound.ui.facts import Facts
 from tracehound.ui.outside import copy
 from tracehound.ui.widgets.fact_sheet import FactSheet
 from tracehound.ui.widgets.plain_box import Column
+
+PATIENCE = 0.15
+"""Seconds in which args may come before facts are shown without them: nobody sees the same lines drawn twice."""
 
 NOTHING = "no event selected: Enter or a click in the timeline selects one"
 
@@ -56,6 +60,7 @@ class DetailsPane(Column):
         self.event: int | None = None
         self.sheet = FactSheet(glyphs, NOTHING)
         self.box = FindBox(self._found)
+        self._late: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """The facts; the prompt joins when it is asked for."""
@@ -63,18 +68,29 @@ class DetailsPane(Column):
 
     def expect(self, event: int) -> None:
         """What is shown next is about this event."""
+        self._drop()
         self.event = event
         self.sheet.cursor = 0
 
     def show(self, facts: Facts, args: Facts | None, failure: str = "") -> None:
-        """Show the facts of the event, and its args as the file has them (None: still being decoded)."""
-        news = "decoding its args" if args is None and not failure else failure
-        self.sheet.show((*facts, *(args or ()), *([Section("", (Fact("", news),))] if news else [])))
+        """Show the facts of the event, and its args as the file has them (None: shown without, if they take long)."""
+        self._drop()
+        if args is None and not failure:
+            sections = (*facts, _news("decoding its args"))
+            self._late = self.set_timer(PATIENCE, lambda: self.sheet.show(sections))
+            return
+        self.sheet.show((*facts, *(args or ()), *([_news(failure)] if failure else [])))
 
     def clear(self) -> None:
         """Show no event."""
+        self._drop()
         self.event = None
         self.sheet.show(())
+
+    def _drop(self) -> None:
+        """Show nothing later."""
+        if self._late is not None:
+            self._late.stop()
 
     @on(FactSheet.FindAsked)
     async def _find(self, message: FactSheet.FindAsked) -> None:
@@ -98,3 +114,8 @@ class DetailsPane(Column):
         """Give the keys back at once: who types fast means the facts."""
         self.box.remove_class("-open")
         self.screen.set_focus(self.sheet)
+
+
+def _news(words: str) -> Section:
+    """A line below the facts."""
+    return Section("", (Fact("", words),))

@@ -98,6 +98,7 @@ class FactSheet(Walked, can_focus=True, inherit_bindings=False):
         self._sheet = Sheet((), ())
         self._matches: list[Match] = []
         self._here = 0
+        self._plain: Style | None = None
 
     @property
     def line_count(self) -> int:
@@ -137,7 +138,8 @@ class FactSheet(Walked, can_focus=True, inherit_bindings=False):
 
     def _ground(self, number: int) -> Style:
         if number != self.cursor or not self.has_focus:
-            return self.rich_style
+            self._plain = self._plain or self.rich_style
+            return self._plain
         return self.get_component_rich_style("fact-sheet--cursor", partial=False)
 
     def on_mount(self) -> None:
@@ -207,6 +209,7 @@ class FactSheet(Walked, can_focus=True, inherit_bindings=False):
     def notify_style_update(self) -> None:
         """Another theme: draw all again."""
         super().notify_style_update()
+        self._plain = None
         self.refresh(Region(0, 0, self.size.width, self.size.height))
 
     def _lay(self) -> None:

@@ -115,8 +115,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """One line of the widget."""
         if self._rows is None:
             return Strip.blank(self._width, self.rich_style)
-        how = looks(self, self._glyphs, self._rows.colouring)
-        artist = self._artist = self._artist or Artist(self._rows, how, news=self.news, path=self.path)
+        if self._artist is None:
+            how = looks(self, self._glyphs, self._rows.colouring)
+            self._artist = Artist(self._rows, how, news=self.news, path=self.path)
+        artist = self._artist
         if y == self._top - 1:
             length = duration(self.view.end - self.view.start)
             corner = "selecting" if self._mark else f"{self.seats.needle} {length}".strip()
