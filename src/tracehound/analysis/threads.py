@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
-from tracehound.intervals import Intervals
+from tracehound.intervals import Intervals, Ints
 from tracehound.nesting import Owned, own_stretches
 
 THREADS = ("id", "lane", "start", "end", "name", "kind", "parent")
@@ -30,14 +30,13 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
     start, end = threads["start"].to_numpy(), threads["end"].to_numpy()
     parent = local_parent(threads)
     owned = own_stretches(start, end, parent)
-    window, row, time = _overlaps(owned, windows)
-    pieces = threads.select("lane", "name", _annotation(threads, parent), pl.col("id").alias("event"))[row]
-    pieces = pieces.with_columns(pl.Series("window", window), pl.Series("time", time))
-    per_event = pieces.group_by("window", "lane", "name", "inside", "event").agg(pl.col("time").sum())
+    window, row, time = _summed(*_overlaps(owned, windows), len(start))
+    events = threads.select("lane", "name", _annotation(threads, parent), pl.col("id").alias("event"))[row]
     return (
-        per_event.group_by("window", "lane", "name", "inside")
+        events.with_columns(pl.Series("window", window), pl.Series("time", time))
+        .group_by("window", "lane", "name", "inside")
         .agg(
-            pl.col("event").sort_by("time", "event", descending=[True, False]).first(),
+            pl.col("event").get(pl.col("time").arg_max()),  # of several the first: they come in the order of ids
             pl.len().cast(pl.Int64).alias("count"),
             pl.col("time").sum(),
         )
@@ -66,7 +65,7 @@ def nearest(parent: np.ndarray, marks: np.ndarray) -> np.ndarray:
         around[climbing] = parent[around[climbing]]
 
 
-def _overlaps(owned: Owned, windows: Intervals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _overlaps(owned: Owned, windows: Intervals) -> tuple[Ints, Ints, Ints]:
     """Every pair of a window and a stretch that overlap: window index, owner of the stretch, common length."""
     low = np.searchsorted(windows.end, owned.start, side="right")
     high = np.searchsorted(windows.start, owned.end, side="left")
@@ -77,3 +76,13 @@ def _overlaps(owned: Owned, windows: Intervals) -> tuple[np.ndarray, np.ndarray,
     start = np.maximum(owned.start[stretch], windows.start[window])
     end = np.minimum(owned.end[stretch], windows.end[window])
     return window, owned.owner[stretch], end - start
+
+
+def _summed(window: Ints, row: Ints, time: Ints, count: int) -> tuple[Ints, Ints, Ints]:
+    """The time of each of `count` events in each window, in the order of windows and events, where there is any."""
+    place = window * count + row
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    first = np.flatnonzero(np.diff(place, prepend=-1))
+    window, row = np.divmod(place[first], max(1, count))
+    return window, row, np.add.reduceat(time[order], first) if len(first) else time
