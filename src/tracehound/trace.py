@@ -211,13 +211,15 @@ class Part:
 class Window:
     """A stretch of time, and the ranks and lanes of interest: an argument of every analysis and drawing.
 
-    None means no limit. It clips: an event that overlaps it counts, with the part of its time that lies inside.
+    None means no limit. It clips: an event that overlaps it counts, with the part of its time that lies inside. With
+    numbers of `steps` it lasts on every rank as long as these steps do there, within `start` and `end`.
     """
 
     start: int | None = None
     end: int | None = None
     ranks: tuple[int, ...] | None = None
     lanes: tuple[int, ...] | None = None
+    steps: tuple[int, ...] | None = None
 
     def within(self, start: int, end: int) -> tuple[int, int]:
         """The window's own bounds, clipped to `[start, end)`; empty windows collapse to `(start, start)`."""
@@ -227,7 +229,12 @@ class Window:
 
     def at(self, start: int | None, end: int | None) -> Window:
         """The same ranks and lanes, other times."""
-        return replace(self, start=start, end=end)
+        return replace(self, start=start, end=end, steps=None)
+
+    @property
+    def timed(self) -> bool:
+        """Whether it limits time."""
+        return self.start is not None or self.end is not None or self.steps is not None
 
     @property
     def whole(self) -> bool:

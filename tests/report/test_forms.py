@@ -95,8 +95,8 @@ def test_a_csv_header_says_the_unit_once(column: Column, name: str) -> None:
 def test_json_has_the_documented_shape() -> None:
     document = orjson.loads(written("json", every_unit()))
     assert list(document) == [
-        "schema", "tracehound", "trace", "window", "ranks", "analysis", "title", "columns", "rows", "rows_total",
-        "notes",
+        "schema", "tracehound", "trace", "window", "steps", "ranks", "analysis", "title", "columns", "rows",
+        "rows_total", "notes",
     ]  # fmt: skip
     assert document["schema"] == "tracehound.result/1"
     assert document["tracehound"] == __version__

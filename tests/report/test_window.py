@@ -84,13 +84,13 @@ def test_ranks_and_a_window(job: Trace) -> None:
     assert chosen(job, ranks="1", between="10us..20us") == Window(10 * US, 20 * US, (1,))
 
 
-def test_a_step_goes_from_its_first_start_to_its_last_end(job: Trace) -> None:
-    assert chosen(job, steps="5") == Window(0, 100 * US)
-    assert chosen(job, steps="5-6") == Window(0, 200 * US)
+def test_a_step_lies_between_its_first_start_and_its_last_end(job: Trace) -> None:
+    assert chosen(job, steps="5") == Window(0, 100 * US, steps=(5,))
+    assert chosen(job, steps="5-6") == Window(0, 200 * US, steps=(5, 6))
 
 
 def test_a_step_of_some_ranks_is_theirs_alone(job: Trace) -> None:
-    assert chosen(job, steps="5", ranks="1") == Window(10 * US, 100 * US, (1,))
+    assert chosen(job, steps="5", ranks="1") == Window(10 * US, 100 * US, (1,), steps=(5,))
 
 
 @pytest.mark.parametrize(

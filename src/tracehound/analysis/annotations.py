@@ -69,11 +69,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     marked = pl.col("kind").is_in(MARKS)
     lanes = share.lanes.filter(pl.col("role").is_in(["annotations", "thread", "steps"]))["lane"].to_list()
     on_device = pl.col("rank").is_not_null()
-    both = pl.concat([share.device, overlapping(share.threads, share.start, share.end)])
-    both = both if share.windowed else both.filter(marked)  # what is cut needs its children to be measured
-    events = collected(both.filter(pl.col("lane").is_in(lanes)).sort("id"))
+    host = share.on_host
+    sides = ((share.device, share), (overlapping(share.threads, host.start, host.end), host))
     rows = (
-        measured(events, share.start, share.end)
+        pl.concat(_measured(side.filter(pl.col("lane").is_in(lanes)), seen) for side, seen in sides)
         .filter(marked)
         .group_by("lane", pl.col("name").cast(pl.String), on_device.alias("device_lane"))
         .agg(
@@ -92,6 +91,12 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         rows = rows.join(launched_inside(share, tree(share)), on=["lane", "name"], how="left")
         return rows.with_columns(pl.when(~pl.col("device_lane")).then(pl.col(_LAUNCHED).fill_null(0)))
     return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in _LAUNCHED)
+
+
+def _measured(events: pl.LazyFrame, share: Share) -> pl.DataFrame:
+    """The events with their lengths in the window of the share. What is cut needs its children to be measured."""
+    found = collected((events if share.windowed else events.filter(pl.col("kind").is_in(MARKS))).sort("id"))
+    return measured(found, share.start, share.end)
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

@@ -93,7 +93,7 @@ def _run(state: Busy) -> pl.DataFrame:
 
 def _steps(share: Share) -> pl.DataFrame:
     """The steps of the rank, with the part of them that lies in the window."""
-    steps = share.steps.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)).sort("start")
+    steps = share.steps.filter(share.chosen).sort("start")
     low, high = pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
     return steps.select(pl.col("step").cast(pl.Int64), low, high, "inferred", "event")
 

@@ -152,6 +152,7 @@ def _standing(calls: Tree, rows: Ints, inside: Ints, called: Names, gradient: In
 
 def _clipped(calls: Tree, share: Share) -> tuple[Mask, Ints]:
     """Which events lie in the window, and how much of each: time that two of a thread share counts once."""
+    share = share.on_host
     start, end, lane = (calls.events[name].to_numpy() for name in ("start", "end", "lane"))
     inside = np.minimum(end, share.end) > np.maximum(start, share.start)
     seen = inside | (start == end) & (start >= share.start) & (start <= share.end)

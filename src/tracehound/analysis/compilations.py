@@ -71,7 +71,7 @@ def compilations(share: Share) -> pl.DataFrame:
             "id", "lane", "step", "start", "end", "name", "kind", "parent"
         )
     )
-    outer = _outermost(threads, names, kinds, (share.start, share.end))
+    outer = _outermost(threads, names, kinds, (share.on_host.start, share.on_host.end))
     return _leading(outer).select(pl.col(name).cast(dtype) for name, dtype in COMPILATIONS.items())
 
 

@@ -70,12 +70,14 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each compilation on the threads of the rank's host; ranks of one host give the same rows."""
     del options
     names = share.lanes.select("lane", pl.col("name").alias("thread"))
+    start, end = share.on_host.start, share.on_host.end
     return (
         compilations(share)
         .join(names, on="lane", how="left", maintain_order="left")
         .with_columns(
-            pl.max_horizontal("start", pl.lit(share.start)).alias("low"),
-            pl.min_horizontal("end", pl.lit(share.end)).alias("high"),
+            pl.max_horizontal("start", pl.lit(start)).alias("low"),
+            pl.min_horizontal("end", pl.lit(end)).alias("high"),
+            pl.lit(end - start, pl.Int64).alias("window"),
             pl.lit(share.rank, pl.Int64).alias("rank"),
             pl.coalesce("function", pl.when(pl.col("stage") == "loading").then(pl.lit(LOADED)), pl.lit(UNKNOWN)).alias(
                 "function"
@@ -92,14 +94,13 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if not filled:
         return answer(shown, blank(shown.columns), scene, options, [_nothing(scene)])
     rows = pl.concat(filled).unique("event", keep="first", maintain_order=True).sort("start", "event")
-    length = scene.end - scene.start
     table = rows.with_columns((pl.col("high") - pl.col("low")).alias("duration"))
-    functions = by_function(table, length)
+    functions = by_function(table)
     return answer(shown, table if by_each else functions, scene, options, _notes(rows, functions, scene))
 
 
-def by_function(rows: pl.DataFrame, length: int) -> pl.DataFrame:
-    """Compilations by function, the costliest first; `length` is what they are a share of, ps."""
+def by_function(rows: pl.DataFrame) -> pl.DataFrame:
+    """Compilations by function, the costliest first; `window` is what they are a share of, ps."""
     longest = pl.col("duration").arg_max()
     stages = rows.group_by("rank", "function", "stage").len("stages")
     most = stages.group_by("rank", "function").agg(pl.col("stages").max().cast(pl.Int64).alias("count"))
@@ -107,12 +108,13 @@ def by_function(rows: pl.DataFrame, length: int) -> pl.DataFrame:
         rows.group_by("rank", "function", maintain_order=True)
         .agg(
             pl.col("duration").sum().alias("time"),
+            pl.col("window").first(),
             pl.col("step").drop_nulls().unique().sort().alias("numbers"),
             pl.col("duration", "start", "event").get(longest),
         )
         .join(most, on=["rank", "function"], how="left", maintain_order="left")
         .with_columns(
-            (pl.col("time") / length if length else pl.lit(None, pl.Float64)).alias("share"),
+            pl.when(pl.col("window") > 0).then(pl.col("time") / pl.col("window")).alias("share"),
             ((pl.col("count") > 1) & ~pl.col("function").is_in([UNKNOWN, LOADED])).alias("again"),
             pl.col("numbers").map_elements(in_words, return_dtype=pl.String).alias("steps"),
         )
@@ -131,9 +133,11 @@ def in_words(numbers: Sequence[int]) -> str:
 
 def _notes(rows: pl.DataFrame, functions: pl.DataFrame, scene: Scene) -> list[str]:
     """How much of the recording was compiling, in which steps, and what was compiled again."""
-    length = scene.end - scene.start
     why = _WHY_TORCH if "kineto" in scene.formats else _WHY_XLA
-    took = max(union(mine["low"].to_numpy(), mine["high"].to_numpy()).length for mine in rows.partition_by("rank"))
+    took, length = max(
+        (union(mine["low"].to_numpy(), mine["high"].to_numpy()).length, int(mine["window"][0]))
+        for mine in rows.partition_by("rank")
+    )
     whose = "on the host that compiles most, " if rows["rank"].n_unique() > 1 else ""
     steps = in_words(rows["step"].drop_nulls().unique().sort().to_list())
     notes = [

@@ -37,7 +37,7 @@ NOTHING = "(nothing recorded)"
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The rows of the threads of the rank's host; ranks of one host give the same rows."""
     del options
-    start, end = share.start, share.end
+    start, end = share.on_host.start, share.on_host.end
     window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
     threads = collected(share.threads.select(*THREADS))
     said = threads.select(pl.col("id").alias("event"), doing(threads))
@@ -52,6 +52,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         "time",
         "count",
         pl.col("event").alias("longest"),
+        pl.lit(end - start, pl.Int64).alias("window"),
     )
 
 
@@ -61,13 +62,14 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         note = "no host thread recorded anything here: profile with ProfilerActivity.CPU, or host_tracer_level above 0"
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
     rows = pl.concat(tables).unique(["lane", "what", "inside"], keep="first", maintain_order=True)
-    length = scene.end - scene.start
-    busy = rows.group_by("lane", "host", "thread", maintain_order=True).agg(pl.col("time").sum().alias("busy"))
-    rest = busy.filter(pl.col("busy") < length).select(
+    busy = rows.group_by("lane", "host", "thread", "window", maintain_order=True).agg(
+        pl.col("time").sum().alias("busy")
+    )
+    rest = busy.filter(pl.col("busy") < pl.col("window")).select(
         "lane", "host", "thread", pl.lit(NOTHING).alias("what"), pl.lit(None, pl.String).alias("inside"),
         pl.lit(None, pl.String).alias("doing"),
-        (length - pl.col("busy")).alias("time"),
-        pl.lit(0, pl.Int64).alias("count"), pl.lit(None, pl.Int64).alias("longest"),
+        (pl.col("window") - pl.col("busy")).alias("time"),
+        pl.lit(0, pl.Int64).alias("count"), pl.lit(None, pl.Int64).alias("longest"), "window",
     )  # fmt: skip
     names = {index: host.name for index, host in enumerate(scene.hosts)}
     table = (
@@ -87,7 +89,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             pl.col("what").alias("event"),
             "doing",
             "time",
-            (pl.col("time") / length).alias("share"),
+            (pl.col("time") / pl.col("window")).alias("share"),
             "inside",
             "count",
             pl.col("host").replace_strict(names, return_dtype=pl.String),

@@ -70,7 +70,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     device = work(share, "launch", "external")
     clipped = np.minimum(device["end"].to_numpy(), share.end) - np.maximum(device["start"].to_numpy(), share.start)
     by = launchers(calls, device)
-    counted = _measured(calls, by, clipped, share)
+    counted = _measured(calls, by, clipped, share.on_host)
     return (
         counted.with_columns(_inside(calls, BY.of(options.given), share))
         .filter(pl.lit(pl.Series(calls.operator)) & (pl.col("seen") | (pl.col("device_total") > 0)))

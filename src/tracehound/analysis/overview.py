@@ -46,7 +46,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(collected(share.threads.filter(inside).select(pl.len())).item(), pl.Int64).alias("host_events"),
         "first",
         "last",
-        pl.lit(share.steps.filter(inside)["step"].n_unique(), pl.Int64).alias("steps"),
+        pl.lit(share.steps.filter(share.chosen)["step"].n_unique(), pl.Int64).alias("steps"),
     )
 
 

@@ -139,9 +139,11 @@ def trace_clock(what: str, own: pl.Series, traced: pl.Series) -> list[str]:
 
 def window_apart(lengths: pl.Series, scene: Scene) -> list[str]:
     """A note where the window lasts otherwise on the own clocks of ranks (`lengths`, ps) by more than `APART`."""
-    traced = scene.end - scene.start
-    if not scene.windowed or not ((lengths - traced).abs() > APART * traced).any():
+    traced = [end - start for start, end in scene.spans] or [scene.end - scene.start]
+    least, most = min(traced), max(traced)
+    far = (lengths < (1 - APART) * least) | (lengths > (1 + APART) * most)
+    if not scene.windowed or not far.any():
         return []
     low, high = (duration(int(lengths.sort()[place])) for place in (0, -1))
     told = low if low == high else f"{low} to {high}"
-    return [f"on the devices' own clocks, which these times are on, the window lasts {told}, not {duration(traced)}"]
+    return [f"on the devices' own clocks, which these times are on, the window lasts {told}, not {duration(most)}"]

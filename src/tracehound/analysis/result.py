@@ -7,7 +7,7 @@ Owns `Result` and `Column` (the only things a pane or a writer needs), `Analysis
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -99,7 +99,9 @@ class Share:
     `threads` all events of its host, whenever they ran (a launch may lie before the window, and what it launched after
     it); lazily, in the schema `EVENTS`, with unclipped times. `lanes` and `steps` are the rows of the trace's frames
     that belong to the rank, `ops` those of its file.
-    Without a window (not `windowed`) the bounds are those of the trace. `home` is where the part lies in a cache.
+    Without a window (not `windowed`) the bounds are those of the trace. Where steps are `asked` for by their numbers,
+    the bounds are those of the rank's own, and `hosted` goes over those of all ranks that its host drives.
+    `home` is where the part lies in a cache.
     `ordinal` is the number that the file gives the rank's device, and `properties` what it says of that.
     """
 
@@ -118,6 +120,23 @@ class Share:
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
     ordinal: int | None = None
     properties: Device = UNKNOWN
+    asked: tuple[int, ...] | None = None
+    hosted: tuple[int, int] | None = None
+
+    @property
+    def chosen(self) -> pl.Expr:
+        """Which of the rank's steps (step, start, end) are meant: those asked for, else those that overlap the window.
+
+        What was asked for is known by its number: the work of a step may run after its mark, and so after the window.
+        """
+        if self.asked is not None:
+            return pl.col("step").is_in(list(self.asked))
+        return (pl.col("start") < self.end) & (pl.col("end") > self.start)
+
+    @property
+    def on_host(self) -> Share:
+        """The same with the window of the host, which is one for all ranks that it drives."""
+        return self if self.hosted is None else replace(self, start=self.hosted[0], end=self.hosted[1])
 
     def facet(self, name: str) -> pl.LazyFrame:
         """What events of the rank's file carry, in a schema of `FACETS`; join it to events by `record`."""
@@ -126,7 +145,10 @@ class Share:
 
 @dataclass(frozen=True)
 class Scene:
-    """What a combine may know besides the small tables: no events."""
+    """What a combine may know besides the small tables: no events.
+
+    `spans` has start and end of the window on each rank, which differ where it is one of steps.
+    """
 
     hosts: tuple[Host, ...]
     ranks: pl.DataFrame
@@ -137,6 +159,7 @@ class Scene:
     windowed: bool
     formats: tuple[str, ...]
     facts: tuple[Mapping[str, Any], ...]
+    spans: tuple[tuple[int, int], ...] = ()
 
     @property
     def bounds(self) -> tuple[int, int] | None:

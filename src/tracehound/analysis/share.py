@@ -16,6 +16,7 @@ import polars as pl
 
 from tracehound.analysis.memory import remembered
 from tracehound.analysis.result import Analysis, Options, Result, Scene, Share
+from tracehound.analysis.windows import of_hosts, of_ranks
 from tracehound.formats.residency import device as properties
 from tracehound.trace import Trace, Window, collected
 
@@ -95,11 +96,12 @@ def _mapped(
 
 def shares(trace: Trace, window: Window) -> Iterator[Share]:
     """Each chosen rank's share of the trace, in the order of ranks."""
-    start, end = window.within(*trace.span)
-    timed = window.start is not None or window.end is not None
+    spans = of_ranks(trace, window)
+    hosts = of_hosts(trace, spans)
     for rank, host, label, ordinal in trace.ranks.select("rank", "host", "label", "device").iter_rows():
-        if window.ranks is not None and rank not in window.ranks:
+        if rank not in spans:
             continue
+        start, end = spans[rank]
         lanes = trace.lanes_of([rank]).filter(pl.col("events") > 0)  # analyses know no counters
         if window.lanes is not None:
             lanes = lanes.filter(pl.col("lane").is_in(list(window.lanes)))
@@ -109,7 +111,7 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
         yield Share(
             rank=rank,
             label=label,
-            device=overlapping(device, start, end) if timed else device,
+            device=overlapping(device, start, end) if window.timed else device,
             anytime=device,
             threads=trace.events(lanes.filter(pl.col("rank").is_null())["lane"].to_list()),
             lanes=lanes,
@@ -117,7 +119,9 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
             ops=trace.ops.filter(pl.col("op").is_between(part << 32, (part + 1) << 32, closed="left")),
             start=start,
             end=end,
-            windowed=timed,
+            windowed=window.timed,
+            asked=window.steps,
+            hosted=hosts[host],
             home=trace.parts[part].home,
             facets=trace.facets[part],
             ordinal=ordinal,
@@ -127,22 +131,27 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
 
 def scene(trace: Trace, window: Window) -> Scene:
     """What a combine may know of the trace."""
-    start, end = window.within(*trace.span)
+    spans = of_ranks(trace, window)
+    bounds = spans.values() if window.steps and spans else [window.within(*trace.span)]
     return Scene(
         hosts=trace.hosts,
         ranks=trace.ranks,
         steps=trace.steps,
         notes=trace.notes,
-        start=start,
-        end=end,
-        windowed=window.start is not None or window.end is not None,
+        start=min(start for start, _ in bounds),
+        end=max(end for _, end in bounds),
+        windowed=window.timed,
+        spans=tuple(spans.values()),
         formats=tuple(part.format for part in trace.parts),
         facts=tuple(part.facts for part in trace.parts),
     )
 
 
-def overlapping(events: pl.LazyFrame, start: int, end: int) -> pl.LazyFrame:
-    """The events of which a part lies in `[start, end)`; one of no length counts where it lies, ends included."""
+def overlapping(events: pl.LazyFrame, start: int | pl.Expr, end: int | pl.Expr) -> pl.LazyFrame:
+    """The events of which a part lies in `[start, end)`; one of no length counts where it lies, ends included.
+
+    With expressions each event has bounds of its own; where they are null it lies nowhere.
+    """
     inside = (pl.col("start") < end) & (pl.col("end") > start)
     instant = (pl.col("start") == pl.col("end")) & pl.col("start").is_between(start, end)
     return events.filter(inside | instant)

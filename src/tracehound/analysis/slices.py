@@ -50,8 +50,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     lanes = share.lanes.select("lane", "rank", "host", pl.col("name").alias("called"))
     lanes = lanes.filter(pl.Series([wanted.search(name) is not None for name in lanes["called"]], dtype=pl.Boolean))
     here = pl.col("lane").is_in(lanes["lane"].to_list())
-    sides = [share.device, overlapping(share.threads, share.start, share.end) if share.windowed else share.threads]
-    tables = [_by_name(collected(side.filter(here).select(_EVENTS)), share) for side in sides]
+    host = share.on_host
+    threads = overlapping(share.threads, host.start, host.end) if share.windowed else share.threads
+    sides = ((share.device, share), (threads, host))
+    tables = [_by_name(collected(side.filter(here).select(_EVENTS)), seen) for side, seen in sides]
     rows = lanes.join(pl.concat(tables), on="lane", maintain_order="left_right")
     return rows.rename({"lane": "id_of_lane", "called": "lane"})
 
@@ -71,7 +73,7 @@ def _by_name(events: pl.DataFrame, share: Share) -> pl.DataFrame:
         [(key, _covered(lane, share)) for (key,), lane in events.group_by("lane", maintain_order=True)],
         schema={"lane": pl.Int64, "busy": pl.Int64},
         orient="row",
-    )
+    ).with_columns(pl.lit(share.end - share.start, pl.Int64).alias("window"))
     return named.with_columns(pl.col("name", "kind").cast(pl.String)).join(busy, on="lane")
 
 
@@ -86,7 +88,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return answer(ANALYSIS, blank(COLUMNS), scene, options, ["nothing ran on these lanes in this window"])
     rows = pl.concat(tables).unique(_KEY, keep="first", maintain_order=True)
     order = rows["id_of_lane"].unique(maintain_order=True)
-    lanes = rows.select("id_of_lane", "lane", "busy").unique("id_of_lane", maintain_order=True)
+    lanes = rows.select("id_of_lane", "lane", "busy", "window").unique("id_of_lane", maintain_order=True)
     names = {index: host.name for index, host in enumerate(scene.hosts)}
     table = rows.with_columns(
         (pl.col("self") / pl.col("self").sum().over("id_of_lane")).fill_nan(0.0).alias("share"),
@@ -97,7 +99,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     note = f"{count(len(order))} lanes"
     if len(order) == 1:
         events, busy = int(rows["count"].sum()), int(lanes["busy"][0])
-        note = f"{count(events)} events, busy {duration(busy)} of {duration(scene.end - scene.start)}"
+        note = f"{count(events)} events, busy {duration(busy)} of {duration(lanes['window'][0])}"
     return answer(ANALYSIS, table, scene, options, [note])
 
 

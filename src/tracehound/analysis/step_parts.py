@@ -94,17 +94,13 @@ _WHOLE: Final = 0.8
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each step that overlaps the window: lengths in ps."""
-    steps = share.steps
-    if steps.is_empty():
+    if share.steps.is_empty():
         return pl.DataFrame()
     everything = replace(share, device=share.anytime)
     events = work(everything, "step", "launch")
-    found = stretches(steps, events, BOUNDS.of(options.given)).with_columns(_partial(steps, events))
-    if share.windowed:
-        marks = steps.sort("start")  # in the order of the stretches
-        found = found.filter((marks["start"] < share.end) & (marks["end"] > share.start))
+    found = stretched(share, events, BOUNDS.of(options.given))
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
-    clock = None if steps["rank"].null_count() else clock_of(everything)
+    clock = None if share.steps["rank"].null_count() else clock_of(everything)
     begin, until = (start, end) if clock is None else clock.bounds(start, end)
     lengths = {part: covered(when, start, end) for part, when in activity(share, events).items()}
     rest = end - start - sum(lengths.values(), start=np.zeros(len(start), np.int64))
@@ -122,6 +118,18 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(events.height > 0).alias("works"),
         pl.Series("own", until - begin),
     )
+
+
+def stretched(share: Share, events: pl.DataFrame, bounds: str) -> pl.DataFrame:
+    """The rank's steps that the window keeps, from when to when they last, and which of them are `partial`; ps.
+
+    `events` is all work of the device, with the columns `step` and `launch`; `bounds` is a value of the setting.
+    """
+    steps = share.steps
+    found = stretches(steps, events, bounds).with_columns(_partial(steps, events))
+    if not share.windowed:
+        return found
+    return found.filter(steps.sort("start").select(share.chosen).to_series())  # in the order of the stretches
 
 
 def _partial(steps: pl.DataFrame, events: pl.DataFrame) -> pl.Series:

@@ -96,7 +96,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     found = _stretches(share.steps, events)
     found = found.with_columns(_cut(found, events))
     if share.windowed:
-        found = found.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
+        found = found.filter(share.chosen)
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
     clock = clock_of(share) if not share.steps["rank"].null_count() else None
     if clock:

@@ -50,7 +50,7 @@ COLUMNS = (
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row per step that overlaps the window; ps."""
     del options
-    steps = share.steps.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)).sort("start")
+    steps = share.steps.filter(share.chosen).sort("start")
     start, end = steps["start"].to_numpy(), steps["end"].to_numpy()
     share = _around(share, start, end)
     clock = clock_of(share) if steps.height and not steps["rank"].null_count() else None

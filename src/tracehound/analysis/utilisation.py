@@ -108,7 +108,7 @@ def _steps(share: Share, device: Filled) -> pl.DataFrame:
         return pl.DataFrame()
     found = stretches(share.steps, device.kernels, "work")
     if share.windowed:
-        found = found.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
+        found = found.filter(share.chosen)
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
     steps = found.select(
         pl.col("step").cast(pl.Int64), "start", (pl.col("end") - pl.col("start")).alias("duration"), "event"

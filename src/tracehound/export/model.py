@@ -13,6 +13,7 @@ import msgspec
 import polars as pl
 
 from tracehound.analysis.share import overlapping, shares
+from tracehound.analysis.windows import Span, of_lanes
 from tracehound.export.counters import Place, drawn
 from tracehound.export.document import NEXT, Document, us
 from tracehound.export.written import Tell, Written
@@ -55,7 +56,7 @@ class Processes(NamedTuple):
 
 def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Written:
     """Write the events that overlap the window, and the curves of its ranks, to the document."""
-    processes = placed(trace, window)
+    processes, spans = placed(trace, window), of_lanes(trace, window)
     total, events, done = sum(thread.events for thread in processes.threads), 0, 0
     document.begin({"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}})
     document.add(NEXT.join(_named(processes)))
@@ -63,14 +64,14 @@ def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Wr
     for thread in processes.threads:
         for at in range(0, thread.events, BATCH):
             rows = trace.events([thread.lane]).slice(at, BATCH).select(_COLUMNS)
-            if window.start is not None or window.end is not None:
-                rows = overlapping(rows, *window.within(*trace.span))
+            if window.timed:
+                rows = overlapping(rows, *spans[thread.lane])
             texts = list(_events(collected(rows), thread, ops))
             document.add(NEXT.join(texts))
             events += len(texts)
             done += min(BATCH, thread.events - at)
             tell(done / total)
-    curves = sum(_copied(trace, window, thread, document) for thread in processes.threads)
+    curves = sum(_copied(trace, spans[thread.lane], thread, document) for thread in processes.threads)
     for share in shares(trace, window):
         place = Place(b"%d" % processes.of_rank.get(share.rank, 0), 0)
         for curve in drawn(share, place) if share.rank in processes.of_rank else ():
@@ -81,10 +82,11 @@ def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Wr
 
 
 def placed(trace: Trace, window: Window) -> Processes:
-    """The processes and threads of the lanes of the window's ranks, in the order in which they are shown."""
+    """The processes and threads of the lanes that the window lies on, in the order in which they are shown."""
     numbers, threads, of_rank = dict[str, int](), list[Thread](), dict[int, int]()
     labels = _labels(trace)
-    for row in trace.lanes_of(window.ranks).iter_rows(named=True):
+    there = of_lanes(trace, window)
+    for row in trace.lanes_of(window.ranks).filter(pl.col("lane").is_in(list(there))).iter_rows(named=True):
         if row["rank"] is None:
             process, name = _host(trace, row["host"], row["process"] or ""), row["thread"] or row["name"]
         else:
@@ -129,11 +131,11 @@ def _named(processes: Processes) -> Iterator[bytes]:
         yield encoded({**where, "name": "thread_sort_index", "args": {"sort_index": thread.number}})
 
 
-def _copied(trace: Trace, window: Window, thread: Thread, document: Document) -> bool:
-    """Write the samples of a counter of the trace that lie in the window; whether there are any."""
+def _copied(trace: Trace, span: Span, thread: Thread, document: Document) -> bool:
+    """Write the samples of a counter of the trace that lie in its lane's window; whether there are any."""
     if thread.unit is None:
         return False
-    samples = trace.samples(thread.lane).filter(pl.col("time").is_between(*window.within(*trace.span)))
+    samples = trace.samples(thread.lane).filter(pl.col("time").is_between(*span))
     head = {"ph": "C", "name": thread.name, "pid": thread.process}
     texts = [
         encoded({**head, "ts": msgspec.Raw(us(time).encode()), "args": {thread.unit: value}})

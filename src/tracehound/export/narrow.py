@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.share import overlapping
+from tracehound.analysis.windows import Span, of_lanes
 from tracehound.errors import TracehoundError
 from tracehound.export.document import PS_PER_US
 from tracehound.formats.json_document import element_at
@@ -78,6 +79,13 @@ def ps(us: object) -> int:
     return int(time * PS_PER_US)
 
 
+def _bounds(window: Window, spans: Sequence[Span]) -> tuple[int | None, int | None]:
+    """Start and end of the window on the lanes of a file, each of which has a span; None without a limit."""
+    if window.steps is None or not spans:
+        return window.start, window.end
+    return min(start for start, _ in spans), max(end for _, end in spans)
+
+
 class Choice:
     """The elements of one part's file that a window wants; asked in the order of the file.
 
@@ -88,14 +96,15 @@ class Choice:
     def __init__(self, trace: Trace, number: int, window: Window, moved: int) -> None:
         part = trace.parts[number]
         self._states = np.zeros(int(places(part)[-1:, [2, 3]].sum()), np.uint8)
-        self._low = -_EVER if window.start is None else window.start + moved
-        self._high = _EVER if window.end is None else window.end + moved
-        wanted = set(trace.lanes_of(window.ranks)["lane"].to_list())
+        wanted = of_lanes(trace, window)
+        low, high = _bounds(window, [span for lane, span in wanted.items() if lane >> 32 == number])
+        self._low = -_EVER if low is None else low + moved
+        self._high = _EVER if high is None else high + moved
         for lane in trace.lanes.filter(pl.col("lane") // (1 << 32) == number)["lane"].to_list():
             events = trace.lane(lane, "start", "end", "record").drop_nulls("record")
             self._mark(events, _SEEN)
             if lane in wanted:
-                self._mark(overlapping(events.lazy(), *window.within(*trace.span)).collect(), _CHOSEN)
+                self._mark(overlapping(events.lazy(), *wanted[lane]).collect(), _CHOSEN)
 
     def of(self, texts: Texts, first: int) -> Sequence[int]:
         """The positions of those that are wanted among successive elements, of which the first has that ordinal."""

@@ -73,7 +73,6 @@ def answer(
         cut = top is not None and table.height == top
         total = collect(rows.select(pl.len())).item() if cut else table.height
     columns = [column(name, kind, query.tables) for name, kind in table.schema.items()]
-    timed = window.start is not None or window.end is not None
     return Result(
         analysis=NAME,
         title="Query",
@@ -81,7 +80,7 @@ def answer(
         table=_raw(table),
         total=total,
         notes=_notes(table),
-        window=window.within(*trace.span) if timed else None,
+        window=window.within(*trace.span) if window.timed else None,
     )
 
 

@@ -15,6 +15,7 @@ import polars as pl
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.result import Column, Result, blank
 from tracehound.analysis.share import overlapping
+from tracehound.analysis.windows import of_lanes
 from tracehound.trace import Trace, Window
 
 TIME: Final = pl.Duration("us")
@@ -187,11 +188,13 @@ def frames(trace: Trace, window: Window) -> Mapping[str, pl.LazyFrame]:
         of_host = pl.col("rank").is_null() & pl.col("host").is_in(lanes["host"].unique().to_list())
         marks = marks.filter(pl.col("rank").is_in(list(window.ranks)) | of_host)
         ranks = ranks.filter(pl.col("rank").is_in(list(window.ranks)))
-    timed = window.start is not None or window.end is not None
-    bounds = window.within(*trace.span) if timed else None
+    if window.steps is not None:
+        marks = marks.filter(pl.col("step").is_in(list(window.steps)))
+    bounds = window.within(*trace.span) if window.timed else None
+    of_lane = bounds if window.steps is None else _of_lane(trace, window)
     events = trace.events(None if window.ranks is None else lanes["lane"].to_list())
     return {
-        EVENTS.name: _shaped(_of_lanes(_clipped(events, bounds), lanes), EVENTS),
+        EVENTS.name: _shaped(_of_lanes(_clipped(events, of_lane), lanes), EVENTS),
         LANES.name: _shaped(lanes.lazy().rename({"lane": "lane_id", "name": "lane"}), LANES),
         COUNTERS.name: _shaped(_sampled(trace, lanes, window), COUNTERS),
         RANKS.name: _shaped(ranks.rename({"device": "ordinal", "label": "device"}), RANKS),
@@ -213,7 +216,19 @@ def _shaped(frame: pl.LazyFrame, table: Table) -> pl.LazyFrame:
     return frame.select(pl.col(name).cast(kind) for name, kind in table.schema.items())
 
 
-def _clipped(frame: pl.LazyFrame, bounds: tuple[int, int] | None) -> pl.LazyFrame:
+def _of_lane(trace: Trace, window: Window) -> tuple[pl.Expr, pl.Expr]:
+    """From when to when a window of steps lasts on the lane of a row; null on a lane that has none of them."""
+    spans = of_lanes(trace, window)
+    lanes = pl.Series(list(spans), dtype=pl.Int64)
+    low, high = (
+        pl.col("lane").replace_strict(lanes, pl.Series([span[side] for span in spans.values()], dtype=pl.Int64),
+                                      default=None, return_dtype=pl.Int64)
+        for side in (0, 1)
+    )  # fmt: skip
+    return low, high
+
+
+def _clipped(frame: pl.LazyFrame, bounds: tuple[int, int] | tuple[pl.Expr, pl.Expr] | None) -> pl.LazyFrame:
     """What overlaps the window, with the part that lies inside; what only holds for all of an event is unknown then."""
     if bounds is None:
         return frame
@@ -229,11 +244,15 @@ def _clipped(frame: pl.LazyFrame, bounds: tuple[int, int] | None) -> pl.LazyFram
 
 def _sampled(trace: Trace, lanes: pl.DataFrame, window: Window) -> pl.LazyFrame:
     """The samples of these lanes within the window, with what their lanes say of them."""
-    samples = trace.counters.lazy().rename({"lane": "lane_id"})
+    samples = trace.counters.lazy()
+    if window.steps is not None:
+        low, high = _of_lane(trace, window)
+        samples = samples.filter((pl.col("time") >= low) & (pl.col("time") < high))
     if window.start is not None:
         samples = samples.filter(pl.col("time") >= window.start)
     if window.end is not None:
         samples = samples.filter(pl.col("time") < window.end)
+    samples = samples.rename({"lane": "lane_id"})
     said = lanes.lazy().select("unit", "rank", "host", "on_device", pl.col("lane").alias("lane_id"), lane="name")
     return samples.join(said, on="lane_id", maintain_order="left")
 

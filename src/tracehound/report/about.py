@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tracehound.errors import printable
+from tracehound.report.window import listed
 from tracehound.trace import Part, Trace, Window
 from tracehound.units import TimeUnit, bytes_, duration, instant
 
@@ -116,6 +117,8 @@ def sentences(facts: About, unit: TimeUnit = "auto") -> list[str]:
 def narrowed(window: Window, span: tuple[int, int], unit: TimeUnit = "auto") -> str:
     """What a window leaves of the trace: ``only 10.000 ms to 20.000 ms, rank 0, 2``."""
     parts = []
+    if window.steps is not None:
+        parts.append(f"step {listed(window.steps)} of each rank")
     if window.start is not None or window.end is not None:
         start, end = window.within(*span)
         parts.append(f"{instant(start, unit)} to {instant(end, unit)}")

@@ -4,11 +4,11 @@ The shape of one result is ``tracehound.result/1``; a program should look at ``s
 within a version. The order of keys and rows is the same for the same input.
 
 ``{"schema": "tracehound.result/1", "tracehound": version, "trace": TRACE, "analysis": name, "title": text,
-"window": {"start_ps": int, "end_ps": int} or null, "ranks": [int] or null, "columns": [{"name", "unit", "meaning",
-"base"}], "rows": [{column name: value}], "rows_total": int, "notes": [text]}``
+"window": {"start_ps": int, "end_ps": int} or null, "steps": [int] or null, "ranks": [int] or null, "columns": [{"name",
+"unit", "meaning", "base"}], "rows": [{column name: value}], "rows_total": int, "notes": [text]}``
 
-``window`` and ``ranks`` are what the caller narrowed the report to. ``rows_total`` counts the rows before ``--where``
-and ``--top``.
+``window``, ``steps`` and ``ranks`` are what the caller narrowed the report to: with steps every rank has a window of
+its own, of its own steps, within ``window``. ``rows_total`` counts the rows before ``--where`` and ``--top``.
 ``unit`` is one of text, time (ps), instant (ps since time 0), bytes, count, share (a fraction of ``base``), rate (bytes
 per second), difference (ps, with a sign), growth (a difference as a fraction), flag (true or false), id (an event of
 this trace: equal ids are the same event), depth (of a row in a tree, whose rows come depth first; 0 is a root), number
@@ -19,12 +19,12 @@ this trace: equal ids are the same event), depth (of a row in a tree, whose rows
 "host", "inferred"}], "origin_unix_ns": int or null, "recorded": text, "start_ps": int, "end_ps": int, "versions":
 {name: text}}``.
 
-The summary is ``{"schema": "tracehound.summary/1", "tracehound", "trace", "window", "ranks", "results": {analysis:
-RESULT}}``, where RESULT is the shape above without the keys that the page already has. A comparison is ``{"schema":
-"tracehound.comparison/1", "tracehound", "title", "runs": {"base": text, "other": text}, "failed": bool or null,
-"results": {name: RESULT}}`` with the results ``gate`` (where conditions were given), ``diff``, ``diff-categories``,
-``diff-ops`` and, where there is anything of them, ``diff-causes``, ``diff-marks``, ``diff-memory`` and
-``diff-counters``; a check of one run is the same with ``tracehound.check/1`` and its ``gate`` alone.
+The summary is ``{"schema": "tracehound.summary/1", "tracehound", "trace", "window", "steps", "ranks", "results":
+{analysis: RESULT}}``, where RESULT is the shape above without the keys that the page already has. A comparison is
+``{"schema": "tracehound.comparison/1", "tracehound", "title", "runs": {"base": text, "other": text}, "failed": bool or
+null, "results": {name: RESULT}}`` with the results ``gate`` (where conditions were given), ``diff``,
+``diff-categories``, ``diff-ops`` and, where there is anything of them, ``diff-causes``, ``diff-marks``, ``diff-memory``
+and ``diff-counters``; a check of one run is the same with ``tracehound.check/1`` and its ``gate`` alone.
 """
 
 from __future__ import annotations
@@ -90,7 +90,6 @@ def page(shown: Page, look: Look) -> Iterator[Line]:
 
 def _head(facts: About) -> dict[str, Any]:
     window = facts.window
-    timed = window.start is not None or window.end is not None
     start, end = window.within(*facts.span)
     trace = {
         "name": facts.name,
@@ -106,7 +105,8 @@ def _head(facts: About) -> dict[str, Any]:
     return {
         "tracehound": __version__,
         "trace": trace,
-        "window": {"start_ps": start, "end_ps": end} if timed else None,
+        "window": {"start_ps": start, "end_ps": end} if window.timed else None,
+        "steps": list(window.steps) if window.steps is not None else None,
         "ranks": list(window.ranks) if window.ranks is not None else None,
     }
 

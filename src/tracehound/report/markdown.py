@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tracehound.analysis.result import Result
 from tracehound.analysis.trees import depths, stem
@@ -25,8 +26,8 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|&~#$])")
 
 def result(facts: About, table: Result, look: Look) -> Iterator[Line]:
     """Title, table and notes."""
-    ranks = facts.window.at(None, None)
-    notes = [] if ranks.whole else [narrowed(ranks, facts.span, look.unit)]
+    untimed = replace(facts.window, start=None, end=None)
+    notes = [] if untimed.whole else [narrowed(untimed, facts.span, look.unit)]
     yield from _section(table, look, notes)
 
 

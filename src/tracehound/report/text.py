@@ -45,8 +45,9 @@ def result(facts: About, shown: Result, look: Look) -> Iterator[Line]:
         yield from table(shown, look.width, look.unit)
     if shown.analysis == "roofline":
         yield from _roof(shown, look)
-    if facts.window.ranks is not None:
-        yield from notes([narrowed(facts.window.at(None, None), facts.span, look.unit)], look.width)
+    untimed = replace(facts.window, start=None, end=None)
+    if not untimed.whole:
+        yield from notes([narrowed(untimed, facts.span, look.unit)], look.width)
 
 
 def summary(page: Summary, look: Look) -> Iterator[Line]:

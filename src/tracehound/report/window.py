@@ -6,10 +6,12 @@ such thing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 
 import polars as pl
 
+from tracehound.analysis.windows import of_ranks, of_their_ranks
 from tracehound.errors import TracehoundError, printable
 from tracehound.trace import Trace, Window
 from tracehound.units import duration, parse_duration, parse_numbers
@@ -30,12 +32,13 @@ def times(text: str) -> tuple[int | None, int | None]:
 def chosen(trace: Trace, ranks: str = "", steps: str = "", between: str = "") -> Window:
     """The window that the three notations name in this trace; an empty one sets no limit.
 
-    A step's window goes from its first start to its last end over the chosen ranks. Raises TracehoundError when the
-    trace has no such rank or step, or nothing in that time.
+    Steps last on every rank as long as they do there, within their first start and last end over the chosen ranks;
+    ranks that have none of them are not in the window. Raises TracehoundError when the trace has no such rank or step,
+    or nothing in that time.
     """
     window = Window(ranks=_ranks(trace, ranks) if ranks else None)
     if steps:
-        return window.at(*_steps(trace, parse_numbers(steps, "step"), window.ranks))
+        return _stepped(trace, parse_numbers(steps, "step"), window)
     if between:
         start, end = times(between)
         _overlaps(trace, start, end)
@@ -52,19 +55,17 @@ def _ranks(trace: Trace, text: str) -> tuple[int, ...]:
     return asked
 
 
-def _steps(trace: Trace, asked: Sequence[int], ranks: tuple[int, ...] | None) -> tuple[int, int]:
-    rows = trace.steps
-    if ranks is not None:
-        driven = trace.ranks.filter(pl.col("rank").is_in(list(ranks)))["host"].to_list()
-        on_host = pl.col("rank").is_null() & pl.col("host").is_in(driven)
-        rows = rows.filter(pl.col("rank").is_in(list(ranks)) | on_host)
-    there = rows["step"].unique().sort().to_list()
-    found = rows.filter(pl.col("step").is_in(list(asked)))
+def _stepped(trace: Trace, asked: tuple[int, ...], window: Window) -> Window:
+    ranks = trace.ranks if window.ranks is None else trace.ranks.filter(pl.col("rank").is_in(list(window.ranks)))
+    there = of_their_ranks(trace, ranks)["step"].unique().sort().to_list()
     missing = [step for step in asked if step not in there]
     if missing:
         remedy = f"there is {listed(there)}" if there else "the profiler marked none, and none could be inferred"
         raise TracehoundError(f"no step {listed(missing)} here", remedy=remedy)
-    return int(found["start"].to_numpy().min()), int(found["end"].to_numpy().max())
+    spans = of_ranks(trace, replace(window, steps=asked))
+    chosen = window.ranks if len(spans) == ranks.height else tuple(spans)
+    first, last = min(start for start, _ in spans.values()), max(end for _, end in spans.values())
+    return Window(first, last, chosen, steps=asked)
 
 
 def _overlaps(trace: Trace, start: int | None, end: int | None) -> None:

@@ -123,12 +123,11 @@ def without_nccl(evidence: Evidence) -> Iterator[Finding]:
 
 def compiling(evidence: Evidence) -> Iterator[Finding]:
     """Programs are compiled while the run is on."""
-    start, end = evidence.scene.start, evidence.scene.end
-    worst = evidence.traits.sort("compiling", descending=True).head(1)
-    if worst.is_empty() or end <= start or worst["compiling"][0] / (end - start) <= COMPILED:
+    worst = evidence.traits.filter(pl.col("window") > 0).sort("compiling", descending=True).head(1)
+    if worst.is_empty() or worst["compiling"][0] / worst["window"][0] <= COMPILED:
         return
     row: Mapping[str, Any] = worst.row(0, named=True)
-    share = row["compiling"] / (end - start)
+    share = row["compiling"] / row["window"]
     yield Finding(
         "programs are compiled during the run",
         f"{count(row['compilations'])} times, {duration(row['compiling'])} on the thread that compiles most,"

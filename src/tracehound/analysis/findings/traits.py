@@ -15,6 +15,7 @@ from tracehound.trace import collected
 
 TRAITS: Final = {
     "rank": pl.Int64,
+    "window": pl.Int64,  # how long that of its host lasts, ps
     "data_parallel": pl.Int64,  # calls of DataParallel's forward
     "distributed_data_parallel": pl.Int64,
     "nccl": pl.Int64,  # operators and ranges of NCCL's collectives
@@ -53,7 +54,7 @@ def traits(share: Share) -> pl.DataFrame:
     pageable = collected(_longest(copies.with_columns(length.alias("length")), "pageable", "pageable_event"))
     return pl.concat(
         [
-            pl.DataFrame({"rank": [share.rank]}),
+            pl.DataFrame({"rank": [share.rank], "window": [share.on_host.end - share.on_host.start]}),
             counted,
             pageable,
             _compiling(share),
