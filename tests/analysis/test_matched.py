@@ -239,14 +239,31 @@ def test_waits_and_transfers_one_by_one(job_: list[list[tuple[int, int, int]]]) 
         for rank in range(3):
             others = [start for other, start in enumerate(starts) if other != rank]
             late = starts[rank] - int(np.floor(np.median(others)))
-            expected.append(
-                (number, rank, starts[rank] - min(starts), lengths[rank] - min(lengths), min(lengths), late)
-            )
+            wait = min(max(starts) - starts[rank], lengths[rank])
+            expected.append((number, rank, starts[rank] - min(starts), wait, lengths[rank] - wait, late))
         base += 1000  # so that they come in this order
     b.ops = [{"op": 0, "name": "all-reduce", "category": "all-reduce"}]
     b.format = "xplane"
     found = asked("arrivals", b.trace()).table.select("number", "rank", "after", "wait", "transfer", "late").rows()
     assert sorted(found) == sorted(expected)
+
+
+def test_who_leaves_late_did_not_wait_longer(tmp_path: Path) -> None:
+    """Rank 0 came 10 us before rank 1, and left 30 us after it: it was 10 us that it waited."""
+    trace = pair(tmp_path, [(10, 80, {"Seq": 1})], [(20, 50, {"Seq": 1})])
+    found = rows("arrivals", trace)
+    assert [(row["rank"], *times(row, "wait", "transfer", "duration")) for row in found] == [
+        (0, 10, 60, 70),
+        (1, 0, 30, 30),
+    ]
+    (call,) = rows("collective_calls", trace)
+    (kind,) = rows("collectives", trace)
+    assert times(call, "wait", "skew", "transfer") == times(kind, "wait", "skew", "transfer") == [10, 10, 30]
+
+
+def test_who_leaves_before_the_last_comes_waited_no_longer_than_its_call(tmp_path: Path) -> None:
+    trace = pair(tmp_path, [(10, 30, {"Seq": 1, "what": "broadcast"})], [(40, 50, {"Seq": 1, "what": "broadcast"})])
+    assert [times(row, "wait", "transfer") for row in rows("arrivals", trace)] == [[20, 0], [0, 10]]
 
 
 def test_streams_stand_in_for_groups(tmp_path: Path) -> None:

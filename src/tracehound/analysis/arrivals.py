@@ -15,8 +15,11 @@ A row for each rank of each collective that two ranks or more of the trace have,
 {HOW}
 
 after = its arrival less the first, on the common clock of the analysis clocks; late = its arrival less the median
-arrival of the other ranks; transfer = the shortest call of any rank; wait = the length of its own call less that. The
-call of each rank is first wait, then transfer. start and duration are those of the call on the trace's own clock."""
+arrival of the other ranks; wait = from its arrival to that of the last rank, or to the end of its call where that comes
+first (who only sends may leave early); transfer = the rest of its call. So a rank that ends after the others has the
+longer transfer, not the longer wait. As exact as the clocks: where these are apart by more than the calls last, waits
+are not to be relied on. collectives and collective_calls take the shortest call of any rank for the transfer, which no
+clock can change. start and duration are those of the call on the trace's own clock."""
 
 COLUMNS = (
     Column("number", "number", "of the collective, in the order of first arrivals"),
@@ -24,8 +27,8 @@ COLUMNS = (
     Column("name", "text", "kernel, HLO op or range"),
     Column("rank", "number", "rank"),
     Column("after", "time", "arrival after the first rank's"),
-    Column("wait", "time", "length of its call less the transfer"),
-    Column("transfer", "time", "shortest call of any rank"),
+    Column("wait", "time", "from its arrival to the last rank's, at most its call"),
+    Column("transfer", "time", "rest of its call: all have come"),
     Column("late", "difference", "arrival less the median arrival of the others"),
     Column("start", "instant", "start of its call, on the trace's own clock", brief=False),
     Column("duration", "time", "length of its call", brief=False),
@@ -56,6 +59,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         .with_columns(
             (pl.col("arrived") - pl.col("first")).alias("after"),
             (pl.col("end") - pl.col("start")).alias("duration"),
+            (pl.col("end") - pl.col("start") - pl.col("wait")).alias("transfer"),
             pl.coalesce("description", "group").alias("process_group"),
         )
         .sort("number", "after", "rank")

@@ -17,7 +17,8 @@ A row for each collective that two ranks or more of the trace have. {HOW}
 
 start = first arrival, duration = from there to the last end, both on the common clock of the analysis clocks; skew =
 from the first to the last arrival; late = the last arrival less the median arrival of the others; transfer = the
-shortest call; wait = sum over the ranks of what is longer than that. The analysis arrivals has a row for each rank.
+shortest call; wait = sum over the ranks of the time from the arrival to the last rank's (at most that of the call). The
+analysis arrivals has a row for each rank.
 
 {bus.DEFINITION}"""
 
@@ -31,7 +32,7 @@ COLUMNS = (
     Column("last", "number", "rank that came last"),
     Column("late", "time", "last arrival less the median arrival of the others"),
     Column("transfer", "time", "shortest call of any rank"),
-    Column("wait", "time", "sum of what is longer than the transfer, over all ranks"),
+    Column("wait", "time", "from the arrival to the last rank's, summed over all ranks"),
     Column("bytes", "bytes", "message of one rank", brief=False),
     Column("algorithm", "rate", "message / transfer", brief=False),
     Column("bus", "rate", "bus bandwidth of nccl-tests", brief=False),

@@ -22,15 +22,15 @@ gather or scatter, the larger side. exposed time is in the breakdown: summing le
 
 {HOW}
 
-transfer = the shortest call of a collective on any rank: what the last to come took; the rest of the other calls is
-wait. skew = from the first to the last arrival, on the common clock of the analysis clocks. last = the rank that came
-last most often. Of a collective that only one rank here has, transfer is that call, its wait included, and the
-bandwidths are what it is at least.
+transfer = the shortest call of a collective on any rank: what the last to come took. wait = from the arrival of a rank
+to that of the last, at most its call; skew = from the first to the last arrival; both on the common clock of the
+analysis clocks. last = the rank that came last most often. Of a collective that only one rank here has, transfer is
+that call, its wait included, and the bandwidths are what it is at least.
 
 {bus.DEFINITION}
 
-TraceLens has the same transfer ("comm latency") and bandwidths, but matches by order alone. The PyTorch TensorBoard
-plugin counts the host's range around a collective as communication, too."""
+TraceLens has the same transfer ("comm latency"), wait and bandwidths, but matches by order alone. The PyTorch
+TensorBoard plugin counts the host's range around a collective as communication, too."""
 
 BY: Final = Setting(
     "by", "size", "what a row is: a name, type, group and message size, or all sizes together", one_of("size", "name")
@@ -45,7 +45,7 @@ COLUMNS = (
     Column("min", "time", "shortest", brief=False),
     Column("max", "time", "longest", brief=False),
     Column("transfer", "time", "average of the shortest of all ranks: what the last to come took"),
-    Column("wait", "time", "sum of what is longer than the transfer, over all ranks", brief=False),
+    Column("wait", "time", "from the arrival to the last rank's, summed over all ranks", brief=False),
     Column("skew", "time", "average from the first to the last arrival"),
     Column("last", "text", "rank that came last most often, and how often"),
     Column("algorithm", "rate", "algorithm bandwidth: message / transfer", brief=False),

@@ -50,7 +50,7 @@ class Matched(NamedTuple):
 
     `calls` has the columns of `CALLS` and: meeting (null: no other rank here has it), present (ranks that have it),
     arrived and ended (start and end on the common clock, ps), transfer (the shortest of its calls: what the last to
-    come took), wait (the length of the call less that), late (arrival less the median arrival of the other ranks),
+    come took), wait (from arrival to the last rank's, at most the call), late (arrival less the median of the others'),
     first, last (first and last arrival), group_size (ranks of the group: what the file says, else those seen here),
     absent (text: the ranks of this trace that should have it and do not), lacked (its group has other ranks here, and
     none of them has it: what they recorded is not the same).
@@ -190,7 +190,7 @@ def _timed(rows: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
         (pl.int_range(pl.len()).over("meeting")).alias("place"),
     )
     met = met.with_columns(
-        (pl.col("end") - pl.col("start") - pl.col("transfer")).alias("wait"),
+        (pl.col("last") - pl.col("arrived")).clip(upper_bound=pl.col("end") - pl.col("start")).alias("wait"),
         (pl.col("arrived") - pl.Series(_median_of_others(*(met[name].to_numpy() for name in _PLACES)))).alias("late"),
     ).join(absent(met, circles), on="meeting", how="left", maintain_order="left")
     return (
