@@ -94,7 +94,22 @@ def test_idle_time_is_told_by_its_cause_and_not_twice() -> None:
     row = rows["the device runs dry while the host waits for it"]
     assert row["duration"] == 40 * US
     assert row["cost"] == 40 * US
-    assert "3 pauses in the run, the longest 40.00 us on rank 0" in row["evidence"]
+    assert "3 pauses in steps, the longest 40.00 us on rank 0" in row["evidence"]
+
+
+def test_what_devices_wait_for_between_steps_is_no_share_of_a_step() -> None:
+    """In steps they wait for the host to launch, for 30 us of each; between steps for the data loader, for longer."""
+    b = Building(facts={"devices": [V100]})
+    for number in range(4):
+        start = number * 300
+        b.event(MAIN, f"ProfilerStep#{number}", start, start + 100, "step", step=number)
+        work(b, "elementwise_kernel", start, start + 40)
+        work(b, "elementwise_kernel", start + 70, start + 100)
+        b.event(MAIN, "enumerate(DataLoader)#X.__next__", start + 100, start + 299, "annotation")
+    (row,) = found(b.trace()).values()
+    assert row["finding"] == "the device runs dry: the host launches its work too late"
+    assert (row["cost"], row["share"]) == (30 * US, pytest.approx(0.3))
+    assert "4 pauses in steps, the longest 30.00 us on rank 0" in row["evidence"]
 
 
 def test_of_a_pause_that_reaches_into_the_window_the_part_inside_counts() -> None:

@@ -15,7 +15,7 @@ from tracehound.analysis.host_doing import Told, mattering, mostly, told
 from tracehound.analysis.host_waits import ALLOCATION, LOADING, SYNCHRONISATION, Launches, launches
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
-from tracehound.intervals import Ints, covered
+from tracehound.intervals import Intervals, Ints, covered, union
 from tracehound.units import duration
 
 DELAY: Final = Setting(
@@ -91,6 +91,11 @@ class Pauses(NamedTuple):
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each stream and cause, in ps."""
+    return within(share, options, union(np.array([share.start]), np.array([share.end])))
+
+
+def within(share: Share, options: Options, when: Intervals) -> pl.DataFrame:
+    """The same for the parts of pauses that lie in these stretches; one in two of them counts once, with two lengths."""
     delay = DELAY.of(options.given)
     events = work(replace(share, device=share.anytime), "lane", "launch")
     if events.is_empty():
@@ -105,7 +110,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     everything = np.argsort(events["start"].to_numpy(), kind="stable")
     for name, rows in ((DEVICE, everything), *streams):
         pauses = pauses_of(events, rows)
-        pauses, cause = _inside(share, pauses, _causes(pauses, events, rows, calls, delay))
+        pauses, cause = _inside(when, pauses, _causes(pauses, events, rows, calls, delay))
         found.append(
             pl.DataFrame(
                 {
@@ -121,13 +126,14 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     return _summed(pl.concat(found)).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
 
 
-def _inside(share: Share, pauses: Pauses, cause: Ints) -> tuple[Pauses, Ints]:
-    """The parts of pauses that lie in the window of the share, and their causes."""
-    if not share.windowed:
-        return pauses, cause
-    start, end = np.maximum(pauses.start, share.start), np.minimum(pauses.end, share.end)
-    kept = end > start
-    return Pauses(start[kept], end[kept], pauses.after[kept]), cause[kept]
+def _inside(when: Intervals, pauses: Pauses, cause: Ints) -> tuple[Pauses, Ints]:
+    """The parts of pauses that lie in the stretches, and their causes; both are in order, and none overlaps another."""
+    first = np.searchsorted(when.end, pauses.start, side="right")
+    many = np.maximum(np.searchsorted(when.start, pauses.end, side="left") - first, 0)
+    pause = np.repeat(np.arange(len(many)), many)
+    stretch = np.arange(len(pause)) + np.repeat(first - np.cumsum(many) + many, many)
+    start, end = np.maximum(pauses.start[pause], when.start[stretch]), np.minimum(pauses.end[pause], when.end[stretch])
+    return Pauses(start, end, pauses.after[pause]), cause[pause]
 
 
 def _why(doings: Told, lead: Ints, pauses: Pauses, cause: Ints) -> list[pl.Series]:
@@ -197,7 +203,7 @@ def _summed(pauses: pl.DataFrame) -> pl.DataFrame:
     return (
         pauses.group_by("stream", "whole", "cause", maintain_order=True)
         .agg(
-            pl.len().cast(pl.Int64).alias("count"),
+            pl.col("event").n_unique().cast(pl.Int64).alias("count"),  # parts of one pause are one
             length.sum().alias("idle"),
             length.min().alias("min"),
             length.max().alias("duration"),

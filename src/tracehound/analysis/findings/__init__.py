@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracehound.analysis import breakdown, idle, kernels, step_parts, step_time, stragglers, transfers
-from tracehound.analysis.findings import device, time, xla
+from tracehound.analysis import breakdown, kernels, step_parts, step_time, stragglers, transfers
+from tracehound.analysis.findings import device, pauses, time, xla
 from tracehound.analysis.findings.finding import Evidence, Finding
 from tracehound.analysis.findings.traits import traits
 from tracehound.analysis.joint import packed, unpacked
@@ -52,7 +52,7 @@ COLUMNS: Final = (
 _ASKED: Final = {
     "step_parts": (step_parts.ANALYSIS, Options()),
     "breakdown": (breakdown.ANALYSIS, Options()),
-    "idle": (idle.ANALYSIS, Options()),
+    "idle": (pauses.ANALYSIS, Options()),
     "kernels": (kernels.ANALYSIS, Options()),
     "transfers": (transfers.ANALYSIS, Options()),
     "stragglers": (stragglers.ANALYSIS, Options()),

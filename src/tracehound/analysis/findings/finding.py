@@ -95,6 +95,11 @@ class Evidence:
         return "kineto" not in self.scene.formats
 
     @property
+    def where(self) -> str:
+        """``steps``, or ``the run``: where that happens which is told of."""
+        return "steps" if self.steps else "the run"
+
+    @property
     def whose(self) -> str:
         """``an average step``, or ``the run``."""
         return "an average step" if self.steps else "the run"

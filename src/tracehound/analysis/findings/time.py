@@ -210,10 +210,11 @@ def _longest_of(evidence: Evidence, part: str) -> int | None:
 def waiting(evidence: Evidence) -> Iterator[Finding]:
     """Devices idle, by what they wait for; what is put down to the data loader already is not told twice.
 
-    Idle time within steps is shared out as the pauses of the run are.
+    Idle time is shared out as the pauses are, those within steps where there are steps.
     """
-    span, paused = int(evidence.spans["span"].sum()), int(evidence.spans["idle"].sum())
-    idle = evidence.table("idle").filter(pl.col("stream") == "device")
+    spans = evidence.spans
+    span, paused = int(spans["span"].sum()), int(spans["idle"].sum())
+    idle = evidence.table("idle").filter(stream="device").filter(pl.col("rank").is_in(spans["rank"].implode()))
     all_pauses = int(idle["idle"].sum())
     loading = any(data_loader(evidence)) or any(input_bound(evidence))
     for cause, what in _WAIT.items():
@@ -225,7 +226,7 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
         pauses, why = int(rows["count"].sum()), _meanwhile(rows)
         yield Finding(
             what,
-            f"{percent(share)} of the devices' time; {count(pauses)} pauses in the run, the longest"
+            f"{percent(share)} of the devices' time; {count(pauses)} pauses in {evidence.where}, the longest"
             f" {duration(worst['duration'])} on rank {worst['rank']}" + (f"; the host was mostly {why}" if why else ""),
             _advice(evidence, _TOPICS.get(why, cause)),
             Place.of(worst),
