@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from building import Building, stream, thread
-from tracehound.analysis import ANALYSES, Options, run
+from tracehound.analysis import ANALYSES, Options, named, run
 from tracehound.analysis.topics import LAST, NEEDS, TOPICS, headed, lacking
 from tracehound.store import load, open_paths
 from tracehound.trace import Window
@@ -60,6 +60,22 @@ def test_no_analysis_is_listed_twice() -> None:
 def test_what_a_trace_lacks_is_said(form: str, *, device: bool, name: str, why: str) -> None:
     assert lacking(name, built(form, device=device).trace()).startswith(why)
     assert bool(why) == bool(lacking(name, built(form, device=device).trace()))
+
+
+def test_modules_are_lacking_where_the_file_has_none() -> None:
+    b = built("kineto", device=True)
+    assert lacking("modules", b.trace()) == "", "what nobody looked for may be there"
+    b.facts = {"modules": False}
+    assert lacking("modules", b.trace()).startswith("no modules of a model in this trace")
+    b.facts = {"modules": True}
+    assert lacking("modules", b.trace()) == ""
+
+
+@pytest.mark.parametrize(("sample", "there"), [("torch_ddp_gloo", False), ("torch_stacks", True)])
+def test_a_file_says_whether_it_has_modules(samples: Path, sample: str, *, there: bool) -> None:
+    trace = load(open_paths([samples / sample]))
+    assert bool(lacking("modules", trace)) == (not there)
+    assert bool(run(named("modules"), trace).total) == there
 
 
 @pytest.mark.parametrize("sample", ["jax_cpu8_b128", "torch_ddp_gloo", "torch_stacks", "torch_xla_single"])

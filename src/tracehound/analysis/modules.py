@@ -13,6 +13,7 @@ from tracehound.analysis.operator_tree import tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
+from tracehound.formats.kineto_facts import MODULE
 from tracehound.units import duration
 from tracehound.units import share as proportion
 
@@ -22,9 +23,6 @@ BY: Final = Setting(
     "what is a row: every module (instance: Linear_3), or all of one class in the same place (class: Linear)",
     one_of("instance", "class"),
 )
-
-MODULE: Final = "nn.Module: "
-"""How PyTorch's profiler calls the call of a module, before its class and number."""
 
 GRADIENT: Final = "autograd::engine::evaluate_function"
 """How the names of events of backward() begin."""

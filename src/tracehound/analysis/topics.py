@@ -68,7 +68,7 @@ TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
 LAST: Final = "More"
 """The heading of what is in no row of `TOPICS`."""
 
-Need = Literal["device", "pytorch", "xla", "ranks", "allocated", "held", "buffers"]
+Need = Literal["device", "pytorch", "xla", "modules", "ranks", "allocated", "held", "buffers"]
 
 NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
     {
@@ -76,7 +76,8 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
         **dict.fromkeys(("launches", "queue", "bandwidth", "transfers"), ("device",)),
         **dict.fromkeys(("utilisation", "utilisation_curve", "duty_cycle"), ("device",)),
         "operator_roofline": ("pytorch", "device"),
-        **dict.fromkeys(("critical_path", "operators", "modules"), ("pytorch",)),
+        **dict.fromkeys(("critical_path", "operators"), ("pytorch",)),
+        "modules": ("pytorch", "modules"),
         **dict.fromkeys(("step_time", "async_overlap"), ("xla", "device")),
         **dict.fromkeys(("programs", "hlo_ops", "hlo", "roofline"), ("xla",)),
         **dict.fromkeys(("hlo_memory", "hlo_heap", "hlo_buffers"), ("xla", "buffers")),
@@ -93,6 +94,7 @@ _LACKS: Final[Mapping[Need, str]] = MappingProxyType(
         "device": "no device activity was recorded in this trace",
         "pytorch": "only a trace of the PyTorch profiler can answer this",
         "xla": "only an XLA profile can answer this",
+        "modules": "no modules of a model in this trace: PyTorch records them with with_stack=True",
         "ranks": "one rank is open: this needs the files of several ranks together",
         "allocated": "no memory events in this trace: PyTorch records them with profile_memory=True",
         "held": "no allocator events in this trace: XLA's runtime records them on TPU and GPU",
@@ -119,6 +121,8 @@ def _has(trace: Trace, need: Need) -> bool:
         return bool(trace.lanes["work"].any())
     if need == "ranks":
         return trace.ranks.height > 1
+    if need == "modules":  # told by the file when it was read; of what was made otherwise it is not known
+        return any(part.facts.get("modules", True) for part in trace.parts if part.format == "kineto")
     if need in ("allocated", "held", "buffers"):
         return any(need in facets for facets in trace.facets)
     formats = {part.format for part in trace.parts}

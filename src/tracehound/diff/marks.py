@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.launched import enqueued
-from tracehound.analysis.modules import MODULE
 from tracehound.analysis.result import Share
 from tracehound.diff.shares import cut
 from tracehound.diff.stretches import Stretches
+from tracehound.formats.kineto_facts import MODULE
 from tracehound.intervals import Ints, union
 from tracehound.trace import collected
 

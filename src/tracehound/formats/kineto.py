@@ -7,6 +7,7 @@ are the business of `json_slices`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +23,7 @@ from tracehound.formats.json_window import SIZES, Sizes
 from tracehound.formats.kineto_columns import SHAPE, Columns
 from tracehound.formats.kineto_curves import with_curves
 from tracehound.formats.kineto_events import Share, share
-from tracehound.formats.kineto_facts import claims, facts
+from tracehound.formats.kineto_facts import calls_modules, claims, facts
 from tracehound.formats.kineto_kinds import KnownKinds
 from tracehound.formats.kineto_whole import whole
 from tracehound.formats.recurring import recurring
@@ -82,7 +83,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
         ),
         spill,
     )
-    return with_curves(made)
+    return with_curves(replace(made, facts={**made.facts, "modules": calls_modules(made.scan)}))
 
 
 def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:

@@ -8,10 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import polars as pl
+
 from tracehound.formats.json_glance import value_of
 from tracehound.formats.kineto_lanes import claimed_rank
+from tracehound.trace import collected
 
 _OPTIONS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
+MODULE: Final = "nn.Module: "
+"""How PyTorch's profiler calls the call of a module, before its class and number."""
+
 _LEVELS: Final = ("ERROR", "WARNING", "INFO")
 
 
@@ -36,6 +42,12 @@ def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None) -> dict[
         found["backend"] = distributed.get("backend")
     found.update({name: metadata[name] for name in ("host_name", "trace_id", "Framework") if name in metadata})
     return {name: value for name, value in found.items() if value not in (None, {}, [])}
+
+
+def calls_modules(events: pl.LazyFrame) -> bool:
+    """Whether modules of a model are among the events: with with_stack=True the profiler records their calls."""
+    called = (pl.col("kind") == "python") & pl.col("name").cat.starts_with(MODULE)
+    return bool(collected(events.select(called.any())).item())
 
 
 def claims(text: str) -> dict[str, Any]:
