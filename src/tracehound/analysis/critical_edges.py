@@ -29,6 +29,7 @@ from tracehound.analysis.critical_walk import (
     Walk,
     Work,
 )  # fmt: skip
+from tracehound.analysis.launched import calls_of
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import Intervals, Ints, union
@@ -72,16 +73,8 @@ def edges(share: Share, near: int) -> Edges:
 
 
 def _work(device: pl.DataFrame, share: Share) -> Work:
-    calls = collected(
-        share.threads.select("id", "lane", "start").filter(pl.col("id").is_in(device["launch"].unique().to_list()))
-    )
-    joined = device.select("launch", "start").join(
-        calls.select(pl.col("id").alias("launch"), pl.col("lane").alias("thread"), pl.col("start").alias("launched")),
-        on="launch",
-        how="left",
-        maintain_order="left",
-    )
-    launched = pl.min_horizontal(pl.col("launched").fill_null(LONG_AGO), "start")  # the device's clock may run ahead
+    calls = calls_of(share.threads, device["launch"])
+    launched = pl.min_horizontal(calls["called"].fill_null(LONG_AGO), "start")  # the device's clock may run ahead
     end = device["end"].to_numpy()
     by_end = np.argsort(end, kind="stable")
     what = pl.when(pl.col("kind").is_in(COLLECTIVES)).then(COMMUNICATION)
@@ -91,9 +84,9 @@ def _work(device: pl.DataFrame, share: Share) -> Work:
         start=device["start"].to_list(),
         end=end.tolist(),
         what=device.select(what.when(pl.col("kind").is_in(COPIES)).then(COPY).otherwise(COMPUTE)).to_series().to_list(),
-        launched=joined.select(launched).to_series().to_list(),
-        call=joined["launch"].fill_null(-1).to_list(),
-        thread=joined["thread"].fill_null(-1).to_list(),
+        launched=device.select(launched).to_series().to_list(),
+        call=device["launch"].fill_null(-1).to_list(),
+        thread=calls["caller"].fill_null(-1).to_list(),
         before=_before(device["lane"].to_numpy(), end).tolist(),
         by_end=by_end.tolist(),
         ends=end[by_end].tolist(),

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.launched import calls_of
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, Mask, union
 from tracehound.trace import collected
@@ -62,23 +63,15 @@ class Launches(NamedTuple):
 
 def launches(share: Share, events: pl.DataFrame) -> Launches:
     """The launches of these events of the rank's device, of which `lane`, `end` and `launch` are read."""
-    launch = events["launch"]
-    wanted = share.threads.filter(pl.col("id").is_in(launch.drop_nulls().unique().implode()))
-    calls = collected(wanted.select("id", "lane", "start", "end", "name"))
-    ids, each = calls["id"].to_numpy(), launch.fill_null(-1).to_numpy()
-    at = np.minimum(np.searchsorted(ids, each), max(len(ids) - 1, 0))
-    known = np.append(ids, -2)[at] == each
-    start, lane = (
-        np.where(known, np.append(calls[name].to_numpy(), 0)[at], missing)
-        for name, missing in (("start", np.iinfo(np.int64).min), ("lane", -1))
-    )
-    blocking = _blocking(calls, at[known], events["end"].to_numpy()[known])
+    calls = pl.concat([events.select("launch", "end"), calls_of(share.threads, events["launch"])], how="horizontal")
+    waits = _blocking(calls)
+    queued = pl.Series(calls["caller"].is_not_null()) & events["lane"].is_in(_streams(share))
     return Launches(
-        start=start,
-        lane=lane,
-        queued=known & events["lane"].is_in(_streams(share)).to_numpy(),
-        waits=known & np.append(blocking, np.False_)[at],
-        busy=_occupied(share, calls.filter(blocking)),
+        start=calls["called"].fill_null(np.iinfo(np.int64).min).to_numpy(),
+        lane=calls["caller"].fill_null(-1).to_numpy(),
+        queued=queued.to_numpy(),
+        waits=waits.to_numpy(),
+        busy=_occupied(share, calls.filter(waits).unique("launch")),
     )
 
 
@@ -86,20 +79,17 @@ def _streams(share: Share) -> list[int]:
     return share.lanes.filter(pl.col("role") == "stream")["lane"].to_list()
 
 
-def _blocking(calls: pl.DataFrame, at: Ints, end: Ints) -> Mask:
-    """Which calls are copies that the host waits for; `at` has the call of each launched work, `end` its end."""
-    done = np.full(calls.height, np.iinfo(np.int64).min)
-    np.maximum.at(done, at, end)
-    names = calls["name"].unique().cast(pl.String).drop_nulls().to_list()
-    named = pl.col("name").is_in([name for name in names if BLOCKING.search(name)])
-    copies = pl.col("name").is_in([name for name in names if _COPIES.search(name)])
-    returned = pl.Series(calls["end"].to_numpy() >= done)
-    waits = calls.select((named | (copies & returned)).fill_null(value=False)).to_series()
-    return np.asarray(waits.to_numpy(), np.bool_)
+def _blocking(work: pl.DataFrame) -> pl.Series:
+    """Which work is a copy that its call waits for; `work` has launch, end and the columns of `calls_of`."""
+    names = work["call"].unique().cast(pl.String).drop_nulls().to_list()
+    named = pl.col("call").is_in([name for name in names if BLOCKING.search(name)])
+    copies = pl.col("call").is_in([name for name in names if _COPIES.search(name)])
+    returned = pl.col("returned") >= pl.col("end").max().over("launch")
+    return work.select((named | (copies & returned)).fill_null(value=False)).to_series()
 
 
 def _occupied(share: Share, copies: pl.DataFrame) -> dict[tuple[str, int], Intervals]:
-    """When each host lane is in an event whose name tells what the host waits for, or in one of these copies."""
+    """When each host lane is in an event whose name tells what the host waits for, or in the call of such a copy."""
     names = collected(share.threads.select(pl.col("name").unique())).to_series().cast(pl.String).drop_nulls().to_list()
     telling = {name: cause for name in names for cause, pattern in _BY_NAME.items() if pattern.search(name)}
     rows = collected(share.threads.filter(pl.col("name").is_in(list(telling))).select("lane", "name", "start", "end"))
@@ -108,7 +98,7 @@ def _occupied(share: Share, copies: pl.DataFrame) -> dict[tuple[str, int], Inter
     every = pl.concat(
         [
             rows.with_columns(causes.alias("cause")).select(columns),
-            copies.with_columns(pl.lit(SYNCHRONISATION).alias("cause")).select(columns),
+            copies.select(lane="caller", start="called", end="returned", cause=pl.lit(SYNCHRONISATION)),
         ]
     )
     return {

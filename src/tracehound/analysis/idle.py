@@ -95,7 +95,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 
 def within(share: Share, options: Options, when: Intervals) -> pl.DataFrame:
-    """The same for the parts of pauses that lie in these stretches; one in two of them counts once, with two lengths."""
+    """The same for the parts of pauses that lie in these stretches; one in two counts once, with two lengths."""
     delay = DELAY.of(options.given)
     events = work(replace(share, device=share.anytime), "lane", "launch")
     if events.is_empty():

@@ -30,7 +30,7 @@ class Launched:
     """The enqueued work of one rank's device.
 
     `work` has those events whose call is known, sorted by (lane, start): id, lane, start, end, name, and of the call
-    launch (its id), call (its name), called and returned (its start and end). Times in ps. `unknown` counts the others.
+    launch (its id) and the columns of `calls_of`. Times in ps. `unknown` counts the others.
     """
 
     work: pl.DataFrame
@@ -56,13 +56,25 @@ def launched(share: Share, device: pl.LazyFrame, *more: str) -> Launched:
     lanes = enqueued(share.lanes)["lane"].to_list()
     columns = ("id", "lane", "start", "end", "name", "launch", *more)
     work = collected(device.filter(pl.col("lane").is_in(lanes)).select(columns))
-    calls = collected(share.threads.filter(pl.col("kind").is_in(CALLS)).select("id", "start", "end", "name"))
-    at, known = _places(calls["id"], work["launch"])
-    found = calls[at].select(
-        pl.col("name").alias("call"), pl.col("start").alias("called"), pl.col("end").alias("returned")
-    )
-    joined = pl.concat([work.filter(known), found], how="horizontal")
+    calls = calls_of(share.threads.filter(pl.col("kind").is_in(CALLS)), work["launch"])
+    joined = pl.concat([work, calls], how="horizontal").drop_nulls("caller")
     return Launched(joined, work.height - joined.height)
+
+
+def calls_of(threads: pl.LazyFrame, launch: pl.Series) -> pl.DataFrame:
+    """Of each launch (the id of a call; null: none is known) the call among these events, in rows of the same order.
+
+    Columns: call (its name), caller (its lane), called and returned (its start and end, ps); null without one.
+    """
+    calls = collected(
+        threads.filter(pl.col("id").is_in(launch.drop_nulls().unique().implode())).select(
+            "id", call="name", caller="lane", called="start", returned="end"
+        )
+    )
+    ids, wanted = calls["id"].to_numpy(), launch.fill_null(-1).to_numpy()
+    at = np.searchsorted(ids, wanted)
+    row = pl.Series(at).set(pl.Series(np.append(ids, -2)[at] != wanted), None)
+    return calls.drop("id").select(pl.all().gather(row))
 
 
 def enqueued(lanes: pl.DataFrame) -> pl.DataFrame:
@@ -70,17 +82,6 @@ def enqueued(lanes: pl.DataFrame) -> pl.DataFrame:
     device = lanes.filter(pl.col("rank").is_not_null())
     streams = device.filter(pl.col("work") & (pl.col("role") != "ops"))
     return streams if streams.height else device.filter(pl.col("role") == "modules")
-
-
-def _places(ids: pl.Series, launch: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """The rows of those launches that are among the sorted ids, and which ones they are."""
-    wanted = launch.fill_null(-1).to_numpy()
-    if not len(ids):
-        return pl.Series([], dtype=pl.Int64), pl.Series(np.zeros(len(wanted), np.bool_))
-    there = ids.to_numpy()
-    at = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
-    known = there[at] == wanted
-    return pl.Series(at[known]), pl.Series(known)
 
 
 def doubts(unknown: int, early: int) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.launched import enqueued
+from tracehound.analysis.launched import launched
 from tracehound.analysis.result import Share
 from tracehound.diff.shares import cut
 from tracehound.diff.stretches import Stretches
@@ -92,15 +92,8 @@ def _found(share: Share) -> Marks:
 
 def _launched(share: Share, found: Marks) -> tuple[Ints, Ints, Ints]:
     """Pairs of a mark and work that was launched in it: the mark, and when the work ran."""
-    lanes = enqueued(share.lanes)["lane"].to_list()
-    work = collected(share.device.filter(pl.col("lane").is_in(lanes)).select("launch", "start", "end")).drop_nulls()
-    calls = collected(
-        share.threads.filter(pl.col("id").is_in(work["launch"].unique().implode())).select(
-            pl.col("id").alias("launch"), "lane", pl.col("start").alias("called")
-        )
-    )
-    work = work.join(calls, on="launch").sort("lane", "called")
-    lane, called, start, end = (work[name].to_numpy() for name in ("lane", "called", "start", "end"))
+    work = launched(share, share.device).work.sort("caller", "called")
+    lane, called, start, end = (work[name].to_numpy() for name in ("caller", "called", "start", "end"))
     mark, row = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for thread in np.unique(found.lane).tolist():
         mine = np.flatnonzero(found.lane == thread)
