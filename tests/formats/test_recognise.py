@@ -73,6 +73,33 @@ def test_what_is_no_trace_is_named_in_one_line(file, data, words):
     assert error.value.code == 2
 
 
+KERNELS = b",".join(b'{"ph":"X","cat":"kernel","name":"k%d","ts":%d}' % (n, n * n) for n in range(999))
+EVENTS = KINETO.replace(b"[]}", b"[" + KERNELS + b"]}")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (gzip.compress(EVENTS)[:18], "byte 18: gzip ends early, and nothing before that could be read; copy it again"),
+        (gzip.compress(EVENTS)[:5], "byte 5: gzip ends early, and nothing before that could be read"),
+        (gzip.compress(EVENTS, 0)[:25], r"byte 25: gzip ends early, and .* \(10 bytes\) is too little to tell"),
+        (
+            gzip.compress(EVENTS)[:10] + b"\x07" + gzip.compress(EVENTS)[11:],
+            "byte 10: gzip is damaged here, and nothing before that could be read",
+        ),
+        (gzip.compress(b"hello world\n" * 9, 0)[:40], r"gzip ends early, and .* \(25 bytes\) looks like a text file"),
+        (gzip.compress(b" ") + b"more", r"followed by bytes that are no gzip, and .* \(1 byte\) is too little to tell"),
+    ],
+)
+def test_a_gzip_of_which_too_little_can_be_read_is_no_other_kind_of_file(file, data, words):
+    with pytest.raises(TracehoundError, match=words):
+        recognise(file(data, "trace.json.gz"))
+
+
+def test_a_damaged_gzip_is_a_trace_as_long_as_its_start_is_one(file):
+    assert recognise(file(gzip.compress(EVENTS)[:400], "trace.json.gz")).name == "kineto"
+
+
 def test_real_files_of_other_tools(shared):
     plots = shared / "captures" / "torch" / "full" / "memory_timeline.json"
     paths = [*(shared / "traces" / "not_a_trace").iterdir(), plots]

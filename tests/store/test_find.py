@@ -45,6 +45,15 @@ def test_a_folder_of_ranks(tmp_path: Path) -> None:
     assert trace.name == tmp_path.name
 
 
+def test_a_gzip_in_a_folder_that_was_cut_at_its_start_is_told_of_with_the_place(tmp_path: Path) -> None:
+    kineto(tmp_path / "rank0.json.gz")
+    cut = kineto(tmp_path / "rank1.json.gz", 1)
+    cut.write_bytes(cut.read_bytes()[:18])
+    (note,) = find([tmp_path]).notes
+    assert (note.level, note.where) == ("dropped", f"{cut}, byte 18")
+    assert note.text.startswith("gzip ends early")
+
+
 def test_several_paths_and_the_same_twice(tmp_path: Path) -> None:
     a, b = kineto(tmp_path / "a.json"), kineto(tmp_path / "b.json", 1)
     assert names(a, b, a, tmp_path) == ["a.json", "b.json"]

@@ -11,8 +11,8 @@ from typing import Final
 from tracehound.errors import TracehoundError
 from tracehound.formats import signs
 from tracehound.formats.format import Format
-from tracehound.formats.inflate import head
-from tracehound.formats.unknown import CompanionError, likeness
+from tracehound.formats.inflate import beginning
+from tracehound.formats.unknown import CompanionError, cut_short, likeness
 
 KINETO: Final = Format("kineto", "PyTorch profiler trace (Kineto JSON)", signs.kineto, "tracehound.formats.kineto")
 CHROME: Final = Format("chrome", "XLA profile, Chrome form (trace.json)", signs.chrome, "tracehound.formats.chrome")
@@ -32,12 +32,14 @@ def recognise(path: Path) -> Format:
     """The format of the file, by its first bytes.
 
     Raises TracehoundError for what cannot be opened, and for what is no trace: then it says what the file looks like,
-    as a CompanionError where such a file belongs beside traces.
+    as a CompanionError where such a file belongs beside traces, or where its gzip is damaged.
     """
-    start = head(path)
+    start, damage = beginning(path)
     for candidate in FORMATS:
         if candidate.matches(start):
             return candidate
+    if damage is not None:
+        raise cut_short(path, start, damage)
     found = likeness(start)
     kind = CompanionError if found.companion else TracehoundError
     raise kind(f"not a trace: looks like {found.looks}", path, remedy=found.remedy)

@@ -170,10 +170,22 @@ def is_compressed(path: Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def head(path: Path, size: int = 65536) -> bytes:
+class Beginning(NamedTuple):
+    """The first inflated bytes of a file, and what ended them where more could not be read."""
+
+    content: bytes
+    damage: Damage | None
+
+
+def beginning(path: Path, size: int = 65536) -> Beginning:
     """The first inflated bytes, at most `size`. Raises as `opened`."""
     with opened(path) as stream:
-        return filled(stream, size)
+        return Beginning(filled(stream, size), stream.damage)
+
+
+def head(path: Path, size: int = 65536) -> bytes:
+    """The first inflated bytes, at most `size`. Raises as `opened`."""
+    return beginning(path, size).content
 
 
 def whole(path: Path, limit: int | None = None) -> tuple[bytes, tuple[Note, ...]]:

@@ -6,9 +6,11 @@ Owns the words for it, so that a person who opened the wrong file learns which o
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from tracehound.errors import TracehoundError
+from tracehound.formats.salvage import Damage
 
 
 class CompanionError(TracehoundError):
@@ -45,6 +47,8 @@ _MAGIC: Final = (
     ),
     (b"HloModule", Likeness("HLO text", "open the profile it belongs to")),
 )
+_BLANK: Final = Likeness("a file of blanks", _PROFILE)
+_PLAIN: Final = Likeness("JSON without trace events", _PROFILE)
 _LISTS: Final = re.compile(rb"\s*\[\s*\[\s*-?\d")
 _BEGIN: Final = re.compile(rb'"ph"\s*:\s*"[BE]"')
 _PHASE: Final = re.compile(rb'"ph"\s*:\s*"')
@@ -63,11 +67,22 @@ def likeness(start: bytes) -> Likeness:
     return _json(text) if text[:1] in (b"{", b"[") else _no_json(text)
 
 
+def cut_short(path: Path, start: bytes, damage: Damage) -> TracehoundError:
+    """What to say of a gzip file of which no more than this start could be read, and that is no start of a trace."""
+    found = likeness(start)
+    told = "is too little to tell what it is" if found in (_BLANK, _PLAIN) else f"looks like {found.looks}"
+    size = f"{len(start):,} byte{'s' * (len(start) > 1)}"
+    left = f"what could be read before that ({size}) {told}" if start else "nothing before that could be read"
+    return TracehoundError(
+        f"gzip {damage.what}, and {left}", path, where=f"byte {damage.at:,}", remedy="copy it again, or record it anew"
+    )
+
+
 def _no_json(text: bytes) -> Likeness:
     if text[:9].lower() == b"<!doctype" or text[:5].lower() == b"<html":
         return Likeness("a web page", "if it is a report, open the trace it was made from")
     if not text:
-        return Likeness("a file of blanks", _PROFILE)
+        return _BLANK
     if not _UNPRINTABLE.search(text):
         return Likeness("a text file", _PROFILE)
     return Likeness("a file of an unknown kind", _PROFILE)
@@ -87,4 +102,4 @@ def _json(text: bytes) -> Likeness:
         return Likeness("a trace of begin and end events, which neither PyTorch nor XLA writes", _PROFILE)
     if _PHASE.search(text):
         return Likeness("a Chrome trace that neither PyTorch nor XLA wrote", _PROFILE)
-    return Likeness("JSON without trace events", _PROFILE)
+    return _PLAIN

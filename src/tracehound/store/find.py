@@ -146,7 +146,7 @@ def _files_of(folder: Path) -> Finding:
             notes.append(Note("info", error.message, where=str(path)))
         except TracehoundError as error:
             if _LIKELY.fullmatch(path.name):
-                notes.append(Note("dropped", error.message, where=str(path)))
+                notes.append(Note("dropped", error.message, where=", ".join(filter(None, (str(path), error.where)))))
     traces = [file for file in files if file.format.name != "memory_timeline"]
     if traces and len(traces) < len(files):
         beside = [file.path for file in files if file not in traces]
