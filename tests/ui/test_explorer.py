@@ -403,7 +403,10 @@ async def test_a_failing_analysis_is_one_line(opening: Opening, monkeypatch: pyt
     monkeypatch.setattr("tracehound.ui.answers.run", broken)
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2")
-        assert "ops failed: ZeroDivisionError: by␛[31m nothing" in caption(explorer, "ops")
+        assert caption(explorer, "ops").split() == ["Ops"]
+        assert [line for line in lines(table(explorer, "ops")) if line] == [
+            " ops failed: ZeroDivisionError: by␛[31m nothing"
+        ]
 
 
 async def test_names_are_neither_markup_nor_control(tmp_path: Path) -> None:

@@ -78,10 +78,11 @@ async def test_numbers_that_are_no_event_lead_nowhere(opening: Opening, statemen
 async def test_what_is_wrong_is_one_line_and_the_prompt_keeps_the_keys(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await asked(pilot, explorer, "SELECT dur FROM events")
-        assert "query, column 8: no column 'dur'; did you mean duration?" in caption(explorer, "query")
+        assert " query, column 8: no column 'dur'; did you mean duration?" in lines(table(explorer, "query"))
+        assert caption(explorer, "query").split() == ["Query", "answer"]
         assert pilot.app.focused is explorer.deck.questions.prompt.input
         await asked(pilot, explorer, "SELECT 1 / ")
-        assert "query" in caption(explorer, "query")
+        assert "query" in "".join(lines(table(explorer, "query")))
 
 
 async def test_queries_come_back_with_up_and_down(opening: Opening) -> None:
@@ -117,7 +118,7 @@ async def test_a_query_is_stopped(opening: Opening, monkeypatch: pytest.MonkeyPa
             assert explorer.asker.busy
             assert "running, Esc stops it" in caption(explorer, "query")
             await press(pilot, "escape")
-            assert "Query: stopped" in caption(explorer, "query")
+            assert " Query: stopped" in lines(table(explorer, "query"))
             assert not explorer.asker.busy
         await asked(pilot, explorer, "SELECT 1 AS one FROM ranks")
         assert rows(explorer) == [(1,)]

@@ -70,6 +70,7 @@ class TablePane(Column):
     ) -> None:
         """`aside` names columns that are told beside the table; `chart` says where it is drawn."""
         super().__init__(id=f"pane-{name}")
+        self._title = name.removeprefix("diff-").replace("_", " ").replace("-", " ").capitalize()
         self._elsewhere = chart == "elsewhere"
         self.caption = Caption(glyphs)
         self.body = ChartedTable(glyphs, aside)
@@ -98,8 +99,8 @@ class TablePane(Column):
             self.call_later(self.body.lay)
 
     def fail(self, message: str) -> None:
-        """Say in one line why there is no result."""
-        self.caption.parts = (message,)
+        """Say why there is no result, in place of its rows: there is room for all of it."""
+        self.caption.parts = (self._title,)
         self.table.empty = message
         self.table.result = None
 

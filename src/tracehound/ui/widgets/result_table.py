@@ -162,6 +162,8 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         """The header, a row, or what is said when there are none."""
         width, places = self.size.width, self._sighted
+        if self.result is None:
+            return self._instead(y)
         if y < self.HEADER:
             plain, chosen = (
                 self.get_component_rich_style(f"result-table--{part}", partial=False) for part in ("header", "sorted")
@@ -177,10 +179,14 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
             strip = table_lines.row(places, values, self.column, self._look, ground, self._lead(number))
             return strip.crop_extend(0, width, ground.line)
         if not self._rows.height and y > self.HEADER:
-            style = self.get_component_rich_style("result-table--empty", partial=False)
-            words = wrap(self._look.words(self.empty), max(1, width - 2))[y - self.HEADER - 1 :]
-            return Strip([Segment(f" {words[0]}" if words else "", style)]).crop_extend(0, width, style)
+            return self._instead(y - self.HEADER - 1)
         return Strip.blank(width, self.rich_style)
+
+    def _instead(self, y: int) -> Strip:
+        """Line `y` of what is said when there are no rows."""
+        width, style = self.size.width, self.get_component_rich_style("result-table--empty", partial=False)
+        words = wrap(self._look.words(self.empty), max(1, width - 2))[y:]
+        return Strip([Segment(f" {words[0]}" if words else "", style)]).crop_extend(0, width, style)
 
     def on_mount(self) -> None:
         """The scroll bar of the alphabet."""
