@@ -214,7 +214,10 @@ async def test_every_tab_has_what_it_names(jax: tuple[Opening, Opening]) -> None
         assert drawn[0].startswith(" base step") or drawn[0].startswith("base step")
         assert any("other step" in line for line in drawn)
         await press(pilot, "9")
-        assert "profile_memory" in screen.differences.tables["diff-memory"].caption.render_line(0).text
+        memory = screen.differences.tables["diff-memory"]
+        assert "Memory" in memory.caption.render_line(0).text
+        body = "".join(memory.table.render_line(y).text for y in range(memory.table.size.height))
+        assert "profile_memory" in body
 
 
 async def test_z_gives_the_screen_to_the_timelines(jax: tuple[Opening, Opening]) -> None:
@@ -225,6 +228,42 @@ async def test_z_gives_the_screen_to_the_timelines(jax: tuple[Opening, Opening])
         assert sum(side.region.height for side in screen.sides) == 22
         await press(pilot, "4")
         assert screen.differences.display
+
+
+@pytest.mark.parametrize(
+    ("height", "key", "sight"),
+    [
+        (17, "1", "base other tables"), (16, "1", "base other"), (16, "4", "tables"), (16, "5", "tables"),
+        (10, "1", "base"), (10, "2", "other"), (10, "3", "tables"), (10, "5", "tables"),
+    ],
+)  # fmt: skip
+async def test_where_there_is_no_room_for_all_what_was_asked_for_is_shown(
+    jax: tuple[Opening, Opening], height: int, key: str, sight: str
+) -> None:
+    async with compared(*jax, size=(40, height)) as (screen, pilot):
+        await press(pilot, key)
+        boxes = zip(("base", "other", "tables"), (*screen.sides, screen.differences), strict=True)
+        shown = {name: box for name, box in boxes if box.display}
+        assert " ".join(shown) == sight
+        assert sum(box.region.height for box in shown.values()) == height - 3
+        assert all(box.region.height >= 4 for box in shown.values())
+        if key in "34":
+            assert screen.focused is not None
+            assert screen.differences in screen.focused.ancestors
+
+
+async def test_tab_leads_to_what_is_out_of_sight_too(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax, size=(40, 10)) as (screen, pilot):
+        seen = []
+        for _ in range(4):
+            boxes = (*screen.sides, screen.differences)
+            seen.append(next(number for number, box in enumerate(boxes) if box.has_focus_within))
+            assert [box.display for box in boxes] == [number == seen[-1] for number in range(3)]
+            await press(pilot, "tab")
+        assert seen == [0, 1, 2, 0]
+        await press(pilot, "shift+tab", "S")
+        assert screen.sides[1].has_focus_within or screen.sides[0].has_focus_within
+        assert [side.display for side in screen.sides] == [side.has_focus_within for side in screen.sides]
 
 
 async def test_a_profile_of_pytorch_against_one_of_xla_says_what_cannot_be_compared(samples: Path) -> None:

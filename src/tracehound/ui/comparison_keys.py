@@ -21,9 +21,14 @@ SHARED: Final = ("help", "palette", "focus.next", "focus.previous", "repaint", "
 ELSEWHERE: Final = ("timeline.cause", "timeline.effects", "timeline.place")
 """Keys of a timeline that only the explorer of one run has."""
 
-
-OF_ONE_RUN: Final = ("menu", "hlo", "settings")
-"""Keys of the whole explorer that say here where they lead: to what there is of one run."""
+ACTIONS: Final = {
+    "focus.next": "pass_keys(1)",
+    "focus.previous": "pass_keys(-1)",
+    "menu": "elsewhere('has a menu')",
+    "hlo": "elsewhere('shows the HLO of an op')",
+    "settings": "elsewhere('has settings to choose')",
+}
+"""What keys of the whole explorer do on this screen; those for what there is of one run alone say where that is."""
 
 
 def offered(table: Sequence[keys.Key]) -> tuple[keys.Key, ...]:
@@ -36,7 +41,11 @@ def bindings() -> list[Binding]:
     """What Textual needs to know of those that work on the whole screen."""
     every = [*keys.bindings("everywhere"), *keys.bindings("comparison")]
     own = {key.id for key in keys.KEYS if key.group == "comparison"}
-    return [each for each in every if isinstance(each, Binding) and each.id in {*SHARED, *OF_ONE_RUN, *own}]
+    return [
+        replace(each, action=ACTIONS.get(each.id, each.action))
+        for each in every
+        if isinstance(each, Binding) and each.id in {*SHARED, *ACTIONS, *own}
+    ]
 
 
 def everywhere(table: Sequence[keys.Key]) -> tuple[keys.Key, ...]:

@@ -32,6 +32,7 @@ from tracehound.ui.panes.differences import Differences
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.saving import save
 from tracehound.ui.screens.help import HelpScreen
+from tracehound.ui.sharing import ALL, TIMELINES, Sharing
 from tracehound.ui.view import View
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
 from tracehound.ui.widgets.result_table import ResultTable
@@ -61,32 +62,31 @@ class ComparisonScreen(Screen[None]):
         self.contrast = Contrast(self)
         self.background = Background()
         self.header = HeaderBar(glyphs)
-        self.tabs = TabBar()
         self.differences = Differences(glyphs)
         self.key_bar = KeyBar(glyphs, everywhere(self.keys))
+        self.sharing = Sharing(self.sides, self.differences)
         self.found: Comparison | None = None
         self.slots: Slotted | None = None
         """What is shown while ops are matched, in place of the runs."""
         self._runs = self.state.views
         self._wanted: tuple[Place, Place] | None = None
-        self._alone = False
 
     def compose(self) -> ComposeResult:
         """Header, both timelines, tabs, tables, keys."""
         yield self.header
         yield from self.sides
-        yield self.tabs
+        yield self.sharing.tabs
         yield self.differences
         yield self.key_bar
 
     def on_mount(self) -> None:
         """Show the frame first, then begin to read."""
         self.header.title = "comparison"
-        self.tabs.tabs = labelled(self.keys)
-        self.tabs.active = self.differences.active
+        self.sharing.tabs.tabs = labelled(self.keys)
+        self.sharing.tabs.active = self.differences.active
         self.differences.wait("both runs are compared when they are read")
         self._entitle()
-        self._lay()
+        self.sharing.lay()
         self.background.start()
         self.sides[0].timeline.focus()
         self.call_after_refresh(self.sides[0].start)
@@ -250,19 +250,11 @@ class ComparisonScreen(Screen[None]):
         if way == "step":
             self._go_to(self.state, self.state.at + sum(by))
         else:
-            self.key_bar.say(ALONE.format("leads there"))
+            self.action_elsewhere("leads there")
 
-    def action_menu(self) -> None:
-        """Say where the menu is."""
-        self.key_bar.say(ALONE.format("has a menu"))
-
-    def action_disclose(self) -> None:
-        """Say where the HLO of an op is."""
-        self.key_bar.say(ALONE.format("shows the HLO of an op"))
-
-    def action_settings(self) -> None:
-        """Say where settings are chosen."""
-        self.key_bar.say(ALONE.format("has settings to choose"))
+    def action_elsewhere(self, what: str) -> None:
+        """Say where that is."""
+        self.key_bar.say(ALONE.format(what))
 
     def _go_to(self, state: Abreast, at: int) -> None:
         """Show a pair of steps, in slots where that is how pairs are shown."""
@@ -290,6 +282,7 @@ class ComparisonScreen(Screen[None]):
         self._leave_slots()
         self.sides.reverse()
         self.move_child(self.sides[0], before=self.sides[1])
+        self.sharing.follow(self.focused)
         self._entitle()
         self.state = abreast.swapped(self.state)
         traces = self._traces
@@ -334,21 +327,28 @@ class ComparisonScreen(Screen[None]):
 
     def action_show(self, pane: str) -> None:
         """Give the keys to a timeline, or show a tab and give them to its table."""
-        if pane in ("base", "other"):
-            self.sides[pane == "other"].timeline.focus()
-            return
-        if self._alone:
-            self.action_zoom_pane()
-        self.differences.active = self.tabs.active = pane
+        for part, side in zip(TIMELINES, self.sides, strict=True):
+            if pane == part:
+                self.sharing.want(part)
+                side.timeline.focus()
+                return
+        self.sharing.want("tables")
+        self.differences.active = self.sharing.tabs.active = pane
         self.differences.call_after_refresh(self.differences.focus_active)
+
+    def action_pass_keys(self, by: int) -> None:
+        """Give the keys to what comes next on the screen (1) or before (-1), though there is no room for it now."""
+        if self.sharing.in_sight() == ALL:
+            (self.focus_next if by > 0 else self.focus_previous)()
+        else:
+            part = self.sharing.beside(by)
+            self.action_show(self.differences.active if part == "tables" else part)
 
     # -- the screen
 
     def action_zoom_pane(self) -> None:
         """Give the screen to the timelines, or share it again."""
-        self._alone = not self._alone
-        self.tabs.display = self.differences.display = not self._alone
-        self._lay()
+        self.sharing.switch()
 
     def action_back(self) -> None:
         """Align by step again, else share the screen."""
@@ -356,8 +356,8 @@ class ComparisonScreen(Screen[None]):
             self._leave_slots()
         elif self.state.alignment == "instance" and self.state.partners:
             self.state = abreast.to_pair(self.state, self.state.at)
-        elif self._alone:
-            self.action_zoom_pane()
+        elif self.sharing.alone:
+            self.sharing.switch()
 
     def action_help(self) -> None:
         """Show what the keys do."""
@@ -365,13 +365,14 @@ class ComparisonScreen(Screen[None]):
 
     def on_resize(self) -> None:
         """Share the new size."""
-        self._lay()
+        self.sharing.lay()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Other keys matter now."""
         for group, title in keys.TITLES.items():
             if title == event.widget.BINDING_GROUP_TITLE:
                 self.key_bar.group = group
+        self.sharing.follow(event.widget)
 
     @property
     def busy(self) -> bool:
@@ -383,21 +384,9 @@ class ComparisonScreen(Screen[None]):
         for side, sign, part in zip(self.sides, SIGNS, ("base", "other"), strict=True):
             side.bar.title = f"{sign} {part} {side.opening.name}"
 
-    def _lay(self) -> None:
-        """Share the lines: as much for either timeline, and a little more for the tables."""
-        room = self.app.size.height - BARS
-        for side in self.sides:
-            side.styles.height = "1fr" if self._alone else max(LEAST, room * 3 // 10)
-
 
 ALONE: Final = "the explorer of one run {}: tracehound PATH"
 """What is said of a key that does something there alone."""
-
-BARS: Final = 3
-"""Lines of the screen that are neither timelines nor tables."""
-
-LEAST: Final = 5
-"""Lines of a run, at least: which it is, the time, and lanes."""
 
 
 def _place(step: Step) -> Place:
