@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +13,7 @@ from textual.pilot import Pilot
 
 from exploring import press, settled
 from terminal import Terminal
+from tracehound.cli import main
 from tracehound.store import Opening, open_paths
 from tracehound.ui.commands import ComparisonCommands
 from tracehound.ui.comparing import ComparingApp
@@ -264,6 +267,39 @@ async def test_tab_leads_to_what_is_out_of_sight_too(jax: tuple[Opening, Opening
         await press(pilot, "shift+tab", "S")
         assert screen.sides[1].has_focus_within or screen.sides[0].has_focus_within
         assert [side.display for side in screen.sides] == [side.has_focus_within for side in screen.sides]
+
+
+@pytest.mark.parametrize("keys", ["Y", "S Y", "3 Y", "m m Y"])
+async def test_what_is_copied_prints_what_is_compared(
+    keys: str, jax: tuple[Opening, Opening], samples: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with compared(*jax) as (screen, pilot):
+        for side in screen.sides:
+            side.said = str(samples / side.opening.name)
+        screen.said = ("--align", "start")
+        await press(pilot, *keys.split())
+        assert "copied: tracehound diff" in screen.key_bar.render_line(0).text
+        assert screen.key_bar.said == f"copied: {pilot.app.clipboard}"
+        ops = screen.differences.tables["diff-ops"].table.result
+        pair = screen.state.shown[0] if "3" not in keys else None
+        assert ops is not None
+    program, command, base, other, *options = shlex.split(pilot.app.clipboard)
+    assert (program, command) == ("tracehound", "diff")
+    assert options[:2] == ["--align", "start"]
+    assert options[2:] == ([] if pair is None else ["--step", str(pair.number)])
+    assert ("b128" in other) == ("S" in keys)
+    assert main([command, base, other, *options, "--format", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    found = printed["results"]["diff-ops"]
+    if pair is None:
+        assert [row["name"] for row in found["rows"]] == ops.table["name"].to_list()
+        assert [row["change"] for row in found["rows"]] == pytest.approx(ops.table["change"].to_list())
+
+
+async def test_steps_of_other_numbers_are_no_step_of_a_command(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        await press(pilot, "T" if screen.state.partners[screen.state.at] == 0 else "t", "Y")
+        assert "--step" not in pilot.app.clipboard
 
 
 async def test_a_profile_of_pytorch_against_one_of_xla_says_what_cannot_be_compared(samples: Path) -> None:

@@ -1,6 +1,6 @@
-"""The command line that prints what the explorer shows.
+"""The command line that prints what is on the screen.
 
-Owns how a view is said in options. Knows no widget.
+Owns how a view of one run, or of two side by side, is said in options. Knows no widget.
 """
 
 from __future__ import annotations
@@ -42,6 +42,15 @@ def command(
     for name, value in given:
         words += ["--set", f"{name}={value}"]
     return shlex.join([*words, *_narrowed(window, ranks)])
+
+
+def comparison(base: str, other: str, how: Sequence[str], step: int | None) -> str:
+    """``tracehound diff BASE OTHER --step N``, quoted for a shell; without a step it is about an average one.
+
+    `how` are the options of reading that the comparison was started with.
+    """
+    narrowed = [] if step is None else ["--step", str(step)]
+    return shlex.join(["tracehound", "diff", base, other, *how, *narrowed])
 
 
 def _narrowed(window: tuple[int, int] | None, ranks: Sequence[int] | None) -> list[str]:

@@ -47,8 +47,7 @@ def explore(opening: Opening, asked: Namespace, alphabet: str) -> int:
 
     table = remapped(config.tables(), config.location())
     app = TracehoundApp(opening, alphabet, table, asked.theme, sources(asked.source_map))
-    how = (*(("--run", asked.run) if asked.run else ()), *(("--align", asked.align) if asked.align != "auto" else ()))
-    app.explorer.said = (*asked.paths, *how)
+    app.explorer.said = (*asked.paths, *_reading(asked))
     kept = None if asked.no_cache else session.file_of(opening)
     if kept is not None and asked.reset:
         session.forget(kept)
@@ -68,12 +67,20 @@ def contrast(base: Opening, other: Opening, asked: Namespace, alphabet: str) -> 
     from tracehound.ui.keymap import remapped  # noqa: PLC0415 - the same
 
     app = ComparingApp(base, other, alphabet, remapped(config.tables(), config.location()), asked.theme)
+    app.comparison.said = _reading(asked)
+    for side, path in zip(app.comparison.sides, (*asked.paths, asked.diff), strict=True):
+        side.said = path
     app.run(mouse=not asked.no_mouse)
     if app.failure is not None:
         raise app.failure
     for side in app.comparison.sides:
         side.reading.join(PATIENCE)
     return _end(app, base)
+
+
+def _reading(asked: Namespace) -> tuple[str, ...]:
+    """How the traces are read, as a command line has it: what differs from the usual."""
+    return (*(("--run", asked.run) if asked.run else ()), *(("--align", asked.align) if asked.align != "auto" else ()))
 
 
 def _ready(instead: str) -> bool:

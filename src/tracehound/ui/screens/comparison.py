@@ -23,7 +23,7 @@ from tracehound.draw.colouring import colouring
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import abreast, keys, navigate, sentences
+from tracehound.ui import abreast, again, keys, navigate, sentences
 from tracehound.ui.abreast import Abreast, Step
 from tracehound.ui.background import Background
 from tracehound.ui.comparison_keys import bindings, everywhere, labelled, offered
@@ -37,6 +37,7 @@ from tracehound.ui.view import View
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.side import Side
+from tracehound.ui.widgets.timeline import Timeline
 
 SIGNS: Final = ("-", "+")
 """The marks of both sides, as in a diff of two files."""
@@ -65,6 +66,8 @@ class ComparisonScreen(Screen[None]):
         self.differences = Differences(glyphs)
         self.key_bar = KeyBar(glyphs, everywhere(self.keys))
         self.sharing = Sharing(self.sides, self.differences)
+        self.said: tuple[str, ...] = ()
+        """How the runs are read, in options of the command line."""
         self.found: Comparison | None = None
         self.slots: Slotted | None = None
         """What is shown while ops are matched, in place of the runs."""
@@ -343,6 +346,16 @@ class ComparisonScreen(Screen[None]):
         else:
             part = self.sharing.beside(by)
             self.action_show(self.differences.active if part == "tables" else part)
+
+    def action_copy_command(self) -> None:
+        """Copy the command that prints the tables; where the keys are in a timeline, of the steps that are shown."""
+        base, other = self.state.shown
+        step = None
+        if base is not None and other is not None and isinstance(self.focused, Timeline):
+            step = base.number if base.number == other.number else None
+        line = again.comparison(self.sides[0].said, self.sides[1].said, self.said, step)
+        self.app.copy_to_clipboard(line)
+        self.key_bar.say(f"copied: {line}")
 
     # -- the screen
 

@@ -119,6 +119,8 @@ class Side(Column):
     def __init__(self, opening: Opening, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self.opening = opening
+        self.said = opening.name
+        """The path of the run, as it was asked for."""
         self.reading = Loading(self, opening)
         self.bar = SideBar(glyphs)
         self.desk = Desk(glyphs)
