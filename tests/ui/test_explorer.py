@@ -10,7 +10,7 @@ from typing import get_args
 import orjson
 import pytest
 
-from exploring import explored, header, press, selected, settled
+from exploring import explored, header, press, said, selected, settled
 from tracehound.errors import TracehoundError
 from tracehound.store import Opening, open_paths
 from tracehound.trace import Part, Trace
@@ -447,6 +447,21 @@ async def test_an_analysis_without_a_key_has_a_pane_too_that_leads_to_its_event(
         assert lines(table(explorer, name))[0].split()[0] == "rank"
         await press(pilot, "enter")
         assert selected(explorer) in ("gemm", "cudaLaunchKernel")
+
+
+async def test_what_was_said_goes_with_the_next_key_that_does_something(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "T", "i")
+        assert "no event selected" in said(explorer)
+        await press(pilot, "f5")
+        assert "no event selected" in said(explorer), "that key does nothing"
+        await press(pilot, "w")
+        assert "no event selected" not in said(explorer)
+        assert "quit" in said(explorer)
+        await press(pilot, "i", "i")
+        assert "no event selected" in said(explorer), "it is as true of the second key"
+        await press(pilot, "M", "escape")
+        assert "quit" in said(explorer)
 
 
 async def test_why_a_table_is_empty_is_said_in_full(tmp_path: Path) -> None:

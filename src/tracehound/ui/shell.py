@@ -29,6 +29,7 @@ from tracehound.ui.keymap import keymap
 from tracehound.ui.keys import KEYS, Key
 from tracehound.ui.themes import THEMES, chosen
 from tracehound.ui.typed import TypedAhead
+from tracehound.ui.widgets.bars import KeyBar
 
 
 class Shell(App[None]):
@@ -70,7 +71,10 @@ class Shell(App[None]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Do what a key is for; what is typed after one that asks for text is text."""
+        """Do what a key is for: what was said before makes way, what is typed after one that asks for text is text."""
+        for screen in self.screen_stack[-1:]:
+            for bar in screen.query_children(KeyBar):
+                bar.hush()
         if action in self._asking:
             self.typed.expect_prompt()
         return await super().run_action(action, default_namespace, namespaces)

@@ -195,7 +195,7 @@ class KeyBar(Widget):
     group: reactive[Group] = reactive("timeline")
     """Where the focus is."""
     said: reactive[str] = reactive("")
-    """What is said in the place of the keys, for a while."""
+    """What is said in the place of the keys, for a while or until the next key that does something."""
 
     @dataclass
     class Pressed(Message):
@@ -235,9 +235,10 @@ class KeyBar(Widget):
         self.said = words
         if self._silence is not None:
             self._silence.stop()
-        self._silence = self.set_timer(SAID, self._hush)
+        self._silence = self.set_timer(SAID, self.hush)
 
-    def _hush(self) -> None:
+    def hush(self) -> None:
+        """Show the keys again: what was said is about what was done before."""
         self.said = ""
 
     def _fitting(self) -> list[tuple[Key, str, str]]:
