@@ -28,7 +28,7 @@ def settings(app: TracehoundApp) -> SettingsScreen:
 
 def listed(app: TracehoundApp) -> str:
     screen = settings(app)
-    options = screen._list
+    options = screen.options
     return "\n".join(str(options.get_option_at_index(at).prompt) for at in range(options.option_count))
 
 

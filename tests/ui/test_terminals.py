@@ -15,6 +15,8 @@ from textual.pilot import Pilot
 from exploring import press, settled
 from tracehound.store import open_paths
 from tracehound.ui.app import TracehoundApp
+from tracehound.ui.keys import KEYS
+from tracehound.ui.menu import choices
 from tracehound.ui.source.finding import Sources
 
 SCREENS = {
@@ -27,6 +29,9 @@ SCREENS = {
     "message": ("slash", *"addmm", "enter", "9", "y"),
     "nothing": ("9",),
     "help": ("question_mark",),
+    "menu": ("M",),
+    "settings": ("M", choices(KEYS)["operators"], "B"),
+    "columns": ("2", "plus"),
     "palette": ("ctrl+p",),
 }
 """How to get to each screen."""

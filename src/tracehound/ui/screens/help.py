@@ -14,13 +14,13 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Label, Static
 
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.palette import LETTERS, legend
 from tracehound.ui.keys import KEYS, TITLES, Key
 from tracehound.ui.keys import Group as KeyGroup
+from tracehound.ui.screens.framed import Framed
 from tracehound.ui.tones import Tones, tones
 from tracehound.ui.widgets.plain_bars import suit
 
@@ -32,7 +32,7 @@ COLUMNS: tuple[tuple[KeyGroup, ...], ...] = (
 """The groups of keys that stand under each other."""
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Framed[None]):
     """Every key, by where it works, and what the letters and colours mean."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -43,14 +43,10 @@ class HelpScreen(ModalScreen[None]):
         Binding("pageup", "scroll(-10)", show=False, tooltip="A page up", id="help.page_up"),
     ]
     DEFAULT_CSS = """
-    HelpScreen { align: center middle; background: $background 60%; }
-    HelpScreen > Vertical {
-        width: 78; max-width: 100%; height: 90%; background: $panel; border: round $primary; padding: 0 1;
-    }
+    HelpScreen > Vertical { width: 78; height: 90%; }
     HelpScreen VerticalScroll { scrollbar-size-vertical: 1; background: $panel; }
     HelpScreen VerticalScroll > Horizontal { height: auto; layout: vertical; }
     HelpScreen Static { width: 1fr; height: auto; padding-right: 1; }
-    HelpScreen Label { color: $text-muted; }
     HelpScreen.-wide > Vertical { width: 160; }
     HelpScreen.-wide VerticalScroll > Horizontal { layout: horizontal; }
     """

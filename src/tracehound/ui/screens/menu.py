@@ -18,13 +18,13 @@ from textual.containers import Vertical, VerticalScroll
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
-from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Label
 
 from tracehound.draw.glyphs import Glyphs
 from tracehound.ui.menu import Entry
+from tracehound.ui.screens.framed import Framed
 from tracehound.ui.widgets.plain_bars import suit
 
 Heading = tuple[str, list[Entry]]
@@ -182,7 +182,7 @@ class MenuList(Widget, can_focus=True):
             self.choose()
 
 
-class MenuScreen(ModalScreen[str | None]):
+class MenuScreen(Framed[str | None]):
     """Every pane; gives the name of the chosen one, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -194,13 +194,9 @@ class MenuScreen(ModalScreen[str | None]):
         Binding("left", "aside(-1)", show=False, tooltip="Column before", id="menu.left"),
     ]
     DEFAULT_CSS = """
-    MenuScreen { align: center middle; background: $background 60%; }
-    MenuScreen > Vertical {
-        width: 100%; max-width: 180; height: auto; max-height: 100%; background: $panel; border: round $primary;
-        border-title-color: $primary;
-    }
+    MenuScreen > Vertical { width: 100%; max-width: 180; max-height: 100%; padding: 0; }
     MenuScreen VerticalScroll { height: auto; scrollbar-size-vertical: 1; }
-    MenuScreen Label { color: $text-muted; width: 100%; height: 1; padding: 0 1; text-wrap: nowrap; }
+    MenuScreen Label { width: 100%; height: 1; padding: 0 1; text-wrap: nowrap; }
     MenuScreen #about { color: $accent; }
     """
 

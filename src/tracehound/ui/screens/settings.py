@@ -15,14 +15,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
 from tracehound.analysis.settings import Given, Setting
 from tracehound.draw.glyphs import Glyphs
 from tracehound.errors import TracehoundError
-from tracehound.ui.widgets.plain_bars import suit
+from tracehound.ui.screens.framed import Listed
 from tracehound.ui.widgets.prompt import Prompt
 
 KEYS = "Space: another value · Bksp: the usual one · Enter takes them · Esc leaves"
@@ -30,11 +29,8 @@ KEYS = "Space: another value · Bksp: the usual one · Enter takes them · Esc l
 INDENT = " " * 10
 """What stands before values and meanings, below the name."""
 
-WIDTH, FRAME = 90, 5
-"""Cells of the screen at most, and of them those beside the words."""
 
-
-class SettingsScreen(ModalScreen[Given | None]):
+class SettingsScreen(Listed[Given | None]):
     """Every setting with its value, what else it may be, and what it means; gives what is unlike the usual, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -42,48 +38,30 @@ class SettingsScreen(ModalScreen[Given | None]):
         Binding("left,h,a", "turn(-1)", show=False, tooltip="The value before, or type one", id="settings.previous"),
         Binding("backspace,delete", "usual", show=False, tooltip="The usual value", id="settings.usual"),
         Binding("escape,q", "dismiss(None)", "cancel", tooltip="Leave all as it was", id="settings.cancel"),
-        Binding("j,s", "move(1)", show=False, tooltip="Next setting", id="settings.down"),
-        Binding("k,w", "move(-1)", show=False, tooltip="Setting before", id="settings.up"),
     ]
-    DEFAULT_CSS = """
-    SettingsScreen { align: center middle; background: $background 60%; }
-    SettingsScreen > Vertical {
-        width: 90; max-width: 100%; height: auto; max-height: 90%;
-        background: $panel; border: round $primary; padding: 0 1; border-title-color: $primary;
-    }
-    SettingsScreen OptionList, SettingsScreen OptionList:focus {
-        height: auto; max-height: 1fr; border: none; padding: 0; background: $panel; scrollbar-size-vertical: 1;
-    }
-    SettingsScreen Label { color: $text-muted; }
-    """
 
     def __init__(
         self, title: str, settings: Sequence[Setting[Any]], usual: Given, given: Given, glyphs: Glyphs
     ) -> None:
         """`usual` is what holds where nothing is chosen, unlike the settings' own defaults; `given` is chosen now."""
-        super().__init__()
+        super().__init__(glyphs)
         self._title = title
         self._settings = tuple(settings)
         self._usual = {setting.name: setting.default for setting in settings} | dict(usual)
         self._values = self._usual | dict(given)
-        self._glyphs = glyphs
-        self._list = OptionList(markup=False)
         self._prompt = Prompt("value", "", glyphs)
 
     def compose(self) -> ComposeResult:
         """The list, what is typed, and what the keys do."""
         with Vertical() as box:
             box.border_title = self._glyphs.words(self._title)
-            yield self._list
+            yield self.options
             yield self._prompt
             yield Label(self._glyphs.words(KEYS))
 
     def on_mount(self) -> None:
-        """The scroll bar of the alphabet; the keys are for the list."""
-        suit(self._list, self._glyphs)
-        self._list.add_options([Option(self._line(setting)) for setting in self._settings])
-        self._list.focus()
-        self._list.highlighted = 0
+        """Every setting with its value."""
+        self.options.add_options([Option(self._line(setting)) for setting in self._settings])
 
     @property
     def chosen(self) -> Given:
@@ -92,15 +70,11 @@ class SettingsScreen(ModalScreen[Given | None]):
 
     @property
     def _here(self) -> Setting[Any]:
-        return self._settings[self._list.highlighted or 0]
+        return self._settings[self.options.highlighted or 0]
 
     @on(OptionList.OptionSelected)
     def _done(self) -> None:
         self.dismiss(self.chosen)
-
-    def action_move(self, by: int) -> None:
-        """Go to another setting."""
-        (self._list.action_cursor_down if by > 0 else self._list.action_cursor_up)()
 
     def action_turn(self, by: int) -> None:
         """Take the next value of those that there are; where any may be written, ask for one."""
@@ -119,7 +93,7 @@ class SettingsScreen(ModalScreen[Given | None]):
 
     def _take(self, value: str) -> None:
         self._values[self._here.name] = value
-        self._list.replace_option_prompt_at_index(self._list.highlighted or 0, self._line(self._here))
+        self.options.replace_option_prompt_at_index(self.options.highlighted or 0, self._line(self._here))
 
     @on(Prompt.Submitted)
     def _submitted(self, event: Prompt.Submitted) -> None:
@@ -144,15 +118,15 @@ class SettingsScreen(ModalScreen[Given | None]):
         event.stop()
 
     def _end(self) -> None:
-        self._list.focus()
+        self.options.focus()
         self._prompt.end()
 
     def _line(self, setting: Setting[Any]) -> Text:
         """``by  name [shape] module``, and under it what that means."""
-        value, width = self._values[setting.name], max(24, min(WIDTH, self.app.size.width) - FRAME)
+        value = self._values[setting.name]
         among = [f"[{each}]" if each == value else f" {each} " for each in setting.choices] or [f"[{value or 'none'}]"]
         values, meaning = (
-            fill(self._glyphs.words(text), width, initial_indent=INDENT, subsequent_indent=INDENT)
+            fill(self._glyphs.words(text), self.room, initial_indent=INDENT, subsequent_indent=INDENT)
             for text in (" ".join(among), setting.meaning)
         )
         return Text.assemble((f"{setting.name:<{len(INDENT)}}", "bold"), values[len(INDENT) :], "\n", (meaning, "dim"))

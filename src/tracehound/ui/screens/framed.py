@@ -1,0 +1,70 @@
+"""Screens that stand in a frame before what they are about, and those of them that are a list to choose from.
+
+Own the frame, how a list in it looks, and the keys that move in the list. Know nothing of what is in it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, TypeVar
+
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+from textual.widgets import OptionList
+
+from tracehound.draw.glyphs import Glyphs
+from tracehound.ui.widgets.plain_bars import suit
+
+Answer = TypeVar("Answer")
+
+WIDTH: Final = 90
+"""Cells of a frame, where the screen has them and nothing else is said."""
+
+EDGES: Final = 5
+"""Cells of those that the frame, the blanks in it, and a scroll bar take."""
+
+
+class Framed(ModalScreen[Answer]):
+    """A box in the middle of the screen, as high as what is in it."""
+
+    DEFAULT_CSS = f"""
+    Framed {{ align: center middle; background: $background 60%; }}
+    Framed > Vertical {{
+        width: {WIDTH}; max-width: 100%; height: auto; max-height: 90%; padding: 0 1;
+        background: $panel; border: round $primary; border-title-color: $primary;
+    }}
+    Framed Label {{ color: $text-muted; }}
+    """
+
+
+class Listed(Framed[Answer]):
+    """A list to choose from, which whoever has it fills when it is mounted."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,s", "move(1)", show=False, tooltip="Next line", id="list.down"),
+        Binding("k,w", "move(-1)", show=False, tooltip="Line before", id="list.up"),
+    ]
+    DEFAULT_CSS = """
+    Listed OptionList, Listed OptionList:focus {
+        height: auto; max-height: 1fr; border: none; padding: 0; background: $panel; scrollbar-size-vertical: 1;
+    }
+    """
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__()
+        self.options = OptionList(markup=False)
+        self._glyphs = glyphs
+
+    @property
+    def room(self) -> int:
+        """Cells of a line."""
+        return max(24, min(WIDTH, self.app.size.width) - EDGES)
+
+    def on_mount(self) -> None:
+        """The scroll bar of the alphabet, the keys, and the first line for the list."""
+        suit(self.options, self._glyphs)
+        self.options.focus()
+        self.options.highlighted = 0
+
+    def action_move(self, by: int) -> None:
+        """Go to another line."""
+        (self.options.action_cursor_down if by > 0 else self.options.action_cursor_up)()
