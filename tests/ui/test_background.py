@@ -19,7 +19,6 @@ def finished(background: Background) -> bool:
 def test_only_the_newest_of_a_sort_is_done() -> None:
     background, gate, done = Background(), threading.Event(), list[str]()
     background.submit("slow", lambda: done.append(str(gate.wait(2))))
-    background.start()
     for name in ("a", "b", "c"):
         background.submit("sort", lambda name=name: done.append(name))
     background.submit("other", lambda: done.append("other"))
@@ -33,7 +32,6 @@ def test_only_the_newest_of_a_sort_is_done() -> None:
 def test_closing_forgets_what_waits() -> None:
     background, gate, done = Background(), threading.Event(), list[str]()
     background.submit("slow", lambda: done.append(str(gate.wait(2))))
-    background.start()
     while background.busy and background._waiting:
         time.sleep(0.001)
     background.submit("late", lambda: done.append("late"))
@@ -42,3 +40,12 @@ def test_closing_forgets_what_waits() -> None:
     background._thread.join(2)
     assert not background._thread.is_alive()
     assert done == ["True"]
+
+
+def test_what_is_closed_does_nothing_any_more() -> None:
+    background, done = Background(), list[str]()
+    background.close()
+    background.submit("late", lambda: done.append("late"))
+    assert not background.busy
+    assert background._thread.ident is None
+    assert done == []

@@ -18,17 +18,12 @@ MOST = 1_000_000
 """Rows of an answer; the table says of how many."""
 
 
-class Asker:
+class Asker(Background):
     """Answers one query after the other; a new one stops the one before."""
 
     def __init__(self) -> None:
-        self._background = Background()
+        super().__init__()
         self._stop = Event()
-
-    @property
-    def busy(self) -> bool:
-        """Whether a query runs."""
-        return self._background.busy
 
     def ask(self, asked: QueryPane.Asked, trace: Trace, window: Window, so_far: str) -> None:
         """Have `QueryPane.Answered` sent to the pane."""
@@ -50,14 +45,13 @@ class Asker:
                 failure = printable(f"the query failed: {type(error).__name__}: {error}")
                 asked.pane.post_message(reply(None, failure=failure))
 
-        self._background.start()
-        self._background.submit("query", work)
+        self.submit("query", work)
 
     def stop(self) -> None:
         """Give up the query that runs."""
         self._stop.set()
 
     def close(self) -> None:
-        """Give up, and end."""
+        """Give up the query that runs, and end."""
         self.stop()
-        self._background.close()
+        super().close()

@@ -37,15 +37,14 @@ class Background:
         with self._changed:
             return self._running or bool(self._waiting)
 
-    def start(self) -> None:
-        """Begin to work, unless that has begun."""
-        if self._thread.ident is None:
-            self._thread.start()
-
     def submit(self, sort: str, work: Callable[[], None]) -> None:
         """Do `work` in the thread; what of its sort has not begun yet is forgotten. `work` raises nothing."""
         with self._changed:
+            if self._closed:
+                return
             self._waiting[sort] = work
+            if self._thread.ident is None:
+                self._thread.start()
             self._changed.notify_all()
 
     def close(self) -> None:

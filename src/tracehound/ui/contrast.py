@@ -1,6 +1,6 @@
 """Two runs measured and compared, and two of their steps aligned, in the background.
 
-Owns one thread and what was measured, so that a swap costs no reading. Knows no widget but the one that is told.
+Owns what was measured, so that a swap costs no reading. Knows no widget but the one that is told.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Traces = tuple[Trace, Trace]
 Found = TypeVar("Found")
 
 
-class Contrast:
+class Contrast(Background):
     """Compares two traces; the first of a pair is the base."""
 
     @dataclass
@@ -43,18 +43,9 @@ class Contrast:
         failure: str = ""
 
     def __init__(self, target: MessagePump) -> None:
+        super().__init__()
         self._target = target
-        self._background = Background()
         self._profiles: dict[int, Profile] = {}
-
-    @property
-    def busy(self) -> bool:
-        """Whether something is being worked out."""
-        return self._background.busy
-
-    def close(self) -> None:
-        """Nobody waits any more."""
-        self._background.close()
 
     def compare(self, traces: Traces) -> None:
         """Have `Compared` sent to the target."""
@@ -63,7 +54,7 @@ class Contrast:
             found, failure = _tried(lambda: compare(self._measured(traces[0]), self._measured(traces[1])), "comparing")
             self._target.post_message(self.Compared(traces, found, failure))
 
-        self._submit("compare", work)
+        self.submit("compare", work)
 
     def align(self, traces: Traces, places: tuple[Place, Place], found: Comparison) -> None:
         """Have `Aligned` sent to the target."""
@@ -72,7 +63,7 @@ class Contrast:
             done, failure = _tried(lambda: slotted(traces, places, found.keys), "aligning")
             self._target.post_message(self.Aligned(places, done, failure))
 
-        self._submit("align", work)
+        self.submit("align", work)
 
     def _measured(self, trace: Trace) -> Profile:
         """The profile of a whole run, measured once."""
@@ -80,10 +71,6 @@ class Contrast:
         if known is None:
             known = self._profiles[id(trace)] = profile(trace, Window())
         return known
-
-    def _submit(self, sort: str, work: Callable[[], None]) -> None:
-        self._background.start()
-        self._background.submit(sort, work)
 
 
 def _tried(work: Callable[[], Found], what: str) -> tuple[Found | None, str]:

@@ -22,7 +22,7 @@ from tracehound.ui.facts import Facts, carried, facts
 from tracehound.ui.view import View
 
 
-class Decoder:
+class Decoder(Background):
     """Reads of one event after the other; only the newest request of a sort counts."""
 
     @dataclass
@@ -42,15 +42,10 @@ class Decoder:
         failure: str = ""
 
     def __init__(self, target: MessagePump) -> None:
+        super().__init__()
         self._target = target
-        self._background = Background()
         self._builder = Background()
         self._sections = Sections()
-
-    @property
-    def busy(self) -> bool:
-        """Whether something is being read."""
-        return self._background.busy
 
     @property
     def section(self) -> Section:
@@ -58,8 +53,8 @@ class Decoder:
         return self._sections.read
 
     def close(self) -> None:
-        """Nobody waits any more."""
-        self._background.close()
+        """Forget what waits, and make no more files quick."""
+        super().close()
         self._builder.close()
 
     def prepare(self, path: Path) -> None:
@@ -69,7 +64,6 @@ class Decoder:
             with suppress(TracehoundError):
                 self._sections.build(path)
 
-        self._builder.start()
         self._builder.submit(str(path), work)
 
     def describe(self, trace: Trace, event: int) -> None:
@@ -82,13 +76,11 @@ class Decoder:
                 words = printable(f"cannot be read: {type(error).__name__}: {error}")
             self._target.post_message(self.Described(event, words))
 
-        self._background.start()
-        self._background.submit("words", work)
+        self.submit("words", work)
 
     def decode(self, trace: Trace, event: int) -> None:
         """Have `Decoded` sent to the target, first without the args, unless another event follows at once."""
-        self._background.start()
-        self._background.submit("details", lambda: self._decode(trace, event))
+        self.submit("details", lambda: self._decode(trace, event))
 
     def _decode(self, trace: Trace, event: int) -> None:
         known: Facts = ()

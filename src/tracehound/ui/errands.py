@@ -38,7 +38,6 @@ class Errands(Background):
                 then = self._saying(printable(f"{self._failed}: {type(error).__name__}: {error}"))
             self._screen.call_later(then)
 
-        self.start()
         self.submit("errand", safely)
 
     def _saying(self, words: str) -> Callable[[], None]:

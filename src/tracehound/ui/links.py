@@ -1,7 +1,7 @@
 """Following links through the layers of a program: device, launch, operator, Python.
 
-Owns where a link leads and the thread that looks for it, since the way back down has to be searched. Knows no widget
-but the one that is told. Up, an event of a device leads to the host event that enqueued it, and an event of a host to
+Owns where a link leads; it is looked for in a thread, since the way back down has to be searched. Knows no widget but
+the one that is told. Up, an event of a device leads to the host event that enqueued it, and an event of a host to
 the nearest one around it on a layer further out; down, an event leads to what it enqueued, or to what enqueues inside
 it.
 """
@@ -118,7 +118,7 @@ def _short(found: dict[str, Any]) -> str:
     return short_name(str(found["name"]), 24)
 
 
-class Linker:
+class Linker(Background):
     """Looks for one link after the other; only the newest request counts."""
 
     @dataclass
@@ -129,17 +129,8 @@ class Linker:
         link: Link
 
     def __init__(self, target: MessagePump) -> None:
+        super().__init__()
         self._target = target
-        self._background = Background()
-
-    @property
-    def busy(self) -> bool:
-        """Whether a link is looked for."""
-        return self._background.busy
-
-    def close(self) -> None:
-        """Nobody waits any more."""
-        self._background.close()
 
     def ask(self, trace: Trace, event: int, direction: Direction) -> None:
         """Have `Linked` sent to the target."""
@@ -152,5 +143,4 @@ class Linker:
                 link = Link(None, printable(f"cannot be followed: {type(error).__name__}: {error}"))
             self._target.post_message(self.Linked(event, link))
 
-        self._background.start()
-        self._background.submit("link", work)
+        self.submit("link", work)

@@ -93,7 +93,6 @@ class Supply:
         wishes = [*(wish for wish, _ in self._due), *seen]
         missing = next((wish for wish in wishes if not rows.here(wish)), None)
         if missing is not None and self._asked != (rows, missing):
-            self._background.start()
             self._asked = (rows, missing)
             self._background.submit("rows", lambda: self._make(rows, missing))
 

@@ -90,7 +90,6 @@ class ComparisonScreen(Screen[None]):
         self.differences.wait("both runs are compared when they are read")
         self._entitle()
         self.sharing.lay()
-        self.background.start()
         self.sides[0].timeline.focus()
         self.call_after_refresh(self.sides[0].start)
 

@@ -126,7 +126,6 @@ class Explorer(Screen[None]):
         self.deck.tables["search"].wait("Search: press / and type a part of a name")
         self.arrangement.lay()
         self.arrangement.show(FIRST)
-        self.background.start()
         self.call_after_refresh(self.reading.start)
 
     def on_unmount(self) -> None:
