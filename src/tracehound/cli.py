@@ -1,7 +1,7 @@
 """The command line: what was asked, of which trace, in which face. The only place that picks a face.
 
-Owns exit codes and what goes to stderr. Knows no format, no analysis and no layout. The explorer is imported when it is
-started and not before, so that a headless run knows nothing of the terminal toolkit.
+Owns exit codes and what is said on stderr. Knows no format, no analysis and no layout. The explorer is imported when it
+is started and not before, so that a headless run knows nothing of the terminal toolkit.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
-from contextlib import contextmanager, suppress
 from functools import partial
-from io import TextIOWrapper
 from pathlib import Path
-from shutil import get_terminal_size
 
-from tracehound import report
+from tracehound import console, report
 from tracehound.alignment import arranged
 from tracehound.analysis import ANALYSES, LISTING, Analysis, Options, Result, named, run, where
 from tracehound.arguments import as_diff, as_summary, parsed
@@ -33,16 +30,14 @@ from tracehound.diff import (
     refuse_other,
     saved,
 )
-from tracehound.draw.table import UNLIMITED, Line
 from tracehound.errors import BAD_INPUT, TracehoundError, printable
-from tracehound.export import Tell
 from tracehound.export import named as form_of
 from tracehound.export.destination import anyhow, new
 from tracehound.preferences import preferred
 from tracehound.progress import Progress
 from tracehound.query import TABLES, answer, prepare
 from tracehound.query import named as table
-from tracehound.report import Look, Page, Writer, about, explain, hlo, paint, schema, summarise, writer
+from tracehound.report import Page, Writer, about, explain, hlo, schema, summarise, writer
 from tracehound.report.kept import listing, many
 from tracehound.report.window import chosen
 from tracehound.store import Opening, Workshop, cache, load, open_paths, workshop
@@ -62,15 +57,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(parsed(sys.argv[1:] if arguments is None else arguments))
     except TracehoundError as error:
-        _say(str(error))
+        console.say(str(error))
         return error.code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenExecutor:
-        _say("a worker process was killed; is there enough memory? --jobs 1 takes less")
+        console.say("a worker process was killed; is there enough memory? --jobs 1 takes less")
         return BAD_INPUT
     except BrokenPipeError:
-        _forget_output()  # nobody reads on: that is their right
+        console.forget()  # nobody reads on: that is their right
         return 0
 
 
@@ -85,20 +80,20 @@ def _explore(asked: Namespace) -> int:
     """The explorer, or the summary where no explorer can be."""
     if asked.diff:
         return _contrast(asked)
-    if not _interactive():
+    if not console.interactive():
         return _summary(as_summary(asked))
     with _workshop(asked) as shop:
         opening = _opening(asked.paths, asked, shop)
         from tracehound.ui.run import explore  # noqa: PLC0415, a headless run must not import it
 
-        return explore(opening, asked, "ascii" if asked.ascii or not _unicode() else "unicode")
+        return explore(opening, asked, console.alphabet(asked))
 
 
 def _contrast(asked: Namespace) -> int:
     """Two runs side by side in the explorer, or their comparison where no explorer can be."""
     if len(asked.paths) != 1:
         raise TracehoundError("--diff compares one PATH with OTHER", remedy="a folder holds all ranks of a run")
-    if not _interactive():
+    if not console.interactive():
         return _diff(as_diff(asked))
     for path in (*asked.paths, asked.diff):
         if loaded(Path(path)) is not None:
@@ -108,7 +103,7 @@ def _contrast(asked: Namespace) -> int:
         base, other = (_opening([path], asked, shop) for path in (*asked.paths, asked.diff))
         from tracehound.ui.run import contrast  # noqa: PLC0415, a headless run must not import it
 
-        return contrast(base, other, asked, "ascii" if asked.ascii or not _unicode() else "unicode")
+        return contrast(base, other, asked, console.alphabet(asked))
 
 
 def _summary(asked: Namespace) -> int:
@@ -116,19 +111,19 @@ def _summary(asked: Namespace) -> int:
     with _workshop(asked) as shop:
         trace, window = _read(asked, shop)
         page = summarise(trace, window, asked.top, _helpers(trace, shop))
-    _print(form.summary(page, _look(asked)), asked)
+    console.show(form.summary(page, console.look(asked)), asked)
     return 0
 
 
 def _report(asked: Namespace) -> int:
     if asked.list:
-        _print(explain.listing(ANALYSES), asked)
+        console.show(explain.listing(ANALYSES), asked)
         return 0
     form = writer(asked.format)
     analysis = _analysis(asked)
     given = preferred(analysis, asked.set)
     if asked.explain:
-        _print(explain.definition(analysis, _look(asked).width), asked)
+        console.show(explain.definition(analysis, console.look(asked).width), asked)
         return 0
     if not asked.paths:
         raise TracehoundError(f"{analysis.name} of which trace?", remedy=f"tracehound report PATH... {analysis.name}")
@@ -144,7 +139,7 @@ def _report(asked: Namespace) -> int:
 def _query(asked: Namespace) -> int:
     if asked.tables:
         named_tables = [table(word) for word in asked.words if not _is_path(word)]
-        _print(schema.definitions(named_tables or TABLES, _look(asked).width), asked)
+        console.show(schema.definitions(named_tables or TABLES, console.look(asked).width), asked)
         return 0
     form = writer(asked.format)
     asked.paths, text = _statement(asked.words)
@@ -162,13 +157,13 @@ def _hlo(asked: Namespace) -> int:
         trace = _loaded(_opening(paths, asked, shop))
         found = hlo.answer(trace, words, asked.depth, asked.top)
     if isinstance(found, Page):
-        _print(form.page(found, _look(asked)), asked)
+        console.show(form.page(found, console.look(asked)), asked)
     elif isinstance(found, Result):
-        _print(form.result(about(trace, Window()), found, _look(asked)), asked)
+        console.show(form.result(about(trace, Window()), found, console.look(asked)), asked)
     elif asked.format in hlo.TEXTS:
-        _print(hlo.TEXTS[asked.format](found), asked)
+        console.show(hlo.TEXTS[asked.format](found), asked)
     else:
-        _print(form.result(about(trace, Window()), hlo.rows(found, asked.top), _look(asked)), asked)
+        console.show(form.result(about(trace, Window()), hlo.rows(found, asked.top), console.look(asked)), asked)
     return 0
 
 
@@ -202,7 +197,7 @@ def _profile(paths: Sequence[str], asked: Namespace, shop: Workshop) -> Profile:
     kept = loaded(Path(paths[0])) if len(paths) == 1 else None
     if kept is not None:
         if asked.rank or asked.step or asked.window:
-            _say(printable(f"{paths[0]} is a baseline: --rank, --step and --window narrow the other run alone"))
+            console.say(printable(f"{paths[0]} is a baseline: --rank, --step and --window narrow the other run alone"))
         return kept
     trace, window = _ready(_opening(paths, asked, shop), asked)
     return profile(trace, window, _helpers(trace, shop))
@@ -219,12 +214,12 @@ def _page_form(asked: Namespace) -> Writer | None:
 
 def _judge(page: Page, run: Profile, verdicts: Sequence[Verdict], form: Writer | None, asked: Namespace) -> int:
     """Print a page, keep what it is about where that was asked for; 1 when a condition fails."""
-    _print(form.page(page, _look(asked)) if form else report.junit(page.title, verdicts), asked)
+    console.show(form.page(page, console.look(asked)) if form else report.junit(page.title, verdicts), asked)
     if asked.save_baseline:
         saved(run, asked.save_baseline)
     for verdict in verdicts:
         if verdict.failed:
-            _say(printable(f"failed: {verdict.condition.text}: {verdict.why}"))
+            console.say(printable(f"failed: {verdict.condition.text}: {verdict.why}"))
     return FAILED if page.failed else 0
 
 
@@ -239,24 +234,14 @@ def _export(asked: Namespace) -> int:
         inputs = [file.path for file in opening.files]
         place = anyhow(out, inputs) if asked.force else new(out, inputs)
         trace, window = _ready(opening, asked)
-        with place.opened() as file, _writing(place.name) as tell:
+        with place.opened() as file, console.writing(place.name) as tell:
             written = form.write(trace, window, file, tell)
     for note in written.notes:
-        _say(printable(note))
-    _say(f"{place.name}: {written.said}")
+        console.say(printable(note))
+    console.say(f"{place.name}: {written.said}")
     if place.lies_in(map(Path, asked.paths)):
-        _say(f"{place.name} lies in a folder that was read, and will be read with it")
+        console.say(f"{place.name} lies in a folder that was read, and will be read with it")
     return 0
-
-
-@contextmanager
-def _writing(name: str) -> Iterator[Tell]:
-    """What is told how far the writing is, which it shows where somebody looks."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with Progress(sys.stderr) as progress:
-        yield partial(progress.writing, name)
 
 
 def _statement(words: Sequence[str]) -> tuple[Sequence[str], str]:
@@ -278,10 +263,10 @@ def _is_path(word: str) -> bool:
 
 def _show(result: Result, trace: Trace, window: Window, form: Writer, asked: Namespace) -> int:
     """Print a result in its form; notes that have no place there go to stderr."""
-    _print(form.result(about(trace, window), result, _look(asked)), asked)
+    console.show(form.result(about(trace, window), result, console.look(asked)), asked)
     if not form.notes:
         for note in [*([result.cut] if result.cut else []), *result.notes]:
-            _say(printable(note))
+            console.say(printable(note))
     return 0
 
 
@@ -321,9 +306,9 @@ def _cache(asked: Namespace) -> int:
         raise TracehoundError(f"no cache here: {(error.strerror or str(error)).lower()}", root) from error
     if asked.action == "clear":
         gone, stay = kept.clear() if kept else (0, 0)
-        _say(f"{many(gone)} removed" + (f", {many(stay)} in use kept" if stay else ""))
+        console.say(f"{many(gone)} removed" + (f", {many(stay)} in use kept" if stay else ""))
     else:
-        _print(listing(kept.entries() if kept else [], root), asked)
+        console.show(listing(kept.entries() if kept else [], root), asked)
     if kept:
         kept.close()
     return 0
@@ -343,7 +328,7 @@ def _ready(opening: Opening, asked: Namespace) -> tuple[Trace, Window]:
     trace = _loaded(opening)
     for note in opening.notes:
         if note.level == "dropped":
-            _say(printable(f"{note.where}: {note.text}" if note.where else note.text))
+            console.say(printable(f"{note.where}: {note.text}" if note.where else note.text))
     return trace, chosen(trace, asked.rank, asked.step, asked.window)
 
 
@@ -352,57 +337,6 @@ def _loaded(opening: Opening) -> Trace:
         return load(opening)
     with Progress(sys.stderr) as progress:
         return load(opening, progress.show)
-
-
-def _look(asked: Namespace) -> Look:
-    if asked.width is None:
-        return Look(
-            get_terminal_size().columns if sys.stdout.isatty() else get_terminal_size((80, 24)).columns, asked.unit
-        )
-    return Look(asked.width or UNLIMITED, asked.unit)
-
-
-def _print(lines: Iterable[Line], asked: Namespace) -> None:
-    """Lines to stdout, in what it can show."""
-    text = getattr(asked, "format", "text") == "text"
-    if text and (asked.ascii or not _unicode()):
-        lines = map(paint.ascii_of, lines)
-    if not text and isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # data is the same whatever the locale; JSON is nothing else
-    painter = paint.coloured if text and paint.colours(sys.stdout, os.environ) else paint.plainly
-    try:
-        paint.write(lines, sys.stdout, painter)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _forget_output()
-        raise TracehoundError(f"cannot write to stdout: {(error.strerror or str(error)).lower()}") from error
-
-
-def _forget_output() -> None:
-    """What is still buffered must not fail when the interpreter ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "").replace("_", "") in ("utf8", "utf16", "utf8sig")
-
-
-def _interactive() -> bool:
-    """Whether a person sits at a terminal that can be drawn on; where stderr goes does not matter."""
-    streams = (sys.stdin, sys.stdout)
-    return all(stream is not None and stream.isatty() for stream in streams) and os.environ.get("TERM") not in (
-        None,
-        "dumb",
-    )
-
-
-def _say(text: str) -> None:
-    """One line to stderr."""
-    with suppress(OSError):
-        if sys.stderr is not None:
-            sys.stderr.write(f"tracehound: {text}\n")
 
 
 _COMMANDS: dict[str, Callable[[Namespace], int]] = {

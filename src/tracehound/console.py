@@ -1,0 +1,86 @@
+"""The streams of the process: data on stdout, in what it can show, and everything else on stderr.
+
+Owns what they are and what a person at them sees. Knows no trace and no command.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from io import TextIOWrapper
+from shutil import get_terminal_size
+from typing import Literal
+
+from tracehound.draw.table import UNLIMITED, Line
+from tracehound.errors import TracehoundError
+from tracehound.export import Tell
+from tracehound.progress import Progress
+from tracehound.report import Look, paint
+
+
+def look(asked: Namespace) -> Look:
+    """How wide text may be, and in which unit its times are."""
+    if asked.width is None:
+        return Look(
+            get_terminal_size().columns if sys.stdout.isatty() else get_terminal_size((80, 24)).columns, asked.unit
+        )
+    return Look(asked.width or UNLIMITED, asked.unit)
+
+
+def show(lines: Iterable[Line], asked: Namespace) -> None:
+    """Lines to stdout, in what it can show. Raises TracehoundError when they cannot be written."""
+    text = getattr(asked, "format", "text") == "text"
+    if text and alphabet(asked) == "ascii":
+        lines = map(paint.ascii_of, lines)
+    if not text and isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # data is the same whatever the locale; JSON is nothing else
+    painter = paint.coloured if text and paint.colours(sys.stdout, os.environ) else paint.plainly
+    try:
+        paint.write(lines, sys.stdout, painter)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        forget()
+        raise TracehoundError(f"cannot write to stdout: {(error.strerror or str(error)).lower()}") from error
+
+
+def forget() -> None:
+    """What is still buffered for stdout must not fail when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def alphabet(asked: Namespace) -> Literal["ascii", "unicode"]:
+    """The characters that stdout can show, and that were asked for."""
+    name = (sys.stdout.encoding or "").lower().replace("-", "").replace("_", "")
+    return "unicode" if name in ("utf8", "utf16", "utf8sig") and not asked.ascii else "ascii"
+
+
+def interactive() -> bool:
+    """Whether a person sits at a terminal that can be drawn on; where stderr goes does not matter."""
+    streams = (sys.stdin, sys.stdout)
+    return all(stream is not None and stream.isatty() for stream in streams) and os.environ.get("TERM") not in (
+        None,
+        "dumb",
+    )
+
+
+def say(text: str) -> None:
+    """One line to stderr."""
+    with suppress(OSError):
+        if sys.stderr is not None:
+            sys.stderr.write(f"tracehound: {text}\n")
+
+
+@contextmanager
+def writing(name: str) -> Iterator[Tell]:
+    """What is told how far the writing of a file is, which it shows where somebody looks."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with Progress(sys.stderr) as progress:
+        yield partial(progress.writing, name)
