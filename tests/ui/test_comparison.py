@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,18 +100,18 @@ async def test_m_leads_through_the_alignments_and_back(jax: tuple[Opening, Openi
 async def test_matched_ops_carry_signs_and_n_walks_through_what_differs(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "m")
-        assert screen.slots is not None
-        assert sum(screen.slots.counts) > 100
-        for trace in screen.slots.traces:
+        assert screen.aligning.slots is not None
+        assert sum(screen.aligning.slots.counts) > 100
+        for trace in screen.aligning.slots.traces:
             assert trace.span[1] == screen.state.views[0].end
         assert "slower" in screen.key_bar.said or "added" in screen.key_bar.said
         await press(pilot, "n", "n")
         chosen = [(side, view.event) for side, view in enumerate(screen.state.views) if view.event is not None]
         (side, event) = chosen[-1]
-        row = screen.slots.traces[side].event(event)
+        row = screen.aligning.slots.traces[side].event(event)
         assert row["op"] != 0
         await press(pilot, "escape", "escape")
-        assert screen.slots is None
+        assert screen.aligning.slots is None
         assert screen.state.alignment == "step"
 
 
@@ -187,13 +188,21 @@ async def test_steps_are_paired_by_hand(jax: tuple[Opening, Opening]) -> None:
         assert f"step {other.number}, " in lines(screen, 1)[0]
 
 
+async def test_without_steps_there_are_none_to_pair(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        screen.state = replace(screen.state, alignment="start", steps=((), ()), partners=(), at=0)
+        await press(pilot, "T", "t", ")", "(", "m")
+        assert screen.state.partners == ()
+        assert pilot.app.is_running
+
+
 async def test_a_pair_made_in_slots_is_shown_in_slots(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         await press(pilot, "m")
-        first = screen.slots
+        first = screen.aligning.slots
         await press(pilot, "T" if screen.state.partners[screen.state.at] == 0 else "t")
-        assert screen.slots is not None
-        assert screen.slots is not first
+        assert screen.aligning.slots is not None
+        assert screen.aligning.slots is not first
         assert screen.state.alignment == "sequence"
 
 
@@ -315,8 +324,8 @@ async def test_a_run_against_itself_differs_in_nothing(samples: Path) -> None:
     openings = [open_paths([samples / "torch_ddp_gloo"]) for _ in range(2)]
     async with compared(*openings) as (screen, pilot):
         await press(pilot, "m")
-        assert screen.slots is not None
-        assert screen.slots.counts[1:] == (0, 0, 0, 0)
+        assert screen.aligning.slots is not None
+        assert screen.aligning.slots.counts[1:] == (0, 0, 0, 0)
         assert "the same" in screen.key_bar.said
 
 

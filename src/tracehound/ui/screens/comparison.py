@@ -7,7 +7,6 @@ means for the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar, Final
 
 from textual import events, on
@@ -18,13 +17,12 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tracehound.diff import Comparison
-from tracehound.diff.slots import Place, Slotted
-from tracehound.draw.colouring import colouring
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import Opening
 from tracehound.trace import Trace
 from tracehound.ui import abreast, again, keys, navigate, sentences
 from tracehound.ui.abreast import Abreast, Step
+from tracehound.ui.aligning import Aligning
 from tracehound.ui.background import Background
 from tracehound.ui.comparison_keys import bindings, everywhere, labelled, offered
 from tracehound.ui.contrast import Contrast
@@ -66,13 +64,10 @@ class ComparisonScreen(Screen[None]):
         self.differences = Differences(glyphs)
         self.key_bar = KeyBar(glyphs, everywhere(self.keys))
         self.sharing = Sharing(self.sides, self.differences)
+        self.aligning = Aligning(self)
         self.said: tuple[str, ...] = ()
         """How the runs are read, in options of the command line."""
         self.found: Comparison | None = None
-        self.slots: Slotted | None = None
-        """What is shown while ops are matched, in place of the runs."""
-        self._runs = self.state.views
-        self._wanted: tuple[Place, Place] | None = None
 
     def compose(self) -> ComposeResult:
         """Header, both timelines, tabs, tables, keys."""
@@ -111,7 +106,7 @@ class ComparisonScreen(Screen[None]):
         side.show_run(navigate.fit(trace, fresh if side.timeline.trace is None else side.timeline.view))
         side.choose_lanes()
         views = (self.sides[0].timeline.view, self.sides[1].timeline.view)
-        traces = self._traces
+        traces = self.traces
         self.state = abreast.opened(traces, views) if traces is not None else Abreast(views=views)
 
     @on(Side.Settled)
@@ -120,20 +115,20 @@ class ComparisonScreen(Screen[None]):
         waiting = [side for side in self.sides if side is not message.side and side.reading.waits]
         for side in waiting:
             side.start()
-        traces = self._traces
+        traces = self.traces
         if not waiting and traces is not None:
             self.differences.wait("comparing")
             self.contrast.compare(traces)
 
     @property
-    def _traces(self) -> tuple[Trace, Trace] | None:
+    def traces(self) -> tuple[Trace, Trace] | None:
         """Both runs as far as they are read; None while there is nothing of one."""
         base, other = (side.trace for side in self.sides)
         return (base, other) if base is not None and other is not None else None
 
     @on(Contrast.Compared)
     def _compared(self, message: Contrast.Compared) -> None:
-        if message.traces != self._traces:
+        if message.traces != self.traces:
             return
         if message.found is None:
             self.differences.fail(message.failure)
@@ -155,9 +150,9 @@ class ComparisonScreen(Screen[None]):
 
     @on(Side.Moved)
     def _moved(self, message: Side.Moved) -> None:
-        at, traces = self.sides.index(message.side), self._traces
+        at, traces = self.sides.index(message.side), self.traces
         state = abreast.moved(self.state, at, message.view)
-        if self.slots is None and traces is not None:
+        if self.aligning.slots is None and traces is not None:
             state = abreast.fitted(state, at, traces)
         self._rerank(state)
 
@@ -166,9 +161,9 @@ class ComparisonScreen(Screen[None]):
         before = [view.ranks for view in self.state.views]
         self.state = state
         for side, ranks, view in zip(self.sides, before, state.views, strict=True):
-            if ranks != view.ranks and self.slots is None:
+            if ranks != view.ranks and self.aligning.slots is None:
                 side.choose_lanes()
-        if self.found is not None and self.slots is None and before != [view.ranks for view in state.views]:
+        if self.found is not None and self.aligning.slots is None and before != [view.ranks for view in state.views]:
             self.state = abreast.stepped(state, *self._steps(self.found))
 
     def watch_state(self, old: Abreast, new: Abreast) -> None:
@@ -177,11 +172,11 @@ class ComparisonScreen(Screen[None]):
             side.timeline.view = view
         told = [(each.alignment, each.pair, *(view.event for view in each.views)) for each in (old, new)]
         if told[0] != told[1]:
-            self._describe()
+            self.describe()
 
-    def _describe(self) -> None:
+    def describe(self) -> None:
         """Say how both are aligned, which steps are looked at, and what is selected."""
-        state, slots = self.state, self.slots
+        state, slots = self.state, self.aligning.slots
         self.header.place = f"aligned: {abreast.WORDS[state.alignment]}"
         self.header.facts = tuple(filter(None, (sentences.of_pair(*state.shown), sentences.of_slots(slots))))
         for number, (side, view, step) in enumerate(zip(self.sides, state.views, state.shown, strict=True)):
@@ -192,65 +187,20 @@ class ComparisonScreen(Screen[None]):
 
     def action_align(self) -> None:
         """Align in the next way."""
-        traces = self._traces
-        if traces is None or self.found is None:
-            self.key_bar.say("the runs are not compared yet")
-            return
-        if self.slots is not None:
-            self._leave_slots()
-            self.state = abreast.from_start(self.state, traces)
-        elif self.state.alignment == "step":
-            self._match(self.state)
-        elif self.state.partners:
-            self.state = abreast.to_pair(self.state, self.state.at)
-
-    def _match(self, state: Abreast) -> None:
-        """Have the steps that are looked at aligned op by op, and show them like that when they are."""
-        traces, pair = self._traces, state.pair
-        if traces is not None and pair is not None and self.found is not None:
-            self._wanted = (_place(pair[0]), _place(pair[1]))
-            self.key_bar.say("matching the ops of both steps")
-            self.contrast.align(traces, self._wanted, self.found)
+        self.aligning.turn()
 
     @on(Contrast.Aligned)
     def _aligned(self, message: Contrast.Aligned) -> None:
-        if message.places != self._wanted:
-            return
-        self._wanted = None
-        if message.found is None:
-            self.key_bar.say(message.failure)
-            return
-        if self.slots is None:
-            self._runs = self.state.views
-        slots = self.slots = message.found
-        state = abreast.in_slots(self.state, slots.traces[0].span[1])
-        for side, trace, view in zip(self.sides, slots.traces, state.views, strict=True):
-            side.show_slots(trace, view)
-        self.sides[1].desk.legend.say(colouring("difference", slots.traces[1]))
-        self.key_bar.say(sentences.of_slots(slots))
-        self.state = state
-        self._describe()
-
-    def _leave_slots(self) -> None:
-        """Show the runs again, at the pair that was looked at."""
-        self._wanted = None
-        if self.slots is None:
-            return
-        self.slots = None
-        state = abreast.out_of_slots(self.state, self._runs)
-        for side, view in zip(self.sides, state.views, strict=True):
-            side.show_run(view)
-        self.state = state
-        self._describe()
+        self.aligning.matched(message)
 
     def action_partner(self, by: int) -> None:
         """Hold the step of the base against another one."""
-        self._go_to(abreast.partner(self.state, by), self.state.at)
+        self.aligning.pair(by)
 
     def action_travel(self, way: str, *by: int) -> None:
         """Go to the next or previous pair of steps; other ways that a timeline knows are the explorer's."""
         if way == "step":
-            self._go_to(self.state, self.state.at + sum(by))
+            self.aligning.step(sum(by))
         else:
             self.action_elsewhere("leads there")
 
@@ -258,36 +208,19 @@ class ComparisonScreen(Screen[None]):
         """Say where that is."""
         self.key_bar.say(ALONE.format(what))
 
-    def _go_to(self, state: Abreast, at: int) -> None:
-        """Show a pair of steps, in slots where that is how pairs are shown."""
-        if not 0 <= at < len(state.partners):
-            return
-        if self.slots is None:
-            self.state = abreast.to_pair(state, at)
-        else:
-            self.state = replace(state, at=at)
-            self._match(self.state)
-
     def action_difference(self, direction: int) -> None:
         """Go to the next or previous op that is not the same in both steps."""
-        if self.slots is None:
-            self.key_bar.say("this walks through matched ops: align by matched sequence first")
-            return
-        found = self.slots.unlike(navigate.focus(self.state.views[0]), direction)
-        if found is not None:
-            side, event = found
-            view = navigate.to_event(self.slots.traces[side], self.state.views[side], event)
-            self.state = abreast.moved(self.state, side, view)
+        self.aligning.difference(direction)
 
     def action_swap(self) -> None:
         """Let each run take the other's part."""
-        self._leave_slots()
+        self.aligning.leave()
         self.sides.reverse()
         self.move_child(self.sides[0], before=self.sides[1])
         self.sharing.follow(self.focused)
         self._entitle()
         self.state = abreast.swapped(self.state)
-        traces = self._traces
+        traces = self.traces
         if self.found is not None and traces is not None:
             self.found = None
             self.contrast.compare(traces)
@@ -297,14 +230,14 @@ class ComparisonScreen(Screen[None]):
     @on(ResultTable.Chosen)
     def _chosen(self, message: ResultTable.Chosen) -> None:
         """Go to the longest execution of an op in either run."""
-        traces, row = self._traces, message.row
+        traces, row = self.traces, message.row
         chosen = (row.get("base_event"), row.get("other_event"))
         if traces is None:
             return
         if chosen == (None, None):
             self.key_bar.say("this row leads nowhere: those of ops (3) lead to their executions")
             return
-        self._leave_slots()
+        self.aligning.leave()
         self._rerank(abreast.at_ranks_of(self.state, traces, chosen))
         self.state = abreast.to_instances(self.state, traces, chosen)
         for side, event in zip(self.sides, chosen, strict=True):
@@ -364,9 +297,9 @@ class ComparisonScreen(Screen[None]):
 
     def action_back(self) -> None:
         """Align by step again, else share the screen."""
-        if self.slots is not None or self._wanted is not None:
-            self._leave_slots()
-        elif self.state.alignment == "instance" and self.state.partners:
+        if self.aligning.leave():
+            return
+        if self.state.alignment == "instance" and self.state.partners:
             self.state = abreast.to_pair(self.state, self.state.at)
         elif self.sharing.alone:
             self.sharing.switch()
@@ -399,7 +332,3 @@ class ComparisonScreen(Screen[None]):
 
 ALONE: Final = "the explorer of one run {}: tracehound PATH"
 """What is said of a key that does something there alone."""
-
-
-def _place(step: Step) -> Place:
-    return Place(step.rank, step.start, step.end)
