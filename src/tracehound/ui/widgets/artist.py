@@ -22,7 +22,9 @@ from tracehound.draw.path import Path, marked
 from tracehound.draw.rows import Row, Slices
 from tracehound.draw.ruler import cells_of_range, ruler, step_names, steps_row
 from tracehound.draw.shelf import NotReadError, Rows
+from tracehound.draw.sight import Sight
 from tracehound.intervals import Ints
+from tracehound.ui.navigate import rank_of
 from tracehound.ui.places import steps_of
 from tracehound.ui.supply import Slot
 from tracehound.ui.view import View
@@ -67,6 +69,17 @@ def shown(view: View, gutter: int, width: int) -> Shown:
     return Shown(view.start, view.end, gutter, max(1, width - gutter), view.focus, view.selection)
 
 
+@dataclass(frozen=True)
+class Picture:
+    """What all lines of a frame are drawn from; `corner` is said beside the times."""
+
+    view: View
+    sight: Sight
+    shown: Shown
+    chosen: Slot | None
+    corner: str
+
+
 @dataclass
 class Artist:
     """Draws the lines of one trace."""
@@ -78,6 +91,16 @@ class Artist:
     bands: dict[int | None, tuple[Row, Names]] = field(default_factory=dict)
     news: Mapping[str, str] = field(default_factory=dict)  # by the path of a file that is being read
     path: Path | None = None
+
+    def draw(self, y: int, of: Picture) -> Strip:
+        """Line `y` of the widget: the steps, where there are any, the times, then lanes under the header of a group."""
+        sight, at = of.sight, y - of.sight.above
+        if at < -1:
+            return self.steps(rank_of(self.rows.trace, of.view), of.shown, "steps")
+        if at == -1:
+            return self.ruler(of.shown, of.corner)
+        where = (sight.sheet, sight.index(at), of.shown, of.view.lane)
+        return self.sticky(*where) if at == sight.stays else self.line(*where, of.chosen)
 
     def line(self, sheet: Outline, index: int, shown: Shown, lane: int | None, chosen: Slot | None) -> Strip:
         """Line `index` of an outline, with the cursor on `lane` and the slice `chosen` selected."""

@@ -29,9 +29,9 @@ from tracehound.ui import navigate
 from tracehound.ui.keys import bindings
 from tracehound.ui.supply import UNKNOWN, Move, Slot, Supply
 from tracehound.ui.view import View
-from tracehound.ui.widgets.artist import Artist, Shown, shown
+from tracehound.ui.widgets.artist import Artist, Picture, Shown, shown
 from tracehound.ui.widgets.looks import CSS, PARTS, looks
-from tracehound.ui.widgets.pointer import Pointer, Spot
+from tracehound.ui.widgets.ranging import Mark, Pointer, Spot
 from tracehound.ui.widgets.touched import touched
 from tracehound.units import duration
 
@@ -82,7 +82,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._rows: Rows | None = None
         self._artist: Artist | None = None
         self._chosen: Slot | None = None
-        self._mark: tuple[int, int] | None = None
+        self._mark = Mark()
         self._pointer = Pointer()
         self._frame = shown(View(), 0, 1)
 
@@ -118,18 +118,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if self._artist is None:
             how = looks(self, self._glyphs, self._rows.colouring)
             self._artist = Artist(self._rows, how, news=self.news, path=self.path)
-        artist = self._artist
-        if y == self._top - 1:
-            length = duration(self.view.end - self.view.start)
-            corner = "selecting" if self._mark else f"{self.seats.needle} {length}".strip()
-            strip = artist.ruler(self.shown, corner)
-        elif y < self._top:
-            strip = artist.steps(navigate.rank_of(artist.rows.trace, self.view), self.shown, "steps")
-        else:
-            sight, at = self._sight, y - self._top
-            where = (self.sheet, sight.index(at), self.shown, self.view.lane)
-            strip = artist.sticky(*where) if at == sight.stays else artist.line(*where, self._chosen)
-        return strip.adjust_cell_length(self._width, artist.looks.theme.ground)
+        length = duration(self.view.end - self.view.start)
+        corner = "selecting" if self._mark.at else f"{self.seats.needle} {length}".strip()
+        strip = self._artist.draw(y, Picture(self.view, self._sight, self.shown, self._chosen, corner))
+        return strip.adjust_cell_length(self._width, self._artist.looks.theme.ground)
 
     def notify_style_update(self) -> None:
         """Colours may have changed: forget what was drawn with the old ones."""
@@ -243,9 +235,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _go(self, view: View) -> None:
         """Take this view, stretch the range that is being selected, and tell."""
-        if self._mark is not None and self._rows is not None:
-            low, high = navigate.extent(self._rows.trace, view)
-            view = navigate.select_range(view, min(low, self._mark[0]), max(high, self._mark[1]))
+        if self._rows is not None:
+            view = self._mark.stretched(self._rows.trace, view)
         if view != self.view:
             self.view = view
             self.post_message(self.ViewChanged(view).set_sender(self))  # else it stops at a parent that moved us
@@ -257,7 +248,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_pan(self, by: int, of: int) -> None:
         """Move by `by / of` of a screen; the end of a range that is being selected moves in smaller steps."""
-        move = navigate.pan if self._mark is None else navigate.stretch
+        move = navigate.pan if self._mark.at is None else navigate.stretch
         self._move(lambda rows, view: move(rows.trace, view, (by, of)))
 
     def action_zoom(self, by: int, of: int) -> None:
@@ -313,16 +304,14 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_mark(self) -> None:
         """Begin a range at the selected event or the focus; the second time, end it."""
-        if self._mark is None and self._rows is not None:
-            self._mark = navigate.extent(self._rows.trace, self.view)
+        if self._rows is not None:
+            self._mark.switch(self._rows.trace, self.view)
             self._go(self.view)
-        else:
-            self._mark = None
         self.refresh(Region(0, self._top - 1, self._width, 1))
 
     def action_clear(self) -> None:
         """Select nothing."""
-        self._mark = None
+        self._mark.at = None
         self.supply.forget()
         cleared = navigate.clear(self.view)
         if cleared == self.view:

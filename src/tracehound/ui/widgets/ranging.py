@@ -1,11 +1,15 @@
-"""A button of the mouse held over the lanes: a click, or the selecting of a range.
+"""A range of time that is being selected: with a button of the mouse held over the lanes, or from a mark with the keys.
 
-Owns the press that is going on. Knows cells, and no times.
+Owns where it began. Knows no widget.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from tracehound.trace import Trace
+from tracehound.ui import navigate
+from tracehound.ui.view import View
 
 DRAG = 2
 """A press that moves fewer cells is a click."""
@@ -37,3 +41,21 @@ class Pointer:
         press, dragging = self._press, self._dragging
         self._press, self._dragging = None, False
         return press, dragging
+
+
+@dataclass
+class Mark:
+    """Start and end of what a range began at, ps; None while no range is selected with the keys."""
+
+    at: tuple[int, int] | None = None
+
+    def switch(self, trace: Trace, view: View) -> None:
+        """Begin at the selected event or the focus; the second time, end."""
+        self.at = navigate.extent(trace, view) if self.at is None else None
+
+    def stretched(self, trace: Trace, view: View) -> View:
+        """The view with all selected from the mark to where one is in it."""
+        if self.at is None:
+            return view
+        low, high = navigate.extent(trace, view)
+        return navigate.select_range(view, min(low, self.at[0]), max(high, self.at[1]))
