@@ -71,7 +71,7 @@ def screen(pilot: Pilot[None]) -> list[str]:
 
 
 def under_cursor(explorer: Explorer) -> str:
-    sheet = explorer.details.sheet
+    sheet = explorer.selected.details.sheet
     return sheet.render_line(sheet.cursor - sheet.scroll_offset.y).text.strip()
 
 
@@ -135,7 +135,7 @@ def test_source_lines_come_nearest_first_and_once(tmp_path: Path) -> None:
 
 async def test_keys_of_the_cursor(tmp_path: Path) -> None:
     async with details_of(tmp_path, "addmm", (80, 24)) as (explorer, pilot):
-        sheet = explorer.details.sheet
+        sheet = explorer.selected.details.sheet
         assert under_cursor(explorer) == "name         aten::addmm"
         for down, up in (("down", "up"), ("j", "k"), ("s", "w"), ("pagedown", "pageup"), ("space", "pageup")):
             await press(pilot, down)
@@ -168,8 +168,8 @@ async def test_finding(tmp_path: Path) -> None:
         await press(pilot, "f", *"zebra")
         assert explorer.header.place == "zebra not here"
         await press(pilot, "escape")
-        assert explorer.details.sheet.needle == ""
-        assert pilot.app.focused is explorer.details.sheet
+        assert explorer.selected.details.sheet.needle == ""
+        assert pilot.app.focused is explorer.selected.details.sheet
 
 
 async def test_copying(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ async def test_hostile_names_do_no_harm(tmp_path: Path, name: str, monkeypatch: 
 
 async def test_a_click_puts_the_cursor_there_and_a_second_one_opens(tmp_path: Path) -> None:
     async with details_of(tmp_path, "addmm") as (explorer, pilot):
-        y = next(y for y in range(40) if "model.py" in explorer.details.sheet.render_line(y).text)
+        y = next(y for y in range(40) if "model.py" in explorer.selected.details.sheet.render_line(y).text)
         await pilot.click(FactSheet, offset=(3, y))
         await settled(pilot)
         assert under_cursor(explorer) == "model.py(40): forward"

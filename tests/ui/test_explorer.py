@@ -293,7 +293,7 @@ async def test_a_search_without_matches_says_so(opening: Opening) -> None:
 async def test_details_are_all_that_the_file_has(opening: Opening) -> None:
     async with explored(opening, (80, 40)) as (explorer, pilot):
         await press(pilot, "2", "enter", "9")
-        assert explorer.details.display
+        assert explorer.selected.details.display
         screen = "\n".join(strip.text for strip in explorer._compositor.render_strips())
         for word in ("softmax", "launched by", "cudaLaunchKernel", "correlation", "stream 7, rank 0"):
             assert word in screen
@@ -302,14 +302,14 @@ async def test_details_are_all_that_the_file_has(opening: Opening) -> None:
 async def test_details_stand_beside_the_tables_where_there_is_room(opening: Opening) -> None:
     async with explored(opening, (160, 40)) as (explorer, pilot):
         await press(pilot, "2", "enter")
-        assert explorer.details.display
-        assert explorer.details.region.x > table(explorer, "ops").region.x
+        assert explorer.selected.details.display
+        assert explorer.selected.details.region.x > table(explorer, "ops").region.x
         await press(pilot, "9")
-        assert pilot.app.focused is explorer.details.sheet
+        assert pilot.app.focused is explorer.selected.details.sheet
         assert explorer.deck.active == "ops", "the table stays"
         await pilot.resize_terminal(80, 24)
         await settled(pilot)
-        assert not explorer.details.display
+        assert not explorer.selected.details.display
 
 
 async def test_zoom_and_sizes(opening: Opening) -> None:
@@ -508,7 +508,7 @@ async def test_the_first_part_is_explored_while_the_second_is_read(opening: Open
         explorer = app.explorer
         for _ in range(300):
             await pilot.pause(0.01)
-            if explorer.any_read:
+            if explorer.growth.any_read:
                 break
         assert explorer.trace is not None
         assert [part.lanes.height > 0 for part in explorer.trace.parts] == [True, False]

@@ -139,7 +139,7 @@ async def test_every_rank_has_its_place_before_anything_is_read(tmp_path: Path) 
         seen = [line for line in timeline(explorer) if "rank " in line]
         assert [line.split()[2] for line in seen] == ["0", "1", "2", "3"]
         assert all(line.endswith("not read yet") for line in seen)
-        assert not explorer.any_read
+        assert not explorer.growth.any_read
 
 
 async def test_what_is_in_sight_is_wanted_first(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_ranks_fill_in_where_they_stand(tmp_path: Path) -> None:
     opening = gated(tmp_path, 4)
     async with exploring(opening, (120, 40)) as (explorer, pilot):
         await let(explorer, pilot, opening, 2)
-        assert explorer.any_read
+        assert explorer.growth.any_read
         lines = timeline(explorer)
         at = next(y for y, line in enumerate(lines) if "rank 2" in line)
         assert "k0 of" in lines[at + 1]
@@ -232,7 +232,7 @@ async def test_esc_stops_reading_and_what_is_read_stays(tmp_path: Path) -> None:
         await quiet(explorer, pilot)
         assert explorer.header.news == "stopped: 1 of 4 files read"
         assert sum(line.endswith("not read yet") for line in timeline(explorer)) == 3
-        assert explorer.any_read
+        assert explorer.growth.any_read
         assert "1 of 4 ranks read" in caption(explorer, "ops")
 
 

@@ -47,7 +47,7 @@ class TracehoundApp(Shell):
     @on(Loading.Failed)
     def _failed(self, message: Loading.Failed) -> None:
         """With nothing to explore, leave, and let the command line say why."""
-        if not self.explorer.any_read:
+        if not self.explorer.growth.any_read:
             self.failure = message.error
             self.exit()
 
@@ -58,7 +58,7 @@ class TracehoundApp(Shell):
         workers = (
             explorer.reading,
             explorer.background,
-            explorer.decoder,
+            explorer.selected.decoder,
             explorer.asker,
             explorer.visits.errands,
             explorer.disclosing.errands,

@@ -18,10 +18,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.progress import brief
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import again, choosing, describe, follow, keys, lengths, menu, navigate, rows, words
+from tracehound.ui import again, choosing, follow, keys, lengths, menu, rows, words
 from tracehound.ui.answers import Answers
 from tracehound.ui.arrangement import Arrangement
 from tracehound.ui.asking import Asker
@@ -29,12 +28,12 @@ from tracehound.ui.background import Background
 from tracehound.ui.decoder import Decoder
 from tracehound.ui.disclosing import Disclosing
 from tracehound.ui.finder import Finder
+from tracehound.ui.growth import Growth
 from tracehound.ui.links import Linker
 from tracehound.ui.loading import Loading
 from tracehound.ui.panes.arrivals import ArrivalsPane
 from tracehound.ui.panes.charted import ChartedTable
 from tracehound.ui.panes.deck import Deck
-from tracehound.ui.panes.details import DetailsPane
 from tracehound.ui.panes.gaps import GapsPane
 from tracehound.ui.panes.overview import OverviewPane
 from tracehound.ui.panes.pane import TablePane
@@ -44,6 +43,7 @@ from tracehound.ui.saving import save
 from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.screens.menu import MenuScreen
 from tracehound.ui.seeking import Seeking
+from tracehound.ui.selected import Selected
 from tracehound.ui.source.finding import Sources
 from tracehound.ui.supply import Supply
 from tracehound.ui.trail import Trail
@@ -59,9 +59,6 @@ from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.search_bar import SearchBar
 from tracehound.ui.widgets.stage import Stage
 from tracehound.ui.widgets.timeline import Timeline
-
-PREPARED = 4
-"""Of so many files the args are made quick to find before anybody asks; of the others when somebody does."""
 
 
 class Explorer(Screen[None]):
@@ -93,8 +90,8 @@ class Explorer(Screen[None]):
         self.background = Background()
         self.reading = Loading(self, opening)
         self.seeking = Seeking(self, self.background)
-        self.decoder = Decoder(self)
-        self.disclosing = Disclosing(self, self.decoder.section)
+        self.selected = Selected(self)
+        self.disclosing = Disclosing(self, self.selected.decoder.section)
         self.travels = Travels(self)
         self.asker = Asker()
         self.header = HeaderBar(glyphs)
@@ -102,11 +99,10 @@ class Explorer(Screen[None]):
         self.timeline = self.stage.timeline
         self.deck = Deck(glyphs)
         self.results = Results(self.deck, Answers(self, self.background))
-        self.details = DetailsPane(glyphs)
-        self.arrangement = Arrangement(self.stage, self.deck, self.details, self._in_sight)
+        self.arrangement = Arrangement(self.stage, self.deck, self.selected.details, self._in_sight)
         self.key_bar = KeyBar(glyphs, table)
         self._opening = opening
-        self._unread = frozenset[int]()
+        self.growth = Growth(self, opening)
 
     def compose(self) -> ComposeResult:
         """Header, timeline, tabs, panes, keys."""
@@ -132,7 +128,7 @@ class Explorer(Screen[None]):
         """Nobody waits for anything any more."""
         self.reading.cancel()
         self.background.close()
-        self.decoder.close()
+        self.selected.decoder.close()
         self.travels.linker.close()
         self.asker.close()
         self.visits.errands.close()
@@ -142,12 +138,11 @@ class Explorer(Screen[None]):
 
     @on(Loading.Progressed)
     def _progressed(self, message: Loading.Progressed) -> None:
-        self.header.news = brief(message.reading, self.app.size.width // 2)
-        self.stage.tell(message.reading, words.shares(message.reading, self._opening.files))
+        self.growth.progressed(message)
 
     @on(Loading.Stopped)
     def _stopped(self, message: Loading.Stopped) -> None:
-        self.header.news = self.stage.panel.stopped = words.stopped(message.read, len(self._opening.files))
+        self.growth.stopped(message)
 
     @on(Loading.Failed)
     def _failed(self, message: Loading.Failed) -> None:
@@ -164,39 +159,12 @@ class Explorer(Screen[None]):
 
     @on(Loading.Loaded)
     def _loaded(self, message: Loading.Loaded) -> None:
-        if message.done:
-            self.header.news = ""
-            for part in message.trace.parts[:PREPARED]:
-                self.decoder.prepare(part.path)
-        self._unread = message.unread
-        self.trace = message.trace
-        if message.done:
-            self.travels.recall()
-
-    @property
-    def any_read(self) -> bool:
-        """Whether there are events to explore."""
-        return self.trace is not None and len(self._unread) < len(self.trace.parts)
+        self.growth.loaded(message)
 
     def watch_trace(self, old: Trace | None, new: Trace | None) -> None:
         """Show more of the trace; where the user is in it stays."""
-        if new is None:
-            return
-        if old is None:
-            self.stage.open()
-            self.timeline.focus()
-        elif follow.renumbered(old, new):
-            self.walk = None
-            self.results.forget()
-        self.header.facts = tuple(words.about(new))
-        menu.label(self.arrangement.tabs, self.keys, new)
-        if old is not None:
-            self.travels.grown(old, new)
-        view = navigate.fit(new, self.view) if old is None else follow.moved(self.view, old, new)
-        self.timeline.show(new, view, self._unread)
-        self.view = view
-        self.results.follow(new, self._unread)
-        self.results.ask(self.view)
+        if new is not None:
+            self.growth.grown(old, new)
 
     # -- the view
 
@@ -216,12 +184,7 @@ class Explorer(Screen[None]):
             self.header.window = words.selected(new.selection) if new.selection is not None else ""
         if (new.selection, new.ranks, new.lane) != (old.selection, old.ranks, old.lane):
             self.results.ask(self.view)
-        if new.event is None and self.trace is not None:
-            self.header.event = describe.counter(self.trace, new)
-        if new.event != old.event:
-            if self.trace is not None and new.event is not None:
-                self.decoder.describe(self.trace, new.event)
-            self._tell_details()
+        self.selected.changed(old, new)
 
     # -- results
 
@@ -273,26 +236,13 @@ class Explorer(Screen[None]):
 
     # -- the selected event
 
-    def _tell_details(self) -> None:
-        """Show the selected event, where the details are in sight."""
-        trace, event = self.trace, self.view.event
-        if trace is None or not self.details.display or event == self.details.event:
-            return
-        if event is None:
-            self.details.clear()
-            return
-        self.details.expect(event)
-        self.decoder.decode(trace, event)
-
     @on(Decoder.Decoded)
     def _decoded(self, message: Decoder.Decoded) -> None:
-        if message.event == self.details.event:
-            self.details.show(message.facts, message.args, message.failure)
+        self.selected.decoded(message)
 
     @on(Decoder.Described)
     def _described(self, message: Decoder.Described) -> None:
-        if message.event == self.view.event:
-            self.header.event = message.words
+        self.selected.described(message)
 
     @on(FactSheet.SourceAsked)
     @on(FlameView.SourceAsked)
@@ -306,8 +256,7 @@ class Explorer(Screen[None]):
 
     @on(FactSheet.Found)
     def _found_in_details(self, message: FactSheet.Found) -> None:
-        self.watch_walk(self.walk)
-        self.header.place = self.glyphs.cut(message.place, 40) or self.header.place
+        self.selected.found(message)
 
     def action_read_source(self) -> None:
         """Show the source line of the selected event."""
@@ -412,7 +361,7 @@ class Explorer(Screen[None]):
     def _in_sight(self) -> None:
         """Fill what has come into sight."""
         self.results.ask(self.view)
-        self._tell_details()
+        self.selected.tell()
 
     def action_zoom_pane(self) -> None:
         """Give the screen to the pane with the keys, or share it again."""
