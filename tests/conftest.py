@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("tracehound", deadline=None)  # a machine under load is slow, which is no failure
-settings.load_profile("tracehound")
+# A machine under load is slow, which is no failure: no deadlines. `--hypothesis-profile` chooses another of these.
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=100)
+settings.register_profile("thousands", deadline=None, max_examples=3000)
+settings.load_profile("quick")
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane
@@ -146,7 +146,6 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 OFFSETS = st.lists(st.integers(-10_000_000, 10_000_000), min_size=2, max_size=5)
 
 
-@settings(max_examples=40)
 @given(OFFSETS, st.lists(st.lists(st.integers(-900, 900), min_size=5, max_size=5), min_size=3, max_size=8))
 def test_offsets_are_found_within_the_jitter(clocks: list[int], jitters: list[list[int]]) -> None:
     """Every end is off by less than 900 ps: so the offsets are, twice over."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
@@ -366,7 +366,6 @@ WORK = st.just([]) | st.lists(
 )
 
 
-@settings(max_examples=50)
 @given(HOST, WORK, st.lists(st.integers(0, 60), max_size=2), st.tuples(st.integers(0, 60), st.integers(0, 60)))
 def test_a_path_is_continuous_and_each_row_is_what_ran_then(
     host: list[tuple[int, str, int, int]],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
@@ -67,7 +67,6 @@ def test_why_transfers_are_not_known(tmp_path: Path) -> None:
 EVENTS = st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.integers(0, 40), st.integers(1, 12)), max_size=10)
 
 
-@settings(max_examples=40)
 @given(EVENTS, st.tuples(st.integers(0, 30), st.integers(1, 30)))
 def test_every_instant(events: list[tuple[int, bool, int, int]], bounds: tuple[int, int]) -> None:
     b = Building(unit=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream
@@ -224,7 +224,6 @@ def test_the_median_of_the_others_is_that(meetings: list[list[int]]) -> None:
 CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 40), st.integers(1, 20)), min_size=3, max_size=3)
 
 
-@settings(max_examples=40)
 @given(st.lists(CALLS, min_size=1, max_size=5))
 def test_waits_and_transfers_one_by_one(job_: list[list[tuple[int, int, int]]]) -> None:
     """Three ranks, one collective after the other: how late each comes and how long it takes."""

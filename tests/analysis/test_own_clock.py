@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane
@@ -99,7 +99,6 @@ Executed = list[tuple[int, int, int, int]]
 EXECUTED = st.lists(st.tuples(*[st.integers(0, 9)] * 4), min_size=1, max_size=12)
 
 
-@settings(max_examples=40)
 @given(EXECUTED, st.integers(0, 60), st.integers(1, 60))
 def test_no_share_of_a_window_is_above_1(executed: Executed, start: int, length: int) -> None:
     b = Building(format="xplane", unit=1, ops=OPS)

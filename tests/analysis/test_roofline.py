@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from building import Building, Lane
@@ -122,7 +122,6 @@ def test_no_room_gives_way_to_bars() -> None:
 amounts = st.sampled_from([None, -1, 0, 1, 1_000, 10**6, 2**62])
 
 
-@settings(max_examples=25)
 @given(
     st.lists(
         st.fixed_dictionaries(

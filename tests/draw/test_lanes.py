@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE, Glyphs
@@ -113,7 +113,6 @@ def lanes(draw: st.DrawFn) -> list[Slice]:
     return slices
 
 
-@settings(max_examples=200, deadline=None)
 @given(lanes(), st.integers(-100, 800), st.integers(60, 3000), st.integers(4, 60))
 def test_cells_against_a_slow_version(slices: list[Slice], start: int, length: int, width: int) -> None:
     bounds = edges(start, start + length, width).tolist()
@@ -133,7 +132,6 @@ def test_cells_against_a_slow_version(slices: list[Slice], start: int, length: i
             assert ink(int(cells.ink[cell])).kind == max(KINDS, key=inside.__getitem__)
 
 
-@settings(max_examples=200, deadline=None)
 @given(lanes(), st.integers(-100, 800), st.integers(60, 3000), st.integers(4, 60))
 def test_nothing_is_invisible(slices: list[Slice], start: int, length: int, width: int) -> None:
     bounds = edges(start, start + length, width).tolist()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -110,7 +110,6 @@ def test_a_fitted_name_fits(text: str, width: int) -> None:
 
 
 @given(st.integers(16, 250))
-@settings(max_examples=60)
 def test_every_width_is_kept_and_more_width_never_loses_a_column(width: int) -> None:
     lines = body(every_unit(), width)
     assert max(cell_len(line.text) for line in lines) <= width

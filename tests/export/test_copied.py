@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exporting import document, job, opened, own, points, rank, rows, written, x
@@ -179,7 +179,6 @@ FIELDS = st.dictionaries(
         st.tuples(FIELDS, st.sampled_from(["X", "i", "C", "s", "f", "M", "b", ""]), st.floats(0, 1e15)), max_size=30
     )
 )
-@settings(max_examples=50)
 def test_whatever_stands_in_a_file_comes_out_unchanged(
     tmp_path_factory: pytest.TempPathFactory, found: list[tuple[dict, str, float]]
 ) -> None:

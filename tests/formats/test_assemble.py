@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slow_assembly import slow_part
@@ -99,7 +99,6 @@ def in_pieces(rows: Sequence[Event], cuts: Sequence[int], spill: Spill) -> list[
     return pieces
 
 
-@settings(max_examples=200)
 @given(
     rows=events(),
     cuts=st.lists(st.integers(0, 99), max_size=4),

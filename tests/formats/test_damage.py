@@ -140,7 +140,7 @@ DAMAGES = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(LAYOUTS)), DAMAGES, st.floats(0, 1, exclude_max=True))
 def test_a_single_damage_loses_only_the_events_that_it_touches(tmp_path, layout, damage, share):
     sound, spans = laid_out(layout)
@@ -180,7 +180,7 @@ def test_a_cut_gzip_keeps_every_event_that_zlib_can_give(tmp_path, members, shar
     assert ("repaired", "the array of events has no end") in said
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(1, 3), st.integers(0, 7), st.floats(0, 1, exclude_max=True))
 def test_a_flip_in_a_gzip_keeps_every_event_before_it(tmp_path, members, bit, share):
     sound, spans = laid_out("kineto")

@@ -85,7 +85,7 @@ def same(one: Document, other: Document) -> bool:
     )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EVENTS, LAYOUTS, SIZED, st.booleans(), st.booleans())
 def test_any_valid_document_gives_what_the_standard_library_gives(tmp_path, events, layout, sizes, bare, packed):
     around = {"schemaVersion": 1, "traceEvents": events, "late": {"rank": 3}, "more": [{"name": "x", "ph": "X"}]}
@@ -106,7 +106,7 @@ PLAIN_EVENTS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(PLAIN_EVENTS, LAYOUTS, SIZED, st.integers(2, 4), st.integers(0, 3), st.booleans())
 def test_several_readers_find_what_one_finds(tmp_path, events, layout, sizes, count, tail, packed):
     around = {"a": 1, "traceEvents": events, "b": [{"name": "late", "ph": "X"}] * tail * 8}
@@ -119,7 +119,7 @@ def test_several_readers_find_what_one_finds(tmp_path, events, layout, sizes, co
     assert same(again[1], once[1])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(0, 3000),
     st.integers(0, 30),

@@ -391,7 +391,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EVENTS, SIZED, st.sampled_from([None, 2]))
 def test_any_events_give_the_frames_of_the_obvious_loop(tmp_path, events, sizes, indent):
     path = tmp_path / "t.json"
@@ -403,7 +403,7 @@ def test_any_events_give_the_frames_of_the_obvious_loop(tmp_path, events, sizes,
     KINETO.read(path, silent)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EVENTS, SIZED, st.integers(2, 4), st.booleans())
 def test_several_processes_find_what_one_finds(tmp_path, events, sizes, count, late):
     path = tmp_path / "t.json"

@@ -117,7 +117,7 @@ def test_events_read_in_bulk_are_what_was_written(plane: Plane) -> None:
     assert next(rows, None) is None
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(planes=st.lists(any_planes, min_size=1, max_size=2), data=st.data())
 def test_no_truncation_and_no_wrong_byte_breaks_the_reader(
     planes: list[Plane], data: st.DataObject, tmp_path: Path
@@ -477,7 +477,7 @@ def test_bytes_that_look_like_events_inside_an_event_deceive_nobody(tmp_path: Pa
 
 
 @given(planes=st.lists(any_planes, min_size=1, max_size=3))
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_profile_is_the_same_in_one_portion_and_in_several(planes: list[Plane], tmp_path: Path) -> None:
     for plane in planes:  # equal events of lines that are drawn as one come in the order of the portions
         plane.lines[:] = [dataclasses.replace(line, id=at) for at, line in enumerate(plane.lines)]
