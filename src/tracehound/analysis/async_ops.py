@@ -78,6 +78,25 @@ def exposed(spent: pl.DataFrame, low: int, high: int) -> tuple[int, int]:
     return alone if spent["own"].null_count() else int(spent["own"].sum()), alone
 
 
+def kept(rows: pl.DataFrame, spent: pl.DataFrame, flight: int, waited: int, alone: int) -> dict[str, int]:
+    """What ops in flight cost: `in_flight`, `exposed`, `hidden`, the `event` that kept the core `longest`; ps.
+
+    `rows` (id, start, end) are in flight for `flight` in all, `spent` what keeps the core for them, `waited` and
+    `alone` what `exposed` says of that. Where nothing keeps the core, the longest is that of the rows.
+    """
+    lasting = pl.col("end") - pl.col("start")
+    cores = spent.select("id", pl.coalesce("own", lasting).alias("own"))
+    longest = cores if cores.height else rows.select("id", lasting.alias("own"))
+    event, length = longest.row(longest["own"].arg_max() or 0)
+    return {
+        "in_flight": flight,
+        "exposed": waited,
+        "hidden": max(flight - alone, 0),
+        "event": event,
+        "longest": length,
+    }
+
+
 def ops_of(share: Share, *more: str) -> pl.DataFrame:
     """The HLO ops that keep the rank's cores busy, whenever they ran, sorted by id: columns `OPS`, and those named.
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.async_ops import Flights, exposed, flights_of
+from tracehound.analysis.async_ops import Flights, exposed, flights_of, kept
 from tracehound.analysis.own_clock import window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
@@ -74,9 +74,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     called = _called(cores.ops.filter(pl.col("op").is_in(flights["op"].unique().implode())))
     told = flights.join(called, on="op")
     groups = told.partition_by(key, as_dict=True, maintain_order=True)
-    spent = cores.spent.join(called, on="op").partition_by(key, as_dict=True)
+    mine = cores.spent.join(called, on="op")
+    spent, nothing = mine.partition_by(key, as_dict=True), mine.clear()
     rows = [
-        {**dict(zip(key, group, strict=True)), **_measured(part, spent.get(group), cores)}
+        {**dict(zip(key, group, strict=True)), **_measured(part, spent.get(group, nothing), cores)}
         for group, part in groups.items()
     ]
     return pl.DataFrame(rows, infer_schema_length=None).with_columns(
@@ -99,25 +100,16 @@ def _kind(name: str, category: str, text: str) -> str:
     return _STARTING.sub("", name if opcode.startswith("async-start") else opcode)
 
 
-def _measured(rows: pl.DataFrame, spent: pl.DataFrame | None, cores: Flights) -> dict[str, object]:
+def _measured(rows: pl.DataFrame, spent: pl.DataFrame, cores: Flights) -> dict[str, object]:
     """The figures of one group."""
     start, end = (rows[name].to_numpy() for name in ("start", "end"))
     flight = clip(union(start, end), cores.start, cores.end).length
-    kept = spent if spent is not None else pl.DataFrame(schema=dict.fromkeys(("id", "start", "end", "own"), pl.Int64))
-    lasting = rows.select("id", (pl.col("end") - pl.col("start")).alias("own"))
-    longest = kept.select("id", pl.coalesce("own", pl.col("end") - pl.col("start"))) if kept.height else lasting
-    event, length = longest.row(int(longest["own"].arg_max() or 0))
-    waited, alone = exposed(kept, cores.start, cores.end)
     windows = rows["end"].clip(cores.start, cores.end) - rows["start"].clip(cores.start, cores.end)
     return {
         "count": rows.height,
         "paired": int(rows["paired"].sum()),
         "windows": int(windows.sum()),
-        "in_flight": flight,
-        "exposed": waited,
-        "hidden": max(flight - alone, 0),
-        "event": event,
-        "longest": length,
+        **kept(rows, spent, flight, *exposed(spent, cores.start, cores.end)),
     }
 
 

@@ -12,6 +12,21 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.peaks import Peaks
+from tracehound.analysis.result import Column
+
+CATEGORY: Final = Column("category", "text", "HLO category", brief=False)
+MODULE: Final = Column("module", "text", "XLA module that the op belongs to", brief=False)
+TIMES: Final = (
+    Column("self", "time", "length less the time of ops nested inside"),
+    Column("share", "share", "self time", "the self time of all ops"),
+)
+VERDICT: Final = (
+    Column("bound_by", "text", "what is used nearest to its peak"),
+    Column("above", "text", "what is beyond the device's peak, and so not true"),
+    Column("estimated", "flag", "operations or bytes are estimated from shapes", brief=False),
+)
+SOURCE: Final = Column("source", "text", "file and line that made it", brief=False)
+LONGEST: Final = Column("event", "id", "the longest execution")
 
 PS_PER_S: Final = 1e12
 HOST_LINK: Final = 64e9

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis import hlo_costs
-from tracehound.analysis.hlo_costs import costed, per_second
+from tracehound.analysis.hlo_costs import CATEGORY, LONGEST, MODULE, SOURCE, TIMES, VERDICT, costed, per_second
 from tracehound.analysis.hlo_groups import WAYS, grouped
 from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank, unattributed
 from tracehound.analysis.own_clock import window_apart
@@ -46,14 +46,13 @@ all are counted."""
 COLUMNS: Final = (
     Column("name", "text", "HLO op, or the group"),
     Column("depth", "depth", "of the scope in the tree"),
-    Column("category", "text", "HLO category", brief=False),
-    Column("module", "text", "XLA module that the op belongs to", brief=False),
+    CATEGORY,
+    MODULE,
     Column("program", "text", "id of the module's program", brief=False),
     Column("ops", "count", "different ops in the row", brief=False),
     Column("count", "count", "executions"),
     Column("kernels", "count", "kernels that they took, on GPUs", brief=False),
-    Column("self", "time", "length less the time of ops nested inside"),
-    Column("share", "share", "self time", "the self time of all ops"),
+    *TIMES,
     Column("time_share", "share", "self time", "device time, idle included", brief=False),
     Column("total", "time", "sum of lengths", brief=False),
     Column("average", "time", "total / count", brief=False),
@@ -62,15 +61,13 @@ COLUMNS: Final = (
     Column("bandwidth", "rate", "bytes of all memories / total; of two halves from start to end"),
     Column("hbm_bandwidth", "rate", "bytes of the device's main memory / total", brief=False),
     Column("intensity", "decimal", "operations / bytes", brief=False),
-    Column("bound_by", "text", "what is used nearest to its peak"),
-    Column("above", "text", "what is beyond the device's peak, and so not true"),
-    Column("estimated", "flag", "operations or bytes are estimated from shapes", brief=False),
+    *VERDICT,
     Column("rematerialised", "flag", "computed again to save memory", brief=False),
     Column("framework", "text", "the framework's name of the op", brief=False),
-    Column("source", "text", "file and line that made it", brief=False),
+    SOURCE,
     Column("text", "text", "HLO line", brief=False),
     Column("ranks", "count", "ranks on which it ran", brief=False),
-    Column("event", "id", "the longest execution"),
+    LONGEST,
 )
 
 NO_OPS: Final = (

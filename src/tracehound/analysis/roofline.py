@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis import hlo_costs
-from tracehound.analysis.hlo_costs import costed, per_second
+from tracehound.analysis.hlo_costs import CATEGORY, LONGEST, MODULE, SOURCE, TIMES, VERDICT, costed, per_second
 from tracehound.analysis.hlo_groups import grouped
 from tracehound.analysis.hlo_ops import NO_OPS, about_peaks, coverage
 from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank
@@ -33,11 +33,10 @@ that is at work; here operations are those of executions, and only devices with 
 
 COLUMNS: Final = (
     Column("name", "text", "HLO op"),
-    Column("category", "text", "HLO category", brief=False),
-    Column("module", "text", "XLA module that the op belongs to", brief=False),
+    CATEGORY,
+    MODULE,
     Column("count", "count", "executions", brief=False),
-    Column("self", "time", "length less the time of ops nested inside"),
-    Column("share", "share", "self time", "the self time of all ops"),
+    *TIMES,
     Column("intensity", "decimal", "operations / bytes of the device's main memory"),
     Column("rate", "flops", "operations / total, in those of the peak's type"),
     Column("roof", "flops", "the most that this intensity allows", brief=False),
@@ -45,14 +44,12 @@ COLUMNS: Final = (
     Column("of_compute", "share", "the rate", "the peak of operations"),
     Column("of_memory", "share", "the bandwidth", "the peak of the main memory"),
     Column("efficiency", "share", "the rate of what bounds it", "its peak", brief=False),
-    Column("bound_by", "text", "what is used nearest to its peak"),
-    Column("above", "text", "what is beyond the device's peak, and so not true"),
-    Column("estimated", "flag", "operations or bytes are estimated from shapes", brief=False),
+    *VERDICT,
     Column("dtype", "text", "what its product multiplies", brief=False),
     Column("peak", "flops", "of operations, for this type", brief=False),
     Column("memory_peak", "rate", "of the main memory", brief=False),
-    Column("source", "text", "file and line that made it", brief=False),
-    Column("event", "id", "the longest execution"),
+    SOURCE,
+    LONGEST,
 )
 
 _UNDER: Final = ("compute", "HBM", "CMEM read", "CMEM write", "VMEM read", "VMEM write")

@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.async_ops import kept
 from tracehound.analysis.copies import KEY, Copies, copies_of
 from tracehound.analysis.own_clock import window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
@@ -113,20 +114,11 @@ def _link(found: Copies) -> dict[str, int]:
 
 def _measured(found: Copies) -> dict[str, object]:
     """The figures of one group of copies."""
-    rows, flight = found.rows, found.flight.length
-    exposed, seen = found.exposed()
-    lasting = rows.select("id", (pl.col("end") - pl.col("start")).alias("own"))
-    kept = found.waits.select("id", pl.coalesce("own", pl.col("end") - pl.col("start")))
-    longest = kept if kept.height else lasting
-    event, length = longest.row(int(longest["own"].arg_max() or 0))
+    rows = found.rows
     return {
         "copies": rows.height,
         "bytes": int(rows["bytes"].sum()) if rows["bytes"].count() else None,
-        "in_flight": flight,
-        "exposed": exposed,
-        "hidden": max(flight - seen, 0),
-        "event": event,
-        "longest": length,
+        **kept(rows, found.waits, found.flight.length, *found.exposed()),
     }
 
 
