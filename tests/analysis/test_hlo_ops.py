@@ -111,6 +111,67 @@ def test_what_lies_on_the_host_is_not_bound_by_hbm() -> None:
     assert start["count"] == 2
 
 
+_STARTS = "%copy-start = (f32[250]{0}) copy-start(f32[250]{0:S(5)} %x)"
+_ENDS = "%copy-done = f32[250]{0} copy-done((f32[250]{0}, f32[250]{0:S(5)}, u32[]{:S(2)}) %copy-start)"
+
+
+def copied_from_the_host() -> Trace:
+    """A copy of 1000 bytes from the host, in flight for 20 us, which the device awaits for 10 of them, and a fusion."""
+    costs = {"bytes_accessed": 1000, "hbm_bytes": 1000, "host_bytes": 1000}
+    b = Building(
+        ops=[
+            op(0, "copy-start", "copy-start", text=_STARTS, **costs),
+            op(1, "copy-done", "copy-done", text=_ENDS, **costs),
+            op(2, "fusion", bytes_accessed=100),
+        ]
+    )
+    for name, start, end, number in (
+        ("copy-start", 0, 1, 0), ("fusion", 1, 10, 2), ("copy-done", 10, 20, 1), ("fusion", 20, 30, 2),
+    ):  # fmt: skip
+        b.event(OPS, name, start, end, "op" if number == 2 else "transfer", op=number)
+    return b.trace()
+
+
+@pytest.mark.parametrize(("window", "waited"), [((0, 30), 10), ((5, 15), 5), ((12, 18), 6), ((15, 30), 5)])
+def test_a_copy_that_a_window_cuts_keeps_its_bandwidth_and_what_waits_for_it(
+    window: tuple[int, int], waited: int
+) -> None:
+    seen = Window(window[0] * US, window[1] * US)
+    found = table(copied_from_the_host(), PEAK, window=seen)
+    (done,) = found.table.filter(pl.col("name") == "copy-done").rows(named=True)
+    assert (done["self"], done["bound_by"]) == (waited * US, "host link")
+    assert done["bandwidth"] == pytest.approx(1000 / 20e-6)
+    part = f"{waited / (window[1] - window[0]) * 100:.2f} %"
+    assert f"{part} of the ops' self time are copies from and to the host's memory" in found.notes
+    assert table(copied_from_the_host(), PEAK, ("by", "category"), window=seen).table.filter(
+        pl.col("name") == "copy-done"
+    )["bandwidth"].to_list() == [pytest.approx(1000 / 20e-6)]
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 5)] * 3), min_size=1, max_size=6), st.integers(0, 60), st.integers(1, 60))
+def test_the_parts_of_copies_in_a_window_against_a_slow_sum(
+    copies: list[tuple[int, int, int]], low: int, length: int
+) -> None:
+    told = [
+        op(0, "copy-start", "copy-start", text=_STARTS),
+        op(1, "copy-done", "copy-done", text=_ENDS, bytes_accessed=1000),
+    ]
+    b = Building(ops=told, unit=1)
+    at, high, flight, moved, waited = 0, low + length, 0, 0.0, False
+    for started, between, ended in copies:
+        until = at + started + between + ended + 1
+        b.event(OPS, "copy-start", at, at + started, "transfer", op=0)
+        b.event(OPS, "copy-done", until - ended - 1, until, "transfer", op=1)
+        inside = max(0, min(until, high) - max(at, low))
+        flight, moved = flight + inside, moved + 1000 * inside / (until - at)
+        waited = waited or (until - ended - 1 < high and until > low)
+        at = until
+    found = rows(b.trace(), window=Window(low, high))
+    assert ("copy-done" in found) == waited
+    if waited:
+        assert found["copy-done"]["bandwidth"] == pytest.approx(moved / flight * 1e12)
+
+
 def test_what_copies_move_while_others_run_is_no_rate_of_a_group() -> None:
     """Two copies of 1000 bytes, 30 us each from start to done, that a fusion of 20 us hides."""
     line = "%copy-done = f32[250]{0} copy-done((f32[250]{0}, f32[250]{0}) %copy-start)"

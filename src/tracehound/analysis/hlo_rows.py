@@ -35,8 +35,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
     `count` is how often it ran, `kernels` in how many kernels (null where ops are not kernels), `runs` the count less
     what a window cut off; `self`, `total`, `min`, `max` are ps. `flight` is the sum of the times from the beginning of
-    an asynchronous op to its end, on the row of the half that ends it, of `flights` of its runs. A GPU that ran no op
-    but was at work has one row of what is true of it.
+    an asynchronous op to its end, on the row of the half that ends it, and `flights` how many those are, both less what
+    a window cut off. A GPU that ran no op but was at work has one row of what is true of it.
     """
     del options
     lanes = share.lanes.filter(pl.col("rank").is_not_null())
@@ -62,7 +62,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     known = share.ops.drop("name").with_columns(pl.col("category").alias("said"))
     return (
         summed.join(known, on="op", how="left", maintain_order="left")
-        .join(_flights(events, share), on="op", how="left", maintain_order="left")
+        .join(_flights(events, share, on_ops), on="op", how="left", maintain_order="left")
         .with_columns(
             pl.col("name").cast(pl.String),
             pl.coalesce("said", "kind").alias("category"),
@@ -89,25 +89,26 @@ def _begins(events: pl.DataFrame, share: Share) -> npt.NDArray[np.bool_]:
     return np.append(True, ~alike)
 
 
-def _flights(events: pl.DataFrame, share: Share) -> pl.DataFrame:
+def _flights(events: pl.DataFrame, share: Share, lanes: Sequence[int]) -> pl.DataFrame:
     """`op`, `flight` and `flights` of the ops that end what another began: their times from start to end.
 
-    A time counts in full, on the device's own clock where it has one, and only where the whole of it lies in the
-    window.
+    On the device's own clock where it has one. Of one that a window cuts the part inside counts, wherever its ends lie.
     """
+    if share.windowed:
+        events = collected(share.anytime.filter(pl.col("lane").is_in(lanes)).select(*_EVENTS))
     ops = share.ops.filter(pl.col("op").is_in(events["op"].unique().implode()))
     execution = executions_of(share, events["start"])
     low, high = core_time(events, share)
     if has_clock(events):
         events = events.with_columns(start="device_start", end="device_end")
-    pairs = joined(events, ops, execution)
-    inside = pairs.filter((pl.col("start") >= low) & (pl.col("end") <= high))
-    ended = inside.select(pl.col("done").alias("id"), (pl.col("end") - pl.col("start")).alias("flight"))
-    return (
-        ended.join(events.select("id", "op"), on="id")
-        .group_by("op")
-        .agg(pl.col("flight").sum(), pl.len().cast(pl.Int64).alias("flights"))
+    pairs = joined(events, ops, execution).filter((pl.col("start") <= high) & (pl.col("end") >= low))
+    whole, inside = pl.col("end") - pl.col("start"), pl.col("end").clip(low, high) - pl.col("start").clip(low, high)
+    ended = pairs.select(
+        pl.col("done").alias("id"),
+        inside.alias("flight"),
+        pl.when(whole > 0).then(inside / whole).otherwise(1.0).alias("flights"),
     )
+    return ended.join(events.select("id", "op"), on="id").group_by("op").agg(pl.col("flight", "flights").sum())
 
 
 def _of_rank(events: pl.DataFrame, share: Share) -> dict[str, int]:
