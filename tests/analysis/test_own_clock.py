@@ -78,15 +78,18 @@ def cut_copy() -> Trace:
 )
 def test_a_window_lies_on_the_device_s_own_clock(window: tuple[int, int], own: int, waited: int) -> None:
     trace, seen = cut_copy(), Window(window[0] * US, window[1] * US)
-    results = {name: run(named(name), trace, seen) for name in ("hlo_ops", "transfers", "async_overlap", "duty_cycle")}
+    asked = ("hlo_ops", "transfers", "async_overlap", "duty_cycle", "breakdown")
+    results = {name: run(named(name), trace, seen) for name in asked}
     table = results["hlo_ops"].table
     halves = table.filter(pl.col("name") != "fusion")
     assert (halves["self"].sum(), table["self"].sum()) == (waited * US, own * US)
     assert table["time_share"].sum() == pytest.approx(1)
-    for name in ("hlo_ops", "duty_cycle"):
+    for name in ("hlo_ops", "duty_cycle", "breakdown"):
         assert any("own clocks" in note for note in results[name].notes) == (own != window[1] - window[0])
     duty = results["duty_cycle"].table.row(0, named=True)
     assert [duty[name] // US for name in ("time", "input", "compute", "idle")] == [own, waited, own - waited, 0]
+    parts = results["breakdown"].table.row(0, named=True)
+    assert [parts[name] // US for name in ("span", "copy", "compute", "idle")] == [own, waited, own - waited, 0]
     if waited:
         for name in ("transfers", "async_overlap"):
             assert results[name].table["exposed"].to_list() == [waited * US]
@@ -109,7 +112,7 @@ def test_no_share_of_a_window_is_above_1(executed: Executed, start: int, length:
         b.event(CORE, str(OPS[number % 3]["name"]), trace, trace + lasting, ("transfer", "op")[number % 3 == 2], **told)
         trace, own = trace + lasting, own + own_lasting
     built = b.trace()
-    for name in ("hlo_ops", "ops", "transfers", "async_overlap", "duty_cycle"):
+    for name in ("hlo_ops", "ops", "transfers", "async_overlap", "duty_cycle", "breakdown"):
         _no_share_is_above_1(run(named(name), built, Window(start, start + length)))
         _no_share_is_above_1(run(named(name), built))
 
@@ -194,6 +197,33 @@ def test_steps_and_programs_of_a_device_last_as_long_as_its_own_clock_says() -> 
     (program,) = programs.table.rows(named=True)
     assert [program[name] // US for name in ("min", "max", "period", "gap")] == [20, 20, 22, 2]
     assert APART.format("executions") + "2 of 4 another length: 10.00 us to 30.00 us" in programs.notes
+
+
+def test_the_breakdown_of_steps_is_that_of_the_device_s_own_clock() -> None:
+    result = run(named("breakdown"), drifting(), None, Options(given=(("by", "step"),)))
+    assert [value // US for value in result.table["start"]] == [0, 22, 54, 66]
+    lengths = {"span": [22, 22, 22, 20], "compute": [10] * 4, "copy": [10] * 4, "idle": [2, 2, 2, 0]}
+    assert {part: [value // US for value in result.table[part]] for part in lengths} == lengths
+    assert APART.format("steps") + "2 of 4 another length: 12.00 us to 32.00 us" in result.notes
+    cut = run(named("breakdown"), drifting(), Window(37 * US, 59 * US), Options(given=(("by", "step"),))).table
+    assert [[value // US for value in cut[part]] for part in ("start", "span", "compute", "idle")] == [
+        [37, 54], [12, 10], [10, 0], [2, 0],
+    ]  # fmt: skip
+
+
+def test_gaps_lie_where_the_timeline_has_them_and_a_note_says_what_the_device_idles_by_its_own_clock() -> None:
+    b = Building(format="xplane", ops=OPS)
+    for start, own in ((0, 100), (30, 112)):
+        b.event(CORE, "fusion", start, start + 10, "op", op=2, device_start=own * US, device_end=(own + 10) * US)
+    result, parts = (run(named(name), b.trace()) for name in ("gaps", "breakdown"))
+    assert result.table.select("start", "duration").rows() == [(10 * US, 20 * US)]
+    assert parts.table.select("span", "idle").rows() == [(22 * US, 2 * US)]
+    assert result.notes[1] == (
+        "gaps are on the trace's clock, to which the profiler aligned the devices piece by piece; by the devices' own, "
+        "which breakdown shows, they idle 2.000 us, 9.09 % of 22.00 us"
+    )
+    b.event(CORE, "fusion", 42, 52, "op", op=2, device_start=142 * US, device_end=152 * US)
+    assert len(run(named("gaps"), b.trace()).notes) == 1, "22 us by either"
 
 
 def test_steps_that_the_host_marks_are_the_host_s() -> None:

@@ -8,7 +8,9 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.busy import Busy, busy
+from tracehound.analysis.busy import Busy, busy_of, work
+from tracehound.analysis.core_time import has_clock, on_own_clock
+from tracehound.analysis.own_clock import CLOCKED, OwnClock, clock_of, clocks_apart, window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import covered
@@ -20,7 +22,8 @@ time in which any computation runs; exposed communication = time in which commun
 exposed copy = time in which copies or memsets run and neither of the others; idle = the rest. All are lengths of
 unions of intervals over all streams, so the four sum to the span exactly. Communication and copies hidden behind
 computation count as compute; "all communication" and "all copies" are the unions with the hidden part. Work that
-contains other work (an HLO while) counts only where none of its parts runs.
+contains other work (an HLO while) counts only where none of its parts runs. All times of a device with a clock of its
+own (TPU), and the bounds of steps and of a window, are on that.
 
 HolisticTraceAnalysis' temporal breakdown has the same compute and idle, and calls the other two together "non
 compute"; it drops the last profiler step first, which we do not, and counts CUDA synchronisation rows as device work,
@@ -66,10 +69,14 @@ BY_STEP: Final = (
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for the run, or for each step that overlaps the window: lengths in ps."""
-    state = busy(share)
-    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height
-    stretches = _steps(share) if BY.of(options.given) == "step" else _run(state)
-    start, end = stretches["start"].to_numpy(), stretches["end"].to_numpy()
+    events = work(share, "lane", *CLOCKED)
+    worked = on_own_clock(events, share)
+    state = busy_of(worked.events, replace(share, start=worked.start, end=worked.end))
+    if BY.of(options.given) == "step":
+        stretches = _steps(share, clock_of(share) if has_clock(events) else None)
+    else:
+        stretches = _run(state)
+    start, end = stretches["from"].to_numpy(), stretches["until"].to_numpy()
     lengths = {
         "compute": covered(state.compute, start, end),
         "communication": covered(state.exposed_communication, start, end),
@@ -81,21 +88,24 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     return stretches.with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(share.label, pl.String).alias("device"),
-        pl.lit(lanes, pl.Int64).alias("lanes"),
-        (pl.col("end") - pl.col("start")).alias("span"),
+        pl.lit(share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height, pl.Int64).alias("lanes"),
+        (pl.col("until") - pl.col("from")).alias("span"),
         *(pl.Series(name, values) for name, values in lengths.items()),
     )
 
 
 def _run(state: Busy) -> pl.DataFrame:
-    return pl.DataFrame({"start": [state.start], "end": [state.end]}, schema={"start": pl.Int64, "end": pl.Int64})
+    return pl.DataFrame({"from": [state.start], "until": [state.end]}, schema={"from": pl.Int64, "until": pl.Int64})
 
 
-def _steps(share: Share) -> pl.DataFrame:
-    """The steps of the rank, with the part of them that lies in the window."""
+def _steps(share: Share, clock: OwnClock | None) -> pl.DataFrame:
+    """The steps of the rank, with the part of them that lies in the window: `from` and `until` are on this clock."""
     steps = share.steps.filter(share.chosen).sort("start")
     low, high = pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
-    return steps.select(pl.col("step").cast(pl.Int64), low, high, "inferred", "event")
+    parts = steps.select(pl.col("step").cast(pl.Int64), low, high, "inferred", "event")
+    start, end = parts["start"].to_numpy(), parts["end"].to_numpy()
+    begin, until = (start, end) if clock is None else clock.bounds(start, end)
+    return parts.with_columns(pl.Series("from", begin, pl.Int64), pl.Series("until", until, pl.Int64))
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -118,7 +128,14 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = table.filter(pl.col("lanes") > 0).with_columns(shares).sort(order)
     if by_step and table.is_empty():
         notes.append("no steps here: mark them with profiler.step(), StepTraceAnnotation or StepTrace")
-    return answer(shown, rows, scene, options, [*notes, *_together(rows)])
+    return answer(shown, rows, scene, options, [*notes, *_together(rows), *_clocks(rows, scene)])
+
+
+def _clocks(rows: pl.DataFrame, scene: Scene) -> list[str]:
+    """Where steps, or the window, last otherwise on the clocks of the devices."""
+    if "event" not in rows.columns:
+        return window_apart(rows["span"], scene)
+    return clocks_apart("steps", rows["span"], rows["end"] - rows["start"])
 
 
 def _together(rows: pl.DataFrame) -> list[str]:

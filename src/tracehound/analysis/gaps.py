@@ -9,12 +9,15 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import busy_of, work
+from tracehound.analysis.core_time import has_clock, on_own_clock
 from tracehound.analysis.host_doing import mattering, mostly, told
+from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.threads import THREADS, during
 from tracehound.intervals import Intervals, Ints
 from tracehound.trace import collected
 from tracehound.units import duration
+from tracehound.units import share as percent
 
 DEFINITION = """\
 A gap is a stretch in which no work runs on any stream or line of a rank's device, between its first and its last work
@@ -29,6 +32,8 @@ trace; in an XLA profile, where pools of threads launch, the program's own, whic
 events say what that is, and those around them: a wait inside the reading of a value is being blocked on the value. In
 PyTorch/XLA what Python does in a step or annotation, and outside the runtime, is tracing, since tensors are lazy.
 Where it is "nothing recorded", the thread has no event for most of the gap: annotate what the program does there.
+
+Gaps are places in the timeline, and so on its clock: where a device's own (TPU) gives another idle time, a note tells.
 
 HolisticTraceAnalysis measures gaps per stream against the previous row, so that a stream idles while another works
 and overlapping kernels give negative gaps; here a gap is idleness of the whole device."""
@@ -58,7 +63,7 @@ COLUMNS = (
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The longest gaps (as many as are asked for), and on every row the number and length of all."""
-    events = work(share, "name", "launch")
+    events = work(share, "name", "launch", "lane", *CLOCKED)
     state = busy_of(events, share)
     idle, span = state.idle, state.end - state.start
     if events.is_empty() or not len(idle.start):
@@ -72,12 +77,20 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(len(idle.start), pl.Int64).alias("gaps"),
         pl.lit(idle.length, pl.Int64).alias("idle"),
         pl.lit(span, pl.Int64).alias("span"),
+        *_by_own_clock(share, events),
     )
     threads = collected(share.threads.select(*THREADS))
     around = _neighbours(events, gaps)
     host = _host(threads, share.lanes, gaps)
     found = _with_launch(pl.concat([table, around, host], how="horizontal"), threads, share.lanes)
     return found.with_columns(_why(share, found, gaps))
+
+
+def _by_own_clock(share: Share, events: pl.DataFrame) -> list[pl.Expr]:
+    """The idle time and the span by the device's own clock, null where it has none."""
+    worked = on_own_clock(events, share) if has_clock(events) else None
+    idle, span = (worked.time - worked.used, worked.time) if worked else (None, None)
+    return [pl.lit(idle, pl.Int64).alias("own_idle"), pl.lit(span, pl.Int64).alias("own_span")]
 
 
 def _why(share: Share, found: pl.DataFrame, gaps: Intervals) -> list[pl.Series]:
@@ -158,12 +171,24 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if not filled:
         return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no gap: no device work here, or no pause in it"])
     rows = pl.concat(filled, how="vertical_relaxed").sort("duration", "rank", "start", descending=[True, False, False])
-    ranks = rows.group_by("rank").agg(pl.col("gaps", "idle", "span").first())
+    ranks = rows.group_by("rank").agg(pl.col("gaps", "idle", "span", "own_idle", "own_span").first())
     number, idle, span = (int(ranks[name].sum()) for name in ("gaps", "idle", "span"))
     many = f"{ranks.height} ranks" if ranks.height > 1 else "one rank"
     note = f"{number:,} gaps, {duration(idle)} idle in all: {idle / span * 100:.2f} % of {duration(span)} on {many}"
-    result = answer(ANALYSIS, rows, scene, options, [note])
+    result = answer(ANALYSIS, rows, scene, options, [note, *_other_clock(ranks)])
     return replace(result, total=number)
+
+
+def _other_clock(ranks: pl.DataFrame) -> list[str]:
+    """What the devices idle by their own clocks, where that is something else."""
+    known = ranks.drop_nulls("own_idle")
+    traced, idle, span = (int(known[name].sum()) for name in ("idle", "own_idle", "own_span"))
+    if not span or abs(idle - traced) <= APART * traced:
+        return []
+    return [
+        f"gaps {ON_TRACE}, to which the profiler aligned the devices piece by piece; by the devices' own, which "
+        f"breakdown shows, they idle {duration(idle)}, {percent(idle / span)} of {duration(span)}"
+    ]
 
 
 ANALYSIS = Analysis(
