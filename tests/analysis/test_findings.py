@@ -123,6 +123,33 @@ def test_of_a_pause_that_reaches_into_the_window_the_part_inside_counts() -> Non
     assert (row["cost"], row["share"], row["start"], row["duration"]) == (200 * US, 0.5, 200 * US, 200 * US)
 
 
+def test_a_window_within_a_step_is_told_of_itself_and_not_of_the_step() -> None:
+    """Of a step of 100 us, which is idle for its last 40, the window sees 10 us of work and 30 us of idleness."""
+    b = steps(busy=60)
+    for number in range(4):
+        b.event(MAIN, "cudaStreamSynchronize", number * 100 + 60, number * 100 + 99, "sync")
+    result = run(ANALYSIS, b.trace(), Window(150 * US, 190 * US))
+    rows = {row["finding"]: row for row in result.table.rows(named=True)}
+    row = rows["the device runs dry while the host waits for it"]
+    assert (row["cost"], row["share"]) == (30 * US, 0.75)
+    assert row["evidence"].startswith("75.00 % of the devices' time; 1 pause in the window, the longest 30.00 us")
+    assert result.notes == ("no whole step lies in the window: costs are of the window",)
+
+
+def test_in_a_window_the_steps_count_that_lie_in_it_whole() -> None:
+    b = Building()
+    for number, (start, end) in enumerate([(0, 100), (100, 300), (300, 400)]):
+        b.event(MAIN, f"ProfilerStep#{number}", start, end, "step", step=number)
+        b.event(MAIN, "enumerate(DataLoader)#X.__next__", end - 20, end, "annotation")
+        work(b, "k", start, end - 20)
+    for window, step, share in (((50, 320), 200, 0.1), ((0, 300), 150, 20 / 150)):
+        result = run(ANALYSIS, b.trace(), Window(window[0] * US, window[1] * US))
+        rows = {row["finding"]: row for row in result.table.rows(named=True)}
+        assert rows["steps wait for the data loader"]["cost"] == 20 * US
+        assert rows["steps wait for the data loader"]["share"] == pytest.approx(share)
+        assert result.notes[0].startswith(f"an average step takes {step}.0 us")
+
+
 def test_a_device_that_is_mostly_idle_is_named() -> None:
     rows = found(steps(busy=20).trace())
     assert rows["devices are idle for more than half of the time"]["evidence"] == "on rank 0 (busy 20.00 %)"

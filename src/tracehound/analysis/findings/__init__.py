@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
@@ -25,8 +26,9 @@ DEFINITION = (
 Each row is something that was measured in this trace and that a rule finds worth a look; none is said without evidence.
 cost is the time per step (of a run without steps: of the run) that goes to it on an average rank, and so the most that
 could be gained; it is empty where that is not known. share is cost, of an average step or of the run. What
-happens outside steps counts for nothing where there are steps. Costs of different rows may be of the same time. start,
-rank and the event lead to where it is seen best. The rules:
+happens outside steps counts for nothing where there are steps. In a window the steps count that lie in it whole; where
+none does, costs are of the window. Costs of different rows may be of the same time. start, rank and the event lead to
+where it is seen best. The rules:
 
 """
     + "\n".join(f"{rule.name}: {rule.when}." for rule in RULES)
@@ -61,6 +63,9 @@ _ASKED: Final = {
 """What rules draw on, by the name under which they find it."""
 
 
+_OF_STEPS: Final = ("step_parts", "step_time")
+"""Those of which a row is a step, at full length where a window cuts it."""
+
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The tables of all analyses that rules draw on, and the traits of the rank."""
     del options
@@ -84,6 +89,10 @@ def _evidence(ranks: Sequence[Sequence[pl.DataFrame]], scene: Scene) -> Evidence
         for place, (name, (analysis, asked)) in enumerate(_ASKED.items())
     }
     steps = results["step_parts"].table.filter(~pl.col("partial"))
+    marks = scene.steps.filter((pl.col("start") >= scene.start) & (pl.col("end") <= scene.end))["event"]
+    for name in _OF_STEPS if scene.windowed else ():
+        kept = results[name].table.filter(pl.col("event").is_in(marks.implode()))
+        results[name] = replace(results[name], table=kept)
     lengths = (steps if steps.height else results["breakdown"].table.rename({"span": "duration"}))["duration"]
     return Evidence(
         results=results,
@@ -116,6 +125,8 @@ def _notes(evidence: Evidence, found: int) -> list[str]:
     if not found:
         return [f"none of {len(RULES)} rules finds anything; report findings --explain says what they look for"]
     return _step(evidence) or ["no steps are marked: costs are of the whole run"]
+    if evidence.scene.windowed and not evidence.steps:
+        return ["no whole step lies in the window: costs are of the window"]
 
 
 def _step(evidence: Evidence) -> list[str]:

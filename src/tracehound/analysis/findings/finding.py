@@ -53,13 +53,13 @@ class Evidence:
     traits: pl.DataFrame
     scene: Scene
     steps: int
-    """Whole steps of an average rank; 0 where the run has none."""
+    """Whole steps of an average rank; 0 where the run, or the window, has none."""
     stretch: int
-    """Length of an average step, or of the run; ps, 0 where nothing is known."""
+    """Length of an average step, else of the window or the run; ps, 0 where nothing is known."""
 
     @property
     def spans(self) -> pl.DataFrame:
-        """How each rank spent its whole steps, or the run where it has none: rank, span, idle, communication, copy.
+        """How each rank spent its whole steps, else the window or the run: rank, span, idle, communication, copy.
 
         The latter two are what nothing hides.
         """
@@ -96,13 +96,18 @@ class Evidence:
 
     @property
     def where(self) -> str:
-        """``steps``, or ``the run``: where that happens which is told of."""
-        return "steps" if self.steps else "the run"
+        """``steps``, ``the window``, or ``the run``: where that happens which is told of."""
+        return "steps" if self.steps else self.extent
 
     @property
     def whose(self) -> str:
-        """``an average step``, or ``the run``."""
-        return "an average step" if self.steps else "the run"
+        """``an average step``, ``the window``, or ``the run``."""
+        return "an average step" if self.steps else self.extent
+
+    @property
+    def extent(self) -> str:
+        """All that was looked at: ``the window``, or ``the run``."""
+        return "the window" if self.scene.windowed else "the run"
 
 
 @dataclass(frozen=True)

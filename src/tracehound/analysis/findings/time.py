@@ -226,8 +226,9 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
         pauses, why = int(rows["count"].sum()), _meanwhile(rows)
         yield Finding(
             what,
-            f"{percent(share)} of the devices' time; {count(pauses)} pauses in {evidence.where}, the longest"
-            f" {duration(worst['duration'])} on rank {worst['rank']}" + (f"; the host was mostly {why}" if why else ""),
+            f"{percent(share)} of the devices' time; {count(pauses)} pause{'s' * (pauses != 1)} in {evidence.where},"
+            f" the longest {duration(worst['duration'])} on rank {worst['rank']}"
+            + (f"; the host was mostly {why}" if why else ""),
             _advice(evidence, _TOPICS.get(why, cause)),
             Place.of(worst),
             round(share * evidence.stretch),
