@@ -9,6 +9,7 @@ which a host waits while a collective of its own is under way is left out, and s
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
@@ -16,6 +17,7 @@ import polars as pl
 
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.result import Share
+from tracehound.analysis.threads import batches, told_by_name
 from tracehound.intervals import Intervals, Ints, Mask, covered, union
 from tracehound.nesting import outermost, own_stretches
 from tracehound.trace import collected, schema
@@ -41,7 +43,8 @@ WAITS: Final = r"(?i)synchronize|\bwait|await|barrier|block_?(?:host_?)?until|Ev
 PER_STEP: Final = 400
 """What takes a smaller part of a step is put together with more of the same, until it takes as much or the run ends."""
 
-_STEP_NUMBER: Final = r"^(ProfilerStep#)\d+$"
+_WAITING: Final = re.compile(WAITS)
+_STEP_NUMBER: Final = re.compile(r"^(ProfilerStep#)\d+$")
 _READ: Final = ("id", "lane", "start", "end", "name", "kind", "parent")
 _CONTAINERS: Final = ("annotation", "step", "module")
 _DONE: Final = ("call", "where", "name")
@@ -49,9 +52,10 @@ _DONE_AT: Final = schema(
     {
         "call": pl.Int64(),  # position of the call that was issued next
         "time": pl.Int64(),
+        "most": pl.Int64(),  # of the time, on `longest`
         "where": pl.String(),
-        "name": pl.String(),
-        "inside": pl.String(),
+        "name": pl.Categorical(),
+        "inside": pl.Categorical(),
         "longest": pl.Int64(),
     }
 )
@@ -81,30 +85,47 @@ def _on_host(share: Share, calls: pl.DataFrame) -> pl.DataFrame:
     device = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
     streams = device.filter(pl.col("role") == "stream").height > 0
     lanes, main = _threads(share, has_device=device.height > 0)
-    rows = collected(share.threads.filter(pl.col("lane").is_in(lanes)).select(_READ)).sort("id")
-    if rows.is_empty():
-        return _blank()
+    some = (collected(threads.select(_READ)) for threads in batches(share, lanes))
+    return pl.concat([_blank(), *(_of_threads(rows, main, calls, streams=streams) for rows in some)])
+
+
+def _of_threads(rows: pl.DataFrame, main: int | None, calls: pl.DataFrame, *, streams: bool) -> pl.DataFrame:
+    """The same of some threads."""
     start, end, parent = rows["start"].to_numpy(), rows["end"].to_numpy(), local_parent(rows)
     own = own_stretches(start, end, parent)
     idle = _unrecorded(rows, main)
     begin, until = np.append(own.start, idle.start), np.append(own.end, idle.end)
     owner = np.append(own.owner, np.full(len(idle.start), -1))
+    call = np.searchsorted(calls["issued"].to_numpy(), begin, side="left")
+    done = np.append((rows["kind"] != "collective").to_numpy(), np.True_)[owner] & (call < calls.height)
+    begin, until, owner, call = begin[done], until[done], owner[done], call[done]
+    waits = np.flatnonzero(np.append(_waits(rows, parent, streams=streams), not streams)[owner])
     flying = union(calls["start"].to_numpy(), calls["end"].to_numpy())
-    waits = np.append(_waits(rows, parent, streams=streams), not streams)[owner]
-    time = until - begin - np.where(waits, covered(flying, begin, until), 0)
-    names = rows["name"].cast(pl.String).str.replace(_STEP_NUMBER, "$1")
-    named = pl.concat([names, pl.Series([NOTHING])])
-    around = pl.concat([names, pl.Series([None], dtype=pl.String)]).gather(
-        np.append(parent, -1)[owner] % (rows.height + 1)
+    time = until - begin
+    time[waits] -= covered(flying, begin[waits], until[waits])
+    names, around = _without_numbers(rows), np.append(parent, -1)[owner]
+    table = pl.DataFrame(
+        {
+            "call": call.astype(np.int64),
+            "time": time,
+            "name": names.gather(np.maximum(owner, 0)),
+            "inside": names.gather(np.maximum(around, 0)),
+            "longest": np.append(rows["id"].to_numpy(), -1)[owner],
+        }
+    ).with_columns(
+        pl.when(pl.Series(owner >= 0)).then("name").otherwise(pl.lit(NOTHING, pl.Categorical())).alias("name"),
+        pl.when(pl.Series(around >= 0)).then("inside").alias("inside"),
+        pl.lit("host").alias("where"),
     )
-    kept = np.append((rows["kind"] != "collective").to_numpy(), np.True_)[owner]
-    table = _table(calls["issued"].to_numpy(), begin, time, "host").with_columns(
-        named.gather(owner % (rows.height + 1)).alias("name"),
-        around.alias("inside"),
-        pl.Series("longest", np.append(rows["id"].to_numpy(), -1)[owner]),
-    )
-    before = pl.col("call").is_between(0, calls.height, closed="left")
-    return table.filter(pl.Series(kept) & (pl.col("time") > 0) & before)
+    return _summed(table.filter(pl.col("time") > 0).with_columns(most="time"))
+
+
+def _without_numbers(rows: pl.DataFrame) -> pl.Series:
+    """The names of events, of steps without their numbers."""
+    numbered = told_by_name(rows, lambda name, _: 1 if _STEP_NUMBER.search(name) else None)
+    if not (numbered > 0).any():
+        return rows["name"]
+    return rows["name"].cast(pl.String).str.replace(_STEP_NUMBER.pattern, "$1").cast(pl.Categorical())
 
 
 def _threads(share: Share, *, has_device: bool) -> tuple[list[int], int | None]:
@@ -138,7 +159,7 @@ def _waits(rows: pl.DataFrame, parent: Ints, *, streams: bool) -> Mask:
 
     Without streams the host takes part in collectives itself: then it waits in whatever is around other events.
     """
-    by_name: Mask = rows["name"].cast(pl.String).str.contains(WAITS).to_numpy()
+    by_name: Mask = told_by_name(rows, lambda name, _: 1 if _WAITING.search(name) else None) > 0
     if streams:
         return by_name
     around = rows["kind"].is_in(_CONTAINERS).to_numpy().copy()
@@ -155,7 +176,8 @@ def _on_device(share: Share, calls: pl.DataFrame) -> pl.DataFrame:
     rows = collected(share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list())).select(*_READ, "launch")).sort(
         "id"
     )
-    launched = collected(share.threads.select(launch="id", launched="start").join(
+    threads = share.threads if streams else share.threads.clear()
+    launched = collected(threads.select(launch="id", launched="start").join(
         rows.lazy().select(pl.col("launch").unique()), on="launch", how="semi"
     ))  # fmt: skip
     parent = np.full(rows.height, -1) if len(streams) == lanes.height else local_parent(rows)
@@ -169,22 +191,33 @@ def _on_device(share: Share, calls: pl.DataFrame) -> pl.DataFrame:
     issued = calls["issued" if streams else "start"].to_numpy()
     time = (pieces["until"] - pieces["begin"]).to_numpy()
     order = np.argsort(issued, kind="stable")
-    table = _table(issued[order], called, time, "device").with_columns(
-        pieces["name"].cast(pl.String), pl.lit(None, pl.String).alias("inside"), pieces["id"].alias("longest")
-    ).filter(pl.col("call").is_between(0, calls.height, closed="left"))  # fmt: skip
-    return table.with_columns(pl.Series("call", order[table["call"].to_numpy()], pl.Int64))
-
-
-def _table(issued: Ints, begin: Ints, time: Ints, where: str) -> pl.DataFrame:
-    """Stretches with the position of the call that was issued next after they began."""
-    call = np.searchsorted(issued, begin, side="left")
-    return pl.DataFrame({"call": call.astype(np.int64), "time": time.astype(np.int64)}).with_columns(
-        pl.lit(where).alias("where")
-    )
+    call = np.searchsorted(issued[order], called, side="left")
+    return pl.DataFrame(
+        {
+            "call": np.append(order, -1)[call],
+            "time": time,
+            "most": time,
+            "name": pieces["name"],
+            "longest": pieces["id"],
+        }
+    ).select(
+        "call", "time", "most", pl.lit("device").alias("where"), "name",
+        pl.lit(None, pl.Categorical()).alias("inside"), "longest",
+    ).filter(pl.col("call") >= 0)  # fmt: skip
 
 
 def _blank() -> pl.DataFrame:
     return pl.DataFrame(schema=_DONE_AT)
+
+
+def _summed(done: pl.DataFrame) -> pl.DataFrame:
+    """A row per call and name, in the schema `_DONE_AT`."""
+    most = pl.col("most").arg_max()
+    return (
+        done.group_by(_DONE)
+        .agg(pl.col("time").sum(), pl.col("most").max(), pl.col("inside", "longest").get(most))
+        .select(_DONE_AT.names())
+    )
 
 
 def _put_together(done: pl.DataFrame, least: int) -> pl.DataFrame:
@@ -193,10 +226,7 @@ def _put_together(done: pl.DataFrame, least: int) -> pl.DataFrame:
     Names that take less in all are left out. So the rows of a step are no more than a multiple of `PER_STEP`, however
     many collectives it has.
     """
-    longest = pl.col("time").arg_max()
-    summed = done.group_by(_DONE).agg(
-        pl.col("inside", "longest").get(longest), pl.col("time").max().alias("most"), pl.col("time").sum()
-    )
+    summed = _summed(done).with_columns(pl.col("name", "inside").cast(pl.String))
     level = ((pl.col("time").cum_sum() - pl.col("time")) // least).over("where", "name", order_by="call")
     most = pl.col("most").arg_max()
     return (

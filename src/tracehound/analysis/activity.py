@@ -15,10 +15,12 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
-from tracehound.analysis.result import Share
+from tracehound.analysis.result import OfHost, Share
+from tracehound.analysis.settings import Given
+from tracehound.analysis.threads import together, told_by_name
 from tracehound.intervals import EMPTY, Intervals, Ints, merge, subtract, union
 from tracehound.nesting import own_stretches
-from tracehound.trace import collected
+from tracehound.trace import KINDS, collected
 
 PARTS: Final = ("kernel", "copy", "memset", "communication", "runtime", "data_loader", "cpu", "other")
 """In the order of precedence; `other` is what is left."""
@@ -44,7 +46,7 @@ def activity(share: Share, events: pl.DataFrame) -> dict[str, Intervals]:
 
     `events` is the device's work (`busy.work`).
     """
-    sets, taken, apart = _of_host(share), EMPTY, dict[str, Intervals]()
+    sets, taken, apart = dict(HOST.of(share)), EMPTY, dict[str, Intervals]()
     for part, more in _of_device(events).items():
         sets[part] = merge(sets.get(part, EMPTY), more)
     for part in PARTS[:-1]:
@@ -57,30 +59,36 @@ def activity(share: Share, events: pl.DataFrame) -> dict[str, Intervals]:
 def _of_device(events: pl.DataFrame) -> dict[str, Intervals]:
     """When work of each part runs; work around other work counts only where it runs itself."""
     owned = own_stretches(events["start"].to_numpy(), events["end"].to_numpy(), local_parent(events))
-    part = _part(events["kind"], _OF_DEVICE, "kernel").to_numpy()[owned.owner]
+    part = _part(events["kind"], _OF_DEVICE, "kernel")[owned.owner]
     return _when(part, owned.start, owned.end)
 
 
-def _of_host(share: Share) -> dict[str, Intervals]:
-    """When any thread of the host is in a call, in the loading of data, in communication, or in an operator."""
-    rows = collected(share.threads.filter(pl.col("kind").is_in(list(_OF_HOST))).select("start", "end", "kind", "name"))
-    names = rows["name"].unique().cast(pl.String).drop_nulls().to_list()
-    told = {name: part for name in names for part, pattern in _BY_NAME.items() if pattern.match(name)}
+def _of_host(share: Share, given: Given) -> dict[str, Intervals]:
+    del given
+    return together(share, _of_threads)
+
+
+HOST: Final = OfHost(_of_host)
+"""When any thread of a host is in a call, in the loading of data, in communication, or in an operator."""
+
+
+def _of_threads(threads: pl.LazyFrame) -> dict[str, Intervals]:
+    rows = collected(threads.filter(pl.col("kind").is_in(list(_OF_HOST))).select("start", "end", "kind", "name"))
+    by_name = told_by_name(rows, lambda name, _: _named(name))
     part = _part(rows["kind"], _OF_HOST, "other")
-    if told:
-        by_name = rows["name"].cast(pl.String).replace_strict(_numbered(told), default=None, return_dtype=pl.Int8)
-        part = pl.select(pl.when(part == PARTS.index("cpu")).then(by_name).otherwise(None).fill_null(part)).to_series()
-    return _when(part.to_numpy(), rows["start"].to_numpy(), rows["end"].to_numpy())
+    part = np.where((part == PARTS.index("cpu")) & (by_name >= 0), by_name, part)
+    return _when(part, rows["start"].to_numpy(), rows["end"].to_numpy())
 
 
-def _part(kind: pl.Series, parts: Mapping[str, str], default: str) -> pl.Series:
+def _named(name: str) -> int | None:
+    """What an operator or annotation of this name is, as its place in `PARTS`; None where the name says nothing."""
+    return next((PARTS.index(part) for part, pattern in _BY_NAME.items() if pattern.match(name)), None)
+
+
+def _part(kind: pl.Series, parts: Mapping[str, str], default: str) -> npt.NDArray[np.int8]:
     """The part of each kind, as its place in `PARTS`."""
-    known = kind.cast(pl.String)
-    return known.replace_strict(_numbered(parts), default=PARTS.index(default), return_dtype=pl.Int8)
-
-
-def _numbered(parts: Mapping[str, str]) -> dict[str, int]:
-    return {name: PARTS.index(part) for name, part in parts.items()}
+    told = np.array([PARTS.index(parts.get(name, default)) for name in KINDS], np.int8)
+    return np.asarray(told[kind.to_physical().fill_null(KINDS.index("other")).to_numpy()])
 
 
 def _when(part: npt.NDArray[np.int8], start: Ints, end: Ints) -> dict[str, Intervals]:

@@ -158,8 +158,9 @@ def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
 def _with_args(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     """The rows with `_ARGS`, under names that begin with ``said_``: their own, else those of their operator."""
     said = collected(share.facet("communicated").select("record", *_ARGS))
+    threads = share.threads if said.height else share.threads.clear()  # else no operator has anything to say
     operators = collected(
-        share.threads.filter((pl.col("name") == _OPERATOR) & (pl.col("external") >= 0)).select("external", "record")
+        threads.filter((pl.col("name") == _OPERATOR) & (pl.col("external") >= 0)).select("external", "record")
     ).unique("external", keep="first", maintain_order=True)
     of_operator = operators.join(said, on="record", how="inner").drop("record")
     both = rows.join(said, on="record", how="left", maintain_order="left").join(

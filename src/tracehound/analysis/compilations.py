@@ -13,9 +13,10 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
-from tracehound.analysis.result import Share
-from tracehound.analysis.threads import nearest
-from tracehound.intervals import union
+from tracehound.analysis.result import OfHost, Share
+from tracehound.analysis.settings import Given
+from tracehound.analysis.threads import batches, nearest, told_by_name
+from tracehound.intervals import Ints, union
 from tracehound.trace import collected
 
 COMPILATIONS: Final = {
@@ -29,6 +30,8 @@ COMPILATIONS: Final = {
     "function": pl.String,  # null where nothing says
 }
 """The columns of `compilations`."""
+
+_READ: Final = ("id", "lane", "step", "start", "end", "name", "kind", "parent")
 
 STAGES: Final = ("tracing", "lowering", "compiling", "loading")
 """A function is traced into a graph, that lowered, the result compiled, and the program loaded onto a device."""
@@ -44,9 +47,9 @@ _FRAMES: Final = re.compile(
 """Python functions in which PyTorch and Triton compile; the latter records nothing else."""
 
 _LISTENER: Final = "ThreadpoolListener::"
-_FUNCTION: Final = r"^PjitFunction\((.*)\)$"
+_FUNCTION: Final = re.compile(r"^PjitFunction\((.*)\)$")
 _BACKWARD: Final = r"^backward\."
-_REGION: Final = r"compile_id=!?(\d+)/\d+"
+_REGION: Final = re.compile(r"compile_id=!?(\d+)/\d+")
 _STAGE: Final = (
     (re.compile(r"jaxpr|trace_to|bytecode_tracing|aot_trace"), "tracing"),
     (re.compile(r"lower_"), "lowering"),
@@ -59,6 +62,11 @@ def compilations(share: Share) -> pl.DataFrame:
 
     Threads that help with a compilation of another are left out: their time is that of the one they help.
     """
+    return COMPILED.of(share)
+
+
+def _compilations(share: Share, given: Given) -> pl.DataFrame:
+    del given
     told = [kind_name for kind_name in _names(share.threads) if _compiles(*kind_name)]
     if not told:
         return pl.DataFrame(schema=COMPILATIONS)
@@ -66,13 +74,15 @@ def compilations(share: Share) -> pl.DataFrame:
     lanes = collected(
         share.threads.filter(pl.col("name").is_in(names) & pl.col("kind").is_in(kinds)).select(pl.col("lane").unique())
     )["lane"]
-    threads = collected(
-        share.threads.filter(pl.col("lane").is_in(lanes.to_list())).select(
-            "id", "lane", "step", "start", "end", "name", "kind", "parent"
-        )
-    )
-    outer = _outermost(threads, names, kinds, (share.on_host.start, share.on_host.end))
-    return _leading(outer).select(pl.col(name).cast(dtype) for name, dtype in COMPILATIONS.items())
+    outer = [
+        _outermost(collected(threads.select(_READ)), names, kinds, (share.on_host.start, share.on_host.end))
+        for threads in batches(share, lanes.to_list())
+    ]
+    return _leading(pl.concat(outer)).select(pl.col(name).cast(dtype) for name, dtype in COMPILATIONS.items())
+
+
+COMPILED: Final = OfHost(_compilations)
+"""What was compiled on the threads of a host, in the window."""
 
 
 def _names(threads: pl.LazyFrame) -> list[tuple[str, str]]:
@@ -97,27 +107,29 @@ def _outermost(threads: pl.DataFrame, names: list[str], kinds: list[str], window
     """The compilations that lie in no other on their thread, with the functions that they are of."""
     mine = (threads["name"].is_in(names) & threads["kind"].is_in(kinds)).to_numpy()
     parent = local_parent(threads)
-    name = pl.col("name").cast(pl.String)
-    calls = threads.select(name.str.contains(_FUNCTION).fill_null(value=False)).to_series().to_numpy()
+    calls = told_by_name(threads, lambda name, _: 1 if _FUNCTION.search(name) else None) > 0
     marks = threads["kind"].is_in(["annotation", "step"]).to_numpy()
     inside = (threads["end"] > threads["start"]) & (threads["start"] < window[1]) & (threads["end"] > window[0])
-    rows = np.flatnonzero(mine & (nearest(parent, mine) < 0) & inside.to_numpy())
-    called, around = (nearest(parent, which)[rows] for which in (calls, marks & ~mine))
-    words = threads["name"].cast(pl.String)
+    rows = np.flatnonzero(mine & inside.to_numpy())
+    rows = rows[nearest(parent, mine, rows) < 0]
+    called, around = (nearest(parent, which, rows) for which in (calls, marks & ~mine))
     outer = threads[rows].with_columns(
-        name,
-        _named(words, called).str.extract(_FUNCTION).alias("called"),
-        _named(words, around).alias("around"),
+        pl.col("name").cast(pl.String),
+        _named(threads, called).str.extract(_FUNCTION.pattern).alias("called"),
+        _named(threads, around).alias("around"),
     )
+    stages = {name: _stage(name) for name in outer["name"].unique().to_list()}
     return outer.with_columns(
         pl.coalesce("called", _regions(threads, outer), "around").alias("function"),
-        pl.Series("stage", [_stage(text) for text in outer["name"]], pl.String),
+        pl.col("name").replace_strict(stages, return_dtype=pl.String).alias("stage"),
         pl.col("id").alias("event"),
     )
 
 
-def _named(names: pl.Series, rows: np.ndarray) -> pl.Series:
-    return pl.Series([None if row < 0 else names[row] for row in rows.tolist()], dtype=pl.String)
+def _named(threads: pl.DataFrame, rows: Ints) -> pl.Series:
+    """The names of the events in these rows; null for -1."""
+    names = threads["name"].gather(np.maximum(rows, 0)).cast(pl.String)
+    return pl.select(pl.when(pl.Series(rows >= 0)).then(names)).to_series()
 
 
 def _stage(name: str) -> str:
@@ -126,8 +138,11 @@ def _stage(name: str) -> str:
 
 def _regions(threads: pl.DataFrame, outer: pl.DataFrame) -> pl.Series:
     """Which region of torch.compile is compiled: the first that is named inside the compilation."""
-    said = threads.select("lane", "start", pl.col("name").cast(pl.String).str.extract(_REGION).alias("region"))
-    said = said.drop_nulls("region").sort("start").with_columns(pl.col("start").alias("said"))
+    naming = pl.Series(told_by_name(threads, lambda name, _: 1 if _REGION.search(name) else None) > 0)
+    said = threads.filter(naming).select(
+        "lane", "start", pl.col("name").cast(pl.String).str.extract(_REGION.pattern).alias("region")
+    )
+    said = said.sort("start").with_columns(pl.col("start").alias("said"))
     asked = outer.select("lane", "start", "end", "name").with_row_index().sort("start")
     found = asked.join_asof(said, on="start", by="lane", strategy="forward", check_sortedness=False).sort("index")
     which = pl.when(pl.col("name").str.contains(_BACKWARD)).then(pl.lit(", backward")).otherwise(pl.lit(""))

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.compilations import compilations
+from tracehound.analysis.compilations import COMPILED, compilations
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import union
@@ -172,4 +172,5 @@ ANALYSIS: Final = Analysis(
     per_rank=per_rank,
     combine=combine,
     settings=(BY,),
+    of_host=(COMPILED,),
 )

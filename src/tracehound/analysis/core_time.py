@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tracehound.analysis.busy import bounds
+from tracehound.analysis.busy import bounds, local_parent
 from tracehound.analysis.own_clock import own_windows
 from tracehound.analysis.result import Share
 from tracehound.intervals import union
@@ -42,12 +42,12 @@ def on_own_clock(events: pl.DataFrame, share: Share) -> Worked:
     """
     if not has_clock(events):
         return Worked(events, *core_time(events, share))
-    moved = events.with_columns(pl.col("device_start").alias("start"), pl.col("device_end").alias("end"))
-    around = moved.select(pl.col("id").alias("parent"), pl.col("start").alias("from"), pl.col("end").alias("until"))
-    known = moved.join(around, on="parent", how="left", maintain_order="left")
-    inside = (pl.col("start") >= pl.col("from")) & (pl.col("end") <= pl.col("until"))
-    nested = known.with_columns(pl.when(inside).then("parent").alias("parent")).drop("from", "until")
-    return Worked(nested, *core_time(events, share))
+    moved = events.with_columns(start="device_start", end="device_end")
+    if moved["parent"].null_count() < moved.height:
+        around, start, end = local_parent(moved), moved["start"].to_numpy(), moved["end"].to_numpy()
+        inside = pl.Series((around >= 0) & (start >= start[around]) & (end <= end[around]))
+        moved = moved.with_columns(pl.when(inside).then("parent").alias("parent"))
+    return Worked(moved, *core_time(events, share))
 
 
 def core_time(events: pl.DataFrame, share: Share) -> tuple[int, int]:

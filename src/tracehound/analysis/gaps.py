@@ -10,10 +10,10 @@ import polars as pl
 
 from tracehound.analysis.busy import busy_of, work
 from tracehound.analysis.core_time import has_clock, on_own_clock
-from tracehound.analysis.host_doing import mattering, mostly, told
+from tracehound.analysis.host_doing import PROGRAM, mattering, mostly, told
 from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.analysis.threads import THREADS, during
+from tracehound.analysis.threads import THREADS, during, near
 from tracehound.intervals import Intervals, Ints
 from tracehound.trace import collected
 from tracehound.units import duration
@@ -79,10 +79,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(span, pl.Int64).alias("span"),
         *_by_own_clock(share, events),
     )
-    threads = collected(share.threads.select(*THREADS))
+    threads = collected(near(share.threads, gaps).select(*THREADS))
     around = _neighbours(events, gaps)
     host = _host(threads, share.lanes, gaps)
-    found = _with_launch(pl.concat([table, around, host], how="horizontal"), threads, share.lanes)
+    found = _with_launch(pl.concat([table, around, host], how="horizontal"), share)
     return found.with_columns(_why(share, found, gaps))
 
 
@@ -152,15 +152,19 @@ def _host(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> pl.Dat
     return every.select(pl.col("host").cast(COVER).fill_null([]))
 
 
-def _with_launch(gaps: pl.DataFrame, threads: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
+def _with_launch(gaps: pl.DataFrame, share: Share) -> pl.DataFrame:
     """The gaps with the launch that ended each: its name, its thread, and how long before the end it began."""
-    launched = threads.filter(pl.col("id").is_in(gaps["launch_event"].drop_nulls().to_list()))
-    calls = launched.select(
-        pl.col("id").alias("launch_event"),
-        pl.col("name").cast(pl.String).alias("launch"),
-        pl.col("start").alias("called"),
-        "lane",
-    ).join(lanes.select("lane", pl.col("name").alias("thread")), on="lane")
+    wanted = share.threads.filter(pl.col("id").is_in(gaps["launch_event"].drop_nulls().to_list()))
+    calls = (
+        collected(wanted.select("id", "name", "start", "lane"))
+        .select(
+            pl.col("id").alias("launch_event"),
+            pl.col("name").cast(pl.String).alias("launch"),
+            pl.col("start").alias("called"),
+            "lane",
+        )
+        .join(share.lanes.select("lane", pl.col("name").alias("thread")), on="lane")
+    )
     known = gaps.join(calls, on="launch_event", how="left", maintain_order="left")
     return known.with_columns((pl.col("start") + pl.col("duration") - pl.col("called")).alias("launched"))
 
@@ -199,4 +203,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    of_host=(PROGRAM,),
 )

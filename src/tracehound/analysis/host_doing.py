@@ -14,7 +14,9 @@ import polars as pl
 
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.host_words import QUIET, WORDS, doing_codes
-from tracehound.analysis.result import Share
+from tracehound.analysis.result import OfHost, Share
+from tracehound.analysis.settings import Given
+from tracehound.analysis.threads import on_lanes
 from tracehound.formats.xla_names import leads
 from tracehound.intervals import Intervals, Ints, covered, union
 from tracehound.nesting import own_stretches
@@ -41,12 +43,26 @@ class Told(NamedTuple):
 
 def told(share: Share, launching: Ints) -> Told:
     """What the threads that matter are at: the program's own, and in a PyTorch trace those that launch."""
+    program = PROGRAM.of(share)
+    others = set() if _xla(share) else {lane for lane in np.unique(launching).tolist() if lane >= 0} - {program.main}
+    found = dict(program.when)
+    for lane in sorted(others):
+        found |= _doings(share, lane)
+    return Told(found, program.main)
+
+
+def _program(share: Share, given: Given) -> Told:
+    del given
     main = main_thread(share)
-    lanes = [main] if _xla(share) else [main, *np.unique(launching).tolist()]
-    found: dict[tuple[int, str], Intervals] = {}
-    for lane in sorted({lane for lane in lanes if lane >= 0}):
-        found |= {(lane, words): when for words, when in _at(share.threads.filter(pl.col("lane") == lane))}
-    return Told(found, main)
+    return Told(_doings(share, main) if main >= 0 else {}, main)
+
+
+PROGRAM: Final = OfHost(_program)
+"""What the program's own thread on a host is at."""
+
+
+def _doings(share: Share, lane: int) -> dict[tuple[int, str], Intervals]:
+    return {(lane, words): when for words, when in _at(on_lanes(share, [lane]))}
 
 
 def _at(thread: pl.LazyFrame) -> Iterator[tuple[str, Intervals]]:

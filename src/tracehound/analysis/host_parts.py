@@ -6,12 +6,14 @@ Owns the names of host events that say so, in the vocabularies of JAX, PyTorch/X
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.result import Share
+from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given, Setting, pattern
+from tracehound.analysis.threads import together, told_by_name
 from tracehound.intervals import Intervals, union
 from tracehound.trace import collected
 
@@ -39,19 +41,23 @@ _WORKING: Final = ("runtime", "annotation", "transfer", "compile", "copy")
 """Kinds of host events in which the host is at work. Waits, ops of the CPU's devices and marks of steps are none."""
 
 
-def host_parts(share: Share, given: Given) -> dict[str, Intervals]:
-    """When any thread of the host is at each of `PARTS`: sets that may overlap.
+def _of_host(share: Share, given: Given) -> dict[str, Intervals]:
+    return together(share, partial(_of_threads, LOADER.of(given)))
 
-    Frames of Python count only where they load data: they cover all of the time.
-    """
-    loader, kinds = LOADER.of(given), [*_WORKING, "python"]
-    rows = collected(share.threads.filter(pl.col("kind").is_in(kinds)).select("start", "end", "kind", "name"))
-    told = rows.select("name", "kind").unique()
-    parts = [part_of(name, kind, loader) for name, kind in told.cast(pl.String).iter_rows()]
-    known = told.with_columns(pl.Series("part", parts, pl.Int64))
-    part = rows.join(known, on=["name", "kind"], how="left", maintain_order="left")["part"].fill_null(-1).to_numpy()
+
+def _of_threads(loader: re.Pattern[str], threads: pl.LazyFrame) -> dict[str, Intervals]:
+    mine = pl.col("kind").is_in([*_WORKING, "python"])
+    rows = collected(threads.filter(mine).select("start", "end", "kind", "name"))
+    part = told_by_name(rows, lambda name, kind: part_of(name, kind, loader))
     start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
     return {name: union(start[part == number], end[part == number]) for number, name in enumerate(PARTS)}
+
+
+HOST_PARTS: Final = OfHost(_of_host, (LOADER.name,))
+"""When any thread of a host is at each of `PARTS`: sets that may overlap.
+
+Frames of Python count only where they load data: they cover all of the time.
+"""
 
 
 def part_of(name: str, kind: str, loader: re.Pattern[str]) -> int | None:

@@ -15,8 +15,9 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.launched import calls_of
-from tracehound.analysis.result import Share
-from tracehound.intervals import Intervals, Ints, Mask, union
+from tracehound.analysis.result import OfHost, Share
+from tracehound.analysis.settings import Given
+from tracehound.intervals import EMPTY, Intervals, Ints, Mask, merge, union
 from tracehound.trace import collected
 
 SYNCHRONISATION: Final = "synchronisation"
@@ -90,18 +91,26 @@ def _blocking(work: pl.DataFrame) -> pl.Series:
 
 def _occupied(share: Share, copies: pl.DataFrame) -> dict[tuple[str, int], Intervals]:
     """When each host lane is in an event whose name tells what the host waits for, or in the call of such a copy."""
+    found = dict(OCCUPIED.of(share))
+    for (lane,), part in copies.partition_by("caller", as_dict=True).items():
+        key = (SYNCHRONISATION, int(lane))
+        found[key] = merge(found.get(key, EMPTY), union(part["called"].to_numpy(), part["returned"].to_numpy()))
+    return found
+
+
+def _by_name(share: Share, given: Given) -> dict[tuple[str, int], Intervals]:
+    del given
     names = collected(share.threads.select(pl.col("name").unique())).to_series().cast(pl.String).drop_nulls().to_list()
     telling = {name: cause for name in names for cause, pattern in _BY_NAME.items() if pattern.search(name)}
     rows = collected(share.threads.filter(pl.col("name").is_in(list(telling))).select("lane", "name", "start", "end"))
     causes = rows["name"].cast(pl.String).replace_strict(telling, default=None, return_dtype=pl.String)
-    columns = ("lane", "start", "end", "cause")
-    every = pl.concat(
-        [
-            rows.with_columns(causes.alias("cause")).select(columns),
-            copies.select(lane="caller", start="called", end="returned", cause=pl.lit(SYNCHRONISATION)),
-        ]
-    )
     return {
         (str(cause), int(lane)): union(part["start"].to_numpy(), part["end"].to_numpy())
-        for (cause, lane), part in every.partition_by("cause", "lane", as_dict=True).items()
+        for (cause, lane), part in rows.with_columns(causes.alias("cause"))
+        .partition_by("cause", "lane", as_dict=True)
+        .items()
     }
+
+
+OCCUPIED: Final = OfHost(_by_name)
+"""When each lane of a host is in an event whose name tells what the host waits for: by cause and lane."""

@@ -17,7 +17,7 @@ from tracehound.analysis.busy import local_parent
 from tracehound.analysis.compilations import recorded_by_torch
 from tracehound.analysis.host_parts import FETCHING, SENDING
 from tracehound.analysis.host_waits import BLOCKING
-from tracehound.analysis.threads import nearest
+from tracehound.analysis.threads import nearest, told_by_name
 from tracehound.intervals import Ints, Mask
 
 COMPILING: Final = "compiling"
@@ -153,14 +153,9 @@ def doing_codes(threads: pl.DataFrame) -> npt.NDArray[np.int8]:
     what the nearest of the first words of `WORDS` around it means, or it itself; else what it or the nearest around it
     that means anything does. In PyTorch/XLA annotations and steps mean tracing; elsewhere what means nothing is Python.
     """
-    told = threads.select("name", "kind").unique()
-    pairs = [(name or "", kind or "") for name, kind in told.cast(pl.String).iter_rows()]
-    lazy = any(_LAZY.match(name) for name, _ in pairs)
-    codes = [_code(name, kind, lazy) for name, kind in pairs]
-    known = told.with_columns(pl.Series("code", codes, pl.Int8))
-    kinds = threads.select("name", "kind")
-    code = kinds.join(known, on=["name", "kind"], how="left", nulls_equal=True, maintain_order="left")["code"]
-    own, parent = code.to_numpy(), local_parent(threads)
+    names = threads["name"].unique().cast(pl.String).drop_nulls().to_list()
+    lazy = any(_LAZY.match(name) for name in names)
+    own, parent = told_by_name(threads, lambda name, kind: _code(name, kind, lazy)), local_parent(threads)
     python = threads["kind"].is_in(["python", "annotation", "step"]).to_numpy()
     found = np.where(python, _NUMBER[PYTHON], -1).astype(np.int8)
     for marks in (own >= 0, (own >= 0) & (own < _WHOLE)):
@@ -169,11 +164,11 @@ def doing_codes(threads: pl.DataFrame) -> npt.NDArray[np.int8]:
     return found
 
 
-def _code(name: str, kind: str, lazy: bool) -> int:  # noqa: FBT001 - a fact of the file
+def _code(name: str, kind: str, lazy: bool) -> int | None:  # noqa: FBT001 - a fact of the file
     words = meaning(name, kind)
     if words is None and lazy and kind in ("annotation", "step"):
         words = TRACING
-    return -1 if words is None else _NUMBER[words]
+    return None if words is None else _NUMBER[words]
 
 
 def _reached(own: npt.NDArray[np.int8], parent: Ints, marks: Mask) -> npt.NDArray[np.int8]:

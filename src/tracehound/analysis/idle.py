@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -11,8 +12,8 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import work
-from tracehound.analysis.host_doing import Told, mattering, mostly, told
-from tracehound.analysis.host_waits import ALLOCATION, LOADING, SYNCHRONISATION, Launches, launches
+from tracehound.analysis.host_doing import PROGRAM, Told, mattering, mostly, told
+from tracehound.analysis.host_waits import ALLOCATION, LOADING, OCCUPIED, SYNCHRONISATION, Launches, launches
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
 from tracehound.intervals import Intervals, Ints, covered, union
@@ -108,7 +109,7 @@ def within(share: Share, options: Options, when: Intervals) -> pl.DataFrame:
     found = []
     streams = [(names[number], np.flatnonzero(lane == number)) for number in np.unique(lane).tolist()]
     everything = np.argsort(events["start"].to_numpy(), kind="stable")
-    for name, rows in ((DEVICE, everything), *streams):
+    for name, rows in ((DEVICE, everything), *(streams if len(streams) > 1 else ())):
         pauses = pauses_of(events, rows)
         pauses, cause = _inside(when, pauses, _causes(pauses, events, rows, calls, delay))
         found.append(
@@ -123,7 +124,11 @@ def within(share: Share, options: Options, when: Intervals) -> pl.DataFrame:
                 *_why(doings, lead, pauses, cause), pl.lit(name).alias("stream"), pl.lit(name == DEVICE).alias("whole")
             )
         )
-    return _summed(pl.concat(found)).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+    table = _summed(pl.concat(found)).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+    if len(streams) > 1:
+        return table
+    alone = table.with_columns(pl.lit(streams[0][0]).alias("stream"), pl.lit(value=False).alias("whole"))
+    return pl.concat([table, alone])
 
 
 def _inside(when: Intervals, pauses: Pauses, cause: Ints) -> tuple[Pauses, Ints]:
@@ -138,9 +143,10 @@ def _inside(when: Intervals, pauses: Pauses, cause: Ints) -> tuple[Pauses, Ints]
 
 def _why(doings: Told, lead: Ints, pauses: Pauses, cause: Ints) -> list[pl.Series]:
     """For each pause what the host was at for most of all pauses of its cause, and for how long."""
-    spent = doings.spent(lead[pauses.after], pauses.start, pauses.end)
-    total = np.zeros((len(CAUSES), spent.shape[1]), np.int64)
-    np.add.at(total, cause, spent)
+    order = np.argsort(cause, kind="stable")
+    spent = doings.spent(lead[pauses.after[order]], pauses.start[order], pauses.end[order])
+    first = np.searchsorted(cause[order], np.arange(len(CAUSES) + 1))
+    total = np.array([spent[low:high].sum(axis=0) for low, high in itertools.pairwise(first.tolist())])
     words, time = mostly(total)
     return [pl.Series("why", words, pl.String).gather(cause), pl.Series("while", time).gather(cause)]
 
@@ -248,4 +254,5 @@ ANALYSIS = Analysis(
     per_rank=per_rank,
     combine=combine,
     settings=(DELAY,),
+    of_host=(PROGRAM, OCCUPIED),
 )

@@ -32,15 +32,28 @@ def remembered(analysis: Analysis, options: Options, share: Share, make: Callabl
 
     Only tables of whole runs are kept, of parts that lie in a cache.
     """
-    if share.home is None or share.windowed:
+    path = _place(analysis, options, share)
+    if path is None:
         return make()
-    path = share.home / f"table-{_key(analysis, options, share)}"
     with suppress(OSError, ValueError, pl.exceptions.PolarsError):
         return _kept(path)
     table = make()
     if table.height <= MOST_ROWS:
         _keep(table, path)
     return table
+
+
+def is_kept(analysis: Analysis, options: Options, share: Share) -> bool:
+    """Whether the table of a rank was kept."""
+    path = _place(analysis, options, share)
+    return path is not None and path.is_file()
+
+
+def _place(analysis: Analysis, options: Options, share: Share) -> Path | None:
+    """The file in which the table is kept; None where it may not be."""
+    if share.home is None or share.windowed:
+        return None
+    return share.home / f"table-{_key(analysis, options, share)}"
 
 
 def _kept(path: Path) -> pl.DataFrame:
@@ -69,6 +82,6 @@ def _digest(content: bytes) -> bytes:
 
 def _key(analysis: Analysis, options: Options, share: Share) -> str:
     """Differs where the question does, or the part's place in the trace: ids, times and ranks are of the trace."""
-    lanes = share.lanes.hash_rows(seed=VERSION).to_list()
-    said = (VERSION, analysis.name, options, share.rank, share.label, share.start, share.end, lanes, share.steps.rows())
-    return _digest(repr(said).encode()).hex()
+    said = (VERSION, analysis.name, options, share.rank, share.label, share.start, share.end)
+    rows = (frame.hash_rows(seed=VERSION).to_numpy().tobytes() for frame in (share.lanes, share.steps))
+    return _digest(b"".join((repr(said).encode(), *rows))).hex()

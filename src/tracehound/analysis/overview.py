@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Given
 from tracehound.trace import collected
 from tracehound.units import duration
 
@@ -33,7 +35,6 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """One row of counts."""
     del options
     device, host = share.lanes.filter(pl.col("rank").is_not_null()), share.lanes.filter(pl.col("rank").is_null())
-    inside = (pl.col("start") < share.end) & (pl.col("end") > share.start)
     extent = share.device.select(
         pl.len().cast(pl.Int64).alias("events"), pl.col("start").min().alias("first"), pl.col("end").max().alias("last")
     )
@@ -43,11 +44,21 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(device.height, pl.Int64).alias("lanes"),
         "events",
         pl.lit(host.height, pl.Int64).alias("threads"),
-        pl.lit(collected(share.threads.filter(inside).select(pl.len())).item(), pl.Int64).alias("host_events"),
+        pl.lit(HOST_EVENTS.of(share), pl.Int64).alias("host_events"),
         "first",
         "last",
         pl.lit(share.steps.filter(share.chosen)["step"].n_unique(), pl.Int64).alias("steps"),
     )
+
+
+def _host_events(share: Share, given: Given) -> int:
+    del given
+    inside = (pl.col("start") < share.end) & (pl.col("end") > share.start)
+    return int(collected(share.threads.filter(inside).select(pl.len())).item())
+
+
+HOST_EVENTS: Final = OfHost(_host_events)
+"""How many events of a host's threads lie in the window."""
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -83,4 +94,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    of_host=(HOST_EVENTS,),
 )

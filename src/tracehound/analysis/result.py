@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import polars as pl
 
@@ -102,10 +102,12 @@ class Share:
     Without a window (not `windowed`) the bounds are those of the trace. Where steps are `asked` for by their numbers,
     the bounds are those of the rank's own, and `hosted` goes over those of all ranks that its host drives.
     `home` is where the part lies in a cache.
-    `ordinal` is the number that the file gives the rank's device, and `properties` what it says of that.
+    `ordinal` is the number that the file gives the rank's device, and `properties` what it says of that. `known` are
+    the answers that were found before to questions about the `host`.
     """
 
     rank: int
+    host: int
     label: str
     device: pl.LazyFrame
     anytime: pl.LazyFrame
@@ -122,6 +124,7 @@ class Share:
     properties: Device = UNKNOWN
     asked: tuple[int, ...] | None = None
     hosted: tuple[int, int] | None = None
+    known: Mapping[tuple[OfHost[Any], Given], Any] = field(default_factory=dict)
 
     @property
     def chosen(self) -> pl.Expr:
@@ -141,6 +144,30 @@ class Share:
     def facet(self, name: str) -> pl.LazyFrame:
         """What events of the rank's file carry, in a schema of `FACETS`; join it to events by `record`."""
         return self.facets.get(name, empty(name))
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class OfHost(Generic[T]):
+    """A question about the threads of a host: all the ranks that it drives have one answer, and it is asked once.
+
+    `make` answers it from the share of any of these `on_host`, of which it looks at no more than `threads`, the host's
+    `lanes` and the window, and from what is chosen of `settings` (their names). Question and answer travel between processes.
+    """
+
+    make: Callable[[Share, Given], T]
+    settings: tuple[str, ...] = ()
+
+    def given(self, given: Given) -> Given:
+        """What of these choices the answer depends on."""
+        return tuple(choice for choice in given if choice[0] in self.settings)
+
+    def of(self, share: Share, given: Given = ()) -> T:
+        """The answer: that which was found before, else now."""
+        asked = (self, self.given(given))
+        return share.known[asked] if asked in share.known else self.make(share.on_host, asked[1])
 
 
 @dataclass(frozen=True)
@@ -201,7 +228,8 @@ class Analysis:
     """A question about a trace: `per_rank` runs where one rank's events are, `combine` sees only its small tables.
 
     `question` is what it answers, in the user's words; `definition` says how its numbers are defined and where peers
-    differ, for `--explain`. `settings` are what a caller may choose of it.
+    differ, for `--explain`. `settings` are what a caller may choose of it. `of_host` are the questions about a host
+    that the maps of its ranks have in common.
     """
 
     name: str
@@ -212,3 +240,4 @@ class Analysis:
     per_rank: Callable[[Share, Options], pl.DataFrame]
     combine: Callable[[Sequence[pl.DataFrame], Scene, Options], Result]
     settings: tuple[Setting[Any], ...] = ()
+    of_host: tuple[OfHost[Any], ...] = ()

@@ -6,16 +6,19 @@ Owns the cutting of a trace to one rank and one window, and the running of an an
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final
 
 import polars as pl
 
-from tracehound.analysis.memory import remembered
-from tracehound.analysis.result import Analysis, Options, Result, Scene, Share
+from tracehound.analysis.memory import is_kept, remembered
+from tracehound.analysis.result import Analysis, OfHost, Options, Result, Scene, Share
+from tracehound.analysis.settings import Given
 from tracehound.analysis.windows import of_hosts, of_ranks
 from tracehound.formats.residency import device as properties
 from tracehound.trace import Trace, Window, collected
@@ -41,7 +44,7 @@ def run_all(
 ) -> list[Result]:
     """Several analyses of the trace, rank by rank, so that memory does not grow with the number of ranks."""
     window = window or Window()
-    tables = list(_mapped(asked, shares(trace, window), executor))
+    tables = list(_mapped(asked, _informed(asked, shares(trace, window), executor), executor))
     seen = scene(trace, window)
     return [
         analysis.combine([of_rank[place] for of_rank in tables], seen, options)
@@ -63,19 +66,67 @@ def maps(asked: Sequence[tuple[Analysis, Options]], share: Share) -> list[pl.Dat
 
 
 def _held(share: Share) -> Share:
-    if int(share.lanes["events"].sum()) > HELD:
+    on_device = int(share.lanes.filter(pl.col("rank").is_not_null())["events"].sum())
+    if on_device > HELD:
         return share
     device = collected(share.device).lazy()
-    anytime = share.anytime if share.windowed else device
-    return replace(share, device=device, anytime=anytime, threads=collected(share.threads).lazy())
+    read = replace(share, device=device, anytime=share.anytime if share.windowed else device)
+    if int(share.lanes["events"].sum()) > HELD:
+        return read
+    return replace(read, threads=collected(share.threads).lazy())
 
 
 HELD: Final = 1 << 19
-"""A rank of at most so many events is read once for several analyses: it takes some 60 MB."""
+"""At most so many events of a rank are read once for several analyses: they take some 60 MB."""
 
 
 _AHEAD: Final = 16
 """So many ranks are handed to an executor before the first has come back: more would only wait in memory."""
+
+
+def _informed(
+    asked: Sequence[tuple[Analysis, Options]], ranks: Iterator[Share], executor: Executor | None
+) -> Iterator[Share]:
+    """The shares, in their order; those of one host know what the analyses ask of it, which is worked out once.
+
+    While the ranks of a host are mapped, the questions about the next are at work.
+    """
+    waiting = deque[tuple[list[Share], dict[Asked, Future[Any]]]]()
+    for _, of_host in groupby(ranks, key=attrgetter("host")):
+        together = list(of_host)
+        questions = _questions(asked, together) if len(together) > 1 else ()
+        waiting.append((together, {each: _begun(each, together[0], executor) for each in questions}))
+        if len(waiting) > 1:
+            yield from _telling(*waiting.popleft())
+    while waiting:
+        yield from _telling(*waiting.popleft())
+
+
+Asked = tuple[OfHost[Any], Given]
+"""A question about a host, and what was chosen for it."""
+
+
+def _questions(asked: Sequence[tuple[Analysis, Options]], ranks: Sequence[Share]) -> tuple[Asked, ...]:
+    """What the maps of these ranks will ask of their host, each question once."""
+    found = dict[Asked, None]()
+    for analysis, options in asked:
+        if analysis.of_host and not all(is_kept(analysis, options, share) for share in ranks):
+            found |= dict.fromkeys((question, question.given(options.given)) for question in analysis.of_host)
+    return tuple(found)
+
+
+def _begun(asked: Asked, share: Share, executor: Executor | None) -> Future[Any]:
+    question, given = asked
+    if executor is not None:
+        return executor.submit(question.of, share, given)
+    done = Future[Any]()
+    done.set_result(question.of(share, given))
+    return done
+
+
+def _telling(ranks: Sequence[Share], answers: Mapping[Asked, Future[Any]]) -> Iterator[Share]:
+    known = {asked: answer.result() for asked, answer in answers.items()}
+    yield from (replace(share, known=known) for share in ranks)
 
 
 def _mapped(
@@ -110,6 +161,7 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
         device = trace.events(lanes.filter(pl.col("rank").is_not_null())["lane"].to_list())
         yield Share(
             rank=rank,
+            host=host,
             label=label,
             device=overlapping(device, start, end) if window.timed else device,
             anytime=device,

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.activity import PARTS, activity
+from tracehound.analysis.activity import HOST, PARTS, activity
 from tracehound.analysis.busy import work
 from tracehound.analysis.own_clock import clock_of, trace_clock
 from tracehound.analysis.phases import inference, phases
@@ -205,4 +205,5 @@ ANALYSIS = Analysis(
     per_rank=per_rank,
     combine=combine,
     settings=(BY, BOUNDS),
+    of_host=(HOST,),
 )

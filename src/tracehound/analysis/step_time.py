@@ -123,7 +123,7 @@ def _parts(share: Share, events: pl.DataFrame, given: Given, clock: OwnClock | N
     """When each part but the last holds, by this clock, which is that of the events; the sets share no instant."""
     found = device_parts.device_parts(share, events)
     taken = merge(*found.values())
-    for part, seen in host_parts.host_parts(share, given).items():
+    for part, seen in host_parts.HOST_PARTS.of(share, given).items():
         when = clock.moved(seen) if clock else seen
         found[part] = merge(found.get(part, EMPTY), subtract(when, taken))
         taken = merge(taken, when)
@@ -227,4 +227,5 @@ ANALYSIS = Analysis(
     per_rank=per_rank,
     combine=combine,
     settings=(BY, host_parts.LOADER),
+    of_host=(host_parts.HOST_PARTS,),
 )

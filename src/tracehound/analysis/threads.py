@@ -5,15 +5,70 @@ Owns the attribution of time on a thread to the innermost event that runs there.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Mapping
+
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
-from tracehound.intervals import Intervals, Ints
+from tracehound.analysis.result import Share
+from tracehound.intervals import Intervals, Ints, merge
 from tracehound.nesting import Owned, own_stretches
 
 THREADS = ("id", "lane", "start", "end", "name", "kind", "parent")
 """The columns of events that `during` needs."""
+
+
+def on_lanes(share: Share, lanes: Collection[int]) -> pl.LazyFrame:
+    """The events of these lanes of the host, sorted by id: no others are read."""
+    of_host = share.lanes.filter(pl.col("rank").is_null()).sort("lane")
+    last = pl.col("events").cum_sum()
+    mine = of_host.select("lane", (last - pl.col("events")).alias("low"), last.alias("high"))
+    mine = mine.filter(pl.col("lane").is_in(list(lanes)))
+    apart = (mine["low"] != mine["high"].shift(1)).fill_null(value=True).cum_sum()
+    stretches = mine.group_by(apart.alias("stretch"), maintain_order=True).agg(
+        pl.col("low").min(), pl.col("high").max()
+    )
+    frames = [share.threads.slice(low, high - low) for _, low, high in stretches.iter_rows()]
+    return pl.concat(frames) if frames else share.threads.clear()
+
+
+def batches(share: Share, lanes: Collection[int] | None = None) -> Iterator[pl.LazyFrame]:
+    """The events of these lanes of the host (None: of all), some lanes at a time: as many as fit, at least one."""
+    of_host = share.lanes.filter(pl.col("rank").is_null()).sort("lane")
+    mine = of_host if lanes is None else of_host.filter(pl.col("lane").is_in(list(lanes)))
+    batch = ((mine["events"].cum_sum() - mine["events"]) // _BATCH).alias("batch")
+    for some in mine.select("lane", batch).partition_by("batch", maintain_order=True):
+        yield on_lanes(share, some["lane"].to_list())
+
+
+_BATCH = 1 << 18
+"""Events of host lanes that are looked at together."""
+
+
+def together(share: Share, when: Callable[[pl.LazyFrame], Mapping[str, Intervals]]) -> dict[str, Intervals]:
+    """What `when` says of some threads of the host after others, as if it had seen all of them at once."""
+    found: dict[str, list[Intervals]] = {}
+    for threads in batches(share):
+        for name, intervals in when(threads).items():
+            found.setdefault(name, []).append(intervals)
+    return {name: merge(*sets) for name, sets in found.items()}
+
+
+def near(threads: pl.LazyFrame, windows: Intervals) -> pl.LazyFrame:
+    """Of events of host lanes those that overlap one of these windows, with all that is around them, and some more.
+
+    It is told by a few stretches that hold all windows, so that most of many events are never read.
+    """
+    apart = windows.start[1:] - windows.end[:-1]
+    cuts = np.sort(np.argsort(apart, kind="stable")[max(0, len(apart) - _STRETCHES + 1) :])
+    starts, ends = windows.start[np.append(0, cuts + 1)], windows.end[np.append(cuts, len(apart))]
+    inside = [(pl.col("start") < end) & (pl.col("end") > start) for start, end in zip(starts, ends, strict=True)]
+    return threads.filter(pl.any_horizontal(inside))
+
+
+_STRETCHES = 16
 
 
 def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
@@ -52,17 +107,35 @@ def _annotation(threads: pl.DataFrame, parent: np.ndarray) -> pl.Series:
     return pl.select(pl.when(pl.Series(around >= 0)).then(names).alias("inside")).to_series()
 
 
-def nearest(parent: np.ndarray, marks: np.ndarray) -> np.ndarray:
-    """For every event the row of the nearest event around it that is marked, -1 without one.
+def nearest(parent: np.ndarray, marks: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+    """For every event (or for these rows) the row of the nearest event around it that is marked, -1 without one.
 
     `parent` is the row of the event that directly contains it, -1 for none.
     """
-    around = parent.copy()
+    around = parent.copy() if rows is None else parent[rows]
     while True:
         climbing = np.flatnonzero((around >= 0) & ~marks[around])
         if not len(climbing):
             return around
         around[climbing] = parent[around[climbing]]
+
+
+def told_by_name(events: pl.DataFrame, say: Callable[[str, str], int | None]) -> npt.NDArray[np.int8]:
+    """What each event's `name` and `kind` say: a small number, -1 where they say nothing.
+
+    `say` is asked once for each pair that occurs; of what has no name it is given "".
+    """
+    told = events.select("name", "kind").unique()
+    answers = [say(name or "", kind or "") for name, kind in told.cast(pl.String).iter_rows()]
+    names, kinds = (_codes(told[column]) for column in ("name", "kind"))
+    known = np.full((int(names.max(initial=0)) + 1, int(kinds.max(initial=0)) + 1), -1, np.int8)
+    known[names, kinds] = [-1 if answer is None else answer for answer in answers]
+    return np.asarray(known[_codes(events["name"]), _codes(events["kind"])])
+
+
+def _codes(values: pl.Series) -> npt.NDArray[np.int32]:
+    """A number for each value of a category; 0 for null."""
+    return (values.to_physical().cast(pl.Int32) + 1).fill_null(0).to_numpy()
 
 
 def _overlaps(owned: Owned, windows: Intervals) -> tuple[Ints, Ints, Ints]:

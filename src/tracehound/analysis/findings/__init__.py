@@ -9,9 +9,10 @@ from typing import Any, Final
 import polars as pl
 
 from tracehound.analysis import breakdown, kernels, step_parts, step_time, stragglers, transfers
+from tracehound.analysis.compilations import COMPILED
 from tracehound.analysis.findings import device, pauses, time, xla
 from tracehound.analysis.findings.finding import Evidence, Finding
-from tracehound.analysis.findings.traits import traits
+from tracehound.analysis.findings.traits import COUNTED, traits
 from tracehound.analysis.joint import packed, unpacked
 from tracehound.analysis.own_clock import ON_TRACE
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
@@ -62,9 +63,9 @@ _ASKED: Final = {
 }
 """What rules draw on, by the name under which they find it."""
 
-
 _OF_STEPS: Final = ("step_parts", "step_time")
 """Those of which a row is a step, at full length where a window cuts it."""
+
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The tables of all analyses that rules draw on, and the traits of the rank."""
@@ -88,11 +89,11 @@ def _evidence(ranks: Sequence[Sequence[pl.DataFrame]], scene: Scene) -> Evidence
         name: analysis.combine([tables[place] for tables in ranks], scene, asked)
         for place, (name, (analysis, asked)) in enumerate(_ASKED.items())
     }
-    steps = results["step_parts"].table.filter(~pl.col("partial"))
     marks = scene.steps.filter((pl.col("start") >= scene.start) & (pl.col("end") <= scene.end))["event"]
     for name in _OF_STEPS if scene.windowed else ():
         kept = results[name].table.filter(pl.col("event").is_in(marks.implode()))
         results[name] = replace(results[name], table=kept)
+    steps = results["step_parts"].table.filter(~pl.col("partial"))
     lengths = (steps if steps.height else results["breakdown"].table.rename({"span": "duration"}))["duration"]
     return Evidence(
         results=results,
@@ -124,9 +125,9 @@ def _notes(evidence: Evidence, found: int) -> list[str]:
         return ["no device activity was recorded: most rules have nothing to look at", *_step(evidence)]
     if not found:
         return [f"none of {len(RULES)} rules finds anything; report findings --explain says what they look for"]
-    return _step(evidence) or ["no steps are marked: costs are of the whole run"]
     if evidence.scene.windowed and not evidence.steps:
         return ["no whole step lies in the window: costs are of the window"]
+    return _step(evidence) or ["no steps are marked: costs are of the whole run"]
 
 
 def _step(evidence: Evidence) -> list[str]:
@@ -143,4 +144,5 @@ ANALYSIS: Final = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    of_host=(*(question for analysis, _ in _ASKED.values() for question in analysis.of_host), COUNTED, COMPILED),
 )

@@ -10,7 +10,8 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.compilations import compilations
-from tracehound.analysis.result import Share
+from tracehound.analysis.result import OfHost, Share
+from tracehound.analysis.settings import Given
 from tracehound.trace import collected
 
 TRAITS: Final = {
@@ -43,25 +44,35 @@ _PAGEABLE: Final = r"(?i)memcpy.*pageable"
 def traits(share: Share) -> pl.DataFrame:
     """The traits of a rank, in its window."""
     name = pl.col("name").cast(pl.String)
-    inside = share.threads.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
-    counts = inside.filter(pl.col("kind").is_in(["op", "annotation"])).group_by("name").agg(pl.len())
-    counted = collected(counts).select(
-        pl.col("len").filter(name.str.contains(pattern)).sum().cast(pl.Int64).alias(trait)
-        for trait, pattern in _NAMES.items()
-    )
     length = pl.col("end") - pl.col("start")
     copies = share.device.filter(pl.col("kind") == "copy").filter(name.str.contains(_PAGEABLE))
     pageable = collected(_longest(copies.with_columns(length.alias("length")), "pageable", "pageable_event"))
     return pl.concat(
         [
             pl.DataFrame({"rank": [share.rank], "window": [share.on_host.end - share.on_host.start]}),
-            counted,
+            COUNTED.of(share),
             pageable,
             _compiling(share),
             _peak(share),
         ],
         how="horizontal",
     ).select(pl.col(column).cast(dtype) for column, dtype in TRAITS.items())
+
+
+def _counted(share: Share, given: Given) -> pl.DataFrame:
+    del given
+    telling = share.threads.filter(pl.col("kind").is_in(["op", "annotation"]))
+    inside = telling.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
+    counts = collected(inside.group_by("name").agg(pl.len()))
+    name = pl.col("name").cast(pl.String)
+    return counts.select(
+        pl.col("len").filter(name.str.contains(pattern)).sum().cast(pl.Int64).alias(trait)
+        for trait, pattern in _NAMES.items()
+    )
+
+
+COUNTED: Final = OfHost(_counted)
+"""How often the threads of a host are in an operator or annotation that `_NAMES` looks for, in the window: one row."""
 
 
 def _compiling(share: Share) -> pl.DataFrame:

@@ -1,0 +1,128 @@
+"""What the ranks of a host have in common is worked out once; and what each rank sees of its trace."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from building import US, Building, Lane, stream, thread
+from tracehound.analysis import ANALYSES, Analysis, Options, named, run_all
+from tracehound.analysis.result import OfHost, Share
+from tracehound.analysis.settings import Given, Setting
+from tracehound.analysis.share import scene, shares
+from tracehound.analysis.threads import THREADS, during, near
+from tracehound.intervals import union
+from tracehound.store import load, open_paths, place, workshop
+from tracehound.store.cache import opened
+from tracehound.trace import Trace, Window
+
+
+def asking(seen: list[tuple[int, Given]]) -> Analysis:
+    """An analysis whose maps ask their host one thing; `seen` gets every time that it is worked out."""
+
+    def of_host(share: Share, given: Given) -> int:
+        seen.append((share.host, given))
+        return 7
+
+    question = OfHost(of_host, ("depth",))
+
+    def per_rank(share: Share, options: Options) -> pl.DataFrame:
+        return pl.DataFrame({"rank": [share.rank], "events": [question.of(share, options.given)]})
+
+    settings = tuple(Setting(name, "0", "", int) for name in ("depth", "width"))
+    return replace(named("overview"), name="asking", per_rank=per_rank, of_host=(question,), settings=settings)
+
+
+def ranks(count: int) -> Building:
+    b = Building()
+    for rank in range(count):
+        b.event(stream(rank), "gemm", 0, 10)
+    b.event(thread(), "aten::mm", 0, 10, "op")
+    return b
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_what_ranks_have_in_common_is_worked_out_once_for_a_host(count: int) -> None:
+    seen: list[tuple[int, Given]] = []
+    analysis = replace(asking(seen), combine=lambda tables, *_: pl.concat(tables))
+    trace = place("two hosts", [ranks(count).part(), ranks(count).part()])
+    (table,) = run_all([(analysis, Options())], trace)
+    assert table.rows() == [(rank, 7) for rank in range(2 * count)]
+    assert seen == [(0, ()), (1, ())]
+
+
+def test_it_is_worked_out_again_for_other_settings_but_not_for_those_that_do_not_matter() -> None:
+    seen: list[tuple[int, Given]] = []
+    analysis = replace(asking(seen), combine=lambda tables, *_: pl.concat(tables))
+    given: list[Given] = [(), (("width", "3"),), (("depth", "2"),), (("width", "4"), ("depth", "2"))]
+    run_all([(analysis, Options(given=each)) for each in given], ranks(3).trace())
+    assert seen == [(0, ()), (0, (("depth", "2"),))]
+
+
+def test_nothing_is_worked_out_where_the_tables_of_all_ranks_were_kept(samples: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        with workshop(1, partial(opened, tmp_path)) as shop:
+            trace = load(open_paths([samples / "jax_cpu8_b128"], None, shop))
+    seen: list[tuple[int, Given]] = []
+    analysis = replace(asking(seen), combine=lambda tables, *_: pl.concat(tables))
+    for _ in range(2):
+        (table,) = run_all([(analysis, Options())], trace)
+        assert table["events"].to_list() == [7] * 8
+    assert len(seen) == 1
+
+
+@pytest.fixture(scope="module")
+def several(samples: Path) -> Trace:
+    """Eight devices of one host."""
+    return load(open_paths([samples / "jax_cpu8_b128"]))
+
+
+@pytest.mark.parametrize("part", [None, 3])
+def test_every_analysis_says_the_same_of_ranks_together_and_of_each_alone(several: Trace, part: int | None) -> None:
+    low, high = several.span
+    window = Window() if part is None else Window(low + (high - low) // part, high - (high - low) // part)
+    asked = [(analysis, Options(9)) for analysis in ANALYSES]
+    with ThreadPoolExecutor(2) as executor:
+        together = run_all(asked, several, window, executor)
+    for (analysis, options), found in zip(asked, together, strict=True):
+        alone = [analysis.per_rank(share, options) for share in shares(several, window)]
+        wanted = analysis.combine(alone, scene(several, window), options)
+        assert_frame_equal(found.table, wanted.table)
+        assert found.notes == wanted.notes
+
+
+BOUNDS = st.lists(st.tuples(st.integers(0, 300), st.integers(1, 6)), min_size=1, max_size=40)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 300), st.integers(0, 40)), max_size=30), BOUNDS)
+def test_what_is_read_near_windows_is_all_that_ran_in_them(
+    events: list[tuple[int, int, int]], bounds: list[tuple[int, int]]
+) -> None:
+    b = Building(unit=1)
+    b.event(stream(), "gemm", 0, 400)
+    b.event(Lane("python 0"), "main", 0, 1, "annotation")
+    for lane, start, length in events:
+        b.event(Lane(f"python {lane}"), f"aten::{length % 3}", start, start + length, ("op", "annotation")[length % 2])
+    windows = union(np.array([start for start, _ in bounds]), np.array([start + length for start, length in bounds]))
+    (share,) = shares(b.trace(), Window())
+    every, some = (frame.select(*THREADS).collect() for frame in (share.threads, near(share.threads, windows)))
+    assert_frame_equal(during(some, windows), during(every, windows))
+
+
+def test_only_what_is_near_a_few_windows_is_read() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 1000)
+    for start in range(0, 1000, 10):
+        b.event(thread(), "aten::mm", start, start + 10, "op")
+    (share,) = shares(b.trace(), Window())
+    windows = union(np.array([95, 505]) * US, np.array([105, 506]) * US)
+    assert near(share.threads, windows).collect()["start"].to_list() == [90 * US, 100 * US, 500 * US]
