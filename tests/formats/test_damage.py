@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
@@ -193,7 +194,7 @@ def test_a_flip_in_a_gzip_keeps_every_event_before_it(tmp_path, members, bit, sh
         text, damage = whole(path)
         part = KINETO.read(path)
     except TracehoundError as error:
-        if "holds no trace events" in str(error):  # the damage lies before them
+        if re.search("holds no trace events|gzip .*before any trace event", str(error)):  # the damage lies before them
             return
         raise
     good = len(os.path.commonprefix([text, sound]))

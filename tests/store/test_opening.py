@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -79,6 +80,13 @@ def test_with_nothing_but_bad_files_the_error_is_raised(shop: Workshop, tmp_path
     (tmp_path / "rank0.json").write_text('{"schemaVersion": 1, "deviceProperties": [], "other": 3}')
     with pytest.raises(TracehoundError, match="holds no trace events"):
         load(open_paths([tmp_path], None, shop))
+
+
+def test_a_gzip_that_ends_before_its_events_is_said_to_end_there(shop: Workshop, tmp_path: Path) -> None:
+    cut = tmp_path / "rank0.json.gz"
+    cut.write_bytes(gzip.compress(b'{"schemaVersion": 1, "deviceProperties": [], "traceEvents": []}', 0)[:60])
+    with pytest.raises(TracehoundError, match="byte 60: gzip ends early, before any trace event; copy it again"):
+        load(open_paths([cut], None, shop))
 
 
 def test_a_file_that_went_away_is_told(shop: Workshop, samples: Path, tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ class _Reader(Generic[E]):
         window.fill()
         while (array := window.array()) is None:
             if window.last:
-                raise TracehoundError("holds no trace events", self._stream.path)
+                raise self._without_events()
             window.grow()
         before = bytes(window.buffer[: array.before]).strip(b"\xef\xbb\xbf \t\r\n,")
         if not array.told:
@@ -258,6 +258,13 @@ class _Reader(Generic[E]):
             before = b"{" + before[not before.startswith(b'"') :]
         _add_metadata(before + b"}", extent, 0)
         window.drop(array.at)
+
+    def _without_events(self) -> TracehoundError:
+        damage = self._stream.damage
+        if damage is None:
+            return TracehoundError("holds no trace events", self._stream.path)
+        why = f"gzip {damage.what}, before any trace event"
+        return TracehoundError(why, self._stream.path, f"byte {damage.at:,}", "copy it again, or record it anew")
 
     def _finish(self, walked: Walked, extent: Extent) -> None:
         """The end of the array, or of the file; what follows is read up to `LONGEST_TAIL`."""
