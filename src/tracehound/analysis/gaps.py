@@ -187,7 +187,7 @@ def _other_clock(ranks: pl.DataFrame) -> list[str]:
     """What the devices idle by their own clocks, where that is something else."""
     known = ranks.drop_nulls("own_idle")
     traced, idle, span = (int(known[name].sum()) for name in ("idle", "own_idle", "own_span"))
-    if not span or abs(idle - traced) <= APART * traced:
+    if abs(idle - traced) <= APART * max(traced, span * APART):
         return []
     return [
         f"gaps {ON_TRACE}, to which the profiler aligned the devices piece by piece; by the devices' own, which "
