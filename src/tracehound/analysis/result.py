@@ -154,7 +154,8 @@ class OfHost(Generic[T]):
     """A question about the threads of a host: all the ranks that it drives have one answer, and it is asked once.
 
     `make` answers it from the share of any of these `on_host`, of which it looks at no more than `threads`, the host's
-    `lanes` and the window, and from what is chosen of `settings` (their names). Question and answer travel between processes.
+    `lanes` and the window, and from what is chosen of `settings` (their names). Question and answer travel between
+    processes.
     """
 
     make: Callable[[Share, Given], T]
