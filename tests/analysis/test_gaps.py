@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,21 @@ def test_the_longest_gap() -> None:
     host = {(c["thread"], c["event"]): c["time"] // US for c in row["host"]}
     assert host == {("autograd (2)", "wait"): 70, ("python (1)", "DataLoader.__next__"): 49, ("python (1)", "step"): 10}
     assert row["host"][1]["share"] == 0.7
+
+
+@pytest.mark.parametrize(("returned", "why"), [(60, "blocked on a copy"), (54, "launching work")])
+def test_a_gap_behind_a_call_that_waits_for_its_copy(returned: float, why: str) -> None:
+    """From pageable memory: the call stages the data, and returns when the copy has ended; or before, if it need not."""
+    b = Building()
+    b.event(thread(), "cudaLaunchKernel", 0, 2, "runtime", correlation=1)
+    b.event(stream(), "gemm", 4, 10, correlation=1)
+    b.event(thread(), "cudaMemcpyAsync", 8, returned, "runtime", correlation=2)
+    b.event(stream(), "Memcpy HtoD (Pageable -> Device)", 50, 58, "copy", correlation=2)
+    trace = b.trace()
+    (gap,) = run(named("gaps"), trace).table.rows(named=True)
+    assert (gap["why"], gap["duration"]) == (why, 40 * US)
+    assert set(run(named("idle"), trace).table["why"]) == {why}
+    assert why in run(named("host"), trace).table.filter(event="cudaMemcpyAsync")["doing"].to_list()
 
 
 def test_the_host_in_that_window_adds_up() -> None:

@@ -42,6 +42,8 @@ MAIN = thread("python")
         ("op", "compile_fx_inner (dynamo_timed)", "compiling"),
         ("sync", "cudaStreamSynchronize", "waiting for the device"),
         ("runtime", "cudaLaunchKernel", "launching work"),
+        ("runtime", "cudaMemcpyAsync", "launching work"),
+        ("runtime", "cudaMemcpy", "blocked on a copy"),
         ("runtime", "cudaMalloc", "allocating memory"),
         ("runtime", "cudaGetDeviceCount", "calling the runtime"),
         ("op", "gloo:all_reduce", "communicating"),
@@ -81,6 +83,21 @@ def test_a_wait_is_told_by_what_it_is_for() -> None:
         "cudaDeviceSynchronize": "waiting for the device",
         "$train.py:3 train": "running Python",
     }
+
+
+def test_a_call_that_waits_for_its_copy_does_not_launch() -> None:
+    """Of two calls of one name one does; inside the reading of a value it is blocked on that."""
+    b = Building()
+    for start in (0, 20):
+        b.event(MAIN, "cudaMemcpyAsync", start, start + 10, "runtime")
+    b.event(MAIN, "aten::item", 40, 60, "op")
+    b.event(MAIN, "cudaMemcpyAsync", 42, 58, "runtime")
+    b.event(MAIN, "cudaLaunchKernel", 70, 75, "runtime")
+    events = b.trace().events().select(*THREADS).collect()
+    ids = events["id"].to_list()
+    assert doing(events, [ids[1], ids[3], ids[4]]).to_list() == [
+        "launching work", "blocked on a copy", "blocked on a value", "blocked on a value", "blocked on a copy",
+    ]  # fmt: skip
 
 
 def nested(name: str) -> Building:

@@ -29,8 +29,10 @@ host thread the events that were the innermost on it during the gap, with their 
 
 why = what one thread of the host was at for most of the gap, in words: the thread that launched `after` in a PyTorch
 trace; in an XLA profile, where pools of threads launch, the program's own, which has the marks of steps. The names of
-events say what that is, and those around them: a wait inside the reading of a value is being blocked on the value. In
-PyTorch/XLA what Python does in a step or annotation, and outside the runtime, is tracing, since tensors are lazy.
+events say what that is, and those around them: a wait inside the reading of a value is being blocked on the value. A
+call for a copy that returned only when the copy had ended (cudaMemcpy; cudaMemcpyAsync from and to pageable memory) is
+blocked on the copy. In PyTorch/XLA what Python does in a step or annotation, and outside the runtime, is tracing, since
+tensors are lazy.
 Where it is "nothing recorded", the thread has no event for most of the gap: annotate what the program does there.
 
 Gaps are places in the timeline, and so on its clock: where a device's own (TPU) gives another idle time, a note tells.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.host_waits import blocking
 from tracehound.analysis.host_words import doing
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.threads import THREADS, during
@@ -40,7 +41,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     start, end = share.on_host.start, share.on_host.end
     window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
     threads = collected(share.threads.select(*THREADS))
-    said = threads.select(pl.col("id").alias("event"), doing(threads))
+    said = threads.select(pl.col("id").alias("event"), doing(threads, blocking(share)))
     rows = during(threads, window).join(said, on="event", how="left", maintain_order="left")
     return rows.join(share.lanes.select("lane", "host", pl.col("name").alias("thread")), on="lane").select(
         "lane",

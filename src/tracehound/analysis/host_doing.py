@@ -5,7 +5,7 @@ Owns which thread of a host matters for a rank, and how its time is told in the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
+from tracehound.analysis.host_waits import blocking
 from tracehound.analysis.host_words import QUIET, WORDS, doing_codes
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
@@ -43,32 +44,40 @@ class Told(NamedTuple):
 
 def told(share: Share, launching: Ints) -> Told:
     """What the threads that matter are at: the program's own, and in a PyTorch trace those that launch."""
-    program = PROGRAM.of(share)
+    waits = blocking(share)
+    program = _leading(share, waits) if waits else PROGRAM.of(share)
     others = set() if _xla(share) else {lane for lane in np.unique(launching).tolist() if lane >= 0} - {program.main}
     found = dict(program.when)
     for lane in sorted(others):
-        found |= _doings(share, lane)
+        found |= _doings(share, lane, waits)
     return Told(found, program.main)
 
 
 def _program(share: Share, given: Given) -> Told:
     del given
-    main = main_thread(share)
-    return Told(_doings(share, main) if main >= 0 else {}, main)
+    return _leading(share, ())
 
 
 PROGRAM: Final = OfHost(_program)
-"""What the program's own thread on a host is at."""
+"""What the program's own thread on a host is at, where no call waits for a copy of the rank's device."""
 
 
-def _doings(share: Share, lane: int) -> dict[tuple[int, str], Intervals]:
-    return {(lane, words): when for words, when in _at(on_lanes(share, [lane]))}
+def _leading(share: Share, waits: Collection[int]) -> Told:
+    main = main_thread(share)
+    return Told(_doings(share, main, waits) if main >= 0 else {}, main)
 
 
-def _at(thread: pl.LazyFrame) -> Iterator[tuple[str, Intervals]]:
-    """When a thread is at what. Of its many events no more is read at once than each step of this needs."""
+def _doings(share: Share, lane: int, waits: Collection[int]) -> dict[tuple[int, str], Intervals]:
+    return {(lane, words): when for words, when in _at(on_lanes(share, [lane]), waits)}
+
+
+def _at(thread: pl.LazyFrame, waits: Collection[int]) -> Iterator[tuple[str, Intervals]]:
+    """When a thread is at what; `waits` are calls that wait for their copy.
+
+    Of its many events no more is read at once than each step of this needs.
+    """
     events = collected(thread.select("id", "name", "kind", "parent"))
-    code, parent = doing_codes(events), local_parent(events)
+    code, parent = doing_codes(events, waits), local_parent(events)
     del events
     times = collected(thread.select("start", "end"))
     owned = own_stretches(times["start"].to_numpy(), times["end"].to_numpy(), parent)

@@ -76,6 +76,16 @@ def launches(share: Share, events: pl.DataFrame) -> Launches:
     )
 
 
+def blocking(share: Share) -> list[int]:
+    """The calls (ids) for copies that the host waits for, whenever they ran, though their names do not say so.
+
+    They return only when the copy has ended, as cudaMemcpyAsync does from and to pageable memory.
+    """
+    copies = collected(share.anytime.filter(pl.col("kind") == "copy").select("launch", "end"))
+    calls = pl.concat([copies, calls_of(share.threads, copies["launch"])], how="horizontal")
+    return calls.filter(_blocking(calls))["launch"].unique().to_list()
+
+
 def _streams(share: Share) -> list[int]:
     return share.lanes.filter(pl.col("role") == "stream")["lane"].to_list()
 

@@ -7,6 +7,7 @@ files, and no tables but the columns of events.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 import numpy as np
@@ -30,6 +31,7 @@ COMMUNICATING: Final = "communicating"
 OTHERS: Final = "waiting for other devices"
 SENDING_INPUTS: Final = "sending inputs"
 WAITING: Final = "waiting for the device"
+COPYING: Final = "blocked on a copy"
 ALLOCATING: Final = "allocating memory"
 LAUNCHING: Final = "launching work"
 RUNTIME: Final = "calling the runtime"
@@ -40,8 +42,8 @@ QUIET: Final = "nothing recorded"
 """Of a stretch in which a thread has no event."""
 
 WORDS: Final = (
-    COMPILING, PROGRAM, LOADER, LOADING, VALUE, PROFILING, COMMUNICATING, OTHERS, SENDING_INPUTS, WAITING, ALLOCATING,
-    LAUNCHING, RUNTIME, TRACING, OPERATORS, PYTHON,
+    COMPILING, PROGRAM, LOADER, LOADING, VALUE, PROFILING, COMMUNICATING, OTHERS, SENDING_INPUTS, WAITING, COPYING,
+    ALLOCATING, LAUNCHING, RUNTIME, TRACING, OPERATORS, PYTHON,
 )  # fmt: skip
 """All that an event may mean. Whatever happens inside the first seven is a part of them: a wait for the device inside
 the reading of a value is being blocked on that value."""
@@ -127,7 +129,7 @@ def meaning(name: str, kind: str) -> str | None:
     if said is None and (kind == "compile" or recorded_by_torch(kind, name)):
         return COMPILING
     if kind == "runtime" and BLOCKING.search(name):
-        return said or _moving(name, kind) or WAITING
+        return said or _moving(name, kind) or COPYING
     return said or _moving(name, kind) or (LAUNCHING if kind == "runtime" and _CALLS.search(name) else _KINDS.get(kind))
 
 
@@ -140,22 +142,25 @@ def _moving(name: str, kind: str) -> str | None:
     return SENDING_INPUTS if SENDING.search(name) else None
 
 
-def doing(threads: pl.DataFrame) -> pl.Series:
+def doing(threads: pl.DataFrame, blocking: Collection[int] = ()) -> pl.Series:
     """What a thread is at while an event is the innermost on it, for every event; one of `WORDS`, or null."""
-    found = pl.Series("doing", doing_codes(threads))
+    found = pl.Series("doing", doing_codes(threads, blocking))
     return found.replace_strict(dict(enumerate(WORDS)), default=None, return_dtype=pl.String)
 
 
-def doing_codes(threads: pl.DataFrame) -> npt.NDArray[np.int8]:
+def doing_codes(threads: pl.DataFrame, blocking: Collection[int] = ()) -> npt.NDArray[np.int8]:
     """The same as positions in `WORDS`, -1 for none.
 
     `threads` are events of host lanes with the columns `id`, `name`, `kind` and `parent`, sorted by id. An event means
     what the nearest of the first words of `WORDS` around it means, or it itself; else what it or the nearest around it
-    that means anything does. In PyTorch/XLA annotations and steps mean tracing; elsewhere what means nothing is Python.
+    that means anything does. Calls that are `blocking` (ids, see `host_waits`) do not launch, as their names say, but
+    wait for their copy. In PyTorch/XLA annotations and steps mean tracing; elsewhere what means nothing is Python.
     """
     names = threads["name"].unique().cast(pl.String).drop_nulls().to_list()
     lazy = any(_LAZY.match(name) for name in names)
-    own, parent = told_by_name(threads, lambda name, kind: _code(name, kind, lazy)), local_parent(threads)
+    code, parent = told_by_name(threads, lambda name, kind: _code(name, kind, lazy)), local_parent(threads)
+    waits = threads["id"].is_in(list(blocking)).to_numpy() & (code == _NUMBER[LAUNCHING])
+    own = np.where(waits, np.int8(_NUMBER[COPYING]), code)
     python = threads["kind"].is_in(["python", "annotation", "step"]).to_numpy()
     found = np.where(python, _NUMBER[PYTHON], -1).astype(np.int8)
     for marks in (own >= 0, (own >= 0) & (own < _WHOLE)):

@@ -11,7 +11,7 @@ import polars as pl
 from tracehound.analysis.activity import PARTS
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.findings.xla import input_bound
-from tracehound.analysis.host_words import ALLOCATING, COMPILING, LOADER, LOADING, QUIET, VALUE
+from tracehound.analysis.host_words import ALLOCATING, COMPILING, COPYING, LOADER, LOADING, QUIET, VALUE
 from tracehound.units import count, duration, rate
 from tracehound.units import share as percent
 
@@ -86,6 +86,7 @@ _TOPICS: Final[Mapping[str, str]] = MappingProxyType(
         LOADER: "data loading",
         LOADING: "data loading",
         VALUE: "synchronisation",
+        COPYING: "synchronisation",
         ALLOCATING: "allocation",
         COMPILING: "compiling",
     }
