@@ -44,7 +44,7 @@ def test_the_longest_gap() -> None:
 
 @pytest.mark.parametrize(("returned", "why"), [(60, "blocked on a copy"), (54, "launching work")])
 def test_a_gap_behind_a_call_that_waits_for_its_copy(returned: float, why: str) -> None:
-    """From pageable memory: the call stages the data, and returns when the copy has ended; or before, if it need not."""
+    """From pageable memory: the call returns when the copy has ended, or where it need not wait, before."""
     b = Building()
     b.event(thread(), "cudaLaunchKernel", 0, 2, "runtime", correlation=1)
     b.event(stream(), "gemm", 4, 10, correlation=1)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
+
+import pytest
 
 from building import US, Building, stream, thread
+from tracehound.analysis import named as analysis
+from tracehound.analysis import run
 from tracehound.export import named
+from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
 MAIN = thread("python (1)")
@@ -54,3 +60,22 @@ def test_a_frame_without_a_name_has_words() -> None:
 def test_names_tell_the_form() -> None:
     assert named("", "a.folded").name == "folded"
     assert named("", "a.device.folded").name == "device"
+
+
+@pytest.mark.parametrize("sample", ["torch_stacks", "torch_ddp_gloo", "jax_cpu8_b128"])
+@pytest.mark.parametrize(("form", "total"), [("folded", "total"), ("device", "device_total")])
+def test_the_lines_add_up_to_what_stacks_says(samples: Path, sample: str, form: str, total: str) -> None:
+    """Less than a nanosecond is lost of each path."""
+    trace = load(open_paths([samples / sample]))
+    rows = run(analysis("stacks"), trace).table
+    whole = rows.filter(depth=0)[total].fill_null(0).sum()
+    found = sum(int(line.rpartition(" ")[2]) for line in lines(form, of=trace))
+    assert found == pytest.approx(whole / 1000, abs=rows.height)
+
+
+def test_what_two_events_share_counts_once() -> None:
+    """Two frames that overlap in part, as clocks that jump make them: 60 us are recorded, and no more."""
+    b = Building()
+    b.event(MAIN, "f", 0, 40, "python")
+    b.event(MAIN, "g", 30, 60, "python")
+    assert sorted(lines("folded", of=b.trace())) == ["f 40000", "g 20000"]
