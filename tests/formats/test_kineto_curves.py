@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from tracehound.formats import KINETO
@@ -12,8 +13,8 @@ from tracehound.trace import Part
 US = 10**6
 
 
-def read(folder: Path, kernels: int, **args: object) -> Part:
-    """Kernels of 5 us that begin every 10 us."""
+def read(folder: Path, kernels: int, more: Sequence[dict[str, object]] = (), **args: object) -> Part:
+    """Kernels of 5 us that begin every 10 us, and more events."""
     events = [
         {
             "ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10 * n, "dur": 5,
@@ -22,7 +23,7 @@ def read(folder: Path, kernels: int, **args: object) -> Part:
         for n in range(kernels)
     ]  # fmt: skip
     path = folder / "trace.json"
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*more, *events]}))
     return KINETO.read(path)
 
 
@@ -53,3 +54,32 @@ def test_a_few_kernels_speak_for_themselves(tmp_path: Path) -> None:
 
 def test_a_curve_is_short_however_long_the_trace(tmp_path: Path) -> None:
     assert len(curves(read(tmp_path, 3000))["GPU utilisation"]) <= 1001
+
+
+def test_a_curve_has_a_lane_of_its_own_beside_those_of_memory(tmp_path: Path) -> None:
+    """The host's allocator says that it reserves nothing, which has no lane, though it has a number."""
+    told = [
+        {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts, "args": args}
+        for ts, args in (
+            (
+                1,
+                {"Device Type": 0, "Device Id": -1, "Bytes": 64, "Addr": 1, "Total Allocated": 64, "Total Reserved": 0},
+            ),
+            (
+                2,
+                {
+                    "Device Type": 1,
+                    "Device Id": 0,
+                    "Bytes": 64,
+                    "Addr": 2,
+                    "Total Allocated": 64,
+                    "Total Reserved": 128,
+                },
+            ),
+        )
+    ]
+    part = read(tmp_path, FEWEST, told)
+    assert part.lanes["lane"].is_unique().all()
+    found = curves(part)
+    assert {value for _, value in found["memory reserved"]} == {128.0}
+    assert {value for _, value in found["GPU utilisation"]} == {0.0, 100.0}

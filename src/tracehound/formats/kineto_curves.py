@@ -24,8 +24,10 @@ FEWEST: Final = 16
 STRETCHES: Final = 1000
 """Stretches of a curve, at most."""
 
-_CURVES: Final = {"utilisation": "GPU utilisation", "sm_efficiency": "SM efficiency"}
-_FIRST: Final = -len(_CURVES)
+CURVES: Final = {"utilisation": "GPU utilisation", "sm_efficiency": "SM efficiency"}
+"""The measures that are drawn, and what their counters are called: 0 before the first kernel and after the last."""
+
+_FIRST: Final = -len(CURVES)
 """The places of these lanes: before the other counters of their rank."""
 
 
@@ -48,7 +50,8 @@ def with_curves(found: Part) -> Part:
     if found.lanes.filter(role="counter")["name"].str.contains(_OWN).any():
         return found
     lanes, samples = [found.lanes], [found.counters]
-    for number, curve in enumerate(_curves(found), start=found.lanes.height):
+    first = int(found.lanes["lane"].to_numpy().max(initial=-1)) + 1  # some numbers have no lane: of counters in no time
+    for number, curve in enumerate(_curves(found), start=first):
         lanes.append(_lane(number, curve))
         samples.append(curve.samples.select(pl.lit(number, pl.Int64).alias("lane"), "time", "value").cast(COUNTERS))
     return replace(found, lanes=pl.concat(lanes), counters=pl.concat(samples))
@@ -78,7 +81,7 @@ def _curves(found: Part) -> Iterator[_Curve]:
             continue
         filled = resident(mine, launched, calls, device(found.facts, ordinal))
         measured = _measured(pl.concat([mine.drop("record"), filled], how="horizontal"))
-        for place, (measure, name) in enumerate(_CURVES.items(), start=_FIRST):
+        for place, (measure, name) in enumerate(CURVES.items(), start=_FIRST):
             if measure in measured.columns:
                 changes = measured.select("time", (pl.col(measure) * 100).alias("value"))
                 yield _Curve(row, host, name, place, changes.filter(_changed(changes["value"])))
@@ -108,7 +111,7 @@ def _measured(kernels: pl.DataFrame) -> pl.DataFrame:
     start, end = buckets(low, high, bucket(high - low, STRETCHES))
     works = union(kernels["start"].to_numpy(), kernels["end"].to_numpy())
     found = means(works, curves(kernels), start, end)
-    known = [name for name in _CURVES if found[name].null_count() < found.height]
+    known = [name for name in CURVES if found[name].null_count() < found.height]
     values = found.select(pl.col(known).fill_null(0.0))
     last = pl.DataFrame({name: [0.0] for name in known})
     return pl.concat([values, last]).with_columns(pl.Series("time", np.append(start, end[-1])))
