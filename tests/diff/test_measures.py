@@ -14,9 +14,13 @@ from runs import changed, measured, run
 from test_compare import compared
 
 from building import Building, Lane, stream, thread
+from tracehound.analysis import Options, named
+from tracehound.analysis import run as analysed
 from tracehound.diff import Comparison, Profile, compare, loaded, saved
 from tracehound.diff.measures import _levels, _peaks
 from tracehound.formats.counters import Counters
+from tracehound.formats.kineto_curves import with_curves
+from tracehound.store import place
 from tracehound.trace import COUNTERS, Trace
 
 US = 1_000_000
@@ -101,6 +105,24 @@ def test_of_bytes_the_peak_is_compared_and_of_others_the_average() -> None:
     load = compared(with_counter((10.0, 30.0), "%", "load"), with_counter((10.0, 20.0), "%", "load")).sections[-1]
     assert load.analysis == "diff-counters"
     assert load.table.rows() == [("load", 20.0, 15.0, -0.25, 20.0, 15.0, 0.0, 0.0, "less")]
+
+
+def test_utilisation_is_that_of_the_report_from_the_start_of_a_step_on() -> None:
+    """The first kernel of the run begins 600 us into the first step, in which kernels run for 300 of 1,000 us."""
+    built = Building()
+    for step in range(4):
+        start = 1000 * step
+        built.event(thread(), f"ProfilerStep#{step}", start, start + 1000, "step", step=step)
+        for number in range(6):
+            begin = start + (600 if step == 0 else 100) + 60 * number
+            count = len(built.rows)
+            built.event(thread(), "cudaLaunchKernel", begin - 5, begin - 1, "runtime", correlation=count)
+            built.event(stream(), "gemm", begin, begin + 50, correlation=count)
+    trace = place("curves", [with_curves(built.part())])
+    found = measured(trace).measures.filter(topic="counters", name="GPU utilisation").sort("step")["value"].to_list()
+    by_step = analysed(named("utilisation"), trace, options=Options(None, (("by", "step"),))).table["utilisation"]
+    assert by_step.to_list() == pytest.approx([0.3] * 4)
+    assert found == pytest.approx([30] * 4, abs=0.5), "the curve has stretches of its own"
 
 
 def test_a_counter_of_one_run_alone_is_named() -> None:

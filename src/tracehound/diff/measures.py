@@ -19,6 +19,7 @@ from tracehound.diff.identity import ON_DEVICE
 from tracehound.diff.marks import marks
 from tracehound.diff.shares import cut
 from tracehound.diff.stretches import Stretches, compared
+from tracehound.formats.kineto_curves import CURVES
 from tracehound.intervals import Ints, covered, union
 from tracehound.trace import Trace, collected
 
@@ -115,7 +116,8 @@ def averaged(rows: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
 def of_counters(trace: Trace, stretches: pl.DataFrame) -> pl.DataFrame:
     """What counters say of each step: the peak of bytes, of others the average over its time; averaged over ranks.
 
-    `stretches` has rank, step, start and end. A counter of a host counts for the first rank that it drives.
+    `stretches` has rank, step, start and end. A counter of a host counts for the first rank that it drives. What a
+    counter was before its first sample is not known, but of utilisation: there no kernel had run.
     """
     first = trace.ranks.sort("rank").unique("host", keep="first").select("host", pl.col("rank").alias("driven"))
     lanes = trace.lanes.filter(role="counter").join(first, on="host", how="left")
@@ -125,6 +127,8 @@ def of_counters(trace: Trace, stretches: pl.DataFrame) -> pl.DataFrame:
         mine, samples = stretches.filter(rank=rank), trace.samples(lane)
         if samples.is_empty() or mine.is_empty():
             continue
+        if name in CURVES.values():
+            samples = pl.concat([_NOTHING_RUNS, samples])
         time, value = samples["time"].to_numpy(), samples["value"].to_numpy()
         sums = _peaks if unit == "bytes" else _levels
         values = sums(time, value, mine["start"].to_numpy(), mine["end"].to_numpy())
@@ -139,6 +143,9 @@ def of_counters(trace: Trace, stretches: pl.DataFrame) -> pl.DataFrame:
         found.append(pl.DataFrame(rows, schema=MEASURES).filter(pl.col("value").is_finite()))
     return pl.concat(found).group_by("step", "topic", "name").agg(pl.col("count", "value").mean())
 
+
+_NOTHING_RUNS: Final = pl.DataFrame({"time": [-(1 << 62)], "value": [0.0]})
+"""A sample before all others."""
 
 _DEVICE: Final = re.compile(r"^[A-Z]+[ :]\d+ ")
 """Which of several devices a counter is of: runs are compared over all of them."""
