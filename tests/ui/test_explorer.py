@@ -97,6 +97,17 @@ async def test_header_says_whole_facts_beside_a_window(opening: Opening) -> None
             assert {fact.strip() for fact in facts} <= {"tables narrowed", "Esc clears", *explorer.header.facts}
 
 
+async def test_header_says_what_is_selected_beside_a_window(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "4", "space")
+        assert "tables narrowed · Esc clears" in header(explorer)
+        await press(pilot, "T", "enter")
+        assert selected(explorer) is not None
+        assert explorer.header.window in header(explorer)
+        assert "Esc clears" not in header(explorer)
+        assert explorer.header.event[:12] in header(explorer)
+
+
 async def test_header_says_that_something_is_lost(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_bytes(path.read_bytes()[:-400])

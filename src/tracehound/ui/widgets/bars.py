@@ -25,6 +25,9 @@ from tracehound.ui.keys import KEYS, Group, Key, footer
 SAID = 4.0
 """Seconds for which something that is said stands in the place of the keys."""
 
+EVENT = 24
+"""Cells that the selected event takes in the header, at least: what is said of a window makes way for it."""
+
 
 class HeaderBar(Widget):
     """What is open, what is selected, where a walk is, and how far the reading is."""
@@ -70,7 +73,7 @@ class HeaderBar(Widget):
         title = self._glyphs.cut(self.title, 12 if self.window and width < 100 else max(12, room // 3))
         rest = room - cell_len(title) - 3
         hint = [self.window, "tables narrowed", "Esc clears"] if self.window else []
-        chosen = self._glyphs.words(words.joined(hint, rest, dot))
+        chosen = self._glyphs.words(words.joined(hint, rest - (EVENT + 3 if self.event else 0), dot))
         rest -= cell_len(chosen) + 3 if chosen else 0
         about = self._about(rest, dot)
         segments = [Segment(f" {title}", name)]
@@ -81,7 +84,7 @@ class HeaderBar(Widget):
 
     def _about(self, room: int, dot: str) -> str:
         """The selected event, or what is open, in so many cells."""
-        if self.event and room >= 24:
+        if self.event and room >= EVENT:
             return self._glyphs.cut(self.event, room)
         facts = [self._glyphs.words(fact) for fact in self.facts]
         return words.joined([fact for fact in facts if cell_len(fact) <= room], room, dot)
