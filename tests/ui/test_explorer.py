@@ -108,6 +108,17 @@ async def test_header_says_what_is_selected_beside_a_window(opening: Opening) ->
         assert explorer.header.event[:12] in header(explorer)
 
 
+async def test_what_stands_at_the_right_of_a_header_leaves_room_for_what_is_open(opening: Opening) -> None:
+    async with explored(opening, (40, 10)) as (explorer, pilot):
+        explorer.header.place = "a_kernel_of_which_there_are_many 232 of 241"
+        await pilot.pause()
+        name, *_, place = header(explorer).split()
+        assert name == explorer.header.title[: len(name)]
+        assert len(name) > 3
+        assert place == "241"
+        assert len(header(explorer)) == 40
+
+
 async def test_header_says_that_something_is_lost(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_bytes(path.read_bytes()[:-400])

@@ -28,6 +28,9 @@ SAID = 4.0
 EVENT = 24
 """Cells that the selected event takes in the header, at least: what is said of a window makes way for it."""
 
+TITLE = 12
+"""Cells that the name of what is open has in the header, at least."""
+
 
 class HeaderBar(Widget):
     """What is open, what is selected, where a walk is, and how far the reading is."""
@@ -68,9 +71,10 @@ class HeaderBar(Widget):
         name, window, news = (
             self.get_component_rich_style(f"header-bar--{part}", partial=False) for part in ("name", "window", "news")
         )
-        right = self._glyphs.words(f"{self.news or self.place} ") if self.news or self.place else ""
-        room = width - cell_len(right) - 2
-        title = self._glyphs.cut(self.title, 12 if self.window and width < 100 else max(12, room // 3))
+        told = self._glyphs.cut(self.news or self.place, max(0, width - TITLE - 4))
+        right = f" {told} " if told else ""
+        room = width - cell_len(right) - 1
+        title = self._glyphs.cut(self.title, TITLE if self.window and width < 100 else max(TITLE, room // 3))
         rest = room - cell_len(title) - 3
         hint = [self.window, "tables narrowed", "Esc clears"] if self.window else []
         chosen = self._glyphs.words(words.joined(hint, rest - (EVENT + 3 if self.event else 0), dot))
