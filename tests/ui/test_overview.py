@@ -68,6 +68,17 @@ async def test_a_click_on_a_title_leads_there(samples: Path, size: tuple[int, in
         assert explorer.deck.active == "overview"
 
 
+async def test_a_narrow_page_says_that_it_is_of_a_window_and_what_each_part_is(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"]), (80, 24)) as (explorer, pilot):
+        await press(pilot, "4", "space", "1")
+        titles = [line for line in page(explorer) if "Breakdown" in line or "Top ops" in line]
+        assert sum(line.count("in the window ") for line in titles) == 3, "findings, breakdown and top ops"
+        assert "172, by sel" in " ".join(titles), "which window it is stands in the header"
+        await press(pilot, "4", "1")
+        health = next(line for line in page(explorer) if "Health" in line)
+        assert "in the window" not in health[health.index("Health") :], "nothing narrows what is said of the reading"
+
+
 async def test_the_page_is_of_the_selected_window(samples: Path) -> None:
     async with explored(open_paths([samples / "jax_cpu8_b128"]), (200, 50)) as (explorer, pilot):
         await press(pilot, "1")
@@ -75,7 +86,7 @@ async def test_the_page_is_of_the_selected_window(samples: Path) -> None:
         await press(pilot, "4", "space", "1")
         assert explorer.view.selection is not None
         assert page(explorer) != whole
-        assert "window at" in " ".join(page(explorer))
+        assert "in the window " in " ".join(page(explorer))
         await press(pilot, "T", "escape", "1")
         assert page(explorer) == whole
 

@@ -24,7 +24,6 @@ from tracehound.draw import dashboard
 from tracehound.draw.dashboard import Line, Place, Said, Sort
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.plain import in_ascii
-from tracehound.ui import words
 from tracehound.ui.keys import bindings
 from tracehound.ui.tones import tones
 
@@ -42,6 +41,10 @@ _EXPECTED: Final = 4
 """Lines that a part has until it is known what it says."""
 
 
+NARROWED = "in the window"
+"""What a title says of the selected window; which it is stands in the header."""
+
+
 class Slot:
     """What one part of the page shows: a result, or why there is none."""
 
@@ -49,13 +52,16 @@ class Slot:
         self.name = name
         self.result: Result | None = None
         self.said = ""
+        self.window: Span | None = None
+        self.so_far = ""
         self._page = page
 
     def show(self, result: Result, window: Span | None, why_empty: str, so_far: str = "") -> None:
         """Show a result of `window`; `why_empty` stands in place of rows, `so_far` says how much it is about."""
         self.result = result
         self.said = why_empty if result.table.is_empty() else ""
-        self._page.tell(window, so_far)
+        self.window, self.so_far = window, so_far
+        self._page.refresh()
 
     def fail(self, message: str) -> None:
         """Say in one line why there is no result."""
@@ -127,13 +133,6 @@ class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
         super().__init__(id="pane-overview")
         self.slots = {f"overview/{name}": Slot(name, self) for name in PARTS}
         self._glyphs = glyphs
-        self._window: Span | None = None
-        self._so_far = ""
-
-    def tell(self, window: Span | None, so_far: str) -> None:
-        """Of which window it all is, and of how much of the trace."""
-        self._window, self._so_far = window, so_far
-        self.refresh()
 
     # -- drawing
 
@@ -156,16 +155,17 @@ class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
     def _line(self, place: Place, y: int) -> list[Segment]:
-        said = self.slots[f"overview/{place.part}"].drawn(place.width, place.height - 1)
+        slot = self.slots[f"overview/{place.part}"]
+        said = slot.drawn(place.width, place.height - 1)
         if y == 0:
-            return self._title(place, said.note)
+            return self._title(place, slot, said.note)
         line: Line = said.lines[y - 1] if y - 1 < len(said.lines) else []
         return [Segment(self._words(text), self._style(sort)) for text, sort in line]
 
     def _words(self, text: str) -> str:
         return in_ascii(text) if self._glyphs.name == "ascii" else text
 
-    def _title(self, place: Place, note: str) -> list[Segment]:
+    def _title(self, place: Place, slot: Slot, note: str) -> list[Segment]:
         style = partial(self.get_component_rich_style, partial=False)
         under = self.has_focus and place.part == self.part
         title = f"{place.part[0].upper()}{place.part[1:].replace('_', ' ')}"
@@ -174,9 +174,9 @@ class OverviewPane(Widget, can_focus=True, inherit_bindings=False):
         key = self.keys.get(place.part, "")
         segments = [Segment(f" {key} " if key else " ", style(f"overview-pane--{'cursor' if under else 'key'}"))]
         segments.append(Segment(f"{title} ", style(f"overview-pane--{'cursor' if under else 'title'}")))
-        if self._window is not None and place.part != "health":
-            segments.append(Segment(f" {words.scope(self._window)}", style("overview-pane--scope")))
-        more = [self._words(text) for text in (note, self._so_far) if text]
+        if slot.window is not None:
+            segments.append(Segment(f" {NARROWED}", style("overview-pane--scope")))
+        more = [self._words(text) for text in (note, slot.so_far) if text]
         left = place.width - sum(segment.cell_length for segment in segments) - 2
         said = self._glyphs.cut(f" {self._glyphs.dot} ".join(more), left) if more and left > 6 else ""
         segments.append(Segment(f" {said} " if said else " ", dim))
