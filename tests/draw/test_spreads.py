@@ -36,6 +36,14 @@ def test_several_ranks_have_a_box_each_and_those_apart_a_sign() -> None:
     assert lines[3].startswith("! stands out")
 
 
+@pytest.mark.parametrize(("width", "ends"), [(70, "40.00 us"), (62, "40.00 us"), (48, "to p99")])
+def test_what_the_boxes_are_is_said_whole_or_not_at_all(width: int, ends: str) -> None:
+    each, ranks = np.array([10, 40] * 4) * US, np.repeat(np.arange(2), 4)
+    told = spreads.by_rank(each, ranks, set(), (width, 4))[-1].rstrip()
+    assert told.startswith("shortest ─ middle half ▒ median █ to p99")
+    assert told.endswith(ends)
+
+
 def test_of_many_ranks_those_apart_come_first() -> None:
     lines = spreads.by_rank(*lengths(64), {63}, (70, 4))
     assert any(line.startswith("rank 63 !") for line in lines)

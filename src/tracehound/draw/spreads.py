@@ -60,6 +60,8 @@ def by_rank(lengths: Lengths, ranks: npt.NDArray[np.int64], apart: Collection[in
     told = [f"{count(more)} more ranks"] if more else []
     told += ["! stands out by its sum"] if apart else []
     told += ["shortest ─ middle half ▒ median █ to p99", f"{duration(round(low))} to {duration(round(high))}"]
+    while len(", ".join(told)) > width and len(told) > 1:
+        told.pop()
     return [*lines, _fit(", ".join(told), width)]
 
 
