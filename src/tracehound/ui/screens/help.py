@@ -65,7 +65,7 @@ class HelpScreen(Framed[None]):
                 for number, groups in enumerate(COLUMNS):
                     kinds = [_kinds(look)] if number == 0 else []
                     yield Static(Group(*self._pages(groups), *kinds))
-            yield Label(look.words("Esc closes this page · the mouse works everywhere: click, drag a range, wheel"))
+            yield Label(look.words("Esc closes this page · the mouse does as much: click, drag a range, wheel"))
 
     def on_mount(self) -> None:
         """The scroll bar of the alphabet."""
