@@ -90,6 +90,7 @@ EVENTS = KINETO.replace(b"[]}", b"[" + KERNELS + b"]}")
         (gzip.compress(b"hello world\n" * 9, 0)[:40], r"gzip ends early, and .* \(25 bytes\) looks like a text file"),
         (gzip.compress(b" ") + b"more", r"followed by bytes that are no gzip, and .* \(1 byte\) is too little to tell"),
     ],
+    ids=["few bytes", "within its header", "a stored tenth", "damaged", "text", "one blank and more"],
 )
 def test_a_gzip_of_which_too_little_can_be_read_is_no_other_kind_of_file(file, data, words):
     with pytest.raises(TracehoundError, match=words):
