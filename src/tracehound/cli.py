@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from tracehound.alignment import arranged
 from tracehound.analysis import ANALYSES, LISTING, Analysis, Options, Result, named, run, where
 from tracehound.arguments import as_diff, as_summary, parsed
 from tracehound.diff import (
+    Condition,
     Profile,
     Verdict,
     compare,
@@ -26,6 +27,7 @@ from tracehound.diff import (
     judged,
     judged_alone,
     loaded,
+    not_whole,
     profile,
     refuse_other,
     saved,
@@ -174,6 +176,7 @@ def _diff(asked: Namespace) -> int:
         refuse_other(asked.save_baseline)
     with _workshop(asked) as shop:
         base, other = (_profile([path], asked, shop) for path in asked.paths)
+    _warn({"base": base, "other run": other}, conditions)
     verdicts = judged(base, other, conditions)
     page = report.comparison(compare(base, other, asked.top), verdicts)
     return _judge(page, other, verdicts, form, asked)
@@ -188,6 +191,7 @@ def _check(asked: Namespace) -> int:
         refuse_other(asked.save_baseline)
     with _workshop(asked) as shop:
         found = _profile(asked.paths, asked, shop)
+    _warn({"run": found}, conditions)
     verdicts = judged_alone(found, conditions)
     return _judge(report.check(found, verdicts), found, verdicts, form, asked)
 
@@ -201,6 +205,12 @@ def _profile(paths: Sequence[str], asked: Namespace, shop: Workshop) -> Profile:
         return kept
     trace, window = _ready(_opening(paths, asked, shop), asked)
     return profile(trace, window, _helpers(trace, shop))
+
+
+def _warn(runs: Mapping[str, Profile], conditions: Sequence[Condition]) -> None:
+    """A gate that is open must not hide that half of a run is missing."""
+    for line in not_whole(runs) if conditions else ():
+        console.say(printable(line))
 
 
 def _page_form(asked: Namespace) -> Writer | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,41 @@ def test_nothing_but_a_baseline_is_replaced(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(TracehoundError):
         saved(measured(run(steps=2)), tmp_path / "no" / "base.json")
+
+
+def test_how_its_json_is_spaced_does_not_matter(tmp_path: Path) -> None:
+    found, path = measured(run(steps=2)), tmp_path / "base.json"
+    saved(found, path)
+    path.write_text("\n " + json.dumps(json.loads(path.read_bytes()), indent=4))
+    again = loaded(path)
+    assert again is not None
+    assert again.ops.equals(found.ops)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [('"duration": [', '"duration": [1e308, '), ('"time": [', '"time": [-1, '), ('"of": ', '"of": 5, "off": ')],
+)
+def test_values_that_cannot_be_true_are_damage(tmp_path: Path, good: str, bad: str) -> None:
+    path = tmp_path / "base.json"
+    saved(measured(run(steps=2)), path)
+    document = json.dumps(json.loads(path.read_bytes()))
+    assert good in document
+    path.write_text(document.replace(good, bad, 1))
+    with pytest.raises(TracehoundError, match="the baseline is damaged"):
+        loaded(path)
+
+
+def test_a_later_version_is_called_that(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    path.write_text('{"schema": "tracehound.profile/2", "anything": 1}')
+    with pytest.raises(TracehoundError, match="is a tracehound.profile/2, and this reads"):
+        loaded(path)
+
+
+def test_what_the_files_lacked_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    saved(replace(measured(run(steps=2)), lost=("event cut off",)), path)
+    again = loaded(path)
+    assert again is not None
+    assert again.lost == ("event cut off",)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tracehound.diff.baseline import loaded, refuse_other, saved
 from tracehound.diff.compare import DEFINITION, Comparison, compare, strangers
 from tracehound.diff.gate import GRAMMAR, Condition, Verdict, condition, judged, judged_alone
-from tracehound.diff.profile import Profile, profile
+from tracehound.diff.profile import Profile, not_whole, profile
 
 __all__ = [
     "DEFINITION",
@@ -22,6 +22,7 @@ __all__ = [
     "judged",
     "judged_alone",
     "loaded",
+    "not_whole",
     "profile",
     "refuse_other",
     "saved",

@@ -6,6 +6,7 @@ Owns the form: JSON with a ``schema``, its frames as columns.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,9 @@ from tracehound.diff.profile import PARTS, Profile
 from tracehound.errors import TracehoundError
 
 SCHEMA: Final = "tracehound.profile/1"
+
+MOST: Final = 2.0**62
+"""No step lasts so many ps."""
 
 _STEPS: Final = {"step": pl.Int64, "ranks": pl.Int64, **dict.fromkeys(("duration", *PARTS), pl.Float64)}
 _OPS: Final = {
@@ -50,6 +54,7 @@ def saved(profile: Profile, path: Path) -> None:
         "measures": profile.measures.select(list(MEASURES)).to_dict(as_series=False),
         "form": profile.form,
         "outside": profile.outside,
+        "lost": profile.lost,
     }
     beside = path.with_name(f".{path.name}.part")
     try:
@@ -61,27 +66,35 @@ def saved(profile: Profile, path: Path) -> None:
 
 
 def loaded(path: Path) -> Profile | None:
-    """The profile in a file; None where the file is none of these. Raises TracehoundError for one that is damaged."""
-    if not _marked(path):
+    """The profile in a file; None where the file is none of these.
+
+    Raises TracehoundError for one that is damaged, or that a later version saved.
+    """
+    version = _marked(path)
+    if not version:
         return None
+    if version != SCHEMA:
+        raise TracehoundError(f"the baseline is a {version}, and this reads {SCHEMA}", path, remedy="save it again")
     try:
         return _profile(orjson.loads(path.read_bytes()))
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise TracehoundError("the baseline is damaged", path, remedy="save it again: --save-baseline") from error
 
 
-def _marked(path: Path) -> bool:
-    """Whether it is a file that begins as a baseline does."""
+def _marked(path: Path) -> str:
+    """The schema of a baseline, however its JSON is spaced; "" for a file that does not begin as one does."""
     try:
         if not path.is_file():
-            return False
+            return ""
         with path.open("rb") as file:
-            return file.read(len(_MARK)) == _MARK
+            found = _MARK.match(file.read(_HEAD))
     except OSError:
-        return False
+        return ""
+    return found[1].decode() if found else ""
 
 
-_MARK: Final = f'{{"schema":"{SCHEMA}"'.encode()
+_MARK: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*"(tracehound\.profile/\d+)"')
+_HEAD: Final = 256
 
 
 def _profile(document: dict[str, Any]) -> Profile:
@@ -93,6 +106,13 @@ def _profile(document: dict[str, Any]) -> Profile:
     ]
     if any(sum(frame.null_count().row(0)) for frame in frames):
         raise ValueError("a value is missing")
-    name, what, of = (str(document[key]) for key in ("name", "what", "of"))
-    form, outside = str(document.get("form", "")), float(document.get("outside", 0))
-    return Profile(name, int(document["ranks"]), what, of, steps, ops, measures, form, outside)
+    times = [steps.select("duration", *PARTS), ops.select("count", "time", "exposed"), measures.select("count")]
+    if not all(each.select(pl.all().is_between(0, MOST)).to_numpy().all() for each in times):
+        raise ValueError("a time that cannot be true")
+    words = [document["name"], document["what"], document["of"], document.get("form", "")]
+    lost = document.get("lost", [])
+    if not all(isinstance(each, str) for each in (*words, *lost)):
+        raise TypeError("no text")
+    name, what, of, form = words
+    outside = float(document.get("outside", 0))
+    return Profile(name, int(document["ranks"]), what, of, steps, ops, measures, form, outside, tuple(lost))

@@ -18,7 +18,7 @@ from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import ALONE, Match, matched
 from tracehound.diff.noise import LEAST
 from tracehound.diff.numbers import Pair, Side, grouped, tabled, verdicts
-from tracehound.diff.profile import PARTS, Profile
+from tracehound.diff.profile import PARTS, Profile, not_alike, not_whole
 from tracehound.diff.sections import sections
 from tracehound.units import share
 
@@ -119,8 +119,8 @@ def _about_steps(base: Profile, other: Profile) -> list[str]:
     notes = []
     if min(base.steps.height, other.steps.height) < LEAST:
         notes.append(f"too few steps to tell a change from chance: it takes {LEAST} on either side")
-    if base.of != other.of:
-        notes.append(f"not alike: of the base {base.of}, of the other {other.of} is compared")
+    if unlike := not_alike(base, other):
+        notes.append(unlike)
     if unlike := strangers(base, other):
         notes.append(unlike)
     if max(base.outside, other.outside) >= TOLD:
@@ -128,7 +128,7 @@ def _about_steps(base: Profile, other: Profile) -> list[str]:
             f"{share(side.outside)} of the {name}'s" for side, name in ((base, "base"), (other, "other"))
         )
         notes.append(f"in no step, and not compared: {told} time of work")
-    return notes
+    return [*notes, *not_whole({"base": base, "other run": other})]
 
 
 def _by_category(base: Side, other: Side) -> list[Match]:
@@ -171,7 +171,7 @@ def _ops(
 def _weighed(base: Profile, sides: tuple[Side, Side], found: Sequence[Match], own: Pair) -> dict[str, object]:
     """What tables say of the times of matches, and what these do to the step."""
     before, after = grouped(sides, found, "exposed").means
-    step = float(base.steps["duration"].to_numpy().mean())
+    step = float(_of_steps(base, base, ("duration",)).means[0][0])
     of_step = (after - before) / step if step else np.full(len(before), np.nan)
     return {**own.columns(), "exposed_change": after - before, "of_step": of_step}
 

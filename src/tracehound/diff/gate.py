@@ -10,19 +10,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import numpy as np
 import polars as pl
 
+from tracehound.diff.identity import IDENTITY
+from tracehound.diff.matching import matched
 from tracehound.diff.noise import Floats, chances, level
-from tracehound.diff.profile import PARTS, Profile
+from tracehound.diff.numbers import Side, grouped
+from tracehound.diff.profile import PARTS, Profile, not_alike
 from tracehound.errors import TracehoundError, printable
-from tracehound.units import duration, parse_duration, share
+from tracehound.units import duration, growth, parse_duration, share
 
 GRAMMAR: Final = """\
 WHAT > LIMIT or WHAT < LIMIT. WHAT is step_time, compute, communication, copy, idle or op:PATTERN (the own time of all
-ops whose name has that regular expression in it). LIMIT is +3% (more than the base, in parts of it), +2ms (more than
-the base), 20% (of the step) or 5ms (in a step). A limit with a sign needs a base, and fails only where the steps tell
-the change from chance (one time in a hundred by chance itself); with fewer than 4 steps on a side averages decide."""
+ops whose name or kind has that regular expression in it). LIMIT is +3% (more than the base, in parts of it), +2ms (more
+than the base), 20% (of the step) or 5ms (in a step). A limit with a sign needs a base, and fails only where the steps
+tell the change from chance (one time in a hundred by chance itself); with fewer than 4 steps on a side averages decide.
+What ops of the pattern were matched to in the other run counts with them, whatever it is called there. A run of which
+nothing was measured is refused (exit status 2), and with a sign one whose steps are something else than the base's."""
 
 _CONDITION: Final = re.compile(r"\s*(op:.+?|[A-Za-z_]+)\s*([<>]=?|=+)\s*([+-]?)\s*([0-9.]+)\s*(%|[a-zµ]*)\s*")
 
@@ -70,6 +74,9 @@ def condition(text: str) -> Condition:
         limit = float(number) / 100 if unit == "%" else float(parse_duration(number + unit))
     except ValueError as error:
         raise TracehoundError(f"no number: {printable(number)!r}") from error
+    if what == "step_time" and unit == "%" and not sign:
+        remedy = f"+{number}% is more than the base; or give a time"
+        raise TracehoundError(f"{printable(text)!r}: the step is always 100 % of the step", remedy=remedy)
     signed = -limit if sign == "-" else limit
     return Condition(text.strip(), what, "<" if sense == "<" else ">", _sign(sign), signed, unit == "%")
 
@@ -91,6 +98,7 @@ def judged_alone(profile: Profile, conditions: Sequence[Condition]) -> list[Verd
         if each.sign:
             remedy = "tracehound diff BASE OTHER --fail-on ..."
             raise TracehoundError(f"{each.text!r} compares with a base", remedy=remedy)
+    _refuse_empty(conditions, profile)
     _refuse_unknown(conditions, profile)
     return [_level(profile, each) for each in conditions]
 
@@ -98,17 +106,31 @@ def judged_alone(profile: Profile, conditions: Sequence[Condition]) -> list[Verd
 def judged(base: Profile, other: Profile, conditions: Sequence[Condition]) -> list[Verdict]:
     """What comes of conditions on a comparison: those without a sign are about the other run alone.
 
-    Raises TracehoundError for one about ops of which neither run has any.
+    Raises TracehoundError for one about ops of which neither run has any, and where the runs cannot be held against
+    each other.
     """
+    _refuse_empty(conditions, base, other)
+    if any(each.sign for each in conditions) and (unlike := not_alike(base, other)):
+        raise TracehoundError(
+            unlike, remedy="mark the same steps in both runs, and record both with the same activities"
+        )
     _refuse_unknown(conditions, base, other)
     return [_change(base, other, each) if each.sign else _level(other, each) for each in conditions]
 
 
+def _refuse_empty(conditions: Sequence[Condition], *profiles: Profile) -> None:
+    """Of nothing every limit holds."""
+    for each in profiles:
+        if conditions and not each.steps["duration"].sum():
+            raise TracehoundError(
+                f"{printable(each.name)}: nothing was measured", remedy="tracehound report PATH health"
+            )
+
+
 def _refuse_unknown(conditions: Sequence[Condition], *profiles: Profile) -> None:
     """A misspelt op would never fail."""
-    names = {name for profile in profiles for name in profile.ops["name"].unique().to_list()}
     for each in conditions:
-        if each.what.startswith("op:") and not any(map(_pattern(each.what).search, names)):
+        if each.what.startswith("op:") and not any(_meant(run.ops, each).any() for run in profiles):
             raise TracehoundError(f"{each.text!r}: no op has that in its name", remedy="tracehound report PATH ops")
 
 
@@ -117,24 +139,27 @@ def _level(profile: Profile, asked: Condition) -> Verdict:
     whole = _mean(profile.steps["duration"].to_numpy())
     found = value / whole if asked.is_share and whole else value
     words = f"{share(found)} of the step" if asked.is_share else duration(round(found))
-    return Verdict(asked, _beyond(found, asked), f"{asked.what} is {words}")
+    return Verdict(asked, _beyond(found, asked), words)
 
 
 def _change(base: Profile, other: Profile, asked: Condition) -> Verdict:
-    ours, theirs = _values(base, asked), _values(other, asked)
+    if asked.what.startswith("op:"):
+        ours, theirs = _matched(base, other, asked)
+    else:
+        ours, theirs = _values(base, asked), _values(other, asked)
     before, after = _mean(ours), _mean(theirs)
     if asked.is_share and before == 0:
         found = 0.0 if after == 0 else float("inf")
     else:
         found = (after - before) / before if asked.is_share else after - before
     chance = chances(ours[:, None], theirs[:, None])
-    told = f"{asked.what} went from {duration(round(before))} to {duration(round(after))}"
+    told = f"{duration(round(before))} to {duration(round(after))}"
     if before:
-        told += f" ({(after - before) / before:+.2%})"
+        told += f" ({growth((after - before) / before)})"
     if chance is None:
-        return Verdict(asked, _beyond(found, asked), f"{told}; too few steps to tell it from chance")
+        return Verdict(asked, _beyond(found, asked), f"{told}; too few steps")
     sure = bool(chance[0] <= level(len(ours), len(theirs)))
-    return Verdict(asked, sure and _beyond(found, asked), told if sure else f"{told}, within the noise of the steps")
+    return Verdict(asked, sure and _beyond(found, asked), told if sure else f"{told}, within the noise")
 
 
 def _beyond(value: float, asked: Condition) -> bool:
@@ -146,12 +171,31 @@ def _values(profile: Profile, asked: Condition) -> Floats:
     if not asked.what.startswith("op:"):
         name = "duration" if asked.what == "step_time" else asked.what
         return profile.steps[name].to_numpy()
-    pattern = _pattern(asked.what)
-    names = [name for name in profile.ops["name"].unique().to_list() if pattern.search(name)]
-    if not names:
-        return np.zeros(profile.steps.height)
-    sums = profile.ops.filter(pl.col("name").is_in(names)).group_by("step").agg(pl.col("time").sum())
+    sums = profile.ops.filter(_meant(profile.ops, asked)).group_by("step").agg(pl.col("time").sum())
     return profile.steps.join(sums, on="step", how="left")["time"].fill_null(0.0).to_numpy()
+
+
+def _meant(ops: pl.DataFrame, asked: Condition) -> pl.Series:
+    """Which ops a pattern names, by themselves or by their kind."""
+    pattern = _pattern(asked.what)
+    words = ops.select("name", "category").unique()
+    named = [any(map(pattern.search, row)) for row in words.iter_rows()]
+    meant = words.with_columns(pl.Series("meant", named, pl.Boolean))
+    return ops.join(meant, on=["name", "category"], how="left", maintain_order="left")["meant"]
+
+
+def _matched(base: Profile, other: Profile, asked: Condition) -> tuple[Floats, Floats]:
+    """The time, step by step, of the ops that a pattern names on either side, and of those they were matched to."""
+    sides = Side(base, IDENTITY), Side(other, IDENTITY)
+    meant = [_meant(side.ops, asked).to_list() for side in sides]
+    every = matched(*(side.ops for side in sides))
+    found = [
+        match
+        for match in every
+        if any(of_side[row] for of_side, rows in zip(meant, match.sides, strict=True) for row in rows)
+    ]
+    times = grouped(sides, found, "time")
+    return times.base.sum(axis=1), times.other.sum(axis=1)
 
 
 def _mean(values: Floats) -> float:

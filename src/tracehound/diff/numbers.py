@@ -28,8 +28,9 @@ class Pair:
 
     @property
     def means(self) -> tuple[Floats, Floats]:
-        """The averages over the steps."""
-        return self.base.mean(axis=0), self.other.mean(axis=0)
+        """The averages over the steps; 0 where there is none."""
+        base, other = (side.sum(axis=0) / max(1, len(side)) for side in (self.base, self.other))
+        return base, other
 
     def beside(self, more: Pair) -> Pair:
         """These quantities and more."""
@@ -41,7 +42,8 @@ class Pair:
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = np.where(base > 0, (other - base) / base, np.nan)
         told = {"base": base, "other": other, "change": other - base, "relative": relative}
-        for name, steps in (("base", self.base), ("other", self.other)):
+        for name, side in (("base", self.base), ("other", self.other)):
+            steps = side if len(side) else np.zeros((1, side.shape[1]))
             told |= {f"{name}_median": np.median(steps, axis=0), f"{name}_spread": steps.std(axis=0)}
         return told
 

@@ -24,6 +24,7 @@ from tracehound.diff.stretches import Stretches, compared
 from tracehound.intervals import Ints
 from tracehound.nesting import own_stretches
 from tracehound.trace import Trace, Window
+from tracehound.units import count
 
 PARTS: Final = ("compute", "communication", "copy", "idle")
 """What a step's time goes to; they add up to it."""
@@ -44,10 +45,10 @@ class Profile:
     `steps` has a row for each step: step, ranks (how many have it), duration and `PARTS`. `ops` has a row for each
     step and op: step, `IDENTITY`, count, time (own time; several streams add up) and exposed (see `exposed_times`).
     `measures` has what else was measured of each step (see there). `what` says what the steps are, `of` which events
-    the ops are and `form` which profiler wrote them; `outside` is the share of the work's time that lies in no step.
-    Of a run whose trace is open `stretches` has the steps of each rank (rank, step, start, end) and `longest` the
-    longest execution of each op (`IDENTITY`, event, length); what was
-    saved has neither.
+    the ops are and `form` which profiler wrote them; `outside` is the share of the work's time that lies in no step,
+    and `lost` what its files lack, in words. Of a run whose trace is open `stretches` has the steps of each rank (rank,
+    step, start, end) and `longest` the longest execution of each op (`IDENTITY`, event, length); what was saved has
+    neither.
     """
 
     name: str
@@ -59,8 +60,14 @@ class Profile:
     measures: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MEASURES))
     form: str = ""
     outside: float = 0.0
+    lost: tuple[str, ...] = ()
     stretches: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STRETCHES))
     longest: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LONGEST))
+
+    @property
+    def unit(self) -> str:
+        """What is compared, of whatever program: ``steps``, ``executions`` or ``the whole run``."""
+        return self.what.split(" of ", 1)[0]
 
     @property
     def about(self) -> str:
@@ -72,6 +79,25 @@ class Profile:
         what = self.what.replace("steps", "step", 1).replace("executions", "execution", 1) if one else self.what
         count = "" if self.what == "the whole run" else f"{self.steps.height:,} "
         return f"{count}{what} on {ranks}, {self.of}"
+
+
+def not_alike(base: Profile, other: Profile) -> str:
+    """What is measured of one run and not of the other, in one line; "" where both are of a kind."""
+    if base.of != other.of:
+        return f"not alike: of the base {base.of}, of the other {other.of} is compared"
+    if base.unit != other.unit:
+        return f"not alike: of the base {base.what}, of the other {other.what} is compared"
+    return ""
+
+
+def not_whole(runs: Mapping[str, Profile]) -> list[str]:
+    """What the files of these runs lack, in a line each."""
+    lines = []
+    for name, run in runs.items():
+        if run.lost:
+            more = f", and {len(run.lost) - 1} more" if len(run.lost) > 1 else ""
+            lines.append(f"the {name} is not whole: {run.lost[0]}{more}; see health")
+    return lines
 
 
 _COLUMNS: Final = (
@@ -122,6 +148,9 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
         measures=_measures(trace, more, placed, ranks),
         form=_one(pl.Series([FORMS.get(part.format, part.format) for part in trace.parts], dtype=pl.String)),
         outside=_outside(rows),
+        lost=tuple(
+            f"{note.text} ({note.where or count(note.count)})" for note in trace.notes if note.level == "dropped"
+        ),
         stretches=placed,
         longest=_longest(ops),
     )

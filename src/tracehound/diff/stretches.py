@@ -56,7 +56,7 @@ def compared(share: Share) -> Compared:
     `step_parts`): so what runs behind the host is of the step that asked for it, and none of it is lost at the last
     one. Where the operators of the host are compared it lasts as long as its mark.
     """
-    marks = _apart(_inside(share.steps, share))
+    marks = _apart(_inside(share.steps.filter(share.chosen), share))
     if marks.height:
         return _of_steps(share, marks)
     events, of = counted(share)
@@ -81,6 +81,7 @@ def _of_steps(share: Share, marks: pl.DataFrame) -> Compared:
 
 
 def _inside(found: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """What lies in the window."""
     return found.filter(
         (pl.col("start") >= share.start) & (pl.col("end") <= share.end) & (pl.col("end") > pl.col("start"))
     )
