@@ -156,6 +156,32 @@ def test_the_program_s_own_thread_says_why_there_is_a_gap_in_an_xla_profile() ->
     assert whys(b) == [("compiling", 0.6), ("nothing recorded", 1.0)]
 
 
+@pytest.mark.parametrize(
+    ("marked", "called", "why"),
+    [
+        ("worker", "worker", "blocked on a value"),
+        ("worker", "main/1", "launching work"),
+        (None, None, "calling the runtime"),
+    ],
+)
+def test_a_thread_main_is_the_program_s_own_where_it_is_at_work(
+    marked: str | None, called: str | None, why: str
+) -> None:
+    """An engine runs its program on a thread of its own: there the one called main has neither Python nor calls."""
+    b, main = Building(format="xplane"), thread("main/1")
+    tpu = Lane("XLA Ops", 0, "ops", work=True)
+    b.event(main, "WaitForDonation", 0, 40, "runtime")
+    for start in (0, 10, 20, 30):
+        b.event(thread("pool"), "Execute", start, start + 9, "runtime")
+    if marked:
+        b.event(thread(marked), "$array.py:635 _value", 0, 40, "python")
+    if called:
+        b.event(thread(called), "PjitFunction(f)", 8, 36, "runtime")
+    b.event(tpu, "dot.1", 0, 10, "op")
+    b.event(tpu, "dot.2", 30, 40, "op")
+    assert whys(b) == [(why, 1.0)]
+
+
 def test_without_threads_nobody_knows_why() -> None:
     b = Building()
     b.event(stream(), "a", 0, 10)

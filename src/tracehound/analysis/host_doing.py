@@ -24,6 +24,7 @@ from tracehound.nesting import own_stretches
 from tracehound.trace import collected
 
 _MARKS: Final = ("step", "annotation", "python")
+_JITTED: Final = "PjitFunction("
 
 
 class Told(NamedTuple):
@@ -98,15 +99,23 @@ def mattering(share: Share, found: Told, launching: Ints) -> Ints:
 
 
 def main_thread(share: Share) -> int:
-    """The lane of the thread that runs the program: it has the marks of steps, else annotations and Python."""
+    """The lane of the thread that runs the program: it has the marks of steps, else annotations and Python.
+
+    One that is named like a program's own comes before others with more of these, if it has any, or calls what was
+    jitted: a process may have a thread ``main`` that only waits for the one at work.
+    """
     rows = share.threads.group_by("lane").agg(
         (pl.col("kind") == "step").sum().alias("steps"),
         pl.col("kind").is_in(_MARKS).sum().alias("marks"),
         pl.len().alias("events"),
     )
     names = share.lanes.select("lane", pl.col("name").map_elements(leads, return_dtype=pl.Boolean).alias("leads"))
-    order = ["steps", "leads", "marks", "events", "lane"]
-    found = collected(rows).join(names, on="lane").sort(order, descending=[True, True, True, True, False])
+    known = collected(rows).join(names, on="lane")
+    named = on_lanes(share, known.filter("leads")["lane"].to_list()).select("lane", pl.col("name").cast(pl.String))
+    calling = collected(named.filter(pl.col("name").str.starts_with(_JITTED)).select(pl.col("lane").unique()))
+    at_work = pl.col("leads") & ((pl.col("marks") > 0) | pl.col("lane").is_in(calling["lane"].implode()))
+    order = ["steps", "acts", "marks", "leads", "events", "lane"]
+    found = known.with_columns(at_work.alias("acts")).sort(order, descending=[True] * 5 + [False])
     return int(found["lane"][0]) if found.height else -1
 
 
