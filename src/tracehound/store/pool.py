@@ -25,9 +25,6 @@ _NICE: Final = 5
 """How much a worker gives way to the explorer that waits for it."""
 
 _THREADS: Final = "POLARS_MAX_THREADS"
-_ALLOCATOR: Final = "_RJEM_MALLOC_CONF"
-_THRIFTY: Final = "dirty_decay_ms:500,muzzy_decay_ms:0"
-"""Has polars' allocator give back what is free: a worker that has read a large file would keep that for good."""
 
 
 def cores() -> int:
@@ -78,7 +75,6 @@ class Pool:
 def _begin(threads: int) -> None:
     """Settle a worker: what it does matters less than the face, and it dies with the process that started it."""
     os.environ[_THREADS] = str(threads)
-    os.environ.setdefault(_ALLOCATOR, _THRIFTY)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(OSError):
         os.nice(_NICE)
