@@ -102,7 +102,7 @@ def test_values_that_cannot_be_true_are_damage(tmp_path: Path, good: str, bad: s
 def test_a_later_version_is_called_that(tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     path.write_text('{"schema": "tracehound.profile/2", "anything": 1}')
-    with pytest.raises(TracehoundError, match="is a tracehound.profile/2, and this reads"):
+    with pytest.raises(TracehoundError, match="and this reads"):
         loaded(path)
 
 

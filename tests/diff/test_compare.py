@@ -211,3 +211,14 @@ def test_every_table_of_times_has_medians_and_spreads() -> None:
         assert row[f"{side}_spread"] == pytest.approx(np.std(times), abs=1)
     spreads = {"base_median", "other_median", "base_spread", "other_spread"}
     assert all(spreads <= set(result.table.columns) for result in (found.step, found.categories, *found.sections))
+
+
+def test_what_runs_more_often_in_the_same_time_is_told() -> None:
+    halves = (*(Kernel("gemm_nt", "aten::linear", 100, pause) for pause in (5, 0)), *MODEL[1:])
+    found = compared(run(noise=0), run(halves, noise=0))
+    row = found.ops.table.row(by_predicate=pl.col("name") == "gemm_nt", named=True)
+    assert (row["change"], row["base_count"], row["other_count"], row["verdict"]) == (0, 1, 2, "more often")
+    assert "no difference" not in found.ops.notes
+    causes = next(section for section in found.sections if section.analysis == "diff-causes").table
+    assert causes.row(by_predicate=pl.col("part") == "launches", named=True)["verdict"] == "more"
+    assert set(compared(run(halves), run(halves, seed=3)).ops.table["verdict"]) <= {"the same", "noise"}

@@ -17,7 +17,7 @@ from tracehound.diff.columns import CATEGORIES, OPS, STEP, WATERFALL
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import ALONE, Match, matched
 from tracehound.diff.noise import LEAST
-from tracehound.diff.numbers import Pair, Side, grouped, tabled, verdicts
+from tracehound.diff.numbers import Pair, Side, grouped, often, tabled, verdicts
 from tracehound.diff.profile import PARTS, Profile, not_alike, not_whole
 from tracehound.diff.sections import sections
 from tracehound.units import share
@@ -40,10 +40,11 @@ one op may stand against many. What has no partner is listed as added or removed
 Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. Of a counter of bytes the peak
 in a step is compared, of others the average over its time; only counters that both runs have.
 
-A change is called one (slower, faster, more, less) only where the steps tell it from chance: a permutation test over
-the steps of both runs, of the step by itself and of all rows of all tables at once, so that each of the two errs in one
-comparison of a hundred at most (of thirty-five with 4 steps on a side); "perhaps" stands before what errs in one of
-twenty. With fewer than 4 steps on a side nothing is called a change."""
+A change is called one (slower, faster, more, less; more or less often, where not the time but the count tells) only
+where the steps tell it from chance: a permutation test over the steps of both runs, of the step by itself and of all
+rows of all tables at once, so that each of the two errs in one comparison of a hundred at most (of thirty-five with 4
+steps on a side); "perhaps" stands before what errs in one of twenty. With fewer than 4 steps on a side nothing is
+called a change."""
 
 
 TOLD: Final = 0.0005
@@ -74,11 +75,12 @@ def compare(base: Profile, other: Profile, top: int | None = None) -> Comparison
     ops, categories = matched(*(side.ops for side in sides)), _by_category(*kinds)
     step, parts = (_of_steps(base, other, names) for names in (("duration",), PARTS))
     own, of_kind = (grouped(*each, "time") for each in ((sides, ops), (kinds, categories)))
-    beside = sections(base, other)
-    of_step, (of_parts, of_kinds, of_ops, *rest) = (
+    counts, beside = grouped(sides, ops, "count"), sections(base, other)
+    of_step, (of_parts, of_kinds, of_ops, of_counts, *rest) = (
         verdicts(step),
-        verdicts(parts, of_kind, own, *(s.time for s in beside)),
+        verdicts(parts, of_kind, own, counts, *(pair for each in beside for pair in (each.time, each.count))),
     )
+    of_ops = often(of_ops, of_counts)
     table = _ops(base, sides, ops, own, of_ops)
     by_kind = _categories(base, kinds, categories, of_kind, of_kinds)
     whole_step = _step(base, other, step.beside(parts), [*of_step[0], *map(_more, of_parts)])
@@ -89,7 +91,10 @@ def compare(base: Profile, other: Profile, top: int | None = None) -> Comparison
         _result("diff-categories", "Categories", CATEGORIES, by_kind, top, []),
         _result("diff-ops", "Ops", OPS, table, top, _about_ops(ops, own, table)),
         _waterfall(whole_step.table, by_kind),
-        tuple(each.result(list(map(_more, told)), top) for each, told in zip(beside, rest, strict=True)),
+        tuple(
+            each.result(often(list(map(_more, of_time)), of_count), top)
+            for each, of_time, of_count in zip(beside, rest[::2], rest[1::2], strict=True)
+        ),
         _keys(sides, ops),
     )
 
@@ -254,6 +259,9 @@ def _about_ops(found: Sequence[Match], own: Pair, table: pl.DataFrame) -> list[s
     alone = np.array([match.how == ALONE for match in found], np.bool_)
     shares = [1 - float(s[:, alone].sum()) / float(s.sum()) if s.sum() else 1.0 for s in (own.base, own.other)]
     notes = [f"matched: {share(shares[0])} of the ops' time in the base, {share(shares[1])} in the other"]
-    if not table.filter((pl.col("change") != 0) | (pl.col("exposed_change") != 0)).height:
+    changed = (
+        (pl.col("change") != 0) | (pl.col("exposed_change") != 0) | (pl.col("base_count") != pl.col("other_count"))
+    )
+    if not table.filter(changed).height:
         notes.append("no difference")
     return notes

@@ -113,6 +113,13 @@ def verdicts(*families: Pair) -> list[list[str]]:
     return [said[low:high] for low, high in pairwise(bounds)]
 
 
+def often(of_time: Sequence[str], of_count: Sequence[str]) -> list[str]:
+    """What is said of time; where the steps tell of no change, but of one in how often a thing is there, that."""
+    words = {"slower": "more often", "faster": "less often"}
+    quiet = ("the same", "noise")
+    return [words.get(count, time) if time in quiet else time for time, count in zip(of_time, of_count, strict=True)]
+
+
 def _word(doubt: str, base: float, other: float) -> str:
     if base == other:
         return "the same"
