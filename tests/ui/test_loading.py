@@ -17,7 +17,9 @@ from tracehound.trace import Note, Part
 from tracehound.ui import answers
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.loading import Loading
+from tracehound.ui.menu import entries
 from tracehound.ui.screens.explorer import Explorer
+from tracehound.ui.screens.menu import MenuList, MenuScreen
 
 
 def written(folder: Path, rank: int) -> Path:
@@ -274,3 +276,21 @@ async def test_before_anything_is_drawn_every_file_says_how_far_it_is(tmp_path: 
         await until(pilot, lambda: not app.explorer.reading.busy)
         await pilot.pause()
         assert panel.render_line(0).text.strip() == "stopped"
+
+
+async def test_the_menu_offers_everything_until_all_is_read(tmp_path: Path) -> None:
+    opening = gated(tmp_path, 2)
+    async with exploring(opening) as (explorer, pilot):
+        opening.let(0)
+        await until(pilot, lambda: explorer.growth.any_read)
+        read = entries(explorer.keys, explorer.trace)
+        assert any(entry.lacks for _, under in read for entry in under), "of what is read something is missing"
+        await pilot.press("M")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MenuScreen))
+        assert not any(entry.lacks for entry in pilot.app.screen.query_one(MenuList)._entries)
+        await pilot.press("escape")
+        opening.let(1)
+        await until(pilot, lambda: explorer.growth.whole is not None)
+        await pilot.press("M")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MenuScreen))
+        assert any(entry.lacks for entry in pilot.app.screen.query_one(MenuList)._entries)

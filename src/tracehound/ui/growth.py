@@ -34,6 +34,11 @@ class Growth:
         trace = self._screen.trace
         return trace is not None and len(self._unread) < len(trace.parts)
 
+    @property
+    def whole(self) -> Trace | None:
+        """The trace, once all of it is read: of a part of it nobody can say what the whole lacks."""
+        return None if self._unread else self._screen.trace
+
     def progressed(self, message: Loading.Progressed) -> None:
         """Say how far the reading is."""
         screen = self._screen
@@ -67,7 +72,7 @@ class Growth:
             screen.walk = None
             screen.results.forget()
         screen.header.facts = tuple(words.about(new))
-        menu.label(screen.arrangement.tabs, screen.keys, new)
+        menu.label(screen.arrangement.tabs, screen.keys, self.whole)
         if old is not None:
             screen.travels.grown(old, new)
         view = navigate.fit(new, screen.view) if old is None else follow.moved(screen.view, old, new)

@@ -342,7 +342,7 @@ class Explorer(Screen[None]):
     def action_menu(self) -> None:
         """Show all there is to look at."""
         self.app.push_screen(
-            MenuScreen(menu.entries(self.keys, self.trace), self.glyphs, self.deck.active), self._choose
+            MenuScreen(menu.entries(self.keys, self.growth.whole), self.glyphs, self.deck.active), self._choose
         )
 
     def action_settings(self) -> None:
