@@ -110,7 +110,7 @@ def test_one_kernel_split_in_three_is_one_match() -> None:
     parts = tuple(Kernel(f"fused_part_{name}", "aten::linear", 80) for name in "abc")
     found = compared(run(), run((*parts, *MODEL[1:])))
     row = found.ops.table.filter(pl.col("operator") == "aten::linear").row(0, named=True)
-    assert (row["base_ops"], row["other_ops"], row["matched_by"]) == (1, 3, "call path")
+    assert (row["base_ops"], row["other_ops"], row["matched_by"]) == (1, 3, "call path and category")
     assert row["verdict"] == "slower"
     assert row["name"] == "gemm_nt"
 

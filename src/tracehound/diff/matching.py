@@ -27,6 +27,7 @@ WAYS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("signature",), "shapes"),
     (("path", "name"), "call path and name"),
     (("path", "family"), "call path and family"),
+    (("path", "category"), "call path and category"),
     (("operator", "name"), "operator and name"),
     (("operator", "family"), "operator and family"),
     (("name", "category"), "name"),
@@ -37,6 +38,7 @@ WAYS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
 """What two ops have in common that are taken for one, the surest first, and how that is said.
 
 A way is open only to ops that have all its words: a trace without scopes is not matched by them.
+The operators around a kernel tell more of it than its own name, which is another on another device.
 """
 
 ALONE: Final = "no match"
