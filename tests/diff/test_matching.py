@@ -11,6 +11,7 @@ from test_compare import compared, opened
 
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import ALONE, WAYS, Match, matched
+from tracehound.diff.names import place, signature
 
 LINEAR = "jit(step)/RowParallelLinear"
 
@@ -25,6 +26,11 @@ def ops(*rows: dict[str, str]) -> pl.DataFrame:
 def kernel(name: str, path: str, category: str = "kernel") -> dict[str, str]:
     return {"name": f"void {name}<int>", "family": name, "category": category, "path": path,
             "operator": path.partition(" > ")[0]}  # fmt: skip
+
+
+def hlo(name: str, category: str, scope: str, text: str = "", family: str = "") -> dict[str, str]:
+    return {"name": name, "category": category, "module": "jit_step", "scope": scope, "signature": signature(text),
+            "family": family}  # fmt: skip
 
 
 def pairs(base: pl.DataFrame, other: pl.DataFrame) -> list[tuple[tuple[int, ...], tuple[int, ...], str]]:
@@ -56,6 +62,62 @@ def test_a_copy_and_a_kernel_that_copies_meet_where_nothing_else_is_left() -> No
     assert pairs(ops(kernel("Memcpy", TO, "copy")), ops(kernel("copy_kernel", TO))) == [((0,), (0,), "call path")]
 
 
+def all_reduce(groups: str, space: str) -> str:
+    shape = f"bf16[1024,5120]{{1,0:T(8,128)(2,1){space}}}"
+    return f"%x.1 = {shape} all-reduce({shape} %y.2), channel_id=3, replica_groups={groups}, to_apply=%add.1.clone"
+
+
+def test_collectives_of_one_place_meet_whatever_they_are_called() -> None:
+    base = ops(
+        hlo("all-reduce", "all-reduce", f"{LINEAR}/mn,pn->mp/dot_general", all_reduce("[1,2]<=[2]", "S(1)")),
+        hlo("all-reduce", "all-reduce", "jit(step)/Embedding/gather", all_reduce("[1,2]<=[2]", "S(1)")),
+    )
+    other = ops(
+        hlo("psum", "all-reduce", "jit(step)/Embedding/take/gather", all_reduce("{{0,1}}", "")),
+        hlo("psum", "all-reduce", f"{LINEAR}/shard_map/psum", all_reduce("{{0,1}}", "")),
+    )
+    how = "module, category, place and shapes"
+    assert ((0,), (1,), how) in pairs(base, other)
+
+
+def test_a_custom_call_is_the_same_with_other_settings() -> None:
+    scope = "jit(step)/jit(attention)/{}/pallas_call"
+    base, other = (
+        ops(
+            hlo(name, "custom-call", scope.format(name), shape, "RPA-bq-p"),
+            hlo("update", "custom-call", scope.format(f"update_{name}"), shape, "update"),
+        )
+        for name, shape in (("RPA-bq_32-p_64-", "f32[3] custom-call()"), ("RPA-bq_16-p_128-", "f32[4] custom-call()"))
+    )
+    how = "module, category and family"
+    assert pairs(base, other) == [((0,), (0,), how), ((1,), (1,), how)]
+
+
+def test_many_may_do_the_work_of_one_in_its_place() -> None:
+    base = ops(hlo("fusion", "convolution fusion", f"{LINEAR}/mn,pn->mp/dot_general", "f32[1] fusion()"))
+    call = f"{LINEAR}/shard_map/jit(kernel)/kernel_{{}}/pallas_call"
+    other = ops(
+        hlo("kernel", "custom-call", call.format(1), "f32[1] custom-call()", "kernel"),
+        hlo("kernel", "custom-call", call.format(2), "f32[2] custom-call()", "kernel"),
+        hlo("kernel", "custom-call", "jit(step)/Attention/jit(kernel)/pallas_call", "f32[2] custom-call()", "kernel"),
+    )
+    assert pairs(base, other) == [((), (2,), ALONE), ((0,), (0, 1), "module and place")]
+
+
+def test_where_nothing_is_named_only_a_whole_scope_brings_unlike_ops_together() -> None:
+    base = ops(hlo("fusion", "loop fusion", "jit(step)/while/body/mul", "f32[1] fusion()"))
+    other = ops(hlo("copy", "copy", "jit(step)/while/body/transpose", "f32[1] copy()"))
+    assert {how for *_, how in pairs(base, other)} == {ALONE}
+
+
+def test_the_name_that_a_compiler_gave_tells_nothing_where_scopes_do() -> None:
+    base, other = (
+        hlo("fusion", "loop fusion", f"jit(step)/{place}/mul", f"f32[{len(place)}]") for place in ("a", "bc")
+    )
+    assert {how for *_, how in pairs(ops(base), ops(other))} == {ALONE}
+    assert pairs(ops(base | {"scope": ""}), ops(other | {"scope": ""})) == [((0,), (0,), "name")]
+
+
 WORDS = st.fixed_dictionaries({name: st.sampled_from(("", "a/b", "jit(f)/a/c", "a/d")) for name in IDENTITY})
 RUNS = st.lists(WORDS, max_size=8, unique_by=lambda row: tuple(row.values()))
 
@@ -71,6 +133,7 @@ def test_each_op_is_in_one_match_and_the_ways_are_true(base: list[dict[str, str]
         members = [base[row] for row in match.base] + [other[row] for row in match.other]
         assert match.how == ALONE or bool(match.base) == bool(match.other) is True
         assert all(len({row[name] for row in members}) == 1 for name in columns.get(match.how, ()))
+        assert "place" not in match.how or len({place(row["scope"]) for row in members}) == 1
     swapped = [Match(match.other, match.base, match.how) for match in matched(*reversed(sides))]
     assert sorted(map(repr, swapped)) == sorted(map(repr, found))
 
@@ -85,3 +148,15 @@ def test_an_mi300_lacks_no_op_of_an_h100_but_what_clears_memory(shared: Path) ->
     assert sorted(rows.rows()) == [(CONTIGUOUS, 96, 96, 27.7, 14.5), (TO, 50, 50, 14.3, 10.6)]
     alone = table.filter(matched_by=ALONE)
     assert sorted(alone["name"].str.extract(r"(Memset|FillFunctor)")) == ["FillFunctor", "Memset", "Memset"]
+
+
+def test_on_a_tpu_collectives_attention_and_matrix_products_meet(shared: Path) -> None:
+    found = compared(*(opened(shared / "traces/xla" / f"tpu_vllm_qwen3_{run}") for run in "ab"))
+    both = found.ops.table.filter((pl.col("base") > 1e9) & (pl.col("other") > 1e9))
+    rows = {(row["category"], row["operator"].split("/")[1]): row for row in both.to_dicts()}
+    reduce = rows["all-reduce", "RowParallelLinear"]
+    assert (reduce["base_count"], reduce["other_count"]) == (128, 128)
+    attention = rows["custom-call", "jit(_jax_attn_func)"]
+    assert (attention["base_count"], attention["other_count"], attention["verdict"]) == (64, 64, "too few steps")
+    product = rows["convolution fusion", "MergedColumnParallelLinear"]
+    assert (product["base_count"], product["other_count"], product["matched_by"]) == (64, 64, "module and place")

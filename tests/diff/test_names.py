@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracehound.diff.names import kernel_family, module_name, op_name, signature
+from tracehound.diff.names import call_family, kernel_family, module_name, op_name, place, signature
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,69 @@ def test_a_signature_is_the_opcode_its_shapes_and_attributes() -> None:
     assert signature(text) != signature(text.replace("8,128", "8,256"))
     assert signature(text) != signature(text.replace("kLoop", "kInput"))
     assert signature("") == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "another"),
+    [
+        ("[1,2]<=[2]", "{{0,1}}"),
+        ("[2,2]<=[4]", "{{0,1},{2,3}}"),
+        ("[2,4]<=[4,2]T(1,0)", "{{0,2,4,6},{1,3,5,7}}"),
+    ],
+)
+def test_groups_are_the_same_however_they_are_spelled(one: str, another: str) -> None:
+    short, long = (signature(f"f32[8] all-reduce(f32[8] %x), replica_groups={groups}") for groups in (one, another))
+    assert short == long
+    assert short != signature("f32[8] all-reduce(f32[8] %x), replica_groups={{0},{1}}")
+
+
+@pytest.mark.parametrize(
+    "groups", ["[3,2]<=[4]", "[1,4]<=[2,2]T(1,1)", "[1,9]<=[999999999999]", "[1,2]<=[,]", "[0,0]<=[0]"]
+)
+def test_groups_that_make_no_sense_are_taken_as_they_are(groups: str) -> None:
+    assert signature(f"all-reduce(), replica_groups={groups}") != signature("all-reduce(), replica_groups={{0,1}}")
+
+
+def test_the_memory_that_a_buffer_lies_in_is_no_part_of_a_signature() -> None:
+    text = "bf16[8]{0:T(8,128)(2,1)S(1)} copy(bf16[8]{0:T(8,128)(2,1)} %x)"
+    assert signature(text) == signature(text.replace("S(1)", ""))
+    assert signature(text) != signature(text.replace("T(8,128)", "T(2,128)", 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "bare"),
+    [
+        ("RPA-bq_32-bkvp_64-p_64-.1", "RPA-bq-bkvp-p"),
+        ("RPA-bq_32-bkvp_32-p_128-", "RPA-bq-bkvp-p"),
+        ("quantized_matmul_kernel_512_5120_2560.12", "quantized_matmul_kernel"),
+        ("matmul_128x256_int8", "matmul_int8"),
+        ("conv2d", "conv2d"),
+        ("12", "12"),
+        ("", ""),
+    ],
+)
+def test_custom_calls(name: str, bare: str) -> None:
+    assert call_family(name) == bare
+
+
+@pytest.mark.parametrize(
+    ("scope", "named"),
+    [
+        ("jit(f)/Dense/mn,np->mp/dot_general", "jit(f)/Dense"),
+        ("jit(f)/Dense/shard_map/jit(kernel)/kernel_8/pallas_call", "jit(f)/Dense"),
+        (
+            "jit(f)/jit(main)/transpose(jvp(Model))/Layer_0/mlp/mul",
+            "jit(f)/jit(main)/transpose(jvp(Model))/Layer_0/mlp",
+        ),
+        ("jit(f)/Model/while/body/Layer/mul", "jit(f)/Model/while/body/Layer"),
+        ("jit(f)/Model/while/body/mul", "jit(f)/Model"),
+        ("jit(f)/while/body/mul", ""),
+        ("jit(f)/shard_map/mul", ""),
+        ("model/dense/MatMul", "model/dense"),
+        ("jit(f)/aten::mul.Tensor/mul", "jit(f)/aten::mul.Tensor"),
+        ("mul", ""),
+        ("", ""),
+    ],
+)
+def test_places(scope: str, named: str) -> None:
+    assert place(scope) == named

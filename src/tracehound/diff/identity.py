@@ -13,13 +13,13 @@ import polars as pl
 from tracehound.analysis.busy import WORK, work
 from tracehound.analysis.result import Share
 from tracehound.diff.launched import callers
-from tracehound.diff.names import kernel_family, module_name, op_name, signature
+from tracehound.diff.names import call_family, kernel_family, module_name, op_name, signature
 from tracehound.intervals import Ints
 from tracehound.trace import collected
 
 IDENTITY: Final = ("name", "category", "module", "operator", "path", "scope", "signature", "family")
 """Columns of words, empty where a trace does not say: `operator` is the outermost one around the launch, `path` all of
-them from there inwards."""
+them from there inwards, `family` the sort of a kernel or of a custom call."""
 
 
 def counted(share: Share) -> tuple[pl.DataFrame, str]:
@@ -71,6 +71,7 @@ def _named(distinct: pl.DataFrame, callers: pl.DataFrame, share: Share) -> pl.Da
         pl.col("module", "scope", "text", "kind of op").fill_null("")
     )
     is_hlo, kind = pl.col("hlo").is_not_null(), pl.col("kind").cast(pl.String)
+    is_call = is_hlo & (pl.col("kind of op") == "custom-call")
     name = pl.coalesce("hlo", "name")
     return rows.select(
         pl.when(is_hlo).then(_each(name, op_name)).otherwise(name).alias("name"),
@@ -79,7 +80,12 @@ def _named(distinct: pl.DataFrame, callers: pl.DataFrame, share: Share) -> pl.Da
         *(pl.when(is_hlo).then(pl.lit("")).otherwise(column).alias(column) for column in ("operator", "path")),
         "scope",
         _each(pl.col("text"), signature).alias("signature"),
-        pl.when(is_hlo).then(_each(name, op_name)).otherwise(_each(name, kernel_family)).alias("family"),
+        pl.when(is_call)
+        .then(_each(name, call_family))
+        .when(is_hlo)
+        .then(pl.lit(""))
+        .otherwise(_each(name, kernel_family))
+        .alias("family"),
         kind.fill_null("").alias("kind"),
     )
 

@@ -13,13 +13,20 @@ from typing import Final
 import polars as pl
 
 from tracehound.diff.identity import IDENTITY
+from tracehound.diff.names import place
 
 WAYS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (IDENTITY[:7], "the same in all"),
     (("module", "scope", "signature"), "module, scope and shapes"),
     (("module", "name", "scope"), "module, name and scope"),
+    (("module", "category", "place", "signature"), "module, category, place and shapes"),
     (("module", "name", "signature"), "module, name and shapes"),
+    (("module", "category", "scope"), "module, category and scope"),
+    (("module", "category", "place", "family"), "module, category, place and family"),
+    (("module", "category", "place"), "module, category and place"),
+    (("module", "category", "family"), "module, category and family"),
     (("module", "scope"), "module and scope"),
+    (("module", "place"), "module and place"),
     (("scope", "signature"), "scope and shapes"),
     (("name", "scope"), "name and scope"),
     (("name", "signature"), "name and shapes"),
@@ -30,15 +37,17 @@ WAYS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("path", "category"), "call path and category"),
     (("operator", "name"), "operator and name"),
     (("operator", "family"), "operator and family"),
-    (("name", "category"), "name"),
+    (("placeless", "category"), "name"),
     (("family", "category"), "family"),
     (("path",), "call path"),
     (("operator",), "operator"),
 )
 """What two ops have in common that are taken for one, the surest first, and how that is said.
 
-A way is open only to ops that have all its words: a trace without scopes is not matched by them.
-The operators around a kernel tell more of it than its own name, which is another on another device.
+A way is open only to ops that have all its words: a trace without scopes is not matched by them. Beside `IDENTITY`
+there are `place`, the named part of the scope, and `placeless`, the name of an op without a scope: names that a
+compiler gave (``fusion``) tell nothing of ops whose scopes differ. The operators around a kernel tell more of it than
+its own name, which is another on another device.
 """
 
 ALONE: Final = "no match"
@@ -63,7 +72,7 @@ class Match:
 
 def matched(base: pl.DataFrame, other: pl.DataFrame) -> list[Match]:
     """Every op of two frames (`IDENTITY`, distinct rows) in just one match."""
-    rest = tuple(dict(enumerate(frame.select(IDENTITY).iter_rows(named=True))) for frame in (base, other))
+    rest = tuple(dict(enumerate(map(_told, frame.select(IDENTITY).iter_rows(named=True)))) for frame in (base, other))
     found: list[Match] = []
     for columns, how in WAYS:
         for ours, theirs in _agreeing(rest, columns):
@@ -74,6 +83,11 @@ def matched(base: pl.DataFrame, other: pl.DataFrame) -> list[Match]:
                 del rest[1][row]
     found += [Match((row,), (), ALONE) for row in rest[0]]
     return found + [Match((), (row,), ALONE) for row in rest[1]]
+
+
+def _told(op: Mapping[str, str]) -> dict[str, str]:
+    """All words of an op that a way may ask for."""
+    return {**op, "place": place(op["scope"]), "placeless": "" if op["scope"] else op["name"]}
 
 
 def _agreeing(

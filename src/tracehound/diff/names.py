@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
+from math import prod
 from typing import Final
+
+import numpy as np
 
 from tracehound.units import short_name
 
@@ -26,6 +29,28 @@ _UNTOLD: Final = re.compile(
 )
 """What differs between two compilations of one instruction: names of others, ids, where it came from."""
 
+_MEMORY_SPACE: Final = re.compile(r"S\(\d+\)")
+"""In which memory the compiler put a buffer, behind its layout: ``{1,0:T(8,128)S(1)}``."""
+
+_GROUPS: Final = re.compile(r"(?<=replica_groups=)\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+"""Groups of devices in short, without blanks: ``[2,4]<=[4,2]T(1,0)``."""
+
+_MOST_DEVICES: Final = 1 << 16
+"""Groups of more are left in short: the text may say any number."""
+
+_SETTING: Final = re.compile(r"[._-]?(?<![A-Za-z])\d+(?:x\d+)*(?![A-Za-z\d])")
+"""A number that stands by itself: sizes of blocks and pages in the name of a kernel."""
+
+_NAME: Final = re.compile(r"[A-Za-z_][\w.:\-]*")
+
+_OF_LOOPS: Final = frozenset(
+    ("while", "body", "cond", "scan", "closed_call", "checkpoint", "remat", "rematted_computation")
+)
+"""Parts of a scope around what runs repeatedly: names stand before and behind them."""
+
+_OF_CALLS: Final = frozenset(("shard_map", "pallas_call", "custom_jvp_call", "custom_vjp_call", "core_call", "pjit"))
+"""Parts of a scope that begin how something is computed, no longer what."""
+
 
 def op_name(name: str) -> str:
     """An HLO op without its number: ``fusion.123.clone`` is a ``fusion``."""
@@ -43,9 +68,48 @@ def kernel_family(name: str) -> str:
     return _KERNEL_NUMBERS.sub("", short) or short
 
 
+def call_family(name: str) -> str:
+    """A custom call without the settings in its name: ``RPA-bq_32-p_64-.1`` is an ``RPA-bq-p``."""
+    bare = op_name(name)
+    return _SETTING.sub("", bare).strip("._-") or bare
+
+
+def place(scope: str) -> str:
+    """The named part of an op's scope, without how the op is computed there; "" where nothing is named.
+
+    ``jit(f)/Dense/mn,np->mp/dot_general`` and ``jit(f)/Dense/shard_map/jit(kernel)/pallas_call`` both lie in
+    ``jit(f)/Dense``. What transforms a function (``jit(f)``) and loops are no names.
+    """
+    parts = scope.split("/")
+    end = 0
+    for number, part in enumerate(parts[:-1]):
+        named = part not in _OF_CALLS and _NAME.fullmatch(part)
+        if end and not named:
+            break
+        if named and part not in _OF_LOOPS:
+            end = number + 1
+    return "/".join(parts[:end])
+
+
 def signature(text: str) -> str:
-    """A short mark of an HLO instruction: its opcode, shapes, layouts and attributes; "" where there is no text."""
+    """A short mark of an HLO instruction: its opcode, shapes, layouts and attributes; "" where there is no text.
+
+    Groups of devices are the same however they are spelled.
+    """
     if not text:
         return ""
-    bare = "".join(_UNTOLD.sub("", text).split())
-    return blake2b(bare.encode(errors="replace"), digest_size=8).hexdigest()
+    bare = _MEMORY_SPACE.sub("", "".join(_UNTOLD.sub("", text).split()))
+    return blake2b(_GROUPS.sub(_spelled_out, bare).encode(errors="replace"), digest_size=8).hexdigest()
+
+
+def _spelled_out(short: re.Match[str]) -> str:
+    """The groups one by one: ``{{0,1},{2,3}}``; as they are where they make no sense."""
+    groups, size, *more = short.groups(default="")
+    try:
+        shape, order = ([int(word) for word in words.split(",")] if words else None for words in more)
+        if shape is None or prod(shape) > _MOST_DEVICES:
+            return short[0]
+        found = np.arange(prod(shape)).reshape(shape).transpose(order).reshape(int(groups), int(size))
+    except ValueError:
+        return short[0]
+    return f"{{{','.join('{' + ','.join(map(str, group)) + '}' for group in found.tolist())}}}"
