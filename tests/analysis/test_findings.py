@@ -86,15 +86,49 @@ def test_what_is_exposed_is_found_and_what_is_hidden_is_not(kind: str, name: str
 
 
 def test_idle_time_is_told_by_its_cause_and_not_twice() -> None:
+    """What a cause costs is what its pauses sum to: 3 of 40 us in 4 steps. What follows the last work is no pause."""
     b = steps(busy=60)
     for number in range(4):
         b.event(MAIN, "cudaStreamSynchronize", number * 100 + 60, number * 100 + 99, "sync")
     rows = found(b.trace())
-    assert list(rows) == ["the device runs dry while the host waits for it"]
+    assert list(rows) == [
+        "the device runs dry while the host waits for it",
+        "the device has nothing to do after its last work",
+    ]
     row = rows["the device runs dry while the host waits for it"]
-    assert row["duration"] == 40 * US
-    assert row["cost"] == 40 * US
+    assert (row["duration"], row["cost"], row["share"]) == (40 * US, 30 * US, pytest.approx(0.3))
     assert "3 pauses in steps, the longest 40.00 us on rank 0" in row["evidence"]
+    last = rows["the device has nothing to do after its last work"]
+    assert (last["start"], last["duration"], last["cost"]) == (360 * US, 40 * US, 10 * US)
+
+
+def test_what_a_step_takes_until_its_first_work_is_no_part_of_its_pauses() -> None:
+    """The first of two steps runs operators for 60 us before anything reaches the device, which pauses for 5 us."""
+    b = Building()
+    for number, (start, begun) in enumerate([(0, 60), (100, 100)]):
+        b.event(MAIN, f"ProfilerStep#{number}", start, start + 100, "step", step=number)
+        work(b, "first", begun, start + 80)
+        work(b, "second", start + 85, start + 100)
+    b.event(MAIN, "aten::relu", 1, 59, "op")
+    rows = found(b.trace())
+    assert list(rows) == [
+        "the device waits for its first work",
+        "the device runs dry: the host launches its work too late",
+    ]
+    row, pause = rows.values()
+    assert (row["start"], row["duration"], row["cost"], row["share"]) == (0, 60 * US, 30 * US, 0.3)
+    assert b.trace().event(row["event"])["name"] == "first"
+    assert "all that is before the first work in steps, the longest 60.00 us on rank 0" in row["evidence"]
+    assert row["evidence"].endswith("the host was mostly running operators")
+    assert (pause["cost"], pause["share"]) == (5 * US, 0.05)
+
+
+def test_of_steps_that_a_window_cuts_no_pause_counts() -> None:
+    """Of three steps of 100 us the second lies in the window; each is idle for its last 40 us."""
+    b = steps(busy=60)
+    table = run(ANALYSIS, b.trace(), Window(50 * US, 250 * US)).table.filter(pl.col("finding").str.contains("runs dry"))
+    assert table["cost"].to_list() == [40 * US]
+    assert table["evidence"][0].startswith("40.00 % of the devices' time; 1 pause in steps")
 
 
 def test_what_devices_wait_for_between_steps_is_no_share_of_a_step() -> None:

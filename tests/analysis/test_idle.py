@@ -7,13 +7,17 @@ from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, named, run
-from tracehound.analysis.idle import CAUSES, DEVICE
+from tracehound.analysis.idle import AFTER, BEFORE, CAUSES, DEVICE, within
+from tracehound.analysis.share import shares
+from tracehound.intervals import union
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
@@ -143,6 +147,32 @@ def test_windows_that_share_out_the_run_share_out_its_pauses(
         for key, (_, idle) in causes(trace, Window(low, high)).items():
             summed[key] += idle
     assert dict(summed) == {key: idle for key, (_, idle) in causes(trace).items()}
+
+
+@given(WORK, st.lists(st.tuples(st.integers(-20, 160), st.integers(1, 60)), min_size=1, max_size=4))
+def test_pauses_and_what_is_before_and_after_them_are_all_that_is_idle(
+    work: list[tuple[int, int, int]], stretches: list[tuple[int, int]]
+) -> None:
+    b = Building()
+    b.event(MAIN, "from here", -20, 300)
+    for i, (number, start, long) in enumerate(work):
+        b.event(stream(0, number), f"k{i}", start, start + long)
+    trace = b.trace()
+    origin = min(int(str(row["start"])) for row in b.rows)
+    seen = {t for start, length in stretches for t in range(start, start + length)}
+    busy = {t for _, start, long in work for t in range(start, start + long)}
+    first, last = min(busy), max(busy) + 1
+    bounds = np.array(stretches, np.int64).T * US
+    when = union(bounds[0] - origin, bounds.sum(axis=0) - origin)
+    (share,) = shares(trace, Window())
+    table = within(share, Options(), when)
+    found = dict(table.filter(pl.col("whole")).select("cause", "idle").iter_rows())
+    slow = {
+        BEFORE: len({t for t in seen if t < first}),
+        AFTER: len({t for t in seen if t >= last}),
+        "unknown": len({t for t in seen - busy if first <= t < last}),
+    }
+    assert found == {cause: idle * US for cause, idle in slow.items() if idle}
 
 
 def test_the_longest_pause_leads_to_the_work_after_it() -> None:

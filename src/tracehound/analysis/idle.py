@@ -55,6 +55,13 @@ CAUSES = (
 )  # fmt: skip
 _HOST, _, _, _, _KERNEL, _STREAM, _OTHER, _UNKNOWN = range(len(CAUSES))
 
+BEFORE: Final = "before the first work"
+AFTER: Final = "after the last work"
+EDGES: Final = (BEFORE, AFTER)
+"""What no pause is, and idle nonetheless where a stretch of interest reaches beyond the work of the device."""
+
+_TOLD: Final = (*CAUSES, *EDGES)
+
 COLUMNS = (
     Column("rank", "count", "rank"),
     Column("stream", "text", "stream or line of the device; device: all of them together"),
@@ -92,11 +99,15 @@ class Pauses(NamedTuple):
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each stream and cause, in ps."""
-    return within(share, options, union(np.array([share.start]), np.array([share.end])))
+    found = within(share, options, union(np.array([share.start]), np.array([share.end])))
+    return found.filter(~pl.col("cause").is_in(EDGES)) if found.height else found
 
 
 def within(share: Share, options: Options, when: Intervals) -> pl.DataFrame:
-    """The same for the parts of pauses that lie in these stretches; one in two counts once, with two lengths."""
+    """The same for the parts of pauses that lie in these stretches; one in two counts once, with two lengths.
+
+    The device has rows for `EDGES`, too: what of the stretches is before its first work and after its last.
+    """
     delay = DELAY.of(options.given)
     events = work(replace(share, device=share.anytime), "lane", "launch")
     if events.is_empty():
@@ -111,7 +122,10 @@ def within(share: Share, options: Options, when: Intervals) -> pl.DataFrame:
     everything = np.argsort(events["start"].to_numpy(), kind="stable")
     for name, rows in ((DEVICE, everything), *(streams if len(streams) > 1 else ())):
         pauses = pauses_of(events, rows)
-        pauses, cause = _inside(when, pauses, _causes(pauses, events, rows, calls, delay))
+        cause = _causes(pauses, events, rows, calls, delay)
+        pauses, cause = _inside(
+            when, *(_with_edges(when, pauses, cause, events) if name == DEVICE else (pauses, cause))
+        )
         found.append(
             pl.DataFrame(
                 {
@@ -131,6 +145,22 @@ def within(share: Share, options: Options, when: Intervals) -> pl.DataFrame:
     return pl.concat([table, alone])
 
 
+def _with_edges(when: Intervals, pauses: Pauses, cause: Ints, events: pl.DataFrame) -> tuple[Pauses, Ints]:
+    """The pauses of the device with what of the stretches is before its first work, and after its last."""
+    start, end = events["start"].to_numpy(), events["end"].to_numpy()
+    first, last = int(start.argmin()), int(end.argmax())
+    low, high = when.start[:1].clip(max=start[first]), when.end[-1:].clip(min=end[last])
+    many = len(low)
+    edged = Pauses(
+        np.concatenate([low, pauses.start, end[[last] * many]]),
+        np.concatenate([start[[first] * many], pauses.end, high]),
+        np.concatenate([np.array([first] * many, np.intp), pauses.after, np.array([last] * many, np.intp)]),
+    )
+    named = [np.full(many, _TOLD.index(edge)) for edge in EDGES]
+    real = edged.end > edged.start
+    return Pauses(*(values[real] for values in edged)), np.concatenate([named[0], cause, named[1]])[real]
+
+
 def _inside(when: Intervals, pauses: Pauses, cause: Ints) -> tuple[Pauses, Ints]:
     """The parts of pauses that lie in the stretches, and their causes; both are in order, and none overlaps another."""
     first = np.searchsorted(when.end, pauses.start, side="right")
@@ -145,7 +175,7 @@ def _why(doings: Told, lead: Ints, pauses: Pauses, cause: Ints) -> list[pl.Serie
     """For each pause what the host was at for most of all pauses of its cause, and for how long."""
     order = np.argsort(cause, kind="stable")
     spent = doings.spent(lead[pauses.after[order]], pauses.start[order], pauses.end[order])
-    first = np.searchsorted(cause[order], np.arange(len(CAUSES) + 1))
+    first = np.searchsorted(cause[order], np.arange(len(_TOLD) + 1))
     total = np.array([spent[low:high].sum(axis=0) for low, high in itertools.pairwise(first.tolist())])
     words, time = mostly(total)
     return [pl.Series("why", words, pl.String).gather(cause), pl.Series("while", time).gather(cause)]
@@ -219,8 +249,7 @@ def _summed(pauses: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(
             pl.when(pl.col("why").is_not_null()).then(pl.col("while") / pl.col("idle")).alias("why_share"),
-            (pl.col("idle") / pl.col("idle").sum().over("stream", "whole")).alias("share"),
-            pl.col("cause").replace_strict(dict(enumerate(CAUSES)), return_dtype=pl.String),
+            pl.col("cause").replace_strict(dict(enumerate(_TOLD)), return_dtype=pl.String),
         )
     )
 
@@ -232,7 +261,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no pause: no device work here, or none in it"])
     rows = pl.concat(filled, how="vertical_relaxed")
     alike = pl.struct("rank", "stream", "whole")
-    table = rows.with_columns(alike.rle_id().alias("place")).sort("place", "idle", descending=[False, True])
+    shares = rows.with_columns((pl.col("idle") / pl.col("idle").sum().over(alike)).alias("share"))
+    table = shares.with_columns(alike.rle_id().alias("place")).sort("place", "idle", descending=[False, True])
     return answer(ANALYSIS, table, scene, options, _notes(rows))
 
 

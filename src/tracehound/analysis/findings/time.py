@@ -12,6 +12,7 @@ from tracehound.analysis.activity import PARTS
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.findings.xla import input_bound
 from tracehound.analysis.host_words import ALLOCATING, COMPILING, COPYING, LOADER, LOADING, QUIET, VALUE
+from tracehound.analysis.idle import AFTER, BEFORE, EDGES
 from tracehound.units import count, duration, rate
 from tracehound.units import share as percent
 
@@ -35,9 +36,20 @@ _WAIT: Final[Mapping[str, str]] = MappingProxyType(
         "data loading": "the device runs dry while the host fetches data",
         "kernel": "the device pauses between kernels that follow one another",
         "other stream": "streams wait for work on other streams",
+        BEFORE: "the device waits for its first work",
+        AFTER: "the device has nothing to do after its last work",
     }
 )
 """What idle time of each cause is called."""
+
+_FIRST: Final = (
+    "record more steps after a few that are not recorded: the first of a recording pays for what others do not; where"
+    " every step begins so, prepare the next while the device still works"
+)
+_LAST: Final = (
+    "record more steps, to tell whether each ends so; what the host does until the end (logging, checkpoints, reading"
+    " values) could run while the device works"
+)
 
 _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -54,6 +66,8 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
         "kernel": "fewer and larger kernels: torch.compile, fused operators, CUDA graphs",
         "other stream": "look whether the order that events impose is needed, and whether what is waited for could"
         " begin earlier",
+        BEFORE: _FIRST,
+        AFTER: _LAST,
         "communication": "overlap it (larger buckets, an earlier start, more streams), send less (lower precision,"
         " gradient accumulation), or give each device a larger batch",
         "copies": "copy from pinned memory with non_blocking=True on a stream of their own, prefetch, or keep the data"
@@ -72,6 +86,8 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
         " work for each sample",
         "kernel": "fewer and larger programs: jit what runs apart, scan over steps",
         "other stream": "look whether what is waited for could begin earlier",
+        BEFORE: _FIRST,
+        AFTER: _LAST,
         "communication": "overlap it (the latency hiding scheduler, asynchronous collectives), shard otherwise, or give"
         " each device a larger batch",
         "copies": "keep what is moved on the device, or move it earlier: offload less, prefetch it a layer ahead,"
@@ -209,32 +225,33 @@ def _longest_of(evidence: Evidence, part: str) -> int | None:
 
 
 def waiting(evidence: Evidence) -> Iterator[Finding]:
-    """Devices idle, by what they wait for; what is put down to the data loader already is not told twice.
-
-    Idle time is shared out as the pauses are, those within steps where there are steps.
-    """
+    """Devices idle, by what they wait for; what is put down to the data loader already is not told twice."""
     spans = evidence.spans
-    span, paused = int(spans["span"].sum()), int(spans["idle"].sum())
+    span = int(spans["span"].sum())
     idle = evidence.table("idle").filter(stream="device").filter(pl.col("rank").is_in(spans["rank"].implode()))
-    all_pauses = int(idle["idle"].sum())
     loading = any(data_loader(evidence)) or any(input_bound(evidence))
     for cause, what in _WAIT.items():
         rows = idle.filter(pl.col("cause") == cause)
-        share = int(rows["idle"].sum()) / all_pauses * paused / span if span and all_pauses else 0.0
+        share = int(rows["idle"].sum()) / span if span else 0.0
         if share <= IDLE or (cause == "data loading" and loading):
             continue
         worst = rows.row(rows["duration"].arg_max() or 0, named=True)
-        pauses, why = int(rows["count"].sum()), _meanwhile(rows)
+        why = _meanwhile(rows)
         yield Finding(
             what,
-            f"{percent(share)} of the devices' time; {count(pauses)} pause{'s' * (pauses != 1)} in {evidence.where},"
+            f"{percent(share)} of the devices' time; {_many(cause, int(rows['count'].sum()))} in {evidence.where},"
             f" the longest {duration(worst['duration'])} on rank {worst['rank']}"
             + (f"; the host was mostly {why}" if why else ""),
-            _advice(evidence, _TOPICS.get(why, cause)),
+            _advice(evidence, cause if cause in EDGES else _TOPICS.get(why, cause)),
             Place.of(worst),
             round(share * evidence.stretch),
             share,
         )
+
+
+def _many(cause: str, pauses: int) -> str:
+    """How many pauses, or which time that is none."""
+    return f"all that is {cause}" if cause in EDGES else f"{count(pauses)} pause{'s' * (pauses != 1)}"
 
 
 def _meanwhile(pauses: pl.DataFrame) -> str:
@@ -328,7 +345,8 @@ RULES: Final = (
     ),
     Rule(
         "idle",
-        f"pauses of one cause take more than {IDLE:.0%} of the devices' time (XProf's lower threshold for launching)",
+        f"pauses of one cause, or idle time before the first work or after the last, take more than {IDLE:.0%} of the"
+        " devices' time (XProf's lower threshold for launching)",
         waiting,
     ),
     Rule(
