@@ -123,6 +123,43 @@ def test_what_a_step_takes_until_its_first_work_is_no_part_of_its_pauses() -> No
     assert (pause["cost"], pause["share"]) == (5 * US, 0.05)
 
 
+def test_work_that_was_launched_in_time_and_does_not_begin_is_told_with_what_the_host_did() -> None:
+    """Twice 40 us in a step pass although the launch was early; the host waits in a copy meanwhile."""
+    b = steps(busy=50)
+    for number in range(4):
+        start = number * 100
+        b.event(MAIN, "cudaLaunchKernel", start + 49, start + 50, "runtime", correlation=900 + number)
+        b.event(stream(), "late", start + 90, start + 100, correlation=900 + number)
+        b.event(MAIN, "hipMemcpyWithStream", start + 51, start + 95, "runtime")
+    ((what, row),) = found(b.trace()).items()
+    assert what == "work was launched in time and does not begin: what it waits for is not recorded"
+    assert (row["cost"], row["share"], row["duration"]) == (40 * US, pytest.approx(0.4), 40 * US)
+    assert row["evidence"].endswith("the host was mostly blocked on a copy")
+    assert b.trace().event(row["event"])["name"] == "late"
+
+
+def test_idle_time_without_launches_says_what_to_record() -> None:
+    b = Building()
+    for number in range(4):
+        b.event(stream(), "k", number * 100, number * 100 + 80)
+    ((what, row),) = found(b.trace()).items()
+    assert what == "the device idles, and no launch is recorded that says why"
+    assert row["cost"] == 60 * US
+    assert row["evidence"].endswith("nothing is recorded of what the host did meanwhile")
+
+
+def test_on_real_files_what_is_not_recorded_and_a_first_launch_that_loads_code_are_told(shared: Path) -> None:
+    """On the first a kernel waits for what ran before the recording; on the second a launch takes 6.5 ms."""
+    rows = found(load(open_paths([shared / "traces" / "kineto" / "graphs_sglang_decode"])))
+    row = rows["work was launched in time and does not begin: what it waits for is not recorded"]
+    assert row["share"] == pytest.approx(0.978, abs=0.001)
+    assert row["evidence"].endswith("the host was mostly blocked on a copy")
+    rows = found(load(open_paths([shared / "traces" / "kineto" / "rocm_mi250_tiny"])))
+    row = rows["the device runs dry: the host launches its work too late"]
+    assert row["share"] == pytest.approx(8.763 / 9.288, abs=0.001)
+    assert row["evidence"].endswith("the host was mostly launching work")
+
+
 def test_of_steps_that_a_window_cuts_no_pause_counts() -> None:
     """Of three steps of 100 us the second lies in the window; each is idle for its last 40 us."""
     b = steps(busy=60)

@@ -25,12 +25,14 @@ MAIN = thread("python (1)")
 WORK = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 120), st.integers(1, 25)), min_size=1, max_size=12)
 
 
-def after_a_pause(launched: float, host: tuple[str, float, float] | None = None, pause: float = 100) -> Building:
+def after_a_pause(
+    launched: float, host: tuple[str, float, float] | None = None, pause: float = 100, returned: float | None = None
+) -> Building:
     """A kernel that ends at 100 us, and one at the end of a pause that was launched at an instant."""
     b = Building()
     b.event(stream(), "first", 0, 100, correlation=1)
     b.event(stream(), "second", 100 + pause, 300 + pause, correlation=2)
-    b.event(MAIN, "cudaLaunchKernel", launched, launched + 1, "runtime", correlation=2)
+    b.event(MAIN, "cudaLaunchKernel", launched, returned or launched + 1, "runtime", correlation=2)
     if host:
         b.event(MAIN, host[0], *host[1:], "runtime")
     return b
@@ -91,9 +93,12 @@ def causes(trace: Trace, window: Window | None = None) -> dict[tuple[int, str, s
         (after_a_pause(99, pause=30), "other"),
         (after_a_pause(110, pause=20), "host"),
         (after_a_pause(101, pause=301), "host"),
-        (after_a_pause(101, pause=302), "other"),
+        (after_a_pause(101, pause=303), "other"),
+        (after_a_pause(101, pause=1000, returned=599), "other"),
+        (after_a_pause(101, pause=1000, returned=600), "host"),
+        (after_a_pause(101, pause=1000, returned=1200), "host"),
         (after_a_pause(500, pause=800), "host"),
-        (after_a_pause(499, pause=800), "other"),
+        (after_a_pause(498, pause=800), "other"),
     ],
 )
 def test_what_the_work_after_a_pause_waited_for(built: Building, cause: str) -> None:
@@ -227,7 +232,8 @@ def slow(
                     if k not in rows and max(reach + 1, start - delay) <= s + n <= start
                 ]
                 call = calls[i]
-                early = call is not None and i not in copies and start - call[1] > max(10 * delay, (start - reach) / 2)
+                rest = start - sum(call[1:]) if call else 0
+                early = call is not None and i not in copies and rest > max(10 * delay, (start - reach) / 2)
                 late = call is not None and call[1] > reach and not early
                 if call is None:
                     cause = "unknown"

@@ -47,7 +47,9 @@ _COPIES: Final = re.compile(r"^(?:cuda|hip|cu)Memcpy")
 
 
 class Launches(NamedTuple):
-    """Of each event of the device when its launch began (ps; the lowest number: none is known), and on which host lane.
+    """Of each event of the device when its launch began and returned (ps; the lowest number: none is known), and where.
+
+    `lane` is that of the host on which the launch lies, -1 without one.
 
     `queued` says what lies on a stream, and so in its queue once it is launched (threads of XLA carry the launch of a
     program out later). `waits` says where the launch is a copy that its call waits for: one without Async in its name,
@@ -56,6 +58,7 @@ class Launches(NamedTuple):
     """
 
     start: Ints
+    returned: Ints
     lane: Ints
     queued: Mask
     waits: Mask
@@ -69,6 +72,7 @@ def launches(share: Share, events: pl.DataFrame) -> Launches:
     queued = pl.Series(calls["caller"].is_not_null()) & events["lane"].is_in(_streams(share))
     return Launches(
         start=calls["called"].fill_null(np.iinfo(np.int64).min).to_numpy(),
+        returned=calls["returned"].fill_null(np.iinfo(np.int64).min).to_numpy(),
         lane=calls["caller"].fill_null(-1).to_numpy(),
         queued=queued.to_numpy(),
         waits=waits.to_numpy(),

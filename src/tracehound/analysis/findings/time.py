@@ -36,6 +36,8 @@ _WAIT: Final[Mapping[str, str]] = MappingProxyType(
         "data loading": "the device runs dry while the host fetches data",
         "kernel": "the device pauses between kernels that follow one another",
         "other stream": "streams wait for work on other streams",
+        "other": "work was launched in time and does not begin: what it waits for is not recorded",
+        "unknown": "the device idles, and no launch is recorded that says why",
         BEFORE: "the device waits for its first work",
         AFTER: "the device has nothing to do after its last work",
     }
@@ -49,6 +51,14 @@ _FIRST: Final = (
 _LAST: Final = (
     "record more steps, to tell whether each ends so; what the host does until the end (logging, checkpoints, reading"
     " values) could run while the device works"
+)
+
+_UNSAID: Final = (
+    "look at the place: work from before the recording, of another process or of a library that is not traced may hold"
+    " the device; record some steps later, and without other jobs on the device"
+)
+_UNKNOWN: Final = (
+    "record what the host does, too (ProfilerActivity.CPU, or the host tracer): launches tell what was waited for"
 )
 
 _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
@@ -66,6 +76,8 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
         "kernel": "fewer and larger kernels: torch.compile, fused operators, CUDA graphs",
         "other stream": "look whether the order that events impose is needed, and whether what is waited for could"
         " begin earlier",
+        "other": _UNSAID,
+        "unknown": _UNKNOWN,
         BEFORE: _FIRST,
         AFTER: _LAST,
         "communication": "overlap it (larger buckets, an earlier start, more streams), send less (lower precision,"
@@ -86,6 +98,8 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
         " work for each sample",
         "kernel": "fewer and larger programs: jit what runs apart, scan over steps",
         "other stream": "look whether what is waited for could begin earlier",
+        "other": _UNSAID,
+        "unknown": _UNKNOWN,
         BEFORE: _FIRST,
         AFTER: _LAST,
         "communication": "overlap it (the latency hiding scheduler, asynchronous collectives), shard otherwise, or give"
@@ -233,20 +247,27 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
     for cause, what in _WAIT.items():
         rows = idle.filter(pl.col("cause") == cause)
         share = int(rows["idle"].sum()) / span if span else 0.0
-        if share <= IDLE or (cause == "data loading" and loading):
+        if share <= IDLE or (cause == "data loading" and loading) or (cause == "unknown" and evidence.xla):
             continue
         worst = rows.row(rows["duration"].arg_max() or 0, named=True)
         why = _meanwhile(rows)
+        quiet = cause in _UNTOLD and not why
         yield Finding(
             what,
             f"{percent(share)} of the devices' time; {_many(cause, int(rows['count'].sum()))} in {evidence.where},"
             f" the longest {duration(worst['duration'])} on rank {worst['rank']}"
-            + (f"; the host was mostly {why}" if why else ""),
-            _advice(evidence, cause if cause in EDGES else _TOPICS.get(why, cause)),
+            + (f"; the host was mostly {why}" if why else _SILENT if quiet else ""),
+            _advice(evidence, cause if cause in _UNTOLD else _TOPICS.get(why, cause)),
             Place.of(worst),
             round(share * evidence.stretch),
             share,
         )
+
+
+_UNTOLD: Final = ("other", "unknown", *EDGES)
+"""Idle time that says nothing of its reason by itself, and what the host was at all the more."""
+
+_SILENT: Final = "; nothing is recorded of what the host did meanwhile"
 
 
 def _many(cause: str, pauses: int) -> str:
