@@ -66,6 +66,72 @@ def test_kernels_by_name(name: str, known: str, tensor_cores: object) -> None:
     assert told(name) == (known, "computation", tensor_cores)
 
 
+_CUTLASS_3 = (
+    "void cutlass::device_kernel<at::cuda::detail::enable_3x_kernel_for_sm9x<cutlass::gemm::kernel::GemmUniversal<"
+    "cute::tuple<int, int, int>, cutlass::gemm::collective::CollectiveMma<%s, cute::TiledMMA<cute::MMA_Atom<%s> >"
+    " > > >(cutlass::gemm::kernel::GemmUniversal<>::Params)"
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        _CUTLASS_3 % ("cutlass::gemm::MainloopSm90TmaGmmaWarpSpecializedFP8<8, cute::tuple<cute::C<1> > >",
+                      "cute::SM90::GMMA::MMA_64x128x32_F32E4M3E4M3_SS_TN<(cute::SM90::GMMA::ScaleIn)1>"),
+        _CUTLASS_3 % ("cutlass::gemm::MainloopSm100TmaUmmaWarpSpecialized<6, 2, 4>", "cute::SM100_MMA_F8F6F4_SS"),
+        _CUTLASS_3 % ("cutlass::gemm::MainloopSm100TmaUmmaWarpSpecialized<6, 2, 4>", "x"),
+        _CUTLASS_3 % ("cutlass::gemm::MainloopSm80CpAsync<4>", "cute::SM80_16x8x16_F32BF16BF16F32_TN"),
+        _CUTLASS_3 % ("cutlass::gemm::MainloopSm120TmaWarpSpecialized<2>", "cute::SM120_16x8x32_TN<float>"),
+        "_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalIN4cute4SM904GMMA25MMA_64x128x16_F32BF16BF16_SS",
+        "void cutlass::Kernel2<vllm::enable_sm89_to_sm90<cutlass::gemm::kernel::DefaultGemmWithVisitor<"
+        "cutlass::arch::OpClassTensorOp> > >()",
+        "kernel_cutlass_kernel_Sm100BlockScaledPersistentDenseGemmKernel_object_at__tensorptri8",
+        "kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionForwardSm100_object_at__tensor",
+        "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::MainloopFwdSm90<2> > >",
+        "_ZN5aiter37bf16gemm_fp32bf16_tn_96x64_splitk_cleanE",
+        "bf16gemm_fp32bf16_tn_96x64_splitk_clean",
+        "void deep_gemm::fp8_gemm_kernel<4096u, 7168u, 128u, 128u, 128u>(__nv_bfloat16*, float*, int*)",
+        "_ZN9deep_gemm15fp8_gemm_kernelILj4096ELj7168E",
+        "void marlin::Marlin<__nv_bfloat16, 1125899906909960l, 256, 1, 8, 8, 4>(int4 const*, int4 const*)",
+        "void awq::gemm_forward_4bit_cuda_m16nXk32_kernel<128>(int, __half*)",
+        "bmm_E4m3_E4m3E4m3_Fp32_t128x8x128_s6_et64x8_m64x8x32_cga1x1x1_16dp256b_TN_transOut_schedS_sm100f",
+        "void ck_tile::kentry<256, 2, ck_tile::GemmKernel<ck_tile::WarpGemmAttributeMfma<ck_tile::X> > >()",
+        "Custom_Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64_MI16x16x1_SN_K1",
+        "cudnn_generated_oss_sdpa_sm100_flash_fprop_f16_knob_7_128x128x128_4x1x1",
+        "nvjet_sm100_tst_128x256_64x6_2x1_2cta_v_bz_TNN",
+        "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>::Params)",
+        "void wmma_kernel<1>()", "tcgen05_matmul",
+    ],
+)  # fmt: skip
+def test_current_names_of_tensor_cores(name: str) -> None:
+    known, type_, tensor_cores = told(name)
+    assert type_ == "computation"
+    assert tensor_cores is True
+    assert known in ("gemm", "attention", "other")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void at::native::vectorized_elementwise_kernel<4, at::native::TensorOptionsFunctor<float> >(int)",
+        "SubTensorOpWithScalar1d", "summation_kernel", "void SUMMATION<float>()", "dimMapping", "gamma_beta_kernel",
+        "void copy_kernel<cute::SM90_TMA_LOAD, cute::SM100_TMEM_LOAD>()", "void deep_gemm::transpose_fp32<512u, 64u>()",
+        "void deep_gemm::smxx_clean_logits<1u>()", "void flash::prepare_varlen_num_blocks_kernel<1>()",
+        "void marlin::gptq_marlin_repack_kernel<256, 4, false>(unsigned int const*)", "fmhaReductionKernel",
+        "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>()", "ampere_sgemm_32x128_tn",
+        "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize32x32x8_stage3_ffma_aligna4_execute",
+        "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float> > >()",
+        "void gemv2T_kernel_val<int, int, float, cublasGemvParams<cublasGemvTensorStridedBatched<float const> > >()",
+        "void cutlass::device_kernel<flash::FlashAttnFwdCombine<cute::tuple<int>, cutlass::arch::Sm90> >()",
+        "void cutlass::device_kernel<flash::FlashAttnBwdPostprocessConvertdQ<1> >()",
+        "fmha_cutlassF_f32_aligned_64x64_rf_sm75(PyTorchMemEffAttention::AttentionKernel<float>::Params)",
+        "triton_poi_fused_add_addmm_silu_4", "triton_red_fused_mm_gmm_2", "Memcpy DtoD (Device -> Device)",
+    ],
+)  # fmt: skip
+def test_what_multiplies_without_tensor_cores_or_not_at_all(name: str) -> None:
+    assert told(name)[2] is False
+
+
 @pytest.mark.parametrize(
     ("kind", "type_"),
     [("collective", "communication"), ("copy", "memory"), ("memset", "memory"), ("transfer", "memory")],

@@ -30,8 +30,8 @@ CLASSES: Final = (
     ("attention", r"\bmla_|_mla_"),
     ("convolution", r"(?:^|[^a-z])conv(?:$|[^e]|e[^r])|convol|wgrad|dgrad|fprop|winograd|scudnn|h884cudnn|bwd_weight"),
     ("convolution", r"igemm_(?:fwd|bwd|wrw)|im\dd\dcol|im2col|compute\w*OffsetsKernel|miopensp3|fft2d_"),
-    ("gemm", r"(?:^b?|[^b]|[^f]b)gemm|gemv|matmul|_b?mm_|cijk_|nvjet|splitk_?reduce|\bdot_kernel|marlin|machete"),
-    ("gemm", r"cublaslt|xmma_|fused_moe|s16816|s1688"),
+    ("gemm", r"(?:^b?|[^b]|[^f]b)gemm|gemv|matmul|_b?mm_|cijk_|nvjet|splitk_?reduce|\bdot_kernel|marlin|machete|^bmm_"),
+    ("gemm", r"cublaslt|xmma_|fused_moe|s16816|s1688|scaled_mm|flatmm"),
     ("normalisation", r"(?:batch|layer|group|instance|rms|qk)_?norm|bn_[fb]w|rowwisemoments|gammabeta|welford"),
     ("softmax", r"softmax"),
     ("moe routing", r"moe|routing|topk_forward|bitmatrix|expert"),
@@ -59,13 +59,29 @@ known for what they are.
 OTHER: Final = "other"
 
 _TENSOR_CORES: Final = "|".join((
-    r"[a-z](?:884|1688|16816|16832|16864|161616|8816|8832)(?:\D|$)|hmma|imma|qmma|wgmma|tcgen05|utcmma|wmma",
-    r"nvjet|tensorop|xmma_|_tensor16x8|cutlass3x|sm(?:90|100|103|120)_|first_layer_wgrad|dgrad_1x1_stride_2x2",
-    r"flash_(?:fwd|bwd|attn)|flash::|flash_?attn|fmha|sage_fwd|prefillwith|cudnn_generated_fort_native_sdpa|deep_?gemm",
+    r"[a-z](?:884|1688|16816|16832|16864|161616|8816|8832)(?:\D|$)|(?:^|[^a-z])[hiq]mma|wgmma|tcgen05|utcmma|wmma",
+    r"(?-i:GMMA|Gmma|Umma|(?:^|[^A-Za-z])UMMA)|sm\d+_\d+x\d+x\d+_|sm1[0-9]\d_mma_|m16n(?:8|x)k\d",
+    r"nvjet|(?:_|mma|opclass|\d)tensorop|tensoropgemm|xmma_|_tensor16x8|cutlass_?3x|block_?scaled\w*gemm",
+    r"sm(?:90|100|103|120)a?_\w*(?:gemm|conv|fprop|wgrad|dgrad|attn|attention|mla)|first_layer_wgrad",
+    r"dgrad_1x1_stride_2x2|marlin\w*::marlin<|6marlini|fp8_(?:gemm|matmul|mm)|deep_?gemm(?:::|\d+)\w*(?:gemm|logits)",
+    r"^b?(?:gem)?mm_\w*_t\d+x\d+x\d+\w*_sm1\d\d|(?:bf16|fp16|f16|fp8|f8|fp4|f4|i8)gemm_|flatmm|(?:^|[^a-z])fmoe_",
+    r"flash_(?:fwd|bwd|attn)|flash::|flash_?attn|fmha|sage_fwd|prefillwith|cudnn_generated_\w*sdpa",
     r"mfma|cijk_\w*_MI\d+x|xdlops|_xdl_|gtcx\d",
 ))  # fmt: skip
-_NO_TENSOR_CORES: Final = r"simt|ffma|combine|dot_do_o|convert_dq|preprocess|postprocess|ReduceSplitK"
-_BY_AUTHOR: Final = r"^triton_tem_|^triton_b?mm|^_?(?:matmul|attn|fused_moe|kernel_unified)|_matmul_ogs|^gemm_fusion"
+_NO_TENSOR_CORES: Final = "|".join(
+    (
+        r"simt|ffma|combine|dot_?do_?o|convert_?dq|convertqgrad|preprocess|postprocess|prepare_|repack|fmha_?reduction",
+        r"ReduceSplitK|clean_logits|fmha_cutlass[fb]_f32_\w*sm[567]\d|fmha_cutlass[fb]_\w*sm[56]\d",
+    )
+)
+"""What helps products and attention, and what multiplies without them: attention before sm70; 32-bit before sm80."""
+
+_BY_AUTHOR: Final = "|".join(
+    (
+        r"^triton_tem_|^triton_b?mm|^_?(?:matmul|attn|fused_moe|kernel_unified)|_matmul_ogs|^gemm_fusion",
+        r"^_(?:batched_)?gemm_a\d+_?w\d+|^_?scaled_mm|^_?w8a8",
+    )
+)
 _PRODUCTS: Final = ("gemm", "attention", "moe routing")
 
 
