@@ -68,6 +68,20 @@ def test_a_row_for_each_size_or_for_all(tmp_path: Path) -> None:
     )
 
 
+def test_who_came_last_to_an_exchange_is_told_of_both_sides_together(tmp_path: Path) -> None:
+    """Rank 1, which receives, comes last to two of three exchanges: the row of the sends says so, too."""
+    ranks = [Rank(0), Rank(1)]
+    for rank, what in zip(ranks, ("send", "recv"), strict=True):
+        for number, late in enumerate((1, 1, 0)):
+            start = 100 * number + 10 + 20 * (rank.rank == late)
+            peers = {"Src_Rank": 0, "Dst_Rank": 1, "Seq": number}
+            rank.collective(100 * number, start, 100 * number + 60, what, **peers)
+    found = rows("collectives", job(tmp_path, *ranks))
+    assert sorted((row["collective"], row["count"], row["last"]) for row in found) == [
+        ("recv", 3, "1 (2)"), ("send", 3, "1 (2)"),
+    ]  # fmt: skip
+
+
 def test_what_one_rank_alone_can_tell(tmp_path: Path) -> None:
     result = asked("collectives", job(tmp_path, sized(tmp_path)[0]))
     assert result.table["wait"].null_count() == result.table["skew"].null_count() == result.table.height

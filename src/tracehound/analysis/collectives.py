@@ -111,12 +111,13 @@ def _instances(rows: pl.DataFrame, alike: Sequence[str]) -> pl.DataFrame:
         pl.coalesce("meeting", pl.col("event").hash()).alias("instance"),
         pl.coalesce("transfer", length).alias("transfer"),
     )
-    latest = pl.col("rank").sort_by("arrived", "rank").last()
+    latest = pl.col("rank").sort_by("arrived", "rank").last().over("instance")
+    each = each.with_columns(latest.alias("latest"))  # the sides of an exchange have names, and rows, of their own
     ones = each.group_by(*alike, "instance").agg(
         pl.col("transfer").first(),
         pl.col("bytes").max(),
         (pl.col("last") - pl.col("first")).first().alias("skew"),
-        pl.when(pl.col("present").first() > 1).then(latest).alias("who"),
+        pl.when(pl.col("present").first() > 1).then(pl.col("latest").first()).alias("who"),
     )
     sized = pl.col("bytes") > 0
     last = ones.filter(pl.col("who").is_not_null()).group_by(*alike, "who").len()
