@@ -13,6 +13,9 @@ from typing import Final
 
 import polars as pl
 
+UNTOLD: Final = -2
+"""The device of an allocation of which the file does not say whose memory it was."""
+
 FACETS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
     {
         "launched": pl.Schema(  # kernels: how they were launched
@@ -62,7 +65,7 @@ FACETS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
             {
                 "record": pl.Int64(),
                 "time": pl.Int64(),  # ps
-                "device": pl.Int32(),  # -1: the host
+                "device": pl.Int32(),  # -1: the host, -2 (`UNTOLD`): the file does not say
                 "bytes": pl.Int64(),  # less than 0 where it was freed
                 "address": pl.Int64(),
                 "allocated": pl.Int64(),  # held by the allocator then, in all

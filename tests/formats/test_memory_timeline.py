@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.analysis import Options, named, run
+from tracehound.analysis import ANALYSES, Options, named, run
 from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS, MEMORY_TIMELINE, recognise
 from tracehound.store import find, load, open_paths
@@ -56,11 +56,36 @@ def test_it_is_recognised_by_its_rows(tmp_path: Path) -> None:
 def test_categories_at_the_peak(tmp_path: Path) -> None:
     trace = opened(tmp_path, ROWS)
     (device,) = run(named("memory"), trace).table.rows(named=True)
-    assert (device["rank"], device["device"], device["peak"], device["at"]) == (0, "GPU 0", 180, 20_000)
+    assert (device["rank"], device["device"], device["peak"], device["at"]) == (0, "untold", 180, 20_000)
     assert device["allocations"] == 4, "what stays in its category is not given anew"
     assert categories(trace) == {
         "parameter": (100, 100), "activation": (50, 50), "gradient": (30, 30), "unknown": (0, 50),
     }  # fmt: skip
+
+
+def test_whose_memory_it_is_is_nowhere_claimed(tmp_path: Path) -> None:
+    trace = opened(tmp_path, ROWS)
+    assert trace.ranks.select("rank", "device", "label").rows() == [(0, None, "untold device")]
+    for name in ("memory", "memory_curve", "memory_operators"):
+        table = run(named(name), trace).table
+        assert table["device"].unique().to_list() == ["untold"], name
+
+
+FILLED = ("memory", "memory_curve", "memory_operators", "memory_blocks", "overview", "distributed", "health")
+
+
+@pytest.mark.parametrize("name", [each.name for each in ANALYSES if each.name not in FILLED])
+def test_what_needs_a_trace_asks_for_one_and_for_no_option(tmp_path: Path, name: str) -> None:
+    result = run(named(name), opened(tmp_path, ROWS))
+    assert not result.total
+    assert result.notes == (
+        "nothing but memory in a memory timeline: record a trace beside it (export_chrome_trace of the same profiler)",
+    )
+
+
+def test_what_is_missing_of_memory_is_still_said(tmp_path: Path) -> None:
+    (note,) = run(named("memory_blocks"), opened(tmp_path, ROWS)).notes
+    assert "the file has no addresses" in note
 
 
 def test_it_is_drawn_as_counters_of_the_device(tmp_path: Path) -> None:

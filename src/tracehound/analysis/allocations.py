@@ -14,6 +14,7 @@ import polars as pl
 
 from tracehound.analysis.operator_tree import Tree, tree
 from tracehound.analysis.result import Scene, Share
+from tracehound.facets import UNTOLD
 from tracehound.intervals import Ints, Latest
 from tracehound.nesting import own_stretches
 from tracehound.trace import collected
@@ -59,8 +60,9 @@ def inside(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
 
 
 def named(device: pl.Expr) -> pl.Expr:
-    """What people call a device of memory."""
-    return pl.when(device == HOST).then(pl.lit("CPU")).otherwise(pl.format("GPU {}", device)).alias("device")
+    """What people call a device of memory; of `UNTOLD` the file does not say which it is."""
+    known = pl.when(device == HOST).then(pl.lit("CPU")).when(device == UNTOLD).then(pl.lit("untold"))
+    return known.otherwise(pl.format("GPU {}", device)).alias("device")
 
 
 def of_ranks(tables: Sequence[pl.DataFrame], scene: Scene) -> pl.DataFrame:
@@ -76,7 +78,7 @@ def of_ranks(tables: Sequence[pl.DataFrame], scene: Scene) -> pl.DataFrame:
     ranks = scene.ranks.select(
         pl.col("rank").cast(pl.Int64),
         pl.col("host").alias("its host"),
-        pl.col("device").cast(pl.Int64).fill_null(HOST - 1).alias("own"),
+        pl.col("device").cast(pl.Int64).fill_null(UNTOLD).alias("own"),
         (pl.col("rank") == pl.col("rank").min().over("host")).alias("first"),
         pl.col("device").cast(pl.Int64).implode().over("host").alias("all own"),
     )

@@ -6,7 +6,7 @@ analysis that is in no row of `TOPICS` is listed last; one that is in none of `N
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -114,6 +114,16 @@ def headed(names: Sequence[str]) -> list[tuple[str, list[str]]]:
 def lacking(name: str, trace: Trace) -> str:
     """Why the trace cannot answer an analysis, in a few words; nothing where it may."""
     return next((_LACKS[need] for need in NEEDS.get(name, ()) if not _has(trace, need)), "")
+
+
+def of_memory_alone(name: str, formats: Collection[str]) -> str:
+    """What to say of an analysis that finds nothing where no more than a memory timeline is open; else nothing."""
+    return _MEMORY_ALONE if set(formats) == {"memory_timeline"} and "allocated" not in NEEDS.get(name, ()) else ""
+
+
+_MEMORY_ALONE: Final = (
+    "nothing but memory in a memory timeline: record a trace beside it (export_chrome_trace of the same profiler)"
+)
 
 
 def _has(trace: Trace, need: Need) -> bool:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.errors import TracehoundError
-from tracehound.facets import FACETS
+from tracehound.facets import FACETS, UNTOLD
 from tracehound.formats.assemble import Decoded, part
 from tracehound.formats.counters import Counters
 from tracehound.formats.format import Portion, Progress, Reader
@@ -37,7 +37,7 @@ _WIDTH: Final = 4
 _UNIX: Final = 10**17
 """Times above this (ns) are a wall clock, of 1973 and later."""
 
-_DEVICE: Final = 0
+_LABEL: Final = "untold device"
 
 
 class Rows(NamedTuple):
@@ -137,7 +137,7 @@ def finish(path: Path, portions: Sequence[Rows | None], spill: Spill) -> Part:
         {
             "record": np.arange(len(time)),
             "time": time,
-            "device": np.full(len(time), _DEVICE),
+            "device": np.full(len(time), UNTOLD),
             "bytes": rows.bytes,
             "allocated": np.cumsum(rows.bytes),
             "category": np.array(CATEGORIES, dtype=object)[rows.category],
@@ -148,8 +148,8 @@ def finish(path: Path, portions: Sequence[Rows | None], spill: Spill) -> Part:
         pl.lit(None, dtype).alias(name) for name, dtype in FACETS["allocated"].items() if name not in facet.columns
     ]
     allocated = facet.with_columns(absent).select(*FACETS["allocated"]).cast(FACETS["allocated"])
-    ranks = [{"rank": None, "host": 0, "device": _DEVICE, "label": f"GPU {_DEVICE}", "model": None}]
-    whose = f"a memory timeline does not say whose memory it tells: taken for GPU {_DEVICE}"
+    ranks = [{"rank": None, "host": 0, "device": None, "label": _LABEL, "model": None}]
+    whose = "a memory timeline does not say whose memory it tells (export_memory_timeline's device): taken for one rank"
     return part(
         Decoded(
             path=path,
