@@ -226,6 +226,30 @@ def test_an_analysis_without_settings_says_so(job: Path, capsys: pytest.CaptureF
     assert "this analysis has none" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("peak", [["--peak", "H100"], ["--peak=H100"], ["--set", "peak=H100"]])
+def test_the_peak_of_a_device_is_given_in_short(job: Path, peak: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    for order in (["report", *peak, str(job), "roofline"], ["report", str(job), "roofline", *peak]):
+        assert main([*order, "--format", "json"]) == 0
+        assert "with peak=H100" in json.loads(capsys.readouterr().out)["notes"]
+
+
+@pytest.mark.parametrize(
+    ("analysis", "peak", "why"),
+    [
+        ("health", "H100", "no setting 'peak=H100'; this analysis has none"),
+        ("idle", "H100", "no setting 'peak=H100'; there are"),
+        ("roofline", "nonsense", "peak: 'nonsense' is no peak, and no device of the table"),
+    ],
+)
+def test_a_peak_that_cannot_be_is_refused_in_one_line(
+    job: Path, analysis: str, peak: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(job), analysis, "--peak", peak]) == 2
+    told = capsys.readouterr().err
+    assert why in told
+    assert told.count("\n") == 1
+
+
 # --- two runs side by side
 
 

@@ -36,6 +36,7 @@ VALUED = (
     "--top",
     "--depth",
     "--set",
+    "--peak",
     "--fail-on",
     "--save-baseline",
     "--where",
@@ -169,6 +170,10 @@ def _report_parser() -> _Parser:
     parser.add_argument("--explain", action="store_true", help="say how the analysis defines its numbers, and exit")
     parser.add_argument("--where", default="", metavar="FILTER", help="only rows like: self > 1ms and name ~ 'gemm'")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the analysis")
+    parser.add_argument(
+        "--peak", dest="set", action="append", type=_peak, metavar="NAME|FLOPS",
+        help="the device's peaks, as --set peak=: H100, or 989T,3.35TB/s",
+    )  # fmt: skip
     return _with_report_options(parser)
 
 
@@ -279,6 +284,10 @@ def _with_form_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
 
 def _folder(text: str) -> Path:
     return Path(text).expanduser()
+
+
+def _peak(text: str) -> str:
+    return f"peak={text}"
 
 
 def _positive(text: str) -> int:
