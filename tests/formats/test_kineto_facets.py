@@ -68,6 +68,12 @@ def test_a_kernel_says_how_it_was_launched(tmp_path: Path) -> None:
     ]
 
 
+def test_the_first_name_of_the_achieved_occupancy(tmp_path: Path) -> None:
+    """Kineto called it theoretical until May 2021, and computed the same."""
+    found = part(tmp_path, kernel("with", START, **{"theoretical occupancy %": 25}))
+    assert rows(found, "launched") == [{"record": 0, "occupancy": 0.25}]
+
+
 def test_an_operator_says_what_it_was_called_with(tmp_path: Path) -> None:
     shaped = {
         "Input Dims": [[32, 3, 224, 224], []],
@@ -190,7 +196,8 @@ ODD = st.one_of(
 )  # fmt: skip
 NAMES = [
     "grid", "block", "registers per thread", "shared memory", "blocks per SM", "warps per SM",
-    "est. achieved occupancy %", "Input Dims", "Input type", "Concrete Inputs", "Sequence number", "Fwd thread id",
+    "est. achieved occupancy %", "theoretical occupancy %", "Input Dims", "Input type", "Concrete Inputs",
+    "Sequence number", "Fwd thread id",
     "Collective name", "dtype", "Group size", "Seq", "Src Rank", "Bytes", "Addr", "Total Allocated", "Device Id",
 ]  # fmt: skip
 

@@ -185,9 +185,9 @@ def doubts(rows: pl.DataFrame) -> list[str]:
     kernels, derived, strange = (int(ranks[f"{name} kernels"].sum()) for name in ("all", "derived", "strange"))
     known = rows["known"].fill_null(0.0)
     if rows["occupancy"].null_count() == rows.height:
-        notes.append(
-            "occupancy is not recorded here: CUDA's profiler tells it, ROCm's and others do not; see occupancy limit"
-        )
+        limited = rows["occupancy_limit"].null_count() < rows.height
+        why = "occupancy is not recorded here: CUDA's profiler tells it, ROCm's and others do not"
+        notes.append(f"{why}; see occupancy limit" if limited else why)
     if derived:
         sms = ", ".join(f"{count:,}" for count in sorted(set(ranks["multiprocessors"].to_list()) - {0}))
         notes.append(

@@ -45,6 +45,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     blocks_per_sm: Any = msgspec.field(default=None, name="blocks per SM")
     warps_per_sm: Any = msgspec.field(default=None, name="warps per SM")
     occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
+    occupancy_old: Any = msgspec.field(default=None, name="theoretical occupancy %")  # the same until May 2021
     change: Any = msgspec.field(default=None, name="Bytes")
     address: Any = msgspec.field(default=None, name="Addr")
     holder_type: Any = msgspec.field(default=None, name="Device Type")

@@ -118,6 +118,8 @@ def _spelled(facet: str, args: Sequence[Any]) -> dict[str, Iterable[Any]]:
     read = {column: list(map(attrgetter(field), args)) for column, field in _FIELDS[facet].items()}
     if facet == "called" and not _told(read["dims"]):
         read["dims"] = [said.dims_old for said in args]
+    if facet == "launched" and not any(value is not None for value in read["occupancy"]):
+        read["occupancy"] = [said.occupancy_old for said in args]
     raw = (_json, _extent)
     return {column: _bytes(values) if _VALUES[facet][column] in raw else values for column, values in read.items()}
 
