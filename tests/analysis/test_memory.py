@@ -36,7 +36,7 @@ def test_a_kept_table_is_the_one_that_was_made(sample: str, samples: Path, tmp_p
     trace, fresh = cached([samples / sample], tmp_path), load(open_paths([samples / sample]))
     first = run_all(ASKED, trace)
     tables = kept(tmp_path)
-    assert len(tables) == len(ASKED) * trace.ranks.height
+    assert len(tables) == (len(ASKED) + 1) * trace.ranks.height, "one for each, and for the pauses of findings"
     for made, again, alone in zip(first, run_all(ASKED, trace), run_all(ASKED, fresh), strict=True):
         assert_frame_equal(again.table, made.table)
         assert_frame_equal(again.table, alone.table)
@@ -44,6 +44,7 @@ def test_a_kept_table_is_the_one_that_was_made(sample: str, samples: Path, tmp_p
     assert kept(tmp_path) == tables
 
 
+@pytest.mark.slow
 def test_what_is_asked_and_where_the_part_is_placed_tell_tables_apart(samples: Path, tmp_path: Path) -> None:
     files = sorted((samples / "torch_ddp_gloo").glob("*.gz"))
     both, second = cached(files, tmp_path), cached(files[1:], tmp_path)

@@ -13,7 +13,7 @@ from tracehound.analysis.operator_tree import tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
-from tracehound.formats.kineto_facts import MODULE
+from tracehound.formats.torch_names import MODULE
 from tracehound.units import duration
 from tracehound.units import share as proportion
 

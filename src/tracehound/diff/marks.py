@@ -16,7 +16,7 @@ from tracehound.analysis.launched import launched
 from tracehound.analysis.result import Share
 from tracehound.diff.shares import cut
 from tracehound.diff.stretches import Stretches
-from tracehound.formats.kineto_facts import MODULE
+from tracehound.formats.torch_names import MODULE
 from tracehound.intervals import Ints, union
 from tracehound.trace import collected
 

@@ -19,7 +19,7 @@ from tracehound.diff.identity import ON_DEVICE
 from tracehound.diff.marks import marks
 from tracehound.diff.shares import cut
 from tracehound.diff.stretches import Stretches, compared
-from tracehound.formats.kineto_curves import CURVES
+from tracehound.formats.torch_names import CURVES
 from tracehound.intervals import Ints, covered, union
 from tracehound.trace import Trace, collected
 

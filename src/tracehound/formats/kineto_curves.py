@@ -15,6 +15,7 @@ import polars as pl
 from tracehound.formats.curves import bucket, buckets
 from tracehound.formats.fill import curves, means, resident
 from tracehound.formats.residency import device
+from tracehound.formats.torch_names import CURVES
 from tracehound.intervals import union
 from tracehound.trace import COUNTERS, LANES, Part, collected
 
@@ -23,9 +24,6 @@ FEWEST: Final = 16
 
 STRETCHES: Final = 1000
 """Stretches of a curve, at most."""
-
-CURVES: Final = {"utilisation": "GPU utilisation", "sm_efficiency": "SM efficiency"}
-"""The measures that are drawn, and what their counters are called: 0 before the first kernel and after the last."""
 
 _FIRST: Final = -len(CURVES)
 """The places of these lanes: before the other counters of their rank."""

@@ -12,12 +12,10 @@ import polars as pl
 
 from tracehound.formats.json_glance import value_of
 from tracehound.formats.kineto_lanes import claimed_rank
+from tracehound.formats.torch_names import MODULE
 from tracehound.trace import collected
 
 _OPTIONS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
-MODULE: Final = "nn.Module: "
-"""How PyTorch's profiler calls the call of a module, before its class and number."""
-
 _LEVELS: Final = ("ERROR", "WARNING", "INFO")
 
 

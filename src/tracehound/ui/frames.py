@@ -17,12 +17,11 @@ from tracehound.analysis.trees import stem
 from tracehound.draw.cells import cell, heading
 from tracehound.draw.flame import ALL, Flame, called, flame
 from tracehound.errors import printable
+from tracehound.formats.torch_names import MODULE
 from tracehound.intervals import Mask
 from tracehound.ui.source.lines import named
 from tracehound.ui.tones import kind_of
 from tracehound.units import duration, share
-
-MODULE = "nn.Module: "
 
 
 @dataclass(frozen=True)
