@@ -101,7 +101,7 @@ def test_many_may_do_the_work_of_one_in_its_place() -> None:
         hlo("kernel", "custom-call", call.format(2), "f32[2] custom-call()", "kernel"),
         hlo("kernel", "custom-call", "jit(step)/Attention/jit(kernel)/pallas_call", "f32[2] custom-call()", "kernel"),
     )
-    assert pairs(base, other) == [((), (2,), ALONE), ((0,), (0, 1), "module and place")]
+    assert pairs(base, other) == [((), (2,), ALONE), ((0,), (0, 1), "module, kind and place")]
 
 
 def test_where_nothing_is_named_only_a_whole_scope_brings_unlike_ops_together() -> None:
@@ -116,6 +116,18 @@ def test_the_name_that_a_compiler_gave_tells_nothing_where_scopes_do() -> None:
     )
     assert {how for *_, how in pairs(ops(base), ops(other))} == {ALONE}
     assert pairs(ops(base | {"scope": ""}), ops(other | {"scope": ""})) == [((0,), (0,), "name")]
+    assert pairs(ops(base), ops(other | {"scope": ""})) == [((0,), (0,), "name")], "one run tells of no scopes"
+
+
+def test_what_communicates_in_a_scope_is_not_what_computes_there() -> None:
+    scope = f"{LINEAR}/dot_general"
+    base = ops(
+        hlo("all-reduce", "all-reduce", scope, "f32[1] all-reduce()"),
+        hlo("copy", "copy", scope, "f32[1] copy()"),
+        hlo("fusion", "loop fusion", scope, "f32[1] fusion()"),
+    )
+    other = ops(hlo("dot", "dot", scope, "f32[1] dot()"))
+    assert pairs(base, other) == [((0,), (), ALONE), ((1,), (), ALONE), ((2,), (0,), "module, kind and scope")]
 
 
 WORDS = st.fixed_dictionaries({name: st.sampled_from(("", "a/b", "jit(f)/a/c", "a/d")) for name in IDENTITY})
@@ -159,4 +171,4 @@ def test_on_a_tpu_collectives_attention_and_matrix_products_meet(shared: Path) -
     attention = rows["custom-call", "jit(_jax_attn_func)"]
     assert (attention["base_count"], attention["other_count"], attention["verdict"]) == (64, 64, "too few steps")
     product = rows["convolution fusion", "MergedColumnParallelLinear"]
-    assert (product["base_count"], product["other_count"], product["matched_by"]) == (64, 64, "module and place")
+    assert (product["base_count"], product["other_count"], product["matched_by"]) == (64, 64, "module, kind and place")

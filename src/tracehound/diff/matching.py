@@ -14,6 +14,7 @@ import polars as pl
 
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.names import place
+from tracehound.formats.xla_names import op_kind
 
 WAYS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (IDENTITY[:7], "the same in all"),
@@ -25,19 +26,19 @@ WAYS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("module", "category", "place", "family"), "module, category, place and family"),
     (("module", "category", "place"), "module, category and place"),
     (("module", "category", "family"), "module, category and family"),
-    (("module", "scope"), "module and scope"),
-    (("module", "place"), "module and place"),
+    (("module", "kind", "scope"), "module, kind and scope"),
+    (("module", "kind", "place"), "module, kind and place"),
     (("scope", "signature"), "scope and shapes"),
     (("name", "scope"), "name and scope"),
     (("name", "signature"), "name and shapes"),
-    (("scope",), "scope"),
+    (("kind", "scope"), "kind and scope"),
     (("signature",), "shapes"),
     (("path", "name"), "call path and name"),
     (("path", "family"), "call path and family"),
     (("path", "category"), "call path and category"),
     (("operator", "name"), "operator and name"),
     (("operator", "family"), "operator and family"),
-    (("placeless", "category"), "name"),
+    (("unscoped", "category"), "name"),
     (("family", "category"), "family"),
     (("path",), "call path"),
     (("operator",), "operator"),
@@ -45,9 +46,10 @@ WAYS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
 """What two ops have in common that are taken for one, the surest first, and how that is said.
 
 A way is open only to ops that have all its words: a trace without scopes is not matched by them. Beside `IDENTITY`
-there are `place`, the named part of the scope, and `placeless`, the name of an op without a scope: names that a
-compiler gave (``fusion``) tell nothing of ops whose scopes differ. The operators around a kernel tell more of it than
-its own name, which is another on another device.
+there are `place`, the named part of the scope; `kind`, whether an HLO op computes, communicates or copies: what
+communicates in a scope is not what computes there; and `unscoped`, the name of an op without a scope, and of all where
+one run has no scopes: names that a compiler gave (``fusion``) tell nothing of ops whose scopes differ. The operators
+around a kernel tell more of it than its own name, which is another on another device.
 """
 
 ALONE: Final = "no match"
@@ -72,7 +74,11 @@ class Match:
 
 def matched(base: pl.DataFrame, other: pl.DataFrame) -> list[Match]:
     """Every op of two frames (`IDENTITY`, distinct rows) in just one match."""
-    rest = tuple(dict(enumerate(map(_told, frame.select(IDENTITY).iter_rows(named=True)))) for frame in (base, other))
+    scoped = all((frame["scope"] != "").any() for frame in (base, other))
+    rest = tuple(
+        {row: _told(op, scoped) for row, op in enumerate(frame.select(IDENTITY).iter_rows(named=True))}
+        for frame in (base, other)
+    )
     found: list[Match] = []
     for columns, how in WAYS:
         for ours, theirs in _agreeing(rest, columns):
@@ -85,9 +91,10 @@ def matched(base: pl.DataFrame, other: pl.DataFrame) -> list[Match]:
     return found + [Match((), (row,), ALONE) for row in rest[1]]
 
 
-def _told(op: Mapping[str, str]) -> dict[str, str]:
-    """All words of an op that a way may ask for."""
-    return {**op, "place": place(op["scope"]), "placeless": "" if op["scope"] else op["name"]}
+def _told(op: Mapping[str, str], scoped: object) -> dict[str, str]:
+    """All words of an op that a way may ask for; `scoped`: both runs have scopes."""
+    name = "" if scoped and op["scope"] else op["name"]
+    return {**op, "place": place(op["scope"]), "kind": op_kind(op["category"]), "unscoped": name}
 
 
 def _agreeing(
