@@ -10,7 +10,7 @@ import polars as pl
 
 from tracehound.analysis.activity import PARTS
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
-from tracehound.analysis.findings.xla import input_bound
+from tracehound.analysis.findings.xla import host_bound, input_bound, output_bound, unrecorded
 from tracehound.analysis.host_words import ALLOCATING, COMPILING, COPYING, LOADER, LOADING, QUIET, VALUE
 from tracehound.analysis.idle import AFTER, BEFORE, EDGES
 from tracehound.units import count, duration, rate
@@ -282,18 +282,37 @@ def _meanwhile(pauses: pl.DataFrame) -> str:
 
 
 def busy(evidence: Evidence) -> Iterator[Finding]:
-    """A device is idle for more than half of the time."""
-    rows = _by_rank(evidence, "idle").filter(pl.col("share") > 1 - BUSY)
+    """A device is idle for more than half of the time, and the other findings explain less than half of that."""
+    spans, rows = evidence.spans, _by_rank(evidence, "idle").filter(pl.col("share") > 1 - BUSY)
     if rows.is_empty() or evidence.table("breakdown").is_empty():
+        return
+    share = int(spans["idle"].sum()) / int(spans["span"].sum())
+    cost = round(share * evidence.stretch)
+    told = sum(finding.cost or 0 for rule in _OF_IDLENESS for finding in rule(evidence))
+    if 2 * told >= cost:
         return
     named = ", ".join(f"{rank} (busy {percent(1 - idle)})" for rank, idle in rows.head(8).rows())
     yield Finding(
         "devices are idle for more than half of the time",
-        f"on rank {named}" + (f", and {rows.height - 8} more" if rows.height > 8 else ""),
-        "see what they wait for in the other findings and in the gaps; if nothing in particular, try a larger batch",
-        Place(rank=int(rows["rank"][0])),
-        share=float(rows["share"][0]),
+        f"on rank {named}"
+        + (f", and {rows.height - 8} more" if rows.height > 8 else "")
+        + f"; on average {duration(cost)} of {evidence.whose}, of which other findings explain {duration(told)}",
+        "look at the longest gaps: where nothing in particular keeps the device waiting, a larger batch gives it more"
+        " to do at once",
+        _longest_pause(evidence, int(rows["rank"][0])),
+        cost,
+        share,
     )
+
+
+_OF_IDLENESS: Final = (data_loader, waiting, input_bound, output_bound, host_bound, unrecorded)
+"""Rules that say why devices idle."""
+
+
+def _longest_pause(evidence: Evidence, rank: int) -> Place:
+    pauses = evidence.table("idle").filter(stream="device", rank=rank)
+    longest = pauses.sort("duration", descending=True, maintain_order=True)
+    return Place.of(longest.row(0, named=True)) if longest.height else Place(rank=rank)
 
 
 def late_ranks(evidence: Evidence) -> Iterator[Finding]:
@@ -376,5 +395,10 @@ RULES: Final = (
         late_ranks,
     ),
     Rule("slow steps", f"a step takes more than {SLOW} times the median", slow_steps),
-    Rule("utilisation", f"a device is busy for less than {BUSY:.0%} of the time (TensorBoard plugin, rule 5)", busy),
+    Rule(
+        "utilisation",
+        f"a device is busy for less than {BUSY:.0%} of the time (TensorBoard plugin, rule 5), and the rules of what it"
+        " waits for explain less than half of its idleness",
+        busy,
+    ),
 )
