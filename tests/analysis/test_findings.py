@@ -81,7 +81,7 @@ def test_what_is_exposed_is_found_and_what_is_hidden_is_not(kind: str, name: str
         work(hidden, name, number * 100 + 20, number * 100 + 39, kind, 8)
     assert found(hidden.trace()) == {}
     row = found(exposed.trace())[what]
-    assert row["cost"] == 19 * US
+    assert (row["cost"], row["start"], row["duration"], row["rank"]) == (19 * US, 80 * US, 19 * US, 0)
     assert exposed.trace().event(row["event"])["name"] == name
 
 
@@ -264,7 +264,10 @@ def test_tensor_cores_are_missed_where_the_device_has_them() -> None:
     b = steps(busy=50)
     for number in range(4):
         work(b, "sgemm_128x64_nn", number * 100 + 50, number * 100 + 99)
-    assert "products and convolutions do not use tensor cores" in found(b.trace())
+    row = found(b.trace())["products and convolutions do not use tensor cores"]
+    assert (row["start"], row["duration"], row["rank"]) == (50 * US, 49 * US, 0)
+    assert row["cost"] == pytest.approx(4 * 49 / 399 * 100 * US / 2, abs=1)
+    assert row["share"] == pytest.approx(4 * 49 / 399 / 2)
     b.facts = {"devices": [{**V100, "computeMajor": 6}]}
     assert "products and convolutions do not use tensor cores" not in found(b.trace())
     used = steps(busy=50)
@@ -296,6 +299,7 @@ def test_pageable_copies_are_found() -> None:
         work(b, "k", number * 100 + 94, number * 100 + 99)
     row = found(b.trace())["copies go through pageable memory of the host"]
     assert row["cost"] == pytest.approx(12 / 399 * 100 * US, abs=1)
+    assert (row["start"], row["duration"], row["rank"]) == (91 * US, 3 * US, 0)
 
 
 def test_data_parallel_is_found_where_it_drives_several_devices() -> None:
@@ -324,6 +328,19 @@ def test_compiling_in_the_run_is_found_with_the_longest() -> None:
     row = found(b.trace())["programs are compiled during the run"]
     assert "2 times, 35.00 us" in row["evidence"]
     assert b.trace().event(row["event"])["name"] == "compile g"
+    assert (row["start"], row["duration"]) == (110 * US, 30 * US)
+
+
+def test_the_place_of_communication_is_on_the_rank_of_its_longest_event() -> None:
+    """Rank 0 communicates most, 2 x 30 us of 100; the longest collective, of 40 us, is on rank 1."""
+    b = Building()
+    for rank, lengths in ((0, (30, 30)), (1, (40,))):
+        b.event(stream(rank), "k", 0, 10)
+        for number, length in enumerate(lengths):
+            b.event(stream(rank), "ncclDevKernel_AllReduce", 10 + 40 * number, 10 + 40 * number + length, "collective")
+        b.event(stream(rank), "k", 90, 100)
+    row = found(b.trace())["communication is not hidden behind computation"]
+    assert (row["rank"], row["start"], row["duration"]) == (1, 10 * US, 40 * US)
 
 
 def test_a_run_without_steps_or_devices_says_so() -> None:

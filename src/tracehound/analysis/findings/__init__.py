@@ -11,7 +11,8 @@ import polars as pl
 from tracehound.analysis import breakdown, kernels, step_parts, step_time, stragglers, transfers
 from tracehound.analysis.compilations import COMPILED
 from tracehound.analysis.findings import device, pauses, time, xla
-from tracehound.analysis.findings.finding import Evidence, Finding
+from tracehound.analysis.findings.finding import Evidence, Finding, Place
+from tracehound.analysis.findings.places import placed, places
 from tracehound.analysis.findings.traits import COUNTED, traits
 from tracehound.analysis.joint import packed, unpacked
 from tracehound.analysis.own_clock import ON_TRACE
@@ -67,19 +68,34 @@ _OF_STEPS: Final = ("step_parts", "step_time")
 """Those of which a row is a step, at full length where a window cuts it."""
 
 
+_NAMING: Final = ("kernels", "transfers")
+"""Those that name events of the device without their times."""
+
+_TRAITS: Final = -2
+_PLACES: Final = -1
+"""Where in what a rank gives its traits are, and the places of events that others name."""
+
+
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The tables of all analyses that rules draw on, and the traits of the rank."""
     del options
-    return packed([*maps(list(_ASKED.values()), share), traits(share)])
+    tables, mine = maps(list(_ASKED.values()), share), traits(share)
+    named = [table["event"] for name, table in zip(_ASKED, tables, strict=True) if name in _NAMING and table.height]
+    where = places(share, [*named, mine["pageable_event"]], [mine["compile_event"]])
+    return packed([*tables, mine, where])
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """What the rules find, the costliest first, then what has no cost."""
     if not tables:
         return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no rank here"])
-    evidence = _evidence([unpacked(table) for table in tables], scene)
+    ranks = [unpacked(table) for table in tables]
+    evidence = _evidence(ranks, scene)
     found = [finding for rule in RULES for finding in rule.find(evidence)]
-    rows = pl.DataFrame([_row(finding) for finding in found], schema=blank(COLUMNS).schema)
+    where = {row["event"]: row for rank in ranks for row in rank[_PLACES].iter_rows(named=True)}
+    rows = pl.DataFrame(
+        [_row(finding, placed(finding.place, where)) for finding in found], schema=blank(COLUMNS).schema
+    )
     rows = rows.sort("cost", "share", descending=True, nulls_last=True, maintain_order=True)
     return answer(ANALYSIS, rows, scene, options, _notes(evidence, len(found)))
 
@@ -97,15 +113,14 @@ def _evidence(ranks: Sequence[Sequence[pl.DataFrame]], scene: Scene) -> Evidence
     lengths = (steps if steps.height else results["breakdown"].table.rename({"span": "duration"}))["duration"]
     return Evidence(
         results=results,
-        traits=pl.concat([tables[-1] for tables in ranks]),
+        traits=pl.concat([tables[_TRAITS] for tables in ranks]),
         scene=scene,
         steps=round(steps.height / steps["rank"].n_unique()) if steps.height else 0,
         stretch=round(lengths.to_numpy().mean()) if len(lengths) else 0,
     )
 
 
-def _row(finding: Finding) -> dict[str, Any]:
-    place = finding.place
+def _row(finding: Finding, place: Place) -> dict[str, Any]:
     return {
         "finding": finding.what,
         "cost": finding.cost,
