@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from results import EVERY_UNIT, LONG, empty, every_unit, plain
+from tracehound.analysis import named
 from tracehound.analysis.result import Column, Result
 from tracehound.draw.table import NAMED, UNLIMITED, Line, body, caption, fitted, table
 
@@ -121,3 +122,37 @@ def test_an_empty_table_says_only_why_it_is_empty() -> None:
     result = every_unit()
     nothing = replace(result, table=result.table.clear(), total=0, notes=("no gap here",))
     assert [line.text for line in table(nothing, 60)][1:] == ["  nothing to show", "no gap here"]
+
+
+_VALUES: dict[str, object] = {
+    "text": "void a_kernel_with_a_long_name<float>(int)", "time": 123_400_000_000, "instant": 1_234_567_000_000,
+    "bytes": 12 << 20, "count": 1234, "number": 123, "share": 0.1234, "rate": 123.4e9, "flops": 215e12,
+    "decimal": 12.5, "difference": 12_000_000, "flag": True, "depth": 0, "id": 0,
+}  # fmt: skip
+_SHORT = {"last": "12 (345)", "bound_by": "compute", "call": "cudaLaunchKernel"}
+
+
+@pytest.mark.parametrize(
+    ("analysis", "unused", "answers"),
+    [
+        ("operator_roofline", (), ("rate", "of peak", "bound by")),
+        ("collectives", (), ("message", "total", "wait", "last", "bus")),
+        ("distributed", (), ("computation", "overlap", "communication", "synchronising", "waiting")),
+        ("launches", ("kernel", "stream", "at"), ("call time", "delay", "short", "long", "late")),
+        ("hlo_ops", (), ("self", "rate", "bandwidth", "bound by")),
+    ],
+)
+def test_what_an_analysis_is_asked_for_fits_80_columns(
+    analysis: str, unused: tuple[str, ...], answers: tuple[str, ...]
+) -> None:
+    """Names are cut and what explains makes way, before any of these goes."""
+    columns = named(analysis).columns
+    row = {each.name: _SHORT.get(each.name, _VALUES[each.unit]) for each in columns} | dict.fromkeys(unused)
+    rows = pl.DataFrame([row]).cast(dict.fromkeys(unused, pl.Int64))
+    lines = texts(table(Result(analysis, analysis, columns, rows, 1), 80))
+    assert max(map(cell_len, lines)) <= 80
+    missing = " ".join(lines).partition("no room for: ")[2]
+    assert missing
+    for answer in answers:
+        assert answer not in missing.split(" share:")[0].replace("  ", " ").split(", "), answer
+        assert all(word in " ".join(lines[:3]) for word in answer.split()), answer

@@ -47,8 +47,10 @@ _TIMES: Final = (
     Column("computation", "time", "computation runs and no communication"),
     Column("overlap", "time", "computation and communication run at once"),
     Column("communication", "time", "communication runs and no computation"),
-    Column("other", "time", "neither runs"),
-    Column("transfer", "time", "communication that moves data: as long as the shortest call of the collective"),
+    Column("other", "time", "neither runs", brief=False),
+    Column(
+        "transfer", "time", "communication that moves data: as long as the shortest call of the collective", brief=False
+    ),
     Column("synchronising", "time", "communication that only waits for the last to come"),
     Column("waiting", "share", "synchronising", "the span"),
     Column("unmatched", "time", "communication that no other rank here has", brief=False),

@@ -45,9 +45,9 @@ reductions and normalisations too, and unites the kernels of an operator instead
 COLUMNS: Final = (
     Column("name", "text", "operator"),
     Column("shapes", "text", "shapes of its inputs"),
-    Column("dtype", "text", "what it multiplies"),
-    Column("calls", "count", "calls"),
-    Column("device_time", "time", "of the work that they launched"),
+    Column("dtype", "text", "what it multiplies", brief=False),
+    Column("calls", "count", "calls", brief=False),
+    Column("device_time", "time", "of the work that they launched", brief=False),
     Column("share", "share", "device time", "the time of all work on the devices"),
     Column("flops", "count", "operations of one call", brief=False),
     Column("rate", "flops", "operations / device time"),
