@@ -247,7 +247,7 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
     for cause, what in _WAIT.items():
         rows = idle.filter(pl.col("cause") == cause)
         share = int(rows["idle"].sum()) / span if span else 0.0
-        if share <= IDLE or (cause == "data loading" and loading) or (cause == "unknown" and evidence.xla):
+        if share <= IDLE or (cause == "data loading" and loading) or (cause in _OF_STREAMS and evidence.xla):
             continue
         worst = rows.row(rows["duration"].arg_max() or 0, named=True)
         why = _meanwhile(rows)
@@ -266,6 +266,9 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
 
 _UNTOLD: Final = ("other", "unknown", *EDGES)
 """Idle time that says nothing of its reason by itself, and what the host was at all the more."""
+
+_OF_STREAMS: Final = ("other", "unknown")
+"""Told of streams alone: pools of threads carry out what XLA launches, and its own rules say what the host did."""
 
 _SILENT: Final = "; nothing is recorded of what the host did meanwhile"
 
