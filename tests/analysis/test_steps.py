@@ -36,6 +36,25 @@ def test_late_device_work_belongs_to_the_step_that_launched_it() -> None:
     assert kernel["step"].to_list() == [1]
 
 
+def test_work_that_ran_after_its_mark_is_said() -> None:
+    """Of step 1, launched at 5 us, 12 us run after its mark: from 10 to 20 on one stream, 15 to 22 on another."""
+    b = Building()
+    for n in (1, 2):
+        b.event(thread(), f"ProfilerStep#{n}", 100 * n - 100, 100 * n - 90, "step", step=n)
+    for n, (lane, start, end) in enumerate(((7, 8, 20), (8, 15, 22), (7, 101, 104))):
+        b.event(thread(), "cudaLaunchKernel", 5 if n < 2 else 100, 6 if n < 2 else 101, "runtime", correlation=n + 1)
+        b.event(stream(number=lane), "gemm", start, end, correlation=n + 1)
+    trace = b.trace()
+    result = run(named("steps"), trace)
+    assert [(r["duration"] // US, r["busy"]) for r in result.table.rows(named=True)] == [(10, 0.2), (10, 0.3)]
+    said = "after the marks of 1 of 2 steps 12.00 us of the work that they launched ran"
+    assert sum(note.startswith(said) for note in result.notes) == 1
+    first = run(named("steps"), trace, Window(0, 4 * US))
+    assert any(note.startswith("after the marks of 1 of 1 step 12.00 us") for note in first.notes)
+    second = run(named("steps"), trace, Window(100 * US, 110 * US))
+    assert not any(note.startswith("after the marks") for note in second.notes)
+
+
 def test_steps_inferred_from_the_module_that_repeats() -> None:
     b = Building()
     modules = Lane("XLA Modules", 0, "modules")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from tracehound.analysis.phases import inference
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import Ints, covered
+from tracehound.trace import collected
 from tracehound.units import duration
 
 DEFINITION = """\
@@ -25,7 +27,8 @@ modules, the annotations of an inference engine (vLLM, SGLang), annotations that
 the time, the stretches between the ends of an optimizer's steps, or those between replays of graphs, in that order.
 Such steps are labelled inferred. duration = end - start of the mark. busy, compute, communication and idle are the
 device's state inside that stretch, as in the breakdown. Device work of an asynchronous step may run after its mark has
-ended: it then counts for the step in whose stretch it ran. Steps of a device with a clock of its own (TPU) are
+ended: it then counts for the step in whose stretch it ran, and a note says how much that is. step_parts, step_time and
+diff let a step last until its work is done instead. Steps of a device with a clock of its own (TPU) are
 measured on that: the profiler aligns it to the host's piece by piece, which may stretch one step and shrink another.
 
 A window keeps the steps that overlap it, at full length. The PyTorch TensorBoard plugin took the device shadows for
@@ -69,7 +72,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     }
     lengths = {name: covered(intervals, start, end) for name, intervals in parts.items()}
     idle = end - start - lengths["work"]
-    return steps.select(
+    return steps.with_columns(_after(share, steps)).select(
         pl.col("step").cast(pl.Int64),
         pl.lit(share.rank, pl.Int64).alias("rank"),
         "name",
@@ -80,8 +83,25 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.Series("idle", idle),
         "inferred",
         "event",
+        "after",
         pl.lit(works).alias("works"),
     )
+
+
+def _after(share: Share, steps: pl.DataFrame) -> pl.Series:
+    """For each step how long work that it launched ran on the device after its mark had ended; ps, overlaps once."""
+    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"].to_list()
+    marks = steps.lazy().select("step", pl.col("end").alias("marked"))
+    launched = share.anytime.filter(pl.col("lane").is_in(lanes) & pl.col("launch").is_not_null())
+    late = collected(
+        launched.select("step", "start", "end").join(marks, on="step").filter(pl.col("end") > pl.col("marked"))
+    ).sort("step", "marked", "start")
+    mark = ("step", "marked")
+    before = pl.col("end").cum_max().shift(1).over(mark).fill_null(pl.col("marked"))
+    new = (pl.col("end") - pl.max_horizontal("start", before, "marked")).clip(lower_bound=0)
+    after = late.with_columns(new.alias("after")).group_by(mark).agg(pl.col("after").sum())
+    found = steps.join(after, left_on=["step", "end"], right_on=mark, how="left", maintain_order="left")
+    return found["after"].fill_null(0)
 
 
 def _around(share: Share, start: Ints, end: Ints) -> Share:
@@ -113,10 +133,27 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     count, ranks = rows["step"].n_unique(), rows["rank"].n_unique()
     notes = [f"{count} step{'s' * (count > 1)} on {ranks} rank{'s' * (ranks > 1)}: {spread}"]
     notes += clocks_apart("steps", rows["duration"], rows["traced"])
+    notes += _outlasted(rows)
     if rows["inferred"].any():
         notes.append(inference(rows.filter("inferred")["name"][0]))
     return notes
 
+
+def _outlasted(rows: pl.DataFrame) -> list[str]:
+    """How much of the steps' work ran after their marks, where that is not next to nothing."""
+    after, marked = int(rows["after"].sum()), int(rows["duration"].sum())
+    if after <= _LITTLE * marked:
+        return []
+    late = rows.filter(pl.col("after") > 0).height
+    of = f"after the marks of {late:,} of {rows.height:,} step{'s' * (rows.height > 1)}"
+    return [
+        f"{of} {duration(after)} of the work that they launched ran: here it counts for the step in which it ran;"
+        " by step_parts a step lasts until its work is done"
+    ]
+
+
+_LITTLE: Final = 0.01
+"""Less work than this part of the steps' lengths is not worth a note."""
 
 ANALYSIS = Analysis(
     name="steps",
