@@ -18,6 +18,7 @@ from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import ALONE, Match, matched
 from tracehound.diff.noise import LEAST
 from tracehound.diff.numbers import Pair, Side, grouped, often, tabled, verdicts
+from tracehound.diff.outliers import outliers
 from tracehound.diff.profile import PARTS, Profile, not_alike, not_whole
 from tracehound.diff.sections import sections
 from tracehound.units import share
@@ -133,7 +134,9 @@ def _about_steps(base: Profile, other: Profile) -> list[str]:
             f"{share(side.outside)} of the {name}'s" for side, name in ((base, "base"), (other, "other"))
         )
         notes.append(f"in no step, and not compared: {told} time of work")
-    return [*notes, *not_whole({"base": base, "other run": other})]
+    runs = {"base": base, "other run": other}
+    far = [line for name, run in runs.items() for line in outliers(run, name)]
+    return [*notes, *far, *not_whole(runs)]
 
 
 def _by_category(base: Side, other: Side) -> list[Match]:
