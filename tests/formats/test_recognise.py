@@ -9,6 +9,7 @@ import pytest
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS, recognise
+from tracehound.formats.unknown import CompanionError
 
 
 @pytest.fixture
@@ -108,3 +109,10 @@ def test_real_files_of_other_tools(shared):
     for path in paths:
         with pytest.raises(TracehoundError, match="not a trace: looks like a"):
             recognise(path)
+
+
+@pytest.mark.parametrize("space", ["", " ", "\n    "])
+def test_a_baseline_is_one_however_it_is_spaced(file, space):
+    text = f'{{{space}"schema":{space}"tracehound.profile/1",{space}"name": "run"}}'
+    with pytest.raises(CompanionError, match="looks like a baseline"):
+        recognise(file(text.encode(), "base.json"))

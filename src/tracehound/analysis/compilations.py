@@ -75,7 +75,7 @@ def _compilations(share: Share, given: Given) -> pl.DataFrame:
         share.threads.filter(pl.col("name").is_in(names) & pl.col("kind").is_in(kinds)).select(pl.col("lane").unique())
     )["lane"]
     outer = [
-        _outermost(collected(threads.select(_READ)), names, kinds, (share.on_host.start, share.on_host.end))
+        _outermost(collected(threads.select(_READ)), names, kinds, (share.start, share.end))
         for threads in batches(share, lanes.to_list())
     ]
     return _leading(pl.concat(outer)).select(pl.col(name).cast(dtype) for name, dtype in COMPILATIONS.items())

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import busy, busy_of, work
+from tracehound.analysis.busy import busy_of, work
 from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart
 from tracehound.analysis.phases import inference
@@ -56,12 +56,14 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     steps = share.steps.filter(share.chosen).sort("start")
     start, end = steps["start"].to_numpy(), steps["end"].to_numpy()
     share = _around(share, start, end)
+    every = work(replace(share, device=share.anytime), "lane", "step", "launch", *CLOCKED)
+    events = overlapping(every.lazy(), share.start, share.end).collect() if share.windowed else every
     clock = clock_of(share) if steps.height and not steps["rank"].null_count() else None
     if clock is None:
-        state = busy(share)
+        state = busy_of(events, share)
     else:
         start, end = clock.bounds(start, end)
-        worked = on_own_clock(work(share, "lane", *CLOCKED), share)
+        worked = on_own_clock(events, share)
         state = busy_of(worked.events, replace(share, start=worked.start, end=worked.end))
     works = state.any.length > 0
     parts = {
@@ -72,7 +74,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     }
     lengths = {name: covered(intervals, start, end) for name, intervals in parts.items()}
     idle = end - start - lengths["work"]
-    return steps.with_columns(_after(share, steps)).select(
+    return steps.with_columns(_after(every, steps)).select(
         pl.col("step").cast(pl.Int64),
         pl.lit(share.rank, pl.Int64).alias("rank"),
         "name",
@@ -88,14 +90,12 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     )
 
 
-def _after(share: Share, steps: pl.DataFrame) -> pl.Series:
+def _after(events: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
     """For each step how long work that it launched ran on the device after its mark had ended; ps, overlaps once."""
-    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"].to_list()
-    marks = steps.lazy().select("step", pl.col("end").alias("marked"))
-    launched = share.anytime.filter(pl.col("lane").is_in(lanes) & pl.col("launch").is_not_null())
-    late = collected(
-        launched.select("step", "start", "end").join(marks, on="step").filter(pl.col("end") > pl.col("marked"))
-    ).sort("step", "marked", "start")
+    marks = steps.select("step", pl.col("end").alias("marked"))
+    launched = events.lazy().filter(pl.col("launch").is_not_null()).select("step", "start", "end")
+    late = collected(launched.join(marks.lazy(), on="step").filter(pl.col("end") > pl.col("marked")))
+    late = late.sort("step", "marked", "start")
     mark = ("step", "marked")
     before = pl.col("end").cum_max().shift(1).over(mark).fill_null(pl.col("marked"))
     new = (pl.col("end") - pl.max_horizontal("start", before, "marked")).clip(lower_bound=0)

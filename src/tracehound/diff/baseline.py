@@ -6,7 +6,6 @@ Owns the form: JSON with a ``schema``, its frames as columns.
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from tracehound.diff.identity import IDENTITY
 from tracehound.diff.measures import MEASURES
 from tracehound.diff.profile import PARTS, Profile
 from tracehound.errors import TracehoundError
+from tracehound.formats.unknown import BASELINE
 
 SCHEMA: Final = "tracehound.profile/1"
 
@@ -87,13 +87,12 @@ def _marked(path: Path) -> str:
         if not path.is_file():
             return ""
         with path.open("rb") as file:
-            found = _MARK.match(file.read(_HEAD))
+            found = BASELINE.match(file.read(_HEAD))
     except OSError:
         return ""
     return found[1].decode() if found else ""
 
 
-_MARK: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*"(tracehound\.profile/\d+)"')
 _HEAD: Final = 256
 
 

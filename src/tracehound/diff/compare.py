@@ -179,7 +179,7 @@ def _ops(
 def _weighed(base: Profile, sides: tuple[Side, Side], found: Sequence[Match], own: Pair) -> dict[str, object]:
     """What tables say of the times of matches, and what these do to the step."""
     before, after = grouped(sides, found, "exposed").means
-    step = float(_of_steps(base, base, ("duration",)).means[0][0])
+    step = float(base.steps["duration"].sum()) / max(1, base.steps.height)
     of_step = (after - before) / step if step else np.full(len(before), np.nan)
     return {**own.columns(), "exposed_change": after - before, "of_step": of_step}
 

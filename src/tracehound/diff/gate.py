@@ -131,7 +131,9 @@ def _refuse_unknown(conditions: Sequence[Condition], *profiles: Profile) -> None
     """A misspelt op would never fail."""
     for each in conditions:
         if each.what.startswith("op:") and not any(_meant(run.ops, each).any() for run in profiles):
-            raise TracehoundError(f"{each.text!r}: no op has that in its name", remedy="tracehound report PATH ops")
+            raise TracehoundError(
+                f"{each.text!r}: no op has that in its name or kind", remedy="tracehound report PATH ops"
+            )
 
 
 def _level(profile: Profile, asked: Condition) -> Verdict:

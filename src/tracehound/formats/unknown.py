@@ -37,16 +37,11 @@ _MAGIC: Final = (
     (b"\x80\x04", Likeness("a Python pickle, as torch.cuda.memory snapshots are", _PROFILE, companion=True)),
     (b"\x80\x02", Likeness("a Python pickle", _PROFILE)),
     (b"\x7fELF", Likeness("a program", _PROFILE)),
-    (
-        b'{"schema":"tracehound.profile',
-        Likeness(
-            "a baseline: what was measured of a run, without its events",
-            "tracehound diff compares another run with it",
-            companion=True,
-        ),
-    ),
     (b"HloModule", Likeness("HLO text", "open the profile it belongs to")),
 )
+BASELINE: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*"(tracehound\.profile/\d+)"')
+"""How a saved baseline begins, however its JSON is spaced: its schema."""
+
 _BLANK: Final = Likeness("a file of blanks", _PROFILE)
 _PLAIN: Final = Likeness("JSON without trace events", _PROFILE)
 _LISTS: Final = re.compile(rb"\s*\[\s*\[\s*-?\d")
@@ -89,6 +84,12 @@ def _no_json(text: bytes) -> Likeness:
 
 
 def _json(text: bytes) -> Likeness:
+    if BASELINE.match(text):
+        return Likeness(
+            "a baseline: what was measured of a run, without its events",
+            "tracehound diff compares another run with it",
+            companion=True,
+        )
     if b'"schema"' in text and (b'"nodes"' in text or b"execution_trace" in text):
         return Likeness(
             "a PyTorch execution trace, a graph of operators",

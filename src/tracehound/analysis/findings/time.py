@@ -9,9 +9,10 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.activity import PARTS
+from tracehound.analysis.findings.advice import TOPICS, advice
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.findings.xla import host_bound, input_bound, output_bound, unrecorded
-from tracehound.analysis.host_words import ALLOCATING, COMPILING, COPYING, LOADER, LOADING, QUIET, VALUE
+from tracehound.analysis.host_words import QUIET
 from tracehound.analysis.idle import AFTER, BEFORE, EDGES
 from tracehound.units import count, duration, rate
 from tracehound.units import share as percent
@@ -31,8 +32,6 @@ _WAIT: Final[Mapping[str, str]] = MappingProxyType(
         "host": "the device runs dry: the host launches its work too late",
         "synchronisation": "the device runs dry while the host waits for it",
         "allocation": "the device waits while its memory is allocated or freed",
-        "compiling": "compile before the loop begins; keep shapes, types and static arguments the same; see the report"
-        " compiles",
         "data loading": "the device runs dry while the host fetches data",
         "kernel": "the device pauses between kernels that follow one another",
         "other stream": "streams wait for work on other streams",
@@ -43,89 +42,6 @@ _WAIT: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """What idle time of each cause is called."""
-
-_FIRST: Final = (
-    "record more steps after a few that are not recorded: the first of a recording pays for what others do not; where"
-    " every step begins so, prepare the next while the device still works"
-)
-_LAST: Final = (
-    "record more steps, to tell whether each ends so; what the host does until the end (logging, checkpoints, reading"
-    " values) could run while the device works"
-)
-
-_UNSAID: Final = (
-    "look at the place: work from before the recording, of another process or of a library that is not traced may hold"
-    " the device; record some steps later, and without other jobs on the device"
-)
-_UNKNOWN: Final = (
-    "record what the host does, too (ProfilerActivity.CPU, or the host tracer): launches tell what was waited for"
-)
-
-_PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "host": "launch less and earlier: torch.compile or CUDA graphs, fused optimizers, a larger batch; look at what"
-        " the host does in the gaps",
-        "synchronisation": "do not read values of the device within a step (.item(), .cpu(), printing a loss, nonzero);"
-        " copy with non_blocking=True from pinned memory",
-        "allocation": "keep the caching allocator from giving memory back: no empty_cache() within steps, less"
-        " fragmentation (expandable_segments), equal shapes in every step",
-        "compiling": "compile before the loop begins; keep shapes, types and static arguments the same; see the report"
-        " compiles",
-        "data loading": "more num_workers (with persistent_workers and pin_memory), a larger prefetch_factor, less work"
-        " for each sample",
-        "kernel": "fewer and larger kernels: torch.compile, fused operators, CUDA graphs",
-        "other stream": "look whether the order that events impose is needed, and whether what is waited for could"
-        " begin earlier",
-        "other": _UNSAID,
-        "unknown": _UNKNOWN,
-        BEFORE: _FIRST,
-        AFTER: _LAST,
-        "communication": "overlap it (larger buckets, an earlier start, more streams), send less (lower precision,"
-        " gradient accumulation), or give each device a larger batch",
-        "copies": "copy from pinned memory with non_blocking=True on a stream of their own, prefetch, or keep the data"
-        " on the device",
-    }
-)
-_XLA: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "host": "have the host run ahead: no block_until_ready or conversion to NumPy within the loop, several steps in"
-        " one program (lax.scan), a larger batch; look at what the host does in the gaps",
-        "synchronisation": "fetch values of the device seldom, and of earlier steps; donate buffers instead of copying",
-        "allocation": "equal shapes in every step, donated buffers",
-        "compiling": "compile before the loop begins; keep shapes, types and static arguments the same; see the report"
-        " compiles",
-        "data loading": "prefetch to the device (a second batch in flight), more workers in the input pipeline, less"
-        " work for each sample",
-        "kernel": "fewer and larger programs: jit what runs apart, scan over steps",
-        "other stream": "look whether what is waited for could begin earlier",
-        "other": _UNSAID,
-        "unknown": _UNKNOWN,
-        BEFORE: _FIRST,
-        AFTER: _LAST,
-        "communication": "overlap it (the latency hiding scheduler, asynchronous collectives), shard otherwise, or give"
-        " each device a larger batch",
-        "copies": "keep what is moved on the device, or move it earlier: offload less, prefetch it a layer ahead,"
-        " donate buffers",
-    }
-)
-"""What helps, in the words of the framework."""
-
-
-_TOPICS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        LOADER: "data loading",
-        LOADING: "data loading",
-        VALUE: "synchronisation",
-        COPYING: "synchronisation",
-        ALLOCATING: "allocation",
-        COMPILING: "compiling",
-    }
-)
-"""Whose advice helps where the host was mostly at this."""
-
-
-def _advice(evidence: Evidence, topic: str) -> str:
-    return (_XLA if evidence.xla else _PYTORCH)[topic]
 
 
 def _parts(evidence: Evidence) -> pl.DataFrame:
@@ -151,7 +67,7 @@ def data_loader(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             "steps wait for the data loader",
             f"it takes {duration(round(cost))} of {evidence.whose}, {percent(share)} (at most {duration(int(most))})",
-            _advice(evidence, "data loading"),
+            advice(evidence, "data loading"),
             place,
             round(cost),
             share,
@@ -167,7 +83,7 @@ def communication(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(
                 "processes wait for communication",
                 f"it takes {duration(round(cost))} of {evidence.whose}, {percent(share)}",
-                _advice(evidence, "communication"),
+                advice(evidence, "communication"),
                 place,
                 round(cost),
                 share,
@@ -195,7 +111,7 @@ def copies(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(
                 f"the device waits for copies from {source} to {target}",
                 f"{percent(share)} of the devices' time, at {moving}" + (_LINK if "host" in (source, target) else ""),
-                _advice(evidence, "copies"),
+                advice(evidence, "copies"),
                 Place.of(worst),
                 round(share * evidence.stretch),
                 share,
@@ -216,7 +132,7 @@ def _exposed(evidence: Evidence, part: str, threshold: float, what: str) -> Iter
             what,
             f"{percent(share)} of the devices' time is {part} alone, {percent(hidden)} more is hidden;"
             f" most on rank {ranks['rank'][0]}: {percent(ranks['share'][0])}",
-            _advice(evidence, {"copy": "copies"}.get(part, part)),
+            advice(evidence, {"copy": "copies"}.get(part, part)),
             Place(rank=ranks["rank"][0], event=_longest_of(evidence, part)),
             round(share * evidence.stretch),
             share,
@@ -257,7 +173,7 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
             f"{percent(share)} of the devices' time; {_many(cause, int(rows['count'].sum()))} in {evidence.where},"
             f" the longest {duration(worst['duration'])} on rank {worst['rank']}"
             + (f"; the host was mostly {why}" if why else _SILENT if quiet else ""),
-            _advice(evidence, cause if cause in _UNTOLD else _TOPICS.get(why, cause)),
+            advice(evidence, cause if cause in _UNTOLD else TOPICS.get(why, cause)),
             Place.of(worst),
             round(share * evidence.stretch),
             share,

@@ -1,0 +1,98 @@
+"""What to do about idle time, communication and copies, in the words of the framework.
+
+Owns these words. Knows no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from tracehound.analysis.findings.finding import Evidence
+from tracehound.analysis.host_words import ALLOCATING, COMPILING, COPYING, LOADER, LOADING, VALUE
+from tracehound.analysis.idle import AFTER, BEFORE
+
+_FIRST: Final = (
+    "record more steps after a few that are not recorded: the first of a recording pays for what others do not; where"
+    " every step begins so, prepare the next while the device still works"
+)
+_LAST: Final = (
+    "record more steps, to tell whether each ends so; what the host does until the end (logging, checkpoints, reading"
+    " values) could run while the device works"
+)
+
+_UNSAID: Final = (
+    "look at the place: work from before the recording, of another process or of a library that is not traced may hold"
+    " the device; record some steps later, and without other jobs on the device"
+)
+_UNKNOWN: Final = (
+    "record what the host does, too (ProfilerActivity.CPU, or the host tracer): launches tell what was waited for"
+)
+
+_PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "host": "launch less and earlier: torch.compile or CUDA graphs, fused optimizers, a larger batch; look at what"
+        " the host does in the gaps",
+        "synchronisation": "do not read values of the device within a step (.item(), .cpu(), printing a loss, nonzero);"
+        " copy with non_blocking=True from pinned memory",
+        "allocation": "keep the caching allocator from giving memory back: no empty_cache() within steps, less"
+        " fragmentation (expandable_segments), equal shapes in every step",
+        "compiling": "compile before the loop begins; keep shapes, types and static arguments the same; see the report"
+        " compiles",
+        "data loading": "more num_workers (with persistent_workers and pin_memory), a larger prefetch_factor, less work"
+        " for each sample",
+        "kernel": "fewer and larger kernels: torch.compile, fused operators, CUDA graphs",
+        "other stream": "look whether the order that events impose is needed, and whether what is waited for could"
+        " begin earlier",
+        "other": _UNSAID,
+        "unknown": _UNKNOWN,
+        BEFORE: _FIRST,
+        AFTER: _LAST,
+        "communication": "overlap it (larger buckets, an earlier start, more streams), send less (lower precision,"
+        " gradient accumulation), or give each device a larger batch",
+        "copies": "copy from pinned memory with non_blocking=True on a stream of their own, prefetch, or keep the data"
+        " on the device",
+    }
+)
+_XLA: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "host": "have the host run ahead: no block_until_ready or conversion to NumPy within the loop, several steps in"
+        " one program (lax.scan), a larger batch; look at what the host does in the gaps",
+        "synchronisation": "fetch values of the device seldom, and of earlier steps; donate buffers instead of copying",
+        "allocation": "equal shapes in every step, donated buffers",
+        "compiling": "compile before the loop begins; keep shapes, types and static arguments the same; see the report"
+        " compiles",
+        "data loading": "prefetch to the device (a second batch in flight), more workers in the input pipeline, less"
+        " work for each sample",
+        "kernel": "fewer and larger programs: jit what runs apart, scan over steps",
+        "other stream": "look whether what is waited for could begin earlier",
+        "other": _UNSAID,
+        "unknown": _UNKNOWN,
+        BEFORE: _FIRST,
+        AFTER: _LAST,
+        "communication": "overlap it (the latency hiding scheduler, asynchronous collectives), shard otherwise, or give"
+        " each device a larger batch",
+        "copies": "keep what is moved on the device, or move it earlier: offload less, prefetch it a layer ahead,"
+        " donate buffers",
+    }
+)
+"""What helps, in the words of the framework."""
+
+
+TOPICS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        LOADER: "data loading",
+        LOADING: "data loading",
+        VALUE: "synchronisation",
+        COPYING: "synchronisation",
+        ALLOCATING: "allocation",
+        COMPILING: "compiling",
+    }
+)
+"""Whose advice helps where the host was mostly at this."""
+
+
+def advice(evidence: Evidence, topic: str) -> str:
+    """What helps with this cause of idle time, with `communication`, `copies` or `compiling`."""
+    return (_XLA if evidence.xla else _PYTORCH)[topic]
