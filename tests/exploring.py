@@ -32,11 +32,11 @@ async def settled(pilot: Pilot[None]) -> None:
 
 
 def _moves(pilot: Pilot[None]) -> bool:
-    """Whether a thread is at work, a message waits, or a layout is to be done."""
+    """Whether a thread is at work, a message waits, or something is to be done when all is laid out and painted."""
     app = pilot.app
     assert isinstance(app, TracehoundApp | ComparingApp)
     pumps = (app, *app.screen.walk_children(with_self=True))
-    waits = app.screen._layout_required or any(pump.message_queue_size for pump in pumps)
+    waits = app.screen._layout_required or app.screen._callbacks or any(pump.message_queue_size for pump in pumps)
     return not app._exit and (app.busy or waits)  # who leaves answers no more
 
 

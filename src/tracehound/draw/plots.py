@@ -61,6 +61,11 @@ def plot(result: Result, column: str, cursor: int, size: Size) -> list[str]:
     return (draw(result, cursor, size) if draw is not None else []) or bars(result, column, cursor, size)
 
 
+def follows(result: Result) -> bool:
+    """Whether the chart depends on the row under the cursor."""
+    return result.analysis != "steps" or result.table["step"].n_unique() < FEWEST
+
+
 def steps(result: Result, cursor: int, size: Size) -> list[str]:
     """The length of every step on its slowest rank, over the number of the step."""
     del cursor

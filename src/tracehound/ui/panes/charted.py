@@ -23,6 +23,7 @@ from tracehound.analysis.settings import Given
 from tracehound.draw import plots, spreads
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.sentences import prose
+from tracehound.ui.sheet import Sheet
 from tracehound.ui.widgets.chart_view import ChartView
 from tracehound.ui.widgets.plain_box import Line
 from tracehound.ui.widgets.result_table import ResultTable
@@ -91,6 +92,7 @@ class ChartedTable(Line):
         self._chosen: Mode | None = None
         self._laid: Mode = "table"
         self._also: tuple[Result, Span | None, Result] | None = None
+        self._drawn: tuple[Sheet, str, int] | None = None
 
     def compose(self) -> ComposeResult:
         """The table; the chart joins when it is shown for the first time."""
@@ -165,9 +167,15 @@ class ChartedTable(Line):
         elif analysis in ALSO and row is not None:
             self._draw_also(shown.result)
         else:
-            column = self.table.column or (self.table.order or ("",))[0]
-            result = replace(shown.result, table=shown.seen)
-            self.chart.draws = partial(plots.plot, result, column, self.table.cursor)
+            self._draw_rows(shown)
+
+    def _draw_rows(self, shown: Sheet) -> None:
+        """Draw the rows in their order, unless they are drawn already."""
+        column = self.table.column or (self.table.order or ("",))[0]
+        cursor = self.table.cursor if plots.follows(shown.result) else 0
+        if self._drawn != (shown, column, cursor) or self.chart.draws is None:
+            self._drawn = (shown, column, cursor)
+            self.chart.draws = partial(plots.plot, replace(shown.result, table=shown.seen), column, cursor)
 
     def _draw_also(self, result: Result) -> None:
         """Draw the row under the cursor by means of another result, which is asked for once."""

@@ -93,6 +93,8 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
     def __init__(self, glyphs: Glyphs = UNICODE, aside: tuple[str, ...] = ()) -> None:
         """`aside` names columns that are told beside the table."""
         super().__init__()
+        self.sheet: Sheet | None = None
+        """What is shown of the result, and how; None without one."""
         self._aside = aside
         self._glyphs = glyphs
         self._tones: Tones | None = None
@@ -136,13 +138,6 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
     def refusal(self) -> str:
         """What is wrong with the filter that was typed, in one line; the rows are those of the last good one."""
         return sheet.refusal(self.result, self.needle) if self.result is not None else ""
-
-    @property
-    def sheet(self) -> Sheet | None:
-        """What is shown of the result, and how; None without one."""
-        if self.result is None:
-            return None
-        return Sheet(self.result, self._filter, self._sort, self.choice, self._aside, self._folds)
 
     @property
     def meant(self) -> str:
@@ -320,9 +315,11 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         """Filter, sort and measure the rows, and draw them."""
+        shown = None
         if self.result is not None:
             self._filter = sheet.effective(self.result, self.needle, self._filter)
-        shown = self.sheet
+            shown = Sheet(self.result, self._filter, self._sort, self.choice, self._aside, self._folds)
+        self.sheet = shown
         self._rows, self._needed, self._tree, self._passed = pl.DataFrame(), (), None, 0
         if shown is not None:
             self._rows, self._tree, self._passed = shown.seen, shown.tree, shown.passed
