@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from rich.cells import cell_len
 from textual import events
 from textual.geometry import Region
 
-from building import US, Building, thread
+from building import US, Building, stream, thread
 from stages import chosen, cursor, lines, stage
 from tracehound.draw.glyphs import ASCII
 from tracehound.ui import navigate
@@ -292,6 +293,20 @@ async def test_any_size(size: tuple[int, int]) -> None:
     async with stage(size=size) as (_, timeline, pilot):
         await pilot.press("j", "full_stop", "w", "v", "right_square_bracket", "end")
         assert len(lines(timeline)) == size[1]
+
+
+@pytest.mark.parametrize("width", [41, 80, 201])
+async def test_a_line_is_as_wide_as_the_screen_whatever_the_names(width: int) -> None:
+    b = Building()
+    b.event(thread("スレッド" * 9), "注意力層" * 30, 0, 333, "op")
+    b.event(thread("スレッド" * 9), "e\u0301👩‍👩‍👧 \u200b注", 333, 340, "op")
+    b.event(stream(0), "行列の積", 340, 1000)
+    b.event(stream(0), "ステップ", 0, 1000, "step", step=1)
+    async with stage(trace=b.trace(), size=(width, 24)) as (_, timeline, pilot):
+        await pilot.press("j", "full_stop", "w", "w")
+        for y in range(24):
+            strip = timeline.render_line(y)
+            assert strip.cell_length == sum(cell_len(segment.text) for segment in strip) == width
 
 
 async def test_an_empty_trace_and_none() -> None:

@@ -101,9 +101,10 @@ class Cells:
 
     def runs(self) -> Iterator[tuple[str, int]]:
         """Neighbouring cells of equal ink, as (text, ink)."""
-        bounds = [0, *(np.flatnonzero(np.diff(self.ink)) + 1).tolist(), len(self.ink)]
+        text, inks = self.text.tolist(), self.ink.tolist()
+        bounds = [0, *(np.flatnonzero(np.diff(self.ink)) + 1).tolist(), len(inks)]
         for low, high in pairwise(bounds):
-            yield "".join(self.text[low:high].tolist()), int(self.ink[low])
+            yield "".join(text[low:high]), inks[low]
 
 
 def edges(start: int, end: int, width: int) -> Ints:

@@ -49,6 +49,11 @@ class Shown:
     focus: int | None
     selection: tuple[int, int] | None
 
+    @property
+    def total(self) -> int:
+        """Cells of a line."""
+        return self.gutter + self.width
+
     @cached_property
     def bounds(self) -> Ints:
         """The bounds of the cells."""
@@ -93,7 +98,11 @@ class Artist:
     path: Path | None = None
 
     def draw(self, y: int, of: Picture) -> Strip:
-        """Line `y` of the widget: the steps, where there are any, the times, then lanes under the header of a group."""
+        """Line `y` of the widget, over its whole width."""
+        return self._drawn(y, of).adjust_cell_length(of.shown.total, self.looks.theme.ground)
+
+    def _drawn(self, y: int, of: Picture) -> Strip:
+        """The steps, where there are any, the times, then lanes under the header of a group."""
         sight, at = of.sight, y - of.sight.above
         if at < -1:
             return self.steps(rank_of(self.rows.trace, of.view), of.shown, "steps")
@@ -134,7 +143,7 @@ class Artist:
             cells = marked(cells, stretches, shown.bounds, self.looks.glyphs)
         if chosen is not None and chosen[:2] == (track.lane, line.depth):
             cells = choose(cells, row, chosen[2], shown.bounds, self.looks.glyphs)
-        return Strip([*gutter, *self._segments(cells, shown)])
+        return Strip([*gutter, *self._segments(cells, shown)], shown.total)
 
     def graph(self, line: Line, track: Track, shown: Shown, *, cursor: bool) -> Strip:
         """A line of a counter's graph; beside it its name and value at the focus, on those below its scale."""
@@ -151,7 +160,7 @@ class Artist:
         key = ("graph", track.lane, line.depth, rows, shown.start, shown.end, shown.width)
         if key not in self.cells:
             self.cells[key] = plot(graph, shown.bounds, self.looks.glyphs, line.depth, rows)
-        return Strip([*gutter, *self._segments(self.cells[key], shown)])
+        return Strip([*gutter, *self._segments(self.cells[key], shown)], shown.total)
 
     def header(self, group: Group, shown: Shown, *, folded: bool, cursor: bool) -> Strip:
         """The header of a group; folded, it shows how busy the rank is along the way."""
@@ -159,7 +168,7 @@ class Artist:
         if folded and rank is not None and group.tracks:
             return self._folded(group, rank, shown, cursor=cursor)
         glyphs, theme = self.looks.glyphs, self.looks.theme
-        total = shown.gutter + shown.width
+        total = shown.total
         first, *rest = (glyphs.words(part) for part in group.title)
         fold = glyphs.folded if folded or not group.tracks else glyphs.unfolded
         head = f"{fold} {first}"
@@ -178,7 +187,7 @@ class Artist:
         line = ruler(shown.bounds, shown.focus, shown.selection, self.looks.glyphs)
         styles = self.looks.ruler_styles
         cells = [Segment(text, styles[ink(code).form]) for text, code in line.runs()]
-        return Strip([*self._corner(corner, shown.gutter), *cells])
+        return Strip([*self._corner(corner, shown.gutter), *cells], shown.total)
 
     def steps(self, rank: int | None, shown: Shown, corner: str) -> Strip:
         """The band of the rank's steps."""
@@ -187,7 +196,7 @@ class Artist:
             self.bands[rank] = (steps_row(steps, self.looks.colouring), step_names(steps, self.looks.glyphs))
         row, names = self.bands[rank]
         cells = self._cells(("steps", rank), row, shown, names)
-        return Strip([*self._corner(corner, shown.gutter), *self._segments(cells, shown)])
+        return Strip([*self._corner(corner, shown.gutter), *self._segments(cells, shown)], shown.total)
 
     def _folded(self, group: Group, rank: int, shown: Shown, *, cursor: bool) -> Strip:
         head = f"{self.looks.glyphs.folded} {group.title[0]}"
@@ -197,7 +206,7 @@ class Artist:
         except NotReadError:
             return self._waiting(gutter, shown)
         cells = self._cells(("busy", rank), row, shown, lambda indices: [""] * len(indices))
-        return Strip([*gutter, *self._segments(cells, shown)])
+        return Strip([*gutter, *self._segments(cells, shown)], shown.total)
 
     def _news(self, group: Group) -> str:
         """What is known of a rank whose file is not read yet."""

@@ -84,7 +84,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._chosen: Slot | None = None
         self._mark = Mark()
         self._pointer = Pointer()
-        self._frame = shown(View(), 0, 1)
+        self._picture: Picture | None = None
 
     def on_unmount(self) -> None:
         """Nobody waits for rows any more."""
@@ -101,27 +101,35 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def shown(self) -> Shown:
-        """What this frame shows; the same value for all its lines."""
-        wanted = shown(self.view, self.gutter_width, self._width)
-        self._frame = self._frame if self._frame == wanted else wanted
-        return self._frame
+        """What is in sight, and how large."""
+        return shown(self.view, self.gutter_width, self._width)
 
     @property
     def _top(self) -> int:
         """Lines above the lanes: the steps, where there are any, and the ruler."""
         return 1 + (self.trace is not None and not self.trace.steps.is_empty())
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """All lines of a frame are drawn from one picture."""
+        self._picture = self._pictured()
+        strips = super().render_lines(crop)
+        self._picture = None
+        return strips
+
     def render_line(self, y: int) -> Strip:
         """One line of the widget."""
+        picture = self._picture or self._pictured()
         if self._rows is None:
-            return Strip.blank(self._width, self.rich_style)
+            return Strip.blank(picture.shown.total, self.rich_style)
         if self._artist is None:
             how = looks(self, self._glyphs, self._rows.colouring)
             self._artist = Artist(self._rows, how, news=self.news, path=self.path)
+        return self._artist.draw(y, picture)
+
+    def _pictured(self) -> Picture:
         length = duration(self.view.end - self.view.start)
         corner = "selecting" if self._mark.at else f"{self.seats.needle} {length}".strip()
-        strip = self._artist.draw(y, Picture(self.view, self._sight, self.shown, self._chosen, corner))
-        return strip.adjust_cell_length(self._width, self._artist.looks.theme.ground)
+        return Picture(self.view, self._sight, self.shown, self._chosen, corner)
 
     def notify_style_update(self) -> None:
         """Colours may have changed: forget what was drawn with the old ones."""
