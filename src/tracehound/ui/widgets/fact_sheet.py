@@ -98,7 +98,6 @@ class FactSheet(Walked, can_focus=True, inherit_bindings=False):
         self._sheet = Sheet((), ())
         self._matches: list[Match] = []
         self._here = 0
-        self._plain: Style | None = None
 
     @property
     def line_count(self) -> int:
@@ -123,7 +122,7 @@ class FactSheet(Walked, can_focus=True, inherit_bindings=False):
         """One line of the sheet."""
         number, width = self.scroll_offset.y + y, self.size.width
         if number >= len(self._sheet.lines):
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self.plain)
         ground = self._ground(number)
         styles = {
             role: ground + self.get_component_rich_style(f"fact-sheet--{role}")
@@ -138,8 +137,7 @@ class FactSheet(Walked, can_focus=True, inherit_bindings=False):
 
     def _ground(self, number: int) -> Style:
         if number != self.cursor or not self.has_focus:
-            self._plain = self._plain or self.rich_style
-            return self._plain
+            return self.plain
         return self.get_component_rich_style("fact-sheet--cursor", partial=False)
 
     def on_mount(self) -> None:
@@ -209,7 +207,6 @@ class FactSheet(Walked, can_focus=True, inherit_bindings=False):
     def notify_style_update(self) -> None:
         """Another theme: draw all again."""
         super().notify_style_update()
-        self._plain = None
         self.refresh(Region(0, 0, self.size.width, self.size.height))
 
     def _lay(self) -> None:

@@ -120,9 +120,9 @@ class LeafView(Walked, can_focus=True, inherit_bindings=False):
         """One line of the page."""
         number, width = self.scroll_offset.y + y, self.size.width
         if number >= len(self._lines):
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self.plain)
         here = number == self.cursor and self.has_focus
-        ground = self.get_component_rich_style("leaf-view--cursor", partial=False) if here else self.rich_style
+        ground = self.get_component_rich_style("leaf-view--cursor", partial=False) if here else self.plain
         line = self._lines[number]
         return Strip([Segment(" ", ground), *self._segments(line, width - 2, ground)]).adjust_cell_length(width, ground)
 

@@ -166,7 +166,7 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
             strip = table_lines.header(places, self._sort, self.column, self._look, plain, chosen)
             if places[-1:] and places[-1].column is not self._places[-1].column:
                 strip = table_lines.going_on(strip, self._room, self._look, plain)
-            return strip.adjust_cell_length(width, self.rich_style)
+            return strip.adjust_cell_length(width, self.plain)
         number = self.scroll_offset.y + y - self.HEADER
         if number < self._rows.height:
             ground = self._ground(number)
@@ -175,7 +175,7 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
             return strip.crop_extend(0, width, ground.line)
         if not self._rows.height and y > self.HEADER:
             return self._instead(y - self.HEADER - 1)
-        return Strip.blank(width, self.rich_style)
+        return Strip.blank(width, self.plain)
 
     def _instead(self, y: int) -> Strip:
         """Line `y` of what is said when there are no rows."""
@@ -354,7 +354,7 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
     def _ground(self, number: int) -> table_lines.Ground:
         """The looks of a row's line."""
         if number != self.cursor:
-            return table_lines.Ground(self.rich_style, Style.null())
+            return table_lines.Ground(self.plain, Style.null())
         name = "result-table--cursor" if self.has_focus else "result-table--idle-cursor"
         line = self.get_component_rich_style(name, partial=False)
         marked = self.get_component_rich_style("result-table--column") if self.has_focus else Style.null()

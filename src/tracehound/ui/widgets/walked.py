@@ -8,8 +8,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
+from rich.style import Style
+from textual.geometry import Region
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
+from textual.strip import Strip
 
 
 class Walked(ScrollView, can_focus=True, inherit_bindings=False):
@@ -20,6 +23,20 @@ class Walked(ScrollView, can_focus=True, inherit_bindings=False):
 
     cursor: reactive[int] = reactive(0, repaint=False)
     """The line under the cursor, the first one below the header being 0."""
+
+    _plain: Style | None = None
+
+    @property
+    def plain(self) -> Style:
+        """The style of a line that is none in particular; worked out once for all lines of a frame."""
+        return self._plain or self.rich_style
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines of a frame."""
+        self._plain = self.rich_style
+        strips = super().render_lines(crop)
+        self._plain = None
+        return strips
 
     @property
     @abstractmethod
