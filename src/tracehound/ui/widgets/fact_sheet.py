@@ -212,7 +212,7 @@ class FactSheet(Walked, can_focus=True, inherit_bindings=False):
     def _lay(self) -> None:
         """Break the lines for the width; a column is kept for the scroll bar, so that its coming moves nothing."""
         self._sheet = laid_out(self._sections, max(1, self.size.width - 2 * MARGIN))
-        self.virtual_size = Size(self.size.width, len(self._sheet.lines))
+        self.extend(Size(self.size.width, len(self._sheet.lines)))
         self.set_reactive(FactSheet.cursor, self.validate_cursor(self.cursor))
         self.refresh()
 

@@ -326,6 +326,6 @@ class LeafView(Walked, can_focus=True, inherit_bindings=False):
             long = item.kind in ("fact", "words")
             spans = wrapped(item.words, room, room) if long else [(0, len(item.words))]
             self._lines += [Line(number, at, *span) for at, span in enumerate(spans[:MOST])]
-        self.virtual_size = Size(self.size.width, len(self._lines))
+        self.extend(Size(self.size.width, len(self._lines)))
         self.set_reactive(LeafView.cursor, self.validate_cursor(self.cursor))
         self.refresh()

@@ -325,7 +325,7 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
             self._rows, self._tree, self._passed = shown.seen, shown.tree, shown.passed
             self._needed = moved(needed(shown.columns, shown.rows), shown.rows, shown.result.columns)
         self._place()
-        self.virtual_size = self._extent
+        self.extend(self._extent)
         self.refresh()
         self.set_reactive(ResultTable.cursor, self.validate_cursor(self.cursor))
         self.post_message(self.Highlighted(self, self.row))

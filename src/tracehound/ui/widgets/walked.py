@@ -9,7 +9,7 @@ from abc import abstractmethod
 from typing import ClassVar
 
 from rich.style import Style
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -42,6 +42,15 @@ class Walked(ScrollView, can_focus=True, inherit_bindings=False):
     @abstractmethod
     def line_count(self) -> int:
         """How many lines there are."""
+
+    def extend(self, extent: Size) -> None:
+        """Have so many cells and lines to scroll over; the screen is laid out anew only if a scroll bar comes or goes.
+
+        Textual does that whenever `virtual_size` changes: for a screen full of panes that is most of a move's time.
+        """
+        if extent != self.virtual_size:
+            self.set_reactive(ScrollView.virtual_size, extent)
+            self._scroll_update(extent)
 
     def validate_cursor(self, cursor: int) -> int:
         """Keep the cursor on a line."""
