@@ -227,7 +227,9 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
     lanes, when, calls = raw.lanes, calendar(steps), HostCalls()
 
     def own_step(events: Rows) -> Ints:
-        return when.at(lanes.host[events.lane], lanes.rank[events.lane], events.start)
+        begins = events.lanes
+        lane = events.lane[begins]
+        return when.at(lanes.host[lane], lanes.rank[lane], begins, events.start)
 
     for batch in _nested(raw, HOSTS, _no_call):
         step = own_step(batch.events)

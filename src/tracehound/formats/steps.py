@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from tracehound.intervals import Ints, Latest
+from tracehound.intervals import Ints
 from tracehound.trace import STEPS
 
 MIN_EXECUTIONS = 3
@@ -65,24 +66,41 @@ def _steps(rows: pl.DataFrame, *, inferred: bool) -> pl.DataFrame:
 class Calendar(NamedTuple):
     """Finds the step in which an instant lies.
 
-    `of` says what a step counts for: the events of its `host`, or those of its `rank`.
+    `of` says what a step counts for: the events of its `host`, or those of its `rank`. `group` is that host or rank,
+    by which steps are sorted, and then by their `start`.
     """
 
     of: str
-    latest: Latest
+    group: Ints
+    start: Ints
     end: Ints
     step: Ints
 
-    def at(self, host: Ints, rank: Ints, start: Ints) -> Ints:
-        """The step of events that start on these hosts and ranks (-1: on none), at these instants; -1 for none."""
-        found = self.latest.at(host if self.of == "host" else rank, start)
-        inside = (found >= 0) & (start < np.append(self.end, 0)[found])
-        return np.where(inside, np.append(self.step, -1)[found], -1)
+    def at(self, host: Ints, rank: Ints, begins: npt.NDArray[np.intp], start: Ints) -> Ints:
+        """The step of events at the instants of their start; -1 for none.
+
+        Events come lane by lane, those of each in the order of their start: `begins` has the row at which each lane
+        begins, `host` and `rank` (-1: none) whose the lane is.
+        """
+        step = np.full(len(start), -1, np.int64)
+        groups = host if self.of == "host" else rank
+        some = np.searchsorted(self.group, groups), np.searchsorted(self.group, groups, side="right")
+        for low, high, first, last in zip(begins, np.append(begins, len(start))[1:], *some, strict=True):
+            if first < last:
+                step[low:high] = self._of_lane(slice(first, last), start[low:high])
+        return step
+
+    def _of_lane(self, steps: slice, start: Ints) -> Ints:
+        """The step of the events of one lane: the last of its steps that has begun, if that has not ended."""
+        begun = np.searchsorted(start, self.start[steps])
+        events = np.diff(np.append(begun, len(start)), prepend=0)  # before the first step, and from each to the next
+        end = np.repeat(np.append(0, self.end[steps]), events)
+        return np.where(start < end, np.repeat(np.append(-1, self.step[steps]), events), -1)
 
 
 def calendar(steps: pl.DataFrame) -> Calendar:
     """The calendar of the steps of a file, which are all of hosts or all of ranks."""
     of = "rank" if steps["rank"].null_count() == 0 else "host"
     ordered = steps.sort(of, "start", maintain_order=True)
-    start, end, step = (ordered[name].cast(pl.Int64).to_numpy() for name in ("start", "end", "step"))
-    return Calendar(of, Latest(ordered[of].cast(pl.Int64).to_numpy(), start), end, step)
+    group, start, end, step = (ordered[name].cast(pl.Int64).to_numpy() for name in (of, "start", "end", "step"))
+    return Calendar(of, group, start, end, step)
