@@ -344,6 +344,18 @@ def test_a_pause_before_work_without_a_known_launch_is_unknown() -> None:
     assert [row[2] for row in path(b.trace())] == ["compute", "unknown", "compute"]
 
 
+def test_a_pause_of_a_nanosecond_is_the_rounding_of_times() -> None:
+    b = Building(unit=1_000)
+    b.event(MAIN, "aten::mm", 0, 20, "op")
+    b.event(MAIN, "cudaLaunchKernel", 2, 4, "runtime", correlation=2)
+    b.event(stream(), "first", 0, 10)
+    b.event(stream(), "second", 11, 20, correlation=2)
+    b.event(stream(), "third", 21, 30)
+    b.event(stream(), "fourth", 32, 40)
+    rows = result(b.trace()).table.select("class", pl.col("duration") // 1_000).rows()
+    assert rows == [("compute", 10), ("compute", 10), ("compute", 10), ("unknown", 2), ("compute", 8)]
+
+
 def test_hlo_ops_have_no_path() -> None:
     b = Building(format="xplane")
     b.event(Lane("XLA Ops", 0, "ops", work=True), "dot.1", 0, 10)

@@ -85,6 +85,7 @@ def test_a_launch_before_the_window_is_still_named() -> None:
     assert (row["duration"], row["launch"]) == (3 * US, "cudaLaunchKernel")
 
 
+NS = 1_000
 WORK = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40), st.integers(1, 6)), min_size=1, max_size=12)
 HOST = st.lists(
     st.tuples(st.integers(0, 1), st.sampled_from("abc"), st.integers(0, 40), st.integers(0, 20)), max_size=10
@@ -93,25 +94,28 @@ HOST = st.lists(
 
 @given(WORK, HOST)
 def test_against_every_instant(work: list[tuple[int, int, int]], host: list[tuple[int, str, int, int]]) -> None:
-    b = Building(unit=1)
+    """Nanosecond by nanosecond; where only one is without work, that is the rounding of times."""
+    b = Building(unit=NS)
     for number, start, length in work:
         b.event(stream(0, number), "k", start, start + length)
     for number, name, start, length in host:
         b.event(thread(f"t{number}"), name, start, start + length, "op")
     trace = b.trace()
-    rows = run(named("gaps"), trace).table.sort("start").rows(named=True)
+    found = run(named("gaps"), trace).table.sort("start").rows(named=True)
+    rows = [{name: row[name] // NS for name in ("start", "duration")} for row in found]
     shift = min([s for _, s, _ in work] + [s for _, _, s, _ in host])
     running = {t - shift for _, s, n in work for t in range(s, s + n)}
-    idle = [t for t in range(min(running), max(running)) if t not in running]
+    free = [t for t in range(min(running), max(running)) if t not in running]
+    idle = [t for t in free if {t - 1, t + 1} - running]
     assert [t for r in rows for t in range(r["start"], r["start"] + r["duration"])] == idle
     for row in rows:
         window = range(row["start"], row["start"] + row["duration"])
         for number in (0, 1):
             mine = [(n, s - shift, s - shift + d) for t, n, s, d in host if t == number]
             covered = sum(any(s <= t < e for _, s, e in mine) for t in window)
-            listed = run(named("host"), trace, Window(window.start, window.stop)).table
+            listed = run(named("host"), trace, Window(window.start * NS, window.stop * NS)).table
             of_thread = [
-                r["time"]
+                r["time"] // NS
                 for r in listed.rows(named=True)
                 if r["thread"] == f"t{number}" and r["event"] != "(nothing recorded)"
             ]

@@ -117,6 +117,14 @@ def test_a_pause_without_a_launch_is_unknown() -> None:
     }
 
 
+def test_a_pause_of_a_nanosecond_is_the_rounding_of_times() -> None:
+    b = Building(unit=1_000)
+    b.event(stream(), "first", 0, 10)
+    b.event(stream(), "second", 11, 20)
+    b.event(stream(), "third", 22, 30)
+    assert causes(b.trace()) == {(0, name, "unknown"): (1, 2_000) for name in (DEVICE, "stream 7")}
+
+
 @pytest.mark.parametrize(("ended", "cause"), [(175, "other stream"), (169, "other"), (170, "other stream")])
 def test_another_stream_that_just_ended_was_waited_for(ended: float, cause: str) -> None:
     b = after_a_pause(90)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,9 @@ from tracehound.trace import collected
 
 COMMUNICATION = ("collective",)
 COPY = ("copy", "memset", "transfer")
+
+ROUNDING: Final = 1_000
+"""A pause of at most so many ps is none: files have times in whole ns, and cut a start and a length each by itself."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import polars as pl
 from tracehound.analysis.asked import asked
 from tracehound.analysis.busy import COMMUNICATION as COLLECTIVES
 from tracehound.analysis.busy import COPY as COPIES
-from tracehound.analysis.busy import work
+from tracehound.analysis.busy import ROUNDING, work
 from tracehound.analysis.critical_walk import (
     COMMUNICATION,
     COMPUTE,
@@ -75,19 +75,20 @@ def edges(share: Share, near: int) -> Edges:
 def _work(device: pl.DataFrame, share: Share) -> Work:
     calls = calls_of(share.threads, device["launch"])
     launched = pl.min_horizontal(calls["called"].fill_null(LONG_AGO), "start")  # the device's clock may run ahead
-    end = device["end"].to_numpy()
+    start, end = (device[name].to_numpy() for name in ("start", "end"))
+    before = _before(device["lane"].to_numpy(), end)
     by_end = np.argsort(end, kind="stable")
     what = pl.when(pl.col("kind").is_in(COLLECTIVES)).then(COMMUNICATION)
     return Work(
         event=device["id"].to_list(),
         lane=device["lane"].to_list(),
-        start=device["start"].to_list(),
+        start=_touching(start, end, before).tolist(),
         end=end.tolist(),
         what=device.select(what.when(pl.col("kind").is_in(COPIES)).then(COPY).otherwise(COMPUTE)).to_series().to_list(),
         launched=device.select(launched).to_series().to_list(),
         call=device["launch"].fill_null(-1).to_list(),
         thread=calls["caller"].fill_null(-1).to_list(),
-        before=_before(device["lane"].to_numpy(), end).tolist(),
+        before=before.tolist(),
         by_end=by_end.tolist(),
         ends=end[by_end].tolist(),
     )
@@ -101,6 +102,13 @@ def _before(lane: Ints, end: Ints) -> Ints:
         latest = np.maximum.accumulate(np.where(ends >= np.maximum.accumulate(ends), rows, -1))
         found[rows[1:]] = latest[:-1]
     return found
+
+
+def _touching(start: Ints, end: Ints, before: Ints) -> Ints:
+    """The starts, where only `ROUNDING` parts work from that before it the end of that."""
+    free = np.where(before < 0, start, end[before])
+    touching: Ints = np.where((start > free) & (start - free <= ROUNDING), free, start)
+    return touching
 
 
 def _active(host: pl.DataFrame) -> dict[int, Intervals]:

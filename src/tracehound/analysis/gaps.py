@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import busy_of, work
+from tracehound.analysis.busy import ROUNDING, busy_of, work
 from tracehound.analysis.core_time import has_clock, on_own_clock
 from tracehound.analysis.host_doing import PROGRAM, mattering, mostly, told
 from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE
@@ -21,11 +21,12 @@ from tracehound.units import share as percent
 
 DEFINITION = """\
 A gap is a stretch in which no work runs on any stream or line of a rank's device, between its first and its last work
-(with a window: between the window's ends). before = the op that ended last at or before its start; after = the op
-that starts at its end; launch = the host event that enqueued `after` (the runtime call of its correlation id, the
-producer of its context, or the execution of its run id); launched = the start of that call before the end of the gap:
-when it is shorter than the gap, the device had nothing to do because the host had not asked for it. host = for each
-host thread the events that were the innermost on it during the gap, with their share of the gap.
+(with a window: between the window's ends); one of 1 ns is none, as files have times in whole ns and cut a start and a
+length each by itself. before = the op that ended last at or before its start; after = the op that starts at its end;
+launch = the host event that enqueued `after` (the runtime call of its correlation id, the producer of its context, or
+the execution of its run id); launched = the start of that call before the end of the gap: when it is shorter than the
+gap, the device had nothing to do because the host had not asked for it. host = for each host thread the events that
+were the innermost on it during the gap, with their share of the gap.
 
 why = what one thread of the host was at for most of the gap, in words: the thread that launched `after` in a PyTorch
 trace; in an XLA profile, where pools of threads launch, the program's own, which has the marks of steps. The names of
@@ -68,15 +69,17 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     events = work(share, "name", "launch", "lane", *CLOCKED)
     state = busy_of(events, share)
     idle, span = state.idle, state.end - state.start
-    if events.is_empty() or not len(idle.start):
+    lengths = idle.end - idle.start
+    number = int((lengths > ROUNDING).sum())
+    if events.is_empty() or not number:
         return pl.DataFrame()
-    longest = np.argsort(-(idle.end - idle.start), kind="stable")[: options.top]
+    longest = np.argsort(-lengths, kind="stable")[:number][: options.top]
     chosen = np.sort(longest)
     gaps = Intervals(idle.start[chosen], idle.end[chosen])
     table = pl.DataFrame({"start": gaps.start, "duration": gaps.end - gaps.start}).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         (pl.col("duration") / span).alias("share"),
-        pl.lit(len(idle.start), pl.Int64).alias("gaps"),
+        pl.lit(number, pl.Int64).alias("gaps"),
         pl.lit(idle.length, pl.Int64).alias("idle"),
         pl.lit(span, pl.Int64).alias("span"),
         *_by_own_clock(share, events),

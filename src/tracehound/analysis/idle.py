@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.analysis.busy import work
+from tracehound.analysis.busy import ROUNDING, work
 from tracehound.analysis.host_doing import PROGRAM, Told, mattering, mostly, told
 from tracehound.analysis.host_waits import ALLOCATION, LOADING, OCCUPIED, SYNCHRONISATION, Launches, launches
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
@@ -28,21 +28,22 @@ DELAY: Final = Setting(
 
 DEFINITION = """\
 A pause is a stretch in which no work runs on a stream (in the rows of "device": on no stream of the rank), between its
-first and its last work. Of one that reaches beyond the window the part inside counts. It is put down to what the work
-at its end waited for, wherever that lies: host = that work was launched only after the stream had run dry; on a stream
-of a GPU that call also returned not more than half of the pause, and 300 us, before its end (a first launch may load
-code for long): else the work was kept by something that the next words look for. Of these, where on the launching
-thread at least half of the time from the start of the pause to the launch is spent in one of them: synchronisation =
-waiting for the device (cudaStreamSynchronize and the like, and copies that block: cudaMemcpy, hipMemcpyWithStream, and
-any that returned only when the copy had ended, as from and to pageable memory); allocation = cudaMalloc, cudaFree and
-the like; data loading = below a DataLoader or an input iterator. Before such a copy itself that time lasts to the end
-of the pause, and what would be other is synchronisation, too. kernel = launched in time, and the pause is shorter than
-30 us: what starting one kernel after another costs. other stream = launched in time, a longer pause, and work on
-another stream of the rank ended during the last 30 us of it: most likely an event was waited for. other = launched in
-time, and none of these: what it waited for is not recorded, as what ran before the recording began; other streams may
-run dry meanwhile as the host waits for this one, and have synchronisation for the same time. unknown = no launch is
-recorded. share is of all pauses of the stream. mean to p75 are of single pauses. The setting delay takes the place of
-the 30 us, ten times it that of the 300 us.
+first and its last work. One of 1 ns is none: files have times in whole ns, and cut a start and a length each by itself.
+Of one that reaches beyond the window the part inside counts. It is put down to what the work at its end waited for,
+wherever that lies: host = that work was launched only after the stream had run dry; on a stream of a GPU that call also
+returned not more than half of the pause, and 300 us, before its end (a first launch may load code for long): else the
+work was kept by something that the next words look for. Of these, where on the launching thread at least half of the
+time from the start of the pause to the launch is spent in one of them: synchronisation = waiting for the device
+(cudaStreamSynchronize and the like, and copies that block: cudaMemcpy, hipMemcpyWithStream, and any that returned only
+when the copy had ended, as from and to pageable memory); allocation = cudaMalloc, cudaFree and the like; data loading =
+below a DataLoader or an input iterator. Before such a copy itself that time lasts to the end of the pause, and what
+would be other is synchronisation, too. kernel = launched in time, and the pause is shorter than 30 us: what starting
+one kernel after another costs. other stream = launched in time, a longer pause, and work on another stream of the rank
+ended during the last 30 us of it: most likely an event was waited for. other = launched in time, and none of these:
+what it waited for is not recorded, as what ran before the recording began; other streams may run dry meanwhile as the
+host waits for this one, and have synchronisation for the same time. unknown = no launch is recorded. share is of all
+pauses of the stream. mean to p75 are of single pauses. The setting delay takes the place of the 30 us, ten times it
+that of the 300 us.
 
 why = what the thread of the host that launched the work after the pause (of XLA: the program's own thread) was at for
 most of the time of the pauses of a row, in words; the report gaps says how that is told.
@@ -195,7 +196,7 @@ def pauses_of(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> Pauses:
     """The pauses between these rows of events, which are in the order of their starts."""
     start, end = (events[name].to_numpy()[rows] for name in ("start", "end"))
     reach = np.maximum.accumulate(end)
-    at = np.flatnonzero(start[1:] > reach[:-1]) + 1
+    at = np.flatnonzero(start[1:] - reach[:-1] > ROUNDING) + 1
     return Pauses(reach[at - 1], start[at], rows[at])
 
 
