@@ -72,6 +72,22 @@ def test_work_that_begins_long_after_its_launch_was_not_late(shared: Path) -> No
     assert [(row["count"], row["duration"] // US, row["why"]) for row in rows] == [(2, 463_295, "blocked on a copy")]
 
 
+def test_a_stream_that_waits_with_the_whole_device_has_its_cause(shared: Path) -> None:
+    """The host waits in that hipMemcpyWithStream, and so launches nothing on stream 2 until the device goes on."""
+    trace = load(open_paths([shared / "traces" / "kineto" / "graphs_sglang_decode"]))
+    rows = run(named("idle"), trace).table.filter(stream="stream 2").rows(named=True)
+    assert [(row["cause"], row["count"], row["duration"] // US) for row in rows] == [("other", 1, 465_581)]
+
+
+@pytest.mark.parametrize(("begun", "cause"), [(149, "synchronisation"), (150, "other"), (190, "other")])
+def test_a_host_that_waits_for_a_device_that_stands_still(begun: float, cause: str) -> None:
+    """Stream 7 has no work while the host waits for stream 20, whose work begins long after its launch."""
+    b = after_a_pause(195, ("cudaDeviceSynchronize", 90, 194))
+    b.event(stream(0, 20), "nccl", begun, 195, "collective", correlation=3)
+    b.event(MAIN, "cudaLaunchKernel", 80, 85, "runtime", correlation=3)
+    assert causes(b.trace())[0, "stream 7", cause] == (1, 100 * US)
+
+
 def causes(trace: Trace, window: Window | None = None) -> dict[tuple[int, str, str], tuple[int, int]]:
     table = run(named("idle"), trace, window).table
     return {
@@ -225,7 +241,7 @@ def slow(
         if call and (call[0] == NAMES[2] or (call[0] == NAMES[1] and call[1] + call[2] >= start + length)):
             copies.add(i)
             busy["synchronisation"] |= set(range(call[1], call[1] + call[2]))
-    found = defaultdict(list)
+    pauses = []
     lanes = list(dict.fromkeys(number for number, *_ in work))
     for name in (DEVICE, *sorted({f"stream {number}" for number, *_ in work})):
         rows = [i for i, one in enumerate(work) if name in (DEVICE, f"stream {one[0]}")]
@@ -255,8 +271,18 @@ def slow(
                     cause = "kernel"
                 else:
                     cause = "other stream" if ended else "other"
-                found[0, name, cause].append(start - reach)
+                pauses.append((name, cause, set(range(reach, start))))
             reach = max(reach, end)
+    return with_the_device(pauses)
+
+
+def with_the_device(pauses: list[tuple[str, str, set[int]]]) -> dict:
+    """The lengths of the pauses (stream, cause, instants), some with the device's cause in place of their own."""
+    still = {t for name, cause, when in pauses if (name, cause) == (DEVICE, "other") for t in when}
+    found = defaultdict(list)
+    for name, cause, when in pauses:
+        vain = cause == "synchronisation" and 2 * len(still & when) >= len(when)
+        found[0, name, "other" if vain else cause].append(len(when))
     return dict(found)
 
 

@@ -16,7 +16,7 @@ from tracehound.analysis.host_doing import PROGRAM, Told, mattering, mostly, tol
 from tracehound.analysis.host_waits import ALLOCATION, LOADING, OCCUPIED, SYNCHRONISATION, Launches, launches
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
-from tracehound.intervals import Intervals, Ints, covered, union
+from tracehound.intervals import EMPTY, Intervals, Ints, covered, union
 from tracehound.units import duration
 
 DELAY: Final = Setting(
@@ -40,10 +40,10 @@ below a DataLoader or an input iterator. Before such a copy itself that time las
 would be other is synchronisation, too. kernel = launched in time, and the pause is shorter than 30 us: what starting
 one kernel after another costs. other stream = launched in time, a longer pause, and work on another stream of the rank
 ended during the last 30 us of it: most likely an event was waited for. other = launched in time, and none of these:
-what it waited for is not recorded, as what ran before the recording began; other streams may run dry meanwhile as the
-host waits for this one, and have synchronisation for the same time. unknown = no launch is recorded. share is of all
-pauses of the stream. mean to p75 are of single pauses. The setting delay takes the place of the 30 us, ten times it
-that of the 300 us.
+what it waited for is not recorded, as what ran before the recording began. A pause of a stream that would be
+synchronisation is other where the device as a whole idles for that for at least half of it: what the host waited for
+waited itself. unknown = no launch is recorded. share is of all pauses of the stream. mean to p75 are of single pauses.
+The setting delay takes the place of the 30 us, ten times it that of the 300 us.
 
 why = what the thread of the host that launched the work after the pause (of XLA: the program's own thread) was at for
 most of the time of the pauses of a row, in words; the report gaps says how that is told.
@@ -56,7 +56,7 @@ no rows for the device."""
 CAUSES = (
     "host", SYNCHRONISATION, ALLOCATION, LOADING, "kernel", "other stream", "other", "unknown",
 )  # fmt: skip
-_HOST, _, _, _, _KERNEL, _STREAM, _OTHER, _UNKNOWN = range(len(CAUSES))
+_HOST, _SYNCHRONISATION, _, _, _KERNEL, _STREAM, _OTHER, _UNKNOWN = range(len(CAUSES))
 
 BEFORE: Final = "before the first work"
 AFTER: Final = "after the last work"
@@ -120,12 +120,15 @@ def within(share: Share, options: Options, when: Intervals) -> pl.DataFrame:
     calls = launches(share, events)
     doings = told(share, calls.lane)
     lead = mattering(share, doings, calls.lane)
-    found = []
+    found, unexplained = [], EMPTY
     streams = [(names[number], np.flatnonzero(lane == number)) for number in np.unique(lane).tolist()]
     everything = np.argsort(events["start"].to_numpy(), kind="stable")
     for name, rows in ((DEVICE, everything), *(streams if len(streams) > 1 else ())):
         pauses = pauses_of(events, rows)
         cause = _causes(pauses, events, rows, calls, delay)
+        if name == DEVICE:
+            unexplained = Intervals(pauses.start[cause == _OTHER], pauses.end[cause == _OTHER])
+        cause[_waiting_in_vain(pauses, cause, unexplained)] = _OTHER
         pauses, cause = _inside(
             when, *(_with_edges(when, pauses, cause, events) if name == DEVICE else (pauses, cause))
         )
@@ -218,6 +221,12 @@ def _causes(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], ca
         cause[mine[2 * inside >= until[mine] - pauses.start[mine]]] = CAUSES.index(what)
     cause[lane < 0] = _UNKNOWN
     return cause
+
+
+def _waiting_in_vain(pauses: Pauses, cause: Ints, unexplained: Intervals) -> npt.NDArray[np.bool_]:
+    """In which pauses the host waited for a device that itself stood still, for at least half of the time."""
+    still = covered(unexplained, pauses.start, pauses.end)
+    return np.asarray((cause == _SYNCHRONISATION) & (2 * still >= pauses.end - pauses.start))
 
 
 def _another_ended(
