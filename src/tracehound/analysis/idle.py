@@ -30,20 +30,21 @@ DEFINITION = """\
 A pause is a stretch in which no work runs on a stream (in the rows of "device": on no stream of the rank), between its
 first and its last work. One of 1 ns is none: files have times in whole ns, and cut a start and a length each by itself.
 Of one that reaches beyond the window the part inside counts. It is put down to what the work at its end waited for,
-wherever that lies: host = that work was launched only after the stream had run dry; on a stream of a GPU that call also
-returned not more than half of the pause, and 300 us, before its end (a first launch may load code for long): else the
-work was kept by something that the next words look for. Of these, where on the launching thread at least half of the
-time from the start of the pause to the launch is spent in one of them: synchronisation = waiting for the device
-(cudaStreamSynchronize and the like, and copies that block: cudaMemcpy, hipMemcpyWithStream, and any that returned only
-when the copy had ended, as from and to pageable memory); allocation = cudaMalloc, cudaFree and the like; data loading =
-below a DataLoader or an input iterator. Before such a copy itself that time lasts to the end of the pause, and what
-would be other is synchronisation, too. kernel = launched in time, and the pause is shorter than 30 us: what starting
-one kernel after another costs. other stream = launched in time, a longer pause, and work on another stream of the rank
-ended during the last 30 us of it: most likely an event was waited for. other = launched in time, and none of these:
-what it waited for is not recorded, as what ran before the recording began. A pause of a stream that would be
-synchronisation is other where the device as a whole idles for that for at least half of it: what the host waited for
-waited itself. unknown = no launch is recorded. share is of all pauses of the stream. mean to p75 are of single pauses.
-The setting delay takes the place of the 30 us, ten times it that of the 300 us.
+wherever that lies: host = that work was launched only after the stream had run dry, or the call that launches it ran
+through all of a pause of 30 us or more (a first launch may load code, HIP sends the nodes of a graph in parts); on a
+stream of a GPU that call also returned not more than half of the pause, and 300 us, before its end (a first launch may
+load code for long): else the work was kept by something that the next words look for. Of these, where on the launching
+thread at least half of the time from the start of the pause to the launch is spent in one of them: synchronisation =
+waiting for the device (cudaStreamSynchronize and the like, and copies that block: cudaMemcpy, hipMemcpyWithStream, and
+any that returned only when the copy had ended, as from and to pageable memory); allocation = cudaMalloc, cudaFree and
+the like; data loading = below a DataLoader or an input iterator. Before such a copy itself that time lasts to the end
+of the pause, and what would be other is synchronisation, too. kernel = launched in time, and the pause is shorter than
+30 us: what starting one kernel after another costs. other stream = launched in time, a longer pause, and work on
+another stream of the rank ended during the last 30 us of it: most likely an event was waited for. other = launched in
+time, and none of these: what it waited for is not recorded, as what ran before the recording began. A pause of a stream
+that would be synchronisation is other where the device as a whole idles for that for at least half of it: what the host
+waited for waited itself. unknown = no launch is recorded. share is of all pauses of the stream. mean to p75 are of
+single pauses. The setting delay takes the place of the 30 us, ten times it that of the 300 us.
 
 why = what the thread of the host that launched the work after the pause (of XLA: the program's own thread) was at for
 most of the time of the pauses of a row, in words; the report gaps says how that is told.
@@ -211,10 +212,11 @@ def _causes(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], ca
     cause[pauses.end - pauses.start < delay] = _KERNEL
     copies, rest = calls.waits[pauses.after], pauses.end - np.maximum(calls.returned[pauses.after], launched)
     begun_late = calls.queued[pauses.after] & ~copies & (rest > _LONG * delay) & (2 * rest > pauses.end - pauses.start)
-    late = (launched > pauses.start) & ~begun_late
+    during = calls.queued[pauses.after] & ~copies & (cause == _OTHER) & (calls.returned[pauses.after] >= pauses.end)
+    late = ((launched > pauses.start) & ~begun_late) | during
     asked = late | (copies & (cause == _OTHER))
     cause[late] = _HOST
-    until = np.where(copies, pauses.end, np.minimum(launched, pauses.end))
+    until = np.where(copies | (launched <= pauses.start), pauses.end, np.minimum(launched, pauses.end))
     for (what, thread), busy in sorted(calls.busy.items(), key=lambda each: CAUSES.index(each[0][0]), reverse=True):
         mine = np.flatnonzero(asked & (lane == thread))
         inside = covered(busy, pauses.start[mine], until[mine])
