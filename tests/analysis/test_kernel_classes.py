@@ -100,7 +100,7 @@ _CUTLASS_3 = (
         "cudnn_generated_oss_sdpa_sm100_flash_fprop_f16_knob_7_128x128x128_4x1x1",
         "nvjet_sm100_tst_128x256_64x6_2x1_2cta_v_bz_TNN",
         "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>::Params)",
-        "void wmma_kernel<1>()", "tcgen05_matmul",
+        "void wmma_kernel<1>()", "tcgen05_matmul", "void ck_tile::kentry<256, 2, ck_tile::GemmKernel<ck_tile::X> >()",
     ],
 )  # fmt: skip
 def test_current_names_of_tensor_cores(name: str) -> None:
@@ -108,6 +108,29 @@ def test_current_names_of_tensor_cores(name: str) -> None:
     assert type_ == "computation"
     assert tensor_cores is True
     assert known in ("gemm", "attention", "other")
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("_fwd_grouped_kernel_stage1", "attention"), ("_fwd_kernel_stage2", "attention"),
+        ("bwd_kernel_dk_dv", "attention"), ("_attn_fwd", "attention"),
+        ("_paged_attention_kernel", "attention"), ("kernel_unified_attention_3d", "attention"),
+        ("grouped_gemm_kernel", "gemm"), ("_grouped_matmul", "gemm"), ("awq_gemm_kernel", "gemm"),
+        ("void wvSplitK_hf_sml_<__hip_bfloat16, 64, 2, 16, 8, 2, 1>(int, int)", "gemm"),
+        ("_gemm_a8w8_blockscale_kernel", "gemm"), ("_batched_gemm_a16wfp4_kernel", "gemm"),
+        ("chunk_gated_delta_rule_fwd_kernel_h_blockdim64", "state space"), ("chunk_fwd_kernel_o", "state space"),
+        ("_chunk_scan_fwd_kernel", "state space"), ("_bmm_chunk_fwd_kernel", "state space"),
+        ("_selective_scan_update_kernel", "state space"),
+    ],
+)  # fmt: skip
+def test_names_of_their_authors_do_not_tell_of_tensor_cores(name: str, known: str) -> None:
+    assert told(name) == (known, "computation", None)
+
+
+def test_a_state_space_in_cuda_multiplies_without_tensor_cores() -> None:
+    name = "void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<128, 16> >(SSMParamsBase)"
+    assert told(name) == ("state space", "computation", False)
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,15 @@ CLASSES: Final = (
     ("gemm", r"^triton_(?:tem_.*(?:mm|matmul)|mm|bmm|addmm)"),
     ("triton", r"^triton_"),
     ("kv cache", r"reshape_and_cache|store_kv|concat_and_cache|copy_blocks|kv_?indices"),
+    ("state space", r"selective_scan|(?:^|_)chunk_(?:scan|state|cumsum|local_cumsum|scaled_dot|[fb]wd_kernel)"),
+    ("state space", r"delta_rule|fused_recurrent|state_passing|_bmm_chunk_"),
+    ("attention", r"^_fwd_(?:grouped_)?kernel_stage\d|^_?bwd_kernel_d(?:q|k)|^mha_[fb]wd"),
     ("attention", r"flash(?:$|[^i]|i[^n])|fmha|attention|attn|sdpa|sage_fwd|(?:batch|single)(?:decode|prefill)with"),
     ("attention", r"\bmla_|_mla_"),
     ("convolution", r"(?:^|[^a-z])conv(?:$|[^e]|e[^r])|convol|wgrad|dgrad|fprop|winograd|scudnn|h884cudnn|bwd_weight"),
     ("convolution", r"igemm_(?:fwd|bwd|wrw)|im\dd\dcol|im2col|compute\w*OffsetsKernel|miopensp3|fft2d_"),
     ("gemm", r"(?:^b?|[^b]|[^f]b)gemm|gemv|matmul|_b?mm_|cijk_|nvjet|splitk_?reduce|\bdot_kernel|marlin|machete|^bmm_"),
-    ("gemm", r"cublaslt|xmma_|fused_moe|s16816|s1688|scaled_mm|flatmm"),
+    ("gemm", r"cublaslt|xmma_|fused_moe|s16816|s1688|scaled_mm|flatmm|wvsplitk"),
     ("normalisation", r"(?:batch|layer|group|instance|rms|qk)_?norm|bn_[fb]w|rowwisemoments|gammabeta|welford"),
     ("softmax", r"softmax"),
     ("moe routing", r"moe|routing|topk_forward|bitmatrix|expert"),
@@ -66,7 +69,7 @@ _TENSOR_CORES: Final = "|".join((
     r"dgrad_1x1_stride_2x2|marlin\w*::marlin<|6marlini|fp8_(?:gemm|matmul|mm)|deep_?gemm(?:::|\d+)\w*(?:gemm|logits)",
     r"^b?(?:gem)?mm_\w*_t\d+x\d+x\d+\w*_sm1\d\d|(?:bf16|fp16|f16|fp8|f8|fp4|f4|i8)gemm_|flatmm|(?:^|[^a-z])fmoe_",
     r"flash_(?:fwd|bwd|attn)|flash::|flash_?attn|fmha|sage_fwd|prefillwith|cudnn_generated_\w*sdpa",
-    r"mfma|cijk_\w*_MI\d+x|xdlops|_xdl_|gtcx\d",
+    r"mfma|cijk_\w*_MI\d+x|xdlops|_xdl_|gtcx\d|ck_tile.*gemm",
 ))  # fmt: skip
 _NO_TENSOR_CORES: Final = "|".join(
     (
@@ -78,11 +81,12 @@ _NO_TENSOR_CORES: Final = "|".join(
 
 _BY_AUTHOR: Final = "|".join(
     (
-        r"^triton_tem_|^triton_b?mm|^_?(?:matmul|attn|fused_moe|kernel_unified)|_matmul_ogs|^gemm_fusion",
-        r"^_(?:batched_)?gemm_a\d+_?w\d+|^_?scaled_mm|^_?w8a8",
+        r"^triton_tem_|^triton_b?mm|^_?(?:matmul|attn|fused_moe|kernel_unified)|_matmul_ogs|^gemm_fusion|wvSplitK",
+        r"^_?scaled_mm|^_?w8a8|^_[a-z]\w*$|^[a-z]\w*_kernel\w*$",
     )
 )
-_PRODUCTS: Final = ("gemm", "attention", "moe routing")
+"""Names of the authors' own choice: of kernels in Triton, words without parameters."""
+_PRODUCTS: Final = ("gemm", "attention", "state space", "moe routing")
 
 
 @dataclass(frozen=True)
