@@ -128,6 +128,18 @@ def _improper(events: list[tuple[str, int, int]]) -> bool:
     return any(a[1] < b[1] < a[2] < b[2] for a in events for b in events)
 
 
+def test_of_each_thread_the_two_events_with_most_of_the_gap_are_told() -> None:
+    b = Building()
+    b.event(stream(), "first", 0, 10)
+    b.event(stream(), "second", 110, 120)
+    for number in (1, 2):
+        for at, name in enumerate("abc"):
+            b.event(thread(f"t{number}"), name, 10 + 20 * at, 20 + 20 * at + at * number, "op")
+    (gap,) = run(named("gaps"), b.trace()).table.rows(named=True)
+    told = [(each["thread"], each["event"], each["time"] // US) for each in gap["host"]]
+    assert told == [("t2", "c", 14), ("t1", "c", 12), ("t2", "b", 12), ("t1", "b", 11)]
+
+
 def whys(b: Building) -> list[tuple[str | None, float | None]]:
     table = run(named("gaps"), b.trace()).table.sort("start")
     return [

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import Building, Lane
-from tracehound.analysis.threads import THREADS, during
+from tracehound.analysis.busy import local_parent
+from tracehound.analysis.threads import THREADS, during, told_by_name
 from tracehound.intervals import union
 
 US = 1_000_000
@@ -75,3 +76,30 @@ def inside(row: dict[str, object], events: dict[int, dict[str, object]]) -> obje
             return around["name"]
         parent = around["parent"]
     return None
+
+
+@given(st.dictionaries(st.integers(0, 90), st.none() | st.integers(0, 90), max_size=12), st.sampled_from([1, 1000]))
+def test_the_row_of_the_event_around_each(around: dict[int, int | None], apart: int) -> None:
+    """Of events that are all there, nearly all, or few of many."""
+    ids = sorted(around)
+    parents = [None if (parent := around[event]) is None else parent * apart for event in ids]
+    events = pl.DataFrame({"id": [event * apart for event in ids], "parent": pl.Series(parents, dtype=pl.Int64)})
+    expected = [ids.index(p) if (p := around[event]) in around else -1 for event in ids]
+    assert local_parent(events).tolist() == expected
+
+
+named = st.tuples(st.sampled_from(["a", "b", "c", None]), st.sampled_from(["op", "runtime", None]))
+
+
+@given(st.lists(named, max_size=9))
+def test_each_name_and_kind_is_asked_about_once(rows: list[tuple[str | None, str | None]]) -> None:
+    schema = {"name": pl.Categorical(), "kind": pl.Enum(["op", "runtime"])}
+    asked = []
+
+    def say(name: str, kind: str) -> int | None:
+        asked.append((name, kind))
+        return {"a": 1, "b": 2}.get(name, None if kind == "op" else 3)
+
+    found = told_by_name(pl.DataFrame(rows, schema, orient="row"), say).tolist()
+    assert sorted(asked) == sorted({(name or "", kind or "") for name, kind in rows})
+    assert found == [{"a": 1, "b": 2}.get(name or "", -1 if kind == "op" else 3) for name, kind in rows]

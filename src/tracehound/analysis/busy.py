@@ -130,5 +130,14 @@ def local_parent(events: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int
     if ids[-1] - ids[0] == len(ids) - 1:  # none between the first and the last is left out
         row = parent - ids[0]
         return np.where((row >= 0) & (row < len(ids)), row, -1).astype(np.int64)
+    if ids[-1] - ids[0] < _DENSE * len(ids):
+        row_of = np.full(ids[-1] - ids[0] + 1, -1, np.int64)
+        row_of[ids - ids[0]] = np.arange(len(ids))
+        near = (parent >= ids[0]) & (parent <= ids[-1])
+        return np.where(near, row_of[np.where(near, parent - ids[0], 0)], -1)
     row = np.minimum(np.searchsorted(ids, parent), len(ids) - 1)
     return np.where(ids[row] == parent, row, -1).astype(np.int64)
+
+
+_DENSE = 4
+"""Of ids that are so many times as far apart as there are, at most, a table is made: looking up is slower."""

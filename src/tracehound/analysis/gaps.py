@@ -11,10 +11,11 @@ import polars as pl
 from tracehound.analysis.busy import ROUNDING, busy_of, work
 from tracehound.analysis.core_time import has_clock, on_own_clock
 from tracehound.analysis.host_doing import PROGRAM, mattering, mostly, told
+from tracehound.analysis.launched import calls_of
 from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.threads import THREADS, during, near
-from tracehound.intervals import Intervals, Ints
+from tracehound.intervals import Intervals, Ints, Mask
 from tracehound.trace import collected
 from tracehound.units import duration
 from tracehound.units import share as percent
@@ -141,10 +142,9 @@ def _host(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> pl.Dat
     """For each gap what host threads did in it, as a list in one column, the largest share first."""
     length = pl.DataFrame({"window": np.arange(len(gaps.start)), "length": gaps.end - gaps.start})
     names = lanes.select("lane", pl.col("name").alias("thread"))
+    found = during(threads, gaps)
     listed = (
-        during(threads, gaps)
-        .group_by("window", "lane", maintain_order=True)
-        .head(EVENTS_PER_THREAD)
+        found.filter(_leading(found["window"].to_numpy(), found["lane"].to_numpy()))
         .join(length, on="window")
         .join(names, on="lane")
         .with_columns((pl.col("time") / pl.col("length")).alias("share"))
@@ -157,20 +157,23 @@ def _host(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> pl.Dat
     return every.select(pl.col("host").cast(COVER).fill_null([]))
 
 
+def _leading(window: Ints, lane: Ints) -> Mask:
+    """Which rows, sorted by window, are among the first `EVENTS_PER_THREAD` of their lane in it."""
+    order = np.lexsort((lane, window))  # stable
+    window, lane = window[order], lane[order]
+    many = EVENTS_PER_THREAD
+    leading = np.ones(len(order), np.bool_)
+    leading[order[many:]] = (window[many:] != window[:-many]) | (lane[many:] != lane[:-many])
+    return leading
+
+
 def _with_launch(gaps: pl.DataFrame, share: Share) -> pl.DataFrame:
     """The gaps with the launch that ended each: its name, its thread, and how long before the end it began."""
-    wanted = share.threads.filter(pl.col("id").is_in(gaps["launch_event"].drop_nulls().to_list()))
-    calls = (
-        collected(wanted.select("id", "name", "start", "lane"))
-        .select(
-            pl.col("id").alias("launch_event"),
-            pl.col("name").cast(pl.String).alias("launch"),
-            pl.col("start").alias("called"),
-            "lane",
-        )
-        .join(share.lanes.select("lane", pl.col("name").alias("thread")), on="lane")
+    calls = calls_of(share.threads, gaps["launch_event"]).select(
+        pl.col("call").cast(pl.String).alias("launch"), pl.col("caller").alias("lane"), "called"
     )
-    known = gaps.join(calls, on="launch_event", how="left", maintain_order="left")
+    threads = share.lanes.select("lane", pl.col("name").alias("thread"))
+    known = pl.concat([gaps, calls], how="horizontal").join(threads, on="lane", how="left", maintain_order="left")
     return known.with_columns((pl.col("start") + pl.col("duration") - pl.col("called")).alias("launched"))
 
 

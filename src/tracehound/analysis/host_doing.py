@@ -111,8 +111,8 @@ def main_thread(share: Share) -> int:
     )
     names = share.lanes.select("lane", pl.col("name").map_elements(leads, return_dtype=pl.Boolean).alias("leads"))
     known = collected(rows).join(names, on="lane")
-    named = on_lanes(share, known.filter("leads")["lane"].to_list()).select("lane", pl.col("name").cast(pl.String))
-    calling = collected(named.filter(pl.col("name").str.starts_with(_JITTED)).select(pl.col("lane").unique()))
+    named = on_lanes(share, known.filter("leads")["lane"].to_list())
+    calling = collected(named.filter(pl.col("name").cat.starts_with(_JITTED)).select(pl.col("lane").unique()))
     at_work = pl.col("leads") & ((pl.col("marks") > 0) | pl.col("lane").is_in(calling["lane"].implode()))
     order = ["steps", "acts", "marks", "leads", "events", "lane"]
     found = known.with_columns(at_work.alias("acts")).sort(order, descending=[True] * 5 + [False])

@@ -125,17 +125,20 @@ def told_by_name(events: pl.DataFrame, say: Callable[[str, str], int | None]) ->
 
     `say` is asked once for each pair that occurs; of what has no name it is given "".
     """
-    told = events.select("name", "kind").unique()
-    answers = [say(name or "", kind or "") for name, kind in told.cast(pl.String).iter_rows()]
-    names, kinds = (_codes(told[column]) for column in ("name", "kind"))
-    known = np.full((int(names.max(initial=0)) + 1, int(kinds.max(initial=0)) + 1), -1, np.int8)
-    known[names, kinds] = [-1 if answer is None else answer for answer in answers]
-    return np.asarray(known[_codes(events["name"]), _codes(events["kind"])])
+    names, kinds = (_codes(events[column]) for column in ("name", "kind"))
+    pair = names * (int(kinds.max(initial=0)) + 1) + kinds
+    one = np.full(int(pair.max(initial=0)) + 1, -1, np.int64)
+    one[pair] = np.arange(len(pair))  # a row of each pair that occurs
+    told = events.select("name", "kind")[one[one >= 0]].cast(pl.String)
+    answers = (say(name or "", kind or "") for name, kind in told.iter_rows())
+    known = np.full(len(one), -1, np.int8)
+    known[one >= 0] = [-1 if answer is None else answer for answer in answers]
+    return np.asarray(known[pair])
 
 
-def _codes(values: pl.Series) -> npt.NDArray[np.int32]:
+def _codes(values: pl.Series) -> npt.NDArray[np.int64]:
     """A number for each value of a category; 0 for null."""
-    return (values.to_physical().cast(pl.Int32) + 1).fill_null(0).to_numpy()
+    return (values.to_physical().cast(pl.Int64) + 1).fill_null(0).to_numpy()
 
 
 def _overlaps(owned: Owned, windows: Intervals) -> tuple[Ints, Ints, Ints]:
