@@ -475,7 +475,13 @@ def test_time_between_steps_may_be_input() -> None:
 
 def test_idle_time_without_a_record_of_the_host_may_be_input() -> None:
     assert "the run may be input-bound" not in found(xla_steps(98).trace())
-    assert found(xla_steps(90).trace())["the run may be input-bound"]["cost"] == 10 * US
+    b = xla_steps(90)
+    assert found(b.trace())["the run may be input-bound"]["cost"] == 10 * US
+    for start in starts(b):
+        b.event(MAIN, "$time sleep", start + 91, start + 99, "python")
+    assert "the run may be input-bound" not in found(b.trace())
+    row = found(b.trace())["the device waits for the host"]
+    assert row["evidence"].startswith("devices idle while the host is mostly running Python: 10.00 us of 100.0 us")
 
 
 def test_compiling_names_the_function_and_how_often() -> None:

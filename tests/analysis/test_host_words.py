@@ -121,7 +121,18 @@ def test_python_in_a_step_of_lazy_tensors_is_tracing_and_elsewhere_python() -> N
     tracing = dict.fromkeys(("train_step", "forward", "StepMarker", "SomethingElse"), "tracing the next step")
     assert lazy == {**tracing, **waits}
     launching = dict.fromkeys(("PjitFunction(f)", "SomethingElse"), "launching work")
-    assert other == {"train_step": "running Python", "forward": "running Python", **launching, **waits}
+    assert other == {"train_step": None, "forward": "running Python", **launching, **waits}
+
+
+def test_the_mark_of_a_step_is_no_frame_of_python() -> None:
+    """Alone it says nothing of what the host does; where frames are recorded around it, Python runs in it."""
+    b = Building()
+    b.event(MAIN, "train_step", 0, 100, "step", step=1)
+    b.event(MAIN, "$train.py:3 train", 200, 400, "python")
+    b.event(MAIN, "second_step", 210, 390, "step", step=2)
+    assert said(b.trace()) == {
+        "train_step": None, "$train.py:3 train": "running Python", "second_step": "running Python",
+    }  # fmt: skip
 
 
 def test_a_device_says_nothing_of_the_host() -> None:

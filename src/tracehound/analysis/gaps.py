@@ -35,7 +35,8 @@ events say what that is, and those around them: a wait inside the reading of a v
 call for a copy that returned only when the copy had ended (cudaMemcpy; cudaMemcpyAsync from and to pageable memory) is
 blocked on the copy. In PyTorch/XLA what Python does in a step or annotation, and outside the runtime, is tracing, since
 tensors are lazy.
-Where it is "nothing recorded", the thread has no event for most of the gap: annotate what the program does there.
+Where it is "nothing recorded", the thread has no event for most of the gap, or only the mark of a step: annotate what
+the program does there.
 
 Gaps are places in the timeline, and so on its clock: where a device's own (TPU) gives another idle time, a note tells.
 

@@ -39,7 +39,7 @@ TRACING: Final = "tracing the next step"
 OPERATORS: Final = "running operators"
 PYTHON: Final = "running Python"
 QUIET: Final = "nothing recorded"
-"""Of a stretch in which a thread has no event."""
+"""Of a stretch in which a thread has no event, or none but the mark of a step."""
 
 WORDS: Final = (
     COMPILING, PROGRAM, LOADER, LOADING, VALUE, PROFILING, COMMUNICATING, OTHERS, SENDING_INPUTS, WAITING, COPYING,
@@ -154,14 +154,17 @@ def doing_codes(threads: pl.DataFrame, blocking: Collection[int] = ()) -> npt.ND
     `threads` are events of host lanes with the columns `id`, `name`, `kind` and `parent`, sorted by id. An event means
     what the nearest of the first words of `WORDS` around it means, or it itself; else what it or the nearest around it
     that means anything does. Calls that are `blocking` (ids, see `host_waits`) do not launch, as their names say, but
-    wait for their copy. In PyTorch/XLA annotations and steps mean tracing; elsewhere what means nothing is Python.
+    wait for their copy. In PyTorch/XLA annotations and steps mean tracing; elsewhere frames, annotations and what is in
+    them is Python, while the mark of a step alone says nothing: it would cover sleeping and waiting alike.
     """
     names = threads["name"].unique().cast(pl.String).drop_nulls().to_list()
     lazy = any(_LAZY.match(name) for name in names)
     code, parent = told_by_name(threads, lambda name, kind: _code(name, kind, lazy)), local_parent(threads)
     waits = threads["id"].is_in(list(blocking)).to_numpy() & (code == _NUMBER[LAUNCHING])
     own = np.where(waits, np.int8(_NUMBER[COPYING]), code)
-    python = threads["kind"].is_in(["python", "annotation", "step"]).to_numpy()
+    python = threads["kind"].is_in(["python", "annotation"]).to_numpy()
+    marked = (threads["kind"] == "step").to_numpy() & (nearest(parent, python) >= 0)
+    python |= marked
     found = np.where(python, _NUMBER[PYTHON], -1).astype(np.int8)
     for marks in (own >= 0, (own >= 0) & (own < _WHOLE)):
         reached = _reached(own, parent, marks)

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
-from tracehound.analysis.host_words import QUIET
+from tracehound.analysis.host_words import PYTHON, QUIET
 from tracehound.units import count, duration
 from tracehound.units import share as percent
 
@@ -88,11 +88,22 @@ def between_steps(evidence: Evidence) -> Iterator[Finding]:
 
 
 def unrecorded(evidence: Evidence) -> Iterator[Finding]:
-    """Devices idle within steps, and nothing is recorded of the host."""
-    share = _share(evidence, "other")
-    if share >= OTHERS and not any(input_bound(evidence)) and not any(host_bound(evidence)):
+    """Devices idle within steps, and nothing is recorded of the host; or only Python, and no launch tells of it."""
+    if _share(evidence, "other") < OTHERS or any(input_bound(evidence)) or any(host_bound(evidence)):
+        return
+    idle = evidence.table("idle").filter(stream="device")
+    if 2 * _in_python(idle) < int(_whole(evidence)["other"].sum()):
         words = "idle while nothing is recorded of the host: it could be input, Python, or both"
         yield _of_part(evidence, "other", "the run may be input-bound", words, _MARK)
+    elif 2 * _in_python(idle.filter(cause="unknown")) > _in_python(idle):
+        words = f"idle while the host is mostly {PYTHON}"
+        yield _of_part(evidence, "other", "the device waits for the host", words, _HOST)
+
+
+def _in_python(pauses: pl.DataFrame) -> float:
+    """How long the program's thread is in Python that is recorded, in these rows of `idle`; ps."""
+    rows = pauses.filter(why=PYTHON)
+    return float((rows["idle"] * rows["why_share"]).sum())
 
 
 def _whole(evidence: Evidence) -> pl.DataFrame:
@@ -164,7 +175,8 @@ RULES: Final = (
     ),
     Rule(
         "not recorded",
-        f"idle time in which nothing is recorded of the host takes {OTHERS:.0%} of the steps (the same)",
+        f"idle time in which nothing is recorded of the host takes {OTHERS:.0%} of the steps (the same); or frames of"
+        " Python alone, where no launches are recorded that would tell of them",
         unrecorded,
     ),
 )
