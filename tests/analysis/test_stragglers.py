@@ -292,6 +292,8 @@ def test_the_late_host_of_a_real_xla_job(shared: Path) -> None:
     assert {(row["cause"], row["inside"], row["side"]) for row in found} == {("$time sleep", "train", "host")}
     assert {row["rank"] for row in found} == {2, 3}
     assert [row["step"] for row in found] == [2, 4, 5, 3]
+    note = run(named("stragglers"), trace).notes[0]
+    assert note.startswith("ranks 2 and 3 of one host were waited for 16.69 ms in 4 of 4 steps, most of all because of")
 
 
 def test_every_step_of_the_sample_names_the_rank_that_loads_data(samples: Path) -> None:

@@ -12,6 +12,7 @@ from tracehound.analysis.calls import CALLS, calls
 from tracehound.analysis.causes import DEFINITION as CAUSES
 from tracehound.analysis.causes import Cause, Causes
 from tracehound.analysis.clocks import offset_notes
+from tracehound.analysis.latecomers import latecomers
 from tracehound.analysis.matched import HOW, matched, nothing_met
 from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
@@ -81,7 +82,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     table = _explained(shown, met, Causes(found.calls, pl.concat(done)))
     few = late.height - shown.height
     jitter = [f"{few:,} more latenesses of less than {duration(LEAST.of(options.given))} are left out"] if few else []
-    notes = [*_notes(table, met), *offset_notes(found.clocks), *jitter, *absentees(met, scene), *found.notes]
+    notes = [*_notes(table, met, scene), *offset_notes(found.clocks), *jitter, *absentees(met, scene), *found.notes]
     return answer(ANALYSIS, table, scene, options, notes)
 
 
@@ -167,25 +168,20 @@ def _said(cause: Cause | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _notes(table: pl.DataFrame, met: pl.DataFrame) -> list[str]:
-    """Which rank the others waited for most, in how many steps, and why."""
+def _notes(table: pl.DataFrame, met: pl.DataFrame, scene: Scene) -> list[str]:
+    """Whom the others waited for most, in how many steps, and why."""
     if table.is_empty():
         return ["no rank was late"]
-    ranks = table.group_by("rank").agg(pl.col("late").sum()).sort("late", "rank", descending=[True, False])
-    rank, late = ranks.row(0)
-    whose = table.filter(pl.col("rank") == rank)
-    steps, marked = (rows["step"].drop_nulls().n_unique() for rows in (whose, met))
-    told = whose.drop_nulls("cause")
-    why = ""
-    if told.height:
-        summed = told.group_by("cause").agg(pl.col("excess").sum()).sort("excess", "cause", descending=[True, False])
-        name, excess = summed.row(0)
-        why = f", most of all because of {printable(name)}: {duration(excess)} more than on the others"
-    when = f" in {steps:,} of {marked:,} steps" if marked else ""
+    worst = latecomers(table, scene.ranks)[0]
+    marked = met["step"].drop_nulls().n_unique()
+    when = f" in {worst.steps:,} of {marked:,} steps" if marked else ""
+    more = f"{duration(worst.excess)} more than on the others"
+    why = f", most of all because of {printable(worst.cause)}: {more}" if worst.cause else ""
     looked = table.head(EXPLAINED)["cause"]
     blind = looked.null_count()
     unknown = [f"the cause is not known in {blind:,} of {looked.len():,} rows: {_BLIND}"] if blind else []
-    return [f"rank {rank} was waited for {duration(late)}{when}{why}", *unknown]
+    was = "was" if len(worst.ranks) == 1 else "were"
+    return [f"{worst.who} {was} waited for {duration(worst.late)}{when}{why}", *unknown]
 
 
 _BLIND: Final = "nothing recorded before took longer than on the others, or not the same was recorded of all ranks"

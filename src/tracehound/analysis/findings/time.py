@@ -14,6 +14,7 @@ from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.findings.xla import host_bound, input_bound, output_bound, unrecorded
 from tracehound.analysis.host_words import QUIET
 from tracehound.analysis.idle import AFTER, BEFORE, EDGES
+from tracehound.analysis.latecomers import latecomers
 from tracehound.units import count, duration, rate
 from tracehound.units import share as percent
 
@@ -236,24 +237,21 @@ def _longest_pause(evidence: Evidence, rank: int) -> Place:
 
 def late_ranks(evidence: Evidence) -> Iterator[Finding]:
     """Ranks that the others wait for, with what most often made them late."""
-    late = evidence.table("stragglers")
-    steps = pl.col("step").drop_nulls().len().alias("steps")
-    ranks = late.group_by("rank").agg(pl.col("late").sum(), steps).sort("late", descending=True)
-    for rank, total, marked in ranks.rows():
-        cost = evidence.per_step(total, 1)
+    for late in latecomers(evidence.table("stragglers"), evidence.scene.ranks):
+        cost = evidence.per_step(late.late, 1)
         share = evidence.share(cost)
         if share <= LATE:
             continue
-        mine = late.filter(pl.col("rank") == rank).sort("late", descending=True)
-        causes = mine.drop_nulls("cause").group_by("cause", maintain_order=True).agg(pl.col("excess").sum())
-        cause = causes.sort("excess", descending=True).head(1)
-        because = f"; it spends {duration(cause['excess'][0])} more in {cause['cause'][0]}" if cause.height else ""
+        spends = "it spends" if len(late.ranks) == 1 else "their host spends"
+        because = f"; {spends} {duration(late.excess)} more in {late.cause}" if late.cause else ""
         yield Finding(
-            f"the other ranks wait for rank {rank}",
-            f"for {duration(total)}" + (f" in {count(marked)} step{'s' * (marked > 1)}" if marked else "") + because,
+            f"the other ranks wait for {late.who}",
+            f"for {duration(late.late)}"
+            + (f" in {count(late.steps)} step{'s' * (late.steps > 1)}" if late.steps else "")
+            + because,
             "give every rank the same work at the same time: compare what the late rank does before the collective with"
             " what another does",
-            Place.of(mine.row(0, named=True)),
+            Place.of(late.worst),
             cost,
             share,
         )
