@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.analysis import ANALYSES, Options, named, run
+from tracehound.analysis import ANALYSES, Options, named, run, run_all
+from tracehound.analysis.topics import lacking
 from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS, MEMORY_TIMELINE, recognise
 from tracehound.store import find, load, open_paths
@@ -71,16 +72,23 @@ def test_whose_memory_it_is_is_nowhere_claimed(tmp_path: Path) -> None:
         assert table["device"].unique().to_list() == ["untold"], name
 
 
-FILLED = ("memory", "memory_curve", "memory_operators", "memory_blocks", "overview", "distributed", "health")
+FILLED = ("memory", "memory_curve", "memory_operators", "memory_blocks", "overview", "health")
 
 
 @pytest.mark.parametrize("name", [each.name for each in ANALYSES if each.name not in FILLED])
 def test_what_needs_a_trace_asks_for_one_and_for_no_option(tmp_path: Path, name: str) -> None:
-    result = run(named(name), opened(tmp_path, ROWS))
+    trace = opened(tmp_path, ROWS)
+    result = run(named(name), trace)
     assert not result.total
     assert result.notes == (
         "nothing but memory in a memory timeline: record a trace beside it (export_chrome_trace of the same profiler)",
     )
+    assert lacking(name, trace) == result.notes[0]
+
+
+def test_of_several_questions_those_about_memory_are_answered(tmp_path: Path) -> None:
+    asked = [(named(name), Options()) for name in ("distributed", "memory", "steps")]
+    assert [result.total for result in run_all(asked, opened(tmp_path, ROWS))] == [0, 1, 0]
 
 
 def test_what_is_missing_of_memory_is_still_said(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from typing import Any, Generic, Literal, TypeVar
 import polars as pl
 
 from tracehound.analysis.settings import Given, Setting
-from tracehound.analysis.topics import of_memory_alone
 from tracehound.facets import empty
 from tracehound.formats.residency import UNKNOWN, Device
 from tracehound.trace import Host, Note
@@ -217,14 +216,9 @@ def blank(columns: Sequence[Column]) -> pl.DataFrame:
 def answer(
     analysis: Analysis, table: pl.DataFrame, scene: Scene, options: Options, notes: Sequence[str] = ()
 ) -> Result:
-    """The result of an analysis: the columns it declares, in their order and types, cut to what was asked for.
-
-    Where nothing is found in a file of memory alone, its notes say that, in place of options of a profiler.
-    """
+    """The result of an analysis: the columns it declares, in their order and types, cut to what was asked for."""
     names = [column.name for column in analysis.columns]
     whole = table.select(names).cast(blank(analysis.columns).schema)
-    if whole.is_empty() and (why := of_memory_alone(analysis.name, scene.formats)):
-        notes = [why]
     shown = whole if options.top is None else whole.head(options.top)
     told = [*notes, *(f"with {name}={value}" for name, value in options.given)]
     return Result(analysis.name, analysis.title, analysis.columns, shown, whole.height, tuple(told), scene.bounds)

@@ -17,8 +17,9 @@ from typing import Any, Final
 import polars as pl
 
 from tracehound.analysis.memory import is_kept, remembered
-from tracehound.analysis.result import Analysis, OfHost, Options, Result, Scene, Share
+from tracehound.analysis.result import Analysis, OfHost, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Given
+from tracehound.analysis.topics import of_memory_alone
 from tracehound.analysis.windows import of_hosts, of_ranks
 from tracehound.formats.residency import device as properties
 from tracehound.trace import Trace, Window, collected
@@ -42,13 +43,21 @@ def run_all(
     window: Window | None = None,
     executor: Executor | None = None,
 ) -> list[Result]:
-    """Several analyses of the trace, rank by rank, so that memory does not grow with the number of ranks."""
+    """Several analyses of the trace, rank by rank, so that memory does not grow with the number of ranks.
+
+    What a trace of memory alone cannot answer is not worked out, and says so.
+    """
     window = window or Window()
-    tables = list(_mapped(asked, _informed(asked, shares(trace, window), executor), executor))
     seen = scene(trace, window)
+    reasons = [of_memory_alone(analysis.name, seen.formats) for analysis, _ in asked]
+    possible = [question for question, why in zip(asked, reasons, strict=True) if not why]
+    ranks = list(_mapped(possible, _informed(possible, shares(trace, window), executor), executor))
+    mapped = iter([[tables[place] for tables in ranks] for place in range(len(possible))])
     return [
-        analysis.combine([of_rank[place] for of_rank in tables], seen, options)
-        for place, (analysis, options) in enumerate(asked)
+        answer(analysis, blank(analysis.columns), seen, options, [why])
+        if why
+        else analysis.combine(next(mapped), seen, options)
+        for (analysis, options), why in zip(asked, reasons, strict=True)
     ]
 
 

@@ -113,12 +113,19 @@ def headed(names: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 def lacking(name: str, trace: Trace) -> str:
     """Why the trace cannot answer an analysis, in a few words; nothing where it may."""
+    if why := of_memory_alone(name, [part.format for part in trace.parts]):
+        return why
     return next((_LACKS[need] for need in NEEDS.get(name, ()) if not _has(trace, need)), "")
 
 
 def of_memory_alone(name: str, formats: Collection[str]) -> str:
-    """What to say of an analysis that finds nothing where no more than a memory timeline is open; else nothing."""
-    return _MEMORY_ALONE if set(formats) == {"memory_timeline"} and "allocated" not in NEEDS.get(name, ()) else ""
+    """Why what is no more than a memory timeline cannot answer an analysis; nothing where it may."""
+    of_memory = name in _OF_ALL or "allocated" in NEEDS.get(name, ())
+    return _MEMORY_ALONE if set(formats) == {"memory_timeline"} and not of_memory else ""
+
+
+_OF_ALL: Final = ("overview", "health")
+"""What may be asked of whatever is open."""
 
 
 _MEMORY_ALONE: Final = (
