@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import polars as pl
 import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
+from building import Building, stream, thread
 from exploring import press, settled
 from tracehound.draw.sheet import Fact, Section
 from tracehound.store import load, open_paths
@@ -97,6 +99,22 @@ def test_a_kernel_has_the_python_that_launched_it(tmp_path: Path) -> None:
     assert ("stream", "7") in sections["args"]
     assert ("cat", "kernel") in sections["in the file"]
     assert ("launched by", "cudaLaunchKernel, 70.00 us before") in sections[""]
+
+
+@pytest.mark.parametrize(("returned", "words"), [(60, "blocked on a copy"), (20, "launching work")])
+def test_a_call_that_waits_for_its_copy_is_told_so(returned: float, words: str) -> None:
+    """From and to pageable memory cudaMemcpyAsync returns when the copy has ended."""
+    b = Building()
+    b.event(thread(), "cudaMemcpyAsync", 10, returned, "runtime", correlation=1)
+    b.event(stream(), "Memcpy HtoD (Pageable -> Device)", 30, 50, "copy", correlation=1)
+    b.event(thread(), "aten::item", 100, 200, "op")
+    b.event(thread(), "cudaMemcpyAsync", 110, 190, "runtime", correlation=2)
+    b.event(stream(), "Memcpy DtoH (Device -> Pageable)", 150, 180, "copy", correlation=2)
+    b.event(thread(), "train.py(3): main", 300, 400, "python")
+    trace = b.trace()
+    calls = trace.events().filter(pl.col("kind").is_in(["runtime", "python"])).sort("start").collect()["id"]
+    told = [{fact.label: fact.words for fact in facts(trace, event)[0].facts} for event in calls]
+    assert [each.get("the host is") for each in told] == [words, "blocked on a value", None]
 
 
 def test_an_operator_has_its_inputs_one_by_one_and_all_its_args(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ no pauses.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -88,6 +88,15 @@ def blocking(share: Share) -> list[int]:
     copies = collected(share.anytime.filter(pl.col("kind") == "copy").select("launch", "end"))
     calls = pl.concat([copies, calls_of(share.threads, copies["launch"])], how="horizontal")
     return calls.filter(_blocking(calls))["launch"].unique().to_list()
+
+
+def waits_for(name: str, returned: int, copies: Collection[int]) -> bool:
+    """Whether a call of this name, which returned then, waits for the copies that it launched; `copies` are their ends.
+
+    By the rule of `launches`, for a call alone; ps.
+    """
+    late = bool(_COPIES.search(name)) and bool(copies) and returned >= max(copies)
+    return late or bool(BLOCKING.search(name))
 
 
 def _streams(share: Share) -> list[int]:

@@ -6,17 +6,18 @@ Owns which facts are told, under which titles and in which order. Knows no widge
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import Any
 
 import polars as pl
 
 from tracehound import units
-from tracehound.analysis.host_words import meaning
+from tracehound.analysis.host_waits import waits_for
+from tracehound.analysis.host_words import PYTHON, doing
 from tracehound.draw.sheet import Fact, Section
 from tracehound.errors import printable
-from tracehound.trace import Trace
+from tracehound.trace import EVENTS, Trace, collected
 from tracehound.ui.source.lines import SourceLine, frames, named
 
 Facts = tuple[Section, ...]
@@ -41,6 +42,7 @@ STACKS = ("call stack", "source_stack", "stack", "source_info", "traceback")
 def facts(trace: Trace, event: int) -> Facts:
     """The event's columns, where it lies, what enqueued it, what is true of its op, and the Python that led to it."""
     found = trace.event(event)
+    around = list(_around(trace, found))
     lane = trace.lanes.row(by_predicate=pl.col("lane") == found["lane"], named=True)
     where = f"rank {lane['rank']}" if lane["rank"] is not None else trace.hosts[lane["host"]].name
     told = [
@@ -54,17 +56,41 @@ def facts(trace: Trace, event: int) -> Facts:
     if found["device_start"] is not None:
         told.append(("on device", units.duration(found["device_end"] - found["device_start"])))
     told.append(("lane", f"{lane['name']}, {where}"))
-    if lane["role"] == "thread" and (words := meaning(str(found["name"]), str(found["kind"]))):
+    if lane["role"] == "thread" and (words := _doing(trace, found, around)):
         told.append(("the host is", words))
     told += [(name, f"{found[name]:,}") for name in ("step",) if found[name] is not None]
     if found["bytes"] is not None:
         told.append(("bytes", units.bytes_(found["bytes"])))
     told += _related(trace, found)
     op = trace.ops.row(by_predicate=pl.col("op") == found["op"], named=True) if found["op"] is not None else {}
-    stack = [("", str(frame)) for frame in _stack(trace, found)]
+    stack = [("", str(frame)) for frame in _stack(trace, found, around)]
     code = [("", op["text"])] if op.get("text") else []
     sections = (("", told), ("op", _op(op)), ("HLO", code), ("Python stack, innermost first", stack))
     return tuple(_section(title, pairs) for title, pairs in sections if pairs)
+
+
+def _doing(trace: Trace, found: dict[str, Any], around: Sequence[dict[str, Any]]) -> str | None:
+    """What the host is at in the event, as gaps tell it: by what is around it, and by whether it waits for a copy.
+
+    None where that is only Python: its name says more.
+    """
+    ordered = sorted(around, key=lambda event: int(event["id"]))
+    threads = pl.DataFrame(
+        [[event[name] for name in _NAMED] for event in ordered], {name: EVENTS[name] for name in _NAMED}, orient="row"
+    )
+    waits = waits_for(str(found["name"]), found["end"], _copies(trace, found)) if found["kind"] == "runtime" else False
+    said: str | None = doing(threads, [found["id"]] if waits else []).filter(threads["id"] == found["id"])[0]
+    return None if said == PYTHON else said
+
+
+_NAMED = ("id", "name", "kind", "parent")
+
+
+def _copies(trace: Trace, call: dict[str, Any]) -> list[int]:
+    """When the copies ended that a call launched; ps."""
+    lanes = trace.lanes.filter(pl.col("rank").is_not_null() & pl.col("work"))["lane"].to_list()
+    launched = (pl.col("launch") == call["id"]) & (pl.col("kind") == "copy")
+    return collected(trace.events(lanes).filter(launched).select("end"))["end"].to_list()
 
 
 def carried(args: Mapping[str, Any]) -> Facts:
@@ -122,11 +148,11 @@ def _op(op: Mapping[str, Any]) -> list[tuple[str, str]]:
     return told
 
 
-def _stack(trace: Trace, found: dict[str, Any]) -> Iterator[str]:
+def _stack(trace: Trace, found: dict[str, Any], around: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Python functions around the event, or around what enqueued it; the innermost first."""
-    start = found if found["launch"] is None else trace.event(found["launch"])
-    around = (event for event in _around(trace, start) if event["kind"] == "python" or named(str(event["name"])))
-    yield from (str(event["name"]) for event in islice(around, DEEPEST))
+    chain = around if found["launch"] is None else _around(trace, trace.event(found["launch"]))
+    functions = (event for event in chain if event["kind"] == "python" or named(str(event["name"])))
+    yield from (str(event["name"]) for event in islice(functions, DEEPEST))
 
 
 def _around(trace: Trace, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
