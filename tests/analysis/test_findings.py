@@ -308,13 +308,18 @@ def test_data_parallel_is_found_where_it_drives_several_devices() -> None:
     assert "DataParallel drives the devices" not in found(b.trace())
     for number in range(4):
         b.event(stream(1), "k", number * 100, number * 100 + 99)
-    assert "DataParallel drives the devices" in found(b.trace())
+    b.event(MAIN, "DataParallel.forward", 101, 107, "annotation")
+    row = found(b.trace())["DataParallel drives the devices"]
+    assert row["evidence"] == "2 calls of its forward, 2 devices at work"
+    assert (row["rank"], row["start"], row["duration"]) == (0, 101 * US, 6 * US), "the longest of them"
+    assert row["event"] is not None
 
 
 def test_another_backend_than_nccl_is_found() -> None:
     b = steps(busy=99)
     b.event(MAIN, "DistributedDataParallel.forward", 1, 5, "annotation")
-    assert "DistributedDataParallel runs without NCCL" in found(b.trace())
+    row = found(b.trace())["DistributedDataParallel runs without NCCL"]
+    assert (row["rank"], row["start"], row["duration"]) == (0, 1 * US, 4 * US)
     b.event(MAIN, "nccl:all_reduce", 6, 9, "annotation")
     assert "DistributedDataParallel runs without NCCL" not in found(b.trace())
 

@@ -81,7 +81,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     del options
     tables, mine = maps(list(_ASKED.values()), share), traits(share)
     named = [table["event"] for name, table in zip(_ASKED, tables, strict=True) if name in _NAMING and table.height]
-    where = places(share, [*named, mine["pageable_event"]], [mine["compile_event"]])
+    on_host = ("compile_event", "data_parallel_event", "distributed_data_parallel_event")
+    where = places(share, [*named, mine["pageable_event"]], [mine[name] for name in on_host])
     return packed([*tables, mine, where])
 
 
@@ -92,7 +93,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     ranks = [unpacked(table) for table in tables]
     evidence = _evidence(ranks, scene)
     found = [finding for rule in RULES for finding in rule.find(evidence)]
-    where = {row["event"]: row for rank in ranks for row in rank[_PLACES].iter_rows(named=True)}
+    # an event of a host is in the places of all ranks that it drives: it is told of the first
+    where = {row["event"]: row for rank in reversed(ranks) for row in rank[_PLACES].iter_rows(named=True)}
     rows = pl.DataFrame(
         [_row(finding, placed(finding.place, where)) for finding in found], schema=blank(COLUMNS).schema
     )

@@ -95,20 +95,21 @@ def pageable(evidence: Evidence) -> Iterator[Finding]:
 
 def data_parallel(evidence: Evidence) -> Iterator[Finding]:
     """One process drives several devices through DataParallel."""
-    calls = int(evidence.traits["data_parallel"].sum())
+    traits = _of_hosts(evidence)
+    calls = int(traits["data_parallel"].sum())
     devices = evidence.table("breakdown").height
     if calls and devices > 1:
         yield Finding(
             "DataParallel drives the devices",
             f"{count(calls)} calls of its forward, {devices} devices at work",
             "DistributedDataParallel, with a process for each device",
-            Place(),
+            _most(traits, "data_parallel"),
         )
 
 
 def without_nccl(evidence: Evidence) -> Iterator[Finding]:
     """Gradients of devices are exchanged by another backend than NCCL."""
-    traits = evidence.traits
+    traits = _of_hosts(evidence)
     communicates = evidence.table("kernels").filter(pl.col("type") == "communication").height
     if (
         int(traits["distributed_data_parallel"].sum())
@@ -121,8 +122,20 @@ def without_nccl(evidence: Evidence) -> Iterator[Finding]:
             "DistributedDataParallel runs without NCCL",
             "no collective of NCCL was recorded, on the host or on a device",
             "init_process_group(backend='nccl')",
-            Place(),
+            _most(traits, "distributed_data_parallel"),
         )
+
+
+def _of_hosts(evidence: Evidence) -> pl.DataFrame:
+    """A row of traits for each host: what its threads did is the same for all ranks that it drives."""
+    hosts = evidence.scene.ranks.select(pl.col("rank").cast(pl.Int64), "host")
+    return evidence.traits.join(hosts, on="rank", maintain_order="left").unique("host", maintain_order=True)
+
+
+def _most(traits: pl.DataFrame, trait: str) -> Place:
+    """The longest call, on the host that has most of them."""
+    row = traits.row(traits[trait].arg_max() or 0, named=True)
+    return Place(event=row[f"{trait}_event"], rank=row["rank"])
 
 
 def compiling(evidence: Evidence) -> Iterator[Finding]:

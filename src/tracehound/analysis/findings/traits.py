@@ -18,7 +18,9 @@ TRAITS: Final = {
     "rank": pl.Int64,
     "window": pl.Int64,  # how long that of its host lasts, ps
     "data_parallel": pl.Int64,  # calls of DataParallel's forward
+    "data_parallel_event": pl.Int64,  # the longest of them
     "distributed_data_parallel": pl.Int64,
+    "distributed_data_parallel_event": pl.Int64,
     "nccl": pl.Int64,  # operators and ranges of NCCL's collectives
     "pageable": pl.Int64,  # ps of copies between the device and pageable memory of the host
     "pageable_event": pl.Int64,  # the longest of them
@@ -38,6 +40,7 @@ _NAMES: Final = {
     "distributed_data_parallel": r"^DistributedDataParallel\.forward$",
     "nccl": r"^(?:nccl:|c10d::)",
 }
+_PLACED: Final = ("data_parallel", "distributed_data_parallel")
 _PAGEABLE: Final = r"(?i)memcpy.*pageable"
 
 
@@ -63,16 +66,23 @@ def _counted(share: Share, given: Given) -> pl.DataFrame:
     del given
     telling = share.threads.filter(pl.col("kind").is_in(["op", "annotation"]))
     inside = telling.filter((pl.col("start") < share.end) & (pl.col("end") > share.start))
-    counts = collected(inside.group_by("name").agg(pl.len()))
-    name = pl.col("name").cast(pl.String)
+    length = pl.col("end") - pl.col("start")
+    longest = pl.col("id").sort_by(length, "id", descending=[True, False]).first()
+    counts = collected(inside.group_by("name").agg(pl.len(), length.max().alias("length"), longest.alias("event")))
+    counts, name = counts.sort("length", "event", descending=[True, False]), pl.col("name").cast(pl.String)
     return counts.select(
-        pl.col("len").filter(name.str.contains(pattern)).sum().cast(pl.Int64).alias(trait)
-        for trait, pattern in _NAMES.items()
-    )
+        *(pl.col("len").filter(name.str.contains(pattern)).sum().cast(pl.Int64).alias(trait)
+          for trait, pattern in _NAMES.items()),
+        *(pl.col("event").filter(name.str.contains(_NAMES[trait])).first().alias(f"{trait}_event")
+          for trait in _PLACED),
+    )  # fmt: skip
 
 
 COUNTED: Final = OfHost(_counted)
-"""How often the threads of a host are in an operator or annotation that `_NAMES` looks for, in the window: one row."""
+"""How often the threads of a host are in an operator or annotation that `_NAMES` looks for, in the window: one row.
+
+Of those in `_PLACED` the longest event, too.
+"""
 
 
 def _compiling(share: Share) -> pl.DataFrame:
