@@ -81,6 +81,51 @@ def test_a_window_takes_the_part_of_a_copy_inside() -> None:
     ]
 
 
+def queued() -> Building:
+    """Three copies from the host that begin at once, of which the link moves one after another; then a slower one."""
+    b = Building(format="xplane", ops=OPS)
+    for number in range(3):
+        b.event(CORE, "copy-start", number, number + 1, "transfer", op=0)
+    for start in (10, 20, 30):
+        b.event(CORE, "copy-done", start, start + 10, "transfer", op=1)
+    b.event(CORE, "copy-start", 50, 51, "transfer", op=0)
+    b.event(CORE, "copy-done", 51, 70, "transfer", op=1)
+    return b
+
+
+def test_the_link_of_a_window_is_no_faster_for_copies_that_queue_in_it() -> None:
+    trace = queued().trace()
+    assert transfers(trace).table["bytes"].to_list() == [4 * SIZE]
+    parts = {(0, 20): 1.0, (5, 15): 0.5, (15, 25): 0.75, (20, 40): 2.0, (25, 60): 2.0, (60, 70): 0.5}
+    for (start, end), copies in parts.items():
+        row = transfers(trace, Window(start * US, end * US)).table.row(0, named=True)
+        assert row["bytes"] == pytest.approx(copies * SIZE, abs=4), (start, end)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 20)), min_size=1, max_size=8), st.integers(0, 49))
+def test_bytes_of_queues_against_instants(copies: list[tuple[int, int]], low: int) -> None:
+    b = Building(
+        format="xplane", ops=[each for n in range(len(copies)) for each in copying(2 * n, f".{n}", THERE, HERE)]
+    )
+    b.event(CORE, "fusion", 0, 60, "op")
+    moved: dict[int, list[int]] = {number: [] for number in range(len(copies))}
+    for number, (start, length) in enumerate(copies):
+        lane = Lane(f"XLA Ops {number}", 0, "ops", work=True)
+        b.event(lane, f"copy-start.{number}", start, start + 0.25, "transfer", op=2 * number)
+        end = start + length
+        b.event(lane, f"copy-done.{number}", end - 0.25, end, "transfer", op=2 * number + 1)
+    for instant in range(50):
+        flying = [(start + length, n) for n, (start, length) in enumerate(copies) if start <= instant < start + length]
+        if flying:
+            moved[min(flying)[1]].append(instant)
+    rows = transfers(b.trace(), Window(low * US, (low + 7) * US)).table.rows(named=True)
+    wanted = 0.0
+    for number, (start, length) in enumerate(copies):
+        ran = moved[number] or list(range(start, start + length))
+        wanted += sum(low <= instant < low + 7 for instant in ran) / len(ran)
+    assert sum(row["bytes"] for row in rows) == pytest.approx(wanted * SIZE, abs=len(copies))
+
+
 def test_a_copy_in_flight_over_the_whole_window_is_hidden_there() -> None:
     row = transfers(offloaded().trace(), Window(40 * US, 50 * US)).table.row(0, named=True)
     assert [row[name] // US for name in ("in_flight", "exposed", "hidden")] == [10, 0, 10]

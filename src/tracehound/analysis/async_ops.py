@@ -26,19 +26,24 @@ OPS: Final = ("id", "lane", "start", "end", "op", "kind", "parent")
 
 
 class Flights(NamedTuple):
-    """What the cores of a rank do, as far as it lies in the window: all times on the device's own clock, if it has one.
+    """What the cores of a rank do: all times on the device's own clock, if it has one.
 
-    `flights` has a row for each op, one for both ops of an asynchronous one: `id`, `op`, `kind`, `start`, `end` (not
-    clipped), `paired`. `spent` has a row for each op that keeps a core: `id`, `op` (of both ops the starting one),
-    `start`, `end`, `own` (its self time; null without such a clock). `ops` are the ops of the trace that occur, `start`
-    and `end` bound the device's time: from the first to the last op, or the window; ps.
+    `anytime` has a row for each op, one for both ops of an asynchronous one: `id`, `op`, `kind`, `start`, `end` (not
+    clipped), `paired`; also for those out of the window. `spent` has a row for each op that keeps a core: `id`, `op`
+    (of both ops the starting one), `start`, `end`, `own` (its self time; null without such a clock). `ops` are the ops
+    of the trace that occur; `start` and `end` bound the time: from the first to the last op, or the window; ps.
     """
 
-    flights: pl.DataFrame
+    anytime: pl.DataFrame
     spent: pl.DataFrame
     ops: pl.DataFrame
     start: int
     end: int
+
+    @property
+    def flights(self) -> pl.DataFrame:
+        """Those of `anytime` of which a part lies in the window."""
+        return self.anytime.filter((pl.col("start") < self.end) & (pl.col("end") > self.start))
 
 
 def flights_of(share: Share) -> Flights | None:
@@ -64,7 +69,7 @@ def flights_of(share: Share) -> Flights | None:
     own = pl.col("own") if clocked else pl.lit(None, pl.Int64).alias("own")
     lengths = measured(here, share.start, share.end).select("id", own)
     kept = pl.concat(keeping).join(everything.select("id", "start", "end"), on="id").join(lengths, on="id")
-    return Flights(flights.filter((pl.col("start") < high) & (pl.col("end") > low)), kept, ops, low, high)
+    return Flights(flights, kept, ops, low, high)
 
 
 def exposed(spent: pl.DataFrame, low: int, high: int) -> tuple[int, int]:

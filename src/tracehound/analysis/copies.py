@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -67,7 +68,7 @@ def _on_cores(share: Share) -> Copies:
         return NONE
     said = said_of(cores.ops)
     return Copies(
-        _inside(cores.flights.join(said, on="op"), cores.start, cores.end).select(_ROWS),
+        _served(cores.anytime.join(said, on="op"), cores.start, cores.end).select(_ROWS),
         cores.spent.join(said, on="op").select("id", "start", "end", "own", *KEY),
         None,
         cores.start,
@@ -127,13 +128,56 @@ def ends_of(name: str, kind: str) -> tuple[str, str]:
 
 
 def _inside(copies: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
-    """The parts of copies that lie in the window, with the bytes that they moved there."""
+    """The parts of copies that lie in the window, with the bytes that they moved there.
+
+    `copies` may have the column `part`: which part of its bytes each moves in the window. Else that is the part of its
+    time.
+    """
     low, high = pl.col("start").clip(lower_bound=start), pl.col("end").clip(upper_bound=end)
-    part = (high - low) / (pl.col("end") - pl.col("start"))
+    evenly = (high - low) / (pl.col("end") - pl.col("start"))
+    part = pl.coalesce("part", evenly) if "part" in copies.columns else evenly
     moved = pl.when(part < 1).then((pl.col("bytes") * part).round().cast(pl.Int64)).otherwise("bytes")
     return copies.filter((pl.col("start") < end) & (pl.col("end") > start)).with_columns(
         low.alias("start"), high.alias("end"), moved.alias("bytes")
     )
+
+
+def _served(copies: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
+    """The same of copies in two halves, most of which only queue in the time from the one to the other.
+
+    Of those that are in flight from one memory to another at the same time the link moves that which ends first.
+    """
+    inside = copies.filter((pl.col("start") < end) & (pl.col("end") > start))
+    if not ((inside["start"] < start) | (inside["end"] > end)).any():
+        return inside
+    beside = (pl.col("start") < inside["end"].max()) & (pl.col("end") > inside["start"].min())
+    links = copies.filter(beside).partition_by("source", "target", maintain_order=True)
+    served = [link.with_columns(pl.Series("part", _parts(link, start, end), pl.Float64)) for link in links]
+    return _inside(pl.concat(served).sort("start", "id"), start, end)
+
+
+def _parts(link: pl.DataFrame, low: int, high: int) -> list[float | None]:
+    """Which part of the time for which a link moves each of its copies lies in `[low, high)`; None where it has none.
+
+    `link` has start and end.
+    """
+    begins, ends = link["start"].to_list(), link["end"].to_list()
+    time, inside = [0] * len(begins), [0] * len(begins)
+    order = sorted(range(len(begins)), key=begins.__getitem__)
+    waiting: list[tuple[int, int]] = []
+    for row, until in zip(order, [*(begins[other] for other in order[1:]), max(ends)], strict=True):
+        heappush(waiting, (ends[row], row))
+        now = begins[row]
+        while waiting and now < until:
+            last, first = waiting[0]
+            then = min(last, until)
+            if now < then:
+                time[first] += then - now
+                inside[first] += max(min(then, high) - max(now, low), 0)
+                now = then
+            if last <= now:
+                heappop(waiting)
+    return [part / whole if whole else None for part, whole in zip(inside, time, strict=True)]
 
 
 NONE: Final = Copies(

@@ -27,8 +27,9 @@ are none.
 in flight = length of the union of these stretches, never their sum: copies that wait for one another overlap. exposed =
 time in which the core does nothing else: on TPUs the self time of the starting and waiting ops themselves; on GPUs in
 flight less the time in which a kernel runs. hidden = the rest of in flight. rate = bytes / in flight: what the link
-gave while a copy in this direction was under way, queueing included. On TPUs all times, and the bounds of a window, are
-on the device's own clock.
+gave while a copy in this direction was under way, queueing included. Of the copies that a window cuts those bytes count
+that were moved inside: of several pairs in flight from one memory to another at once, the link moves that which ends
+first, and the others wait. On TPUs all times, and the bounds of a window, are on the device's own clock.
 
 XProf takes a wait for the host's memory (copy-done with S(5)) for work that is bound by HBM, and counts it as duty. Its
 analyze_async_overlap adds up stretches that overlap. A rate above the device's memory bandwidth (as the profile states
