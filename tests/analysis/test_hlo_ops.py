@@ -61,6 +61,28 @@ def test_a_loop_and_what_runs_in_it() -> None:
     assert found["while"]["bound_by"] is None
 
 
+def test_a_device_is_idle_when_none_of_the_ops_that_run_at_once_runs() -> None:
+    b = Building(ops=[op(0, "dot"), op(1, "dot.1"), op(2, "add")], format="xplane")
+    b.event(OPS, "dot", 0, 60, "op", op=0)
+    b.event(OPS, "dot.1", 10, 70, "op", op=1)
+    b.event(OPS, "add", 90, 100, "op", op=2)
+    told = table(b.trace()).notes[1:3]
+    assert told[0] == "idle 20.000 % of 100.0 us device time"
+    assert told[1] == "ops run at once: their self times sum up to 162.50 % of the time in which any runs"
+    assert "idle 20.000 % of 100.0 us device time" in run(named("ops"), b.trace()).notes
+    narrow = table(b.trace(), window=Window(50 * US, 80 * US))
+    assert narrow.notes[1] == "idle 33.333 % of 30.00 us device time"
+
+
+def test_copies_on_a_stream_are_no_op_and_no_idleness_either() -> None:
+    b = Building(ops=[op(0, "gemm")], format="xplane")
+    for lane in (stream(), OPS):
+        b.event(lane, "gemm", 0, 50, "kernel", op=0)
+    b.event(stream(number=8), "Memcpy DtoD", 60, 90, "copy")
+    b.event(stream(), "tail", 99, 100, "kernel")
+    assert table(b.trace()).notes[1] == "idle 19.000 % of 100.0 us device time, without an HLO op 50.000 %"
+
+
 def test_an_op_runs_again_after_another_or_in_another_run_of_its_module() -> None:
     b = Building(ops=[op(0, "gemm"), op(1, "add")])
     for start in (0, 100):

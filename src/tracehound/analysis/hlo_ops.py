@@ -30,7 +30,9 @@ DEFINITION: Final = f"""\
 These are the numbers of XProf's hlo_stats, on TPU, GPU and CPU. total = sum of lengths, self = total less the time in
 ops nested inside, average = total / count; lengths are those of the device's own clock where it has one (TPU). "of ops"
 is self / sum of self over all ops; "of time" is self / sum over ranks of the time from the first to the last op of the
-rank, idle included (or of the window, its bounds put on the same clock): XProf's "Total self time (%)". count is
+rank, idle included (or of the window, its bounds put on the same clock): XProf's "Total self time (%)". On CPUs ops may
+run at once, and their shares of the time sum up to more than that in which any runs. idle = nothing runs on the device;
+where kernels or copies without an HLO op run, too, the time without an op is told beside it: XProf's IDLE. count is
 executions: on a GPU consecutive kernels of one op on a stream within one run of its module are one execution (so an op
 that a loop runs twice in a row counts once); kernels is XProf's #Occurrences there.
 
@@ -101,7 +103,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     )
     spans = pl.Series([int(each["span"][0]) for each in filled])
     notes = [
-        *_about(rows, whole, span, len(filled)),
+        *_about(rows, filled),
         *coverage(filled),
         *about_peaks(peaks),
         *window_apart(spans, scene),
@@ -120,15 +122,24 @@ _RATES: Final = {
 }
 
 
+_AT_ONCE: Final = 1.001
+"""Ops run at once where their self times sum up to more than so many times the time in which any runs."""
+
+
 def _ratio(column: str, base: int) -> pl.Expr:
     return pl.col(column) / base if base else pl.lit(None, pl.Float64)
 
 
-def _about(rows: pl.DataFrame, whole: int, span: int, ranks: int) -> list[str]:
-    """How many ops there are, how much of the time is idle, and what most of it waits for."""
+def _about(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[str]:
+    """How many ops there are, how much of the time is idle, how many run at once, and what most of it waits for."""
+    ranks, whole = len(tables), int(rows["self"].sum())
+    span, used, busy = (device_time(tables, of) for of in ("span", "used", "busy"))
     notes = [f"{rows.height:,} HLO ops on {ranks} rank{'s' * (ranks > 1)}"]
-    if span > whole:
-        notes.append(f"idle {(span - whole) / span * 100:.3f} % of {duration(span)} device time")
+    if span:
+        idle = f"idle {(span - busy) / span * 100:.3f} % of {duration(span)} device time"
+        notes.append(idle + (f", without an HLO op {(span - used) / span * 100:.3f} %" if busy > used else ""))
+    if whole > _AT_ONCE * used > 0:
+        notes.append(f"ops run at once: their self times sum up to {share(whole / used)} of the time in which any runs")
     waiting = int(rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))["self"].sum())
     if whole and waiting > whole / 20:
         notes.append(f"{share(waiting / whole)} of the ops' self time are copies from and to the host's memory")

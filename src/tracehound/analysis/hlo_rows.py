@@ -16,7 +16,9 @@ import polars as pl
 from tracehound.analysis.async_ops import executions_of, joined
 from tracehound.analysis.core_time import core_time, has_clock
 from tracehound.analysis.measured import measured
+from tracehound.analysis.own_clock import CLOCKED
 from tracehound.analysis.result import Options, Share
+from tracehound.intervals import union
 from tracehound.trace import OPS, collected
 
 KEY: Final = ("name", "category", "module", "program")
@@ -112,10 +114,11 @@ def _flights(events: pl.DataFrame, share: Share, lanes: Sequence[int]) -> pl.Dat
 
 
 def _of_rank(events: pl.DataFrame, share: Share) -> dict[str, int]:
-    """What is true of the rank: `span`, its time from the first work to the last, and how much of it has no op.
+    """What is true of the rank: `span`, its time from the first work to the last, and for how much of it what runs.
 
-    The time is that on the device's own clock where ops have one, of a window too. `stream_time` is that of all kernels
-    on its streams; `unnamed` of them name no op, and ran for `unnamed_time`.
+    The time is that on the device's own clock where ops have one, of a window too. In `used` of it an op runs, in
+    `busy` anything. `stream_time` is the sum of all kernels on its streams; `unnamed` of them name no op, and ran for
+    `unnamed_time`.
     """
     streams = share.lanes.filter((pl.col("role") == "stream") & pl.col("rank").is_not_null())["lane"].to_list()
     inside = pl.min_horizontal("end", pl.lit(share.end)) - pl.max_horizontal("start", pl.lit(share.start))
@@ -131,12 +134,22 @@ def _of_rank(events: pl.DataFrame, share: Share) -> dict[str, int]:
         )
     )
     found = {name: int(value or 0) for name, value in whole.row(0, named=True).items()}
+    low, high = core_time(events, share) if events.height else (share.start, share.end)
+    sides = CLOCKED if has_clock(events) else ("start", "end")
+    found["used"] = found["busy"] = _running(events.select(*sides), low, high)
+    if streams:
+        found["busy"] = _running(collected(ran.select("start", "end")), share.start, share.end)
     if share.windowed and found["span"]:
         found["span"] = share.end - share.start
     elif not found["span"] and events.height:
-        low, high = core_time(events, share)
         found["span"] = high - low
     return {"rank": share.rank, **found}
+
+
+def _running(sides: pl.DataFrame, low: int, high: int) -> int:
+    """For how long any of these runs between the two instants."""
+    start, end = (side.clip(low, high).to_numpy() for side in sides.iter_columns())
+    return union(start, end).length
 
 
 def over_ranks(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -159,9 +172,9 @@ def _sum(name: str) -> pl.Expr:
     return pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name)
 
 
-def device_time(tables: Sequence[pl.DataFrame]) -> int:
-    """The time of all ranks from the first work to the last, idle included, ps."""
-    return sum(int(table["span"][0]) for table in tables)
+def device_time(tables: Sequence[pl.DataFrame], of: str = "span") -> int:
+    """The time of all ranks from the first work to the last, idle included, or in which ops, or anything, run; ps."""
+    return sum(int(table[of][0]) for table in tables)
 
 
 def unattributed(tables: Sequence[pl.DataFrame]) -> tuple[int, int, int]:
