@@ -60,6 +60,16 @@ def test_a_window_clips_on_the_device_s_own_clock() -> None:
     assert {r["name"]: (r["self"] // US, r["total"] // US) for r in rows} == {"while": (14, 53), "dot": (39, 39)}
 
 
+def test_the_time_of_a_gpu_with_hlo_ops_is_that_of_all_its_streams() -> None:
+    b = Building(format="xplane")
+    for lane in (stream(), Lane("XLA Ops", 0, "ops")):
+        b.event(lane, "gemm", 0, 50)
+    b.event(stream(number=8), "Memcpy DtoD", 60, 100, "copy")
+    result = run(named("ops"), b.trace())
+    assert result.table["time_share"].to_list() == [0.5], "as in XProf"
+    assert "idle 10.000 % of 100.0 us device time" in result.notes
+
+
 def test_operators_where_there_is_no_device() -> None:
     b = Building()
     b.event(thread(), "aten::linear", 0, 100, "op")

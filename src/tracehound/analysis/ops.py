@@ -18,7 +18,7 @@ DEFINITION = """\
 What is counted: the HLO ops of each device (TPU, GPU, CPU) of an XLA profile; the kernels, copies and memsets on the
 device's streams of a PyTorch trace; and where no device was recorded, the operators on the host's threads. total =
 sum of lengths, self = total less the time in ops nested inside (for kernels the same), average = total / count. "of
-ops" is self / sum of self over all rows; "of time" is self / sum over ranks of the time from the first to the last op
+ops" is self / sum of self over all rows; "of time" is self / sum over ranks of the time from the first to the last work
 of the rank, idle included (or of the window): XProf's "Total self time (%)" of hlo_stats. On TPUs lengths are those
 of the device's own clock, as in XProf. On GPUs every kernel that carries an op's name counts as one execution of it,
 as in XProf's occurrences. Kernels that overlap on different streams each count in full, so "of time" can add up to
@@ -104,7 +104,13 @@ def counted(share: Share) -> tuple[pl.DataFrame, str]:
 
 
 def _span(events: pl.DataFrame, share: Share) -> tuple[int, int]:
-    """Device time of the rank, idle included, and the part of it in which an op runs; ps."""
+    """Device time of the rank, idle included, and the part of it in which it works; ps.
+
+    On streams copies and kernels without an op are work, too.
+    """
+    streams = share.lanes.filter(pl.col("work") & (pl.col("role") == "stream"))["lane"]
+    if len(streams) and not events["lane"].is_in(streams.implode()).any():
+        events = collected(share.device.filter(pl.col("lane").is_in(streams.to_list())).select(*_COUNTED))
     low, high = core_time(events, share)
     sides = CLOCKED if has_clock(events) else ("start", "end")
     start, end = (events[side].clip(low, high).to_numpy() for side in sides)
