@@ -55,6 +55,13 @@ def test_programs_without_step_markers_tell_the_time_of_a_step(offload: Trace) -
     assert 783 < runs["duration"].min() / 1e9 < runs["duration"].max() / 1e9 < 785
 
 
+def test_the_other_host_of_the_job_is_missing(offload: Trace) -> None:
+    """Its programs are compiled for 8 devices; the peer says nothing of the four that are not in the profile."""
+    rows = run(named("health"), offload).table.rows(named=True)
+    told = "jit_f runs on 8 devices, of which 4 are here: the files of at least one more host are missing"
+    assert ("missing", 4, told) in [(row["level"], row["count"], row["what"]) for row in rows]
+
+
 def test_a_job_that_waits_for_the_hosts_memory_is_not_called_bound_by_hbm(offload: Trace) -> None:
     """XProf calls its copy-done ops "HBM" bound at 25.7 to 27.4 GiB/s: it divides by the waits, we by the flights."""
     result = report(offload, "transfers")

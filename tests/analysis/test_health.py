@@ -56,3 +56,26 @@ def test_ops_beside_themselves_against_pairs(ran: list[tuple[int, int, int]]) ->
         for at, (number, start, _) in enumerate(ordered)
     )
     assert beside(b.trace()) == found
+
+
+def assigned(devices: int, planes: int, ranks: int = 2, label: str = "TPU") -> Building:
+    b = Building(format="xplane")
+    for rank in range(ranks):
+        b.event(Lane(f"XLA Ops {rank}", rank, "ops", work=True), "dot", 0, 10, "op")
+    b.facts = {
+        "programs": [{"name": "jit_init", "devices": 1}, {"name": "jit_step", "devices": devices}],
+        "planes": {f"/device:{label}:{number}": {} for number in range(planes)} | {"/device:TPU:0 SparseCore 0": {}},
+    }
+    return b
+
+
+def test_devices_of_the_program_that_no_file_tells_of_are_missing() -> None:
+    """They are those of hosts whose files are not here; a device that did nothing is here."""
+    said = "jit_step runs on 8 devices, of which 2 are here: the files of at least one more host are missing"
+    trace = assigned(8, 2).trace()
+    rows = run(named("health"), trace).table.rows(named=True)
+    assert ("missing", 6, said) in [(row["level"], row["count"], row["what"]) for row in rows]
+    assert said in run(named("overview"), trace).notes
+    for whole in (assigned(2, 2), assigned(8, 8, label="GPU"), assigned(2, 0), assigned(0, 2)):
+        assert not any("host" in row["what"] for row in run(named("health"), whole.trace()).table.rows(named=True))
+        assert len(run(named("overview"), whole.trace()).notes) == 1

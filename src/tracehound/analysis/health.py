@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from tracehound.analysis.absent import absent
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.errors import printable
 from tracehound.trace import collected
@@ -61,6 +62,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows.extend(_missing_launches(tables))
     rows.extend(_missing_devices(tables))
     rows.extend(_missing_ranks(scene))
+    rows.extend(_missing_hosts(scene))
     if scene.ranks.height and scene.steps.is_empty():
         rows.append(("missing", 1, "no steps: neither marked nor to be inferred", ""))
     table = pl.DataFrame(rows, schema=["level", "count", "what", "where"], orient="row") if rows else blank(COLUMNS)
@@ -99,6 +101,12 @@ def _missing_ranks(scene: Scene) -> list[tuple[str, int, str, str]]:
         return []
     named = ", ".join(map(str, absent[:8])) + (", …" if len(absent) > 8 else "")
     return [("missing", len(absent), f"ranks of a job of {max(worlds):,} are not here: {named}", "")]
+
+
+def _missing_hosts(scene: Scene) -> list[tuple[str, int, str, str]]:
+    """Devices on which a program runs by its device assignment, and of which no file that is open tells."""
+    found = absent(scene)
+    return [("missing", found.devices - found.here, printable(found.words), "")] if found else []
 
 
 ANALYSIS = Analysis(

@@ -7,8 +7,10 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.absent import absent
 from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Given
+from tracehound.errors import printable
 from tracehound.trace import collected
 from tracehound.units import duration
 
@@ -80,9 +82,11 @@ def _notes(scene: Scene) -> list[str]:
     formats = ", ".join(f"{scene.formats.count(name)} {name}" for name in sorted(set(scene.formats)))
     files = "file" if len(scene.formats) == 1 else "files"
     hosts, ranks = len(scene.hosts), scene.ranks.height
+    missing = absent(scene)
     return [
         f"{formats} {files}, {hosts} host{'s' * (hosts != 1)}, {ranks} rank{'s' * (ranks != 1)}, "
-        f"{duration(scene.end - scene.start)}"
+        f"{duration(scene.end - scene.start)}",
+        *([printable(missing.words)] if missing else []),
     ]
 
 

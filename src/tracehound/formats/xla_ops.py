@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.formats.hlo import Instruction, instructions
+from tracehound.formats.hlo import MODULE, Instruction, instructions
 from tracehound.formats.hlo_cost import Cost, costs
+from tracehound.formats.hlo_fields import message
 from tracehound.formats.wire import BYTES, File, Rows, WireError, fields, signed
 from tracehound.formats.xla_costs import accessed, of_shapes, told_by_text
 from tracehound.formats.xla_names import Kind, moved_bytes, op_kind, opcode_of_name
@@ -57,6 +58,24 @@ def programs(file: File, space: Space) -> dict[int, Program]:
                 program = signed(int(named[2]) & (1 << 64) - 1) if named else id_
                 found[program] = Program(named[1] if named else name, program, offset, size)
     return found
+
+
+def devices_of(file: File, program: Program) -> int:
+    """On how many devices, of all hosts, the program was compiled to run; 0 where its HLO does not say."""
+    at, size = program.offset, program.size
+    for number in (MODULE, _ASSIGNED):  # the rest of a proto, which may be long, is passed over
+        try:
+            inner = [one for one in fields(file.data, at, at + size) if (one.number, one.wire) == (number, BYTES)]
+        except WireError:
+            return 0
+        if not inner:
+            return 0
+        at, size = inner[-1].at, inner[-1].value
+    assigned = message(file.piece((at, at + size)), 0, size)
+    return sum(len(part.numbers(_REPLICAS)) for part in assigned.all(_PARTITIONS))
+
+
+_ASSIGNED, _PARTITIONS, _REPLICAS = 15, 3, 1
 
 
 def _protos(file: File, start: int, end: int, stats: Collection[int]) -> tuple[str, list[tuple[int, int]]]:

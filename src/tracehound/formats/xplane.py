@@ -28,7 +28,7 @@ from tracehound.formats.xevents import Stretched, TornError
 from tracehound.formats.xla_columns import read
 from tracehound.formats.xla_memory import counted
 from tracehound.formats.xla_memory import gathered as in_order
-from tracehound.formats.xla_ops import Meeting, Program, programs
+from tracehound.formats.xla_ops import Meeting, Program, devices_of, programs
 from tracehound.formats.xla_planes import DEVICE, Share, Shown, shown, together
 from tracehound.formats.xla_rows import Portioning
 from tracehound.formats.xplaces import Places, args, places, readable
@@ -169,7 +169,7 @@ def _portion(
         planes=tuple(shown(plane) for plane in space.planes),
         host=", ".join(space.hostnames) or path.name.split(".xplane")[0],
         wall_ns=wall_ns,
-        facts=_facts(space, located),
+        facts=_facts(file, space, located),
         notes=(*notes, *_notes(space)),
         places=places(space),
         buffers=_buffers(file, located) if portion.number == 0 else None,
@@ -278,7 +278,7 @@ def _clock(space: Space) -> tuple[int, int | None]:
     return first, first if wall is None or first > wall // 2 else wall + first
 
 
-def _facts(space: Space, located: Mapping[int, Program]) -> dict[str, Any]:
+def _facts(file: File, space: Space, located: Mapping[int, Program]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for plane in space.planes:
         shown = {name: readable(value) for name, value in plane.stats.items()}
@@ -288,7 +288,13 @@ def _facts(space: Space, located: Mapping[int, Program]) -> dict[str, Any]:
             facts.setdefault("planes", {})[plane.name] = shown
     facts["hostnames"] = list(space.hostnames)
     facts["programs"] = [
-        {"name": one.name, "program": one.program, "hlo_offset": one.offset, "hlo_size": one.size}
+        {
+            "name": one.name,
+            "program": one.program,
+            "hlo_offset": one.offset,
+            "hlo_size": one.size,
+            "devices": devices_of(file, one),
+        }
         for one in located.values()
     ]
     return facts

@@ -1,0 +1,54 @@
+"""Which devices of a job are not in the files that are open, by what its programs were compiled for.
+
+Owns the comparison of a program's device assignment with the devices that were recorded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from tracehound.analysis.result import Scene
+
+_DEVICE: Final = re.compile(r"/device:(?:TPU|GPU):\d+")
+
+
+class Absent(NamedTuple):
+    """A program runs on so many devices, of which so many are here."""
+
+    program: str
+    devices: int
+    here: int
+
+    @property
+    def words(self) -> str:
+        """What that means, for people."""
+        return (
+            f"{self.program} runs on {self.devices:,} devices, of which {self.here:,} are here: the files of at least"
+            " one more host are missing"
+        )
+
+
+def absent(scene: Scene) -> Absent | None:
+    """The program that runs on most devices, where that is more than were recorded; None where nothing is missing.
+
+    A device that was recorded and did nothing is here. Where all CPU devices of a process are drawn as one, nobody
+    knows how many there were.
+    """
+    told = [(many, str(one.get("name"))) for one in _programs(scene) if isinstance(many := one.get("devices"), int)]
+    devices, program = max(told, default=(0, ""))
+    here = max(scene.ranks.height, sum(map(_planes, scene.facts)))
+    one_cpu = here == 1 and str(scene.ranks["label"][0]).startswith("CPU")
+    return Absent(program, devices, here) if devices > here > 0 and not one_cpu else None
+
+
+def _programs(scene: Scene) -> list[Mapping[str, object]]:
+    listed = [facts.get("programs") for facts in scene.facts]
+    return [one for programs in listed if isinstance(programs, list) for one in programs if isinstance(one, Mapping)]
+
+
+def _planes(facts: Mapping[str, object]) -> int:
+    """How many devices a profile has planes of."""
+    planes = facts.get("planes")
+    return sum(_DEVICE.fullmatch(str(name)) is not None for name in planes) if isinstance(planes, Mapping) else 0
