@@ -113,7 +113,7 @@ def test_steps_are_inferred_where_xprof_measures_none(offload: Trace) -> None:
     assert table["cut"].sum() == 0
     medians = (table["median"] / 1e9).to_list()
     assert medians == pytest.approx([784.132, 784.279, 784.317, 784.000], abs=5e-4)
-    parts = table.select("compute", "collectives", "input", "output", "copy", "compile", "host", "other")
+    parts = table.select("compute", "collectives", "input", "output", "device_to_device", "compile", "host", "other")
     assert (parts.sum_horizontal() - table["mean"]).abs().max() < 10
     assert ((table["input"] + table["output"]) / table["mean"]).min() > 0.96
 

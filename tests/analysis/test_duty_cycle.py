@@ -12,7 +12,7 @@ from tracehound.trace import Trace, Window
 
 CORE = Lane("XLA Ops", 0, "ops", work=True)
 MODULES = Lane("XLA Modules", 0, "modules")
-PARTS = ("compute", "collectives", "input", "output", "copy", "idle")
+PARTS = ("compute", "collectives", "input", "output", "device_to_device", "idle")
 
 
 def op(number: int, name: str, category: str, text: str = "") -> dict[str, object]:
@@ -112,6 +112,16 @@ def test_on_streams_copies_go_by_their_direction() -> None:
 
 def test_no_device_is_said() -> None:
     assert "no work of a device" in duty(Building().trace()).notes[0]
+
+
+def test_what_breakdown_calls_copy_is_told_apart_by_where_it_goes() -> None:
+    b = Building()
+    for number, name in enumerate(["Memcpy HtoD", "Memcpy DtoH", "Memcpy DtoD", "Memset (Device)"]):
+        start = 20 * number
+        b.event(stream(), name, start, start + 10 + number, "memset" if "Memset" in name else "copy")
+    row = run(named("duty_cycle"), b.trace()).table.row(0, named=True)
+    assert [row[part] // US for part in ("input", "output", "device_to_device")] == [10, 11, 25]
+    assert run(named("breakdown"), b.trace()).table["copy"].to_list() == [46 * US]
 
 
 _KINDS = (("gemm", "kernel"), ("nccl", "collective"), ("Memcpy HtoD", "copy"), ("Memcpy DtoH", "copy"), ("x", "copy"))

@@ -171,7 +171,7 @@ _HOST = (("DevicePut", "transfer"), ("ToLiteral", "transfer"), ("backend", "comp
 def test_the_parts_add_up_to_the_step(work: list[tuple[int, int, int]], host: list[tuple[int, int, int]]) -> None:
     b = stepped()
     b.event(MODULES, "jit_f", 0, 1, "module")
-    order = ("compute", "collectives", "copy", "input", "output", "compile", "host", "other")
+    order = ("compute", "collectives", "device_to_device", "input", "output", "compile", "host", "other")
     best = [len(order) - 1] * 200
     for number, (which, start, length) in enumerate(work):
         name, kind = _WORK[which]

@@ -19,8 +19,8 @@ from tracehound.formats.xla_copies import HOST
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
 from tracehound.nesting import own_stretches
 
-PARTS: Final = ("compute", "collectives", "input", "output", "copy")
-"""In the order of precedence: of what runs at once the first counts. `copy` is copies inside the device."""
+PARTS: Final = ("compute", "collectives", "input", "output", "device_to_device")
+"""In the order of precedence: of what runs at once the first counts. The last is copies inside the device."""
 
 _COMPUTE, _COLLECTIVES, _INPUT, _OUTPUT, _COPY = range(len(PARTS))
 

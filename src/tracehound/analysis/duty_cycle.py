@@ -24,10 +24,10 @@ of how well a device is used. On GPUs and CPUs, of which XProf has none, the sam
 The other shares are of the device time, from the first to the last of its work, or of the window (on TPUs on the
 device's own clock, as XProf's idle time): compute = any op runs that is no collective and no copy: the useful share.
 collectives = collectives run or are waited for, and nothing is computed (exposed). input, output = the device only
-waits for the host's memory: infeed, host to device copies; outfeed, device to host. copy = it only waits for copies
-within the device. idle = nothing runs: 1 - the union of all ops, XProf's device idle time. They add up to 1. All
-together is the sum over devices of the one by that of the other, as in XProf, where both cores of a chip count as one
-device; here each counts."""
+waits for the host's memory: infeed, host to device copies; outfeed, device to host. device to device = it only waits
+for copies within the device: these three are what breakdown calls copy. idle = nothing runs: 1 - the union of all ops,
+XProf's device idle time. They add up to 1. All together is the sum over devices of the one by that of the other, as in
+XProf, where both cores of a chip count as one device; here each counts."""
 
 _OFF_DUTY: Final = (
     "infeed", "outfeed", "host send", "host send-done", "host recv", "host recv-done", "megacore fusion",
@@ -39,7 +39,7 @@ _SHARES: Final = {
     "collectives": "collectives run and no computation (exposed)",
     "input": "only copies from the host run, or are waited for",
     "output": "only copies to the host run, or are waited for",
-    "copy": "only copies within the device run, or are waited for",
+    "device_to_device": "only copies within the device run, or are waited for",
 }
 
 COLUMNS: Final = (
@@ -51,7 +51,7 @@ COLUMNS: Final = (
     Column("time", "time", "device time: from the first to the last work", brief=False),
     *(Column(name, "time", meaning, brief=False) for name, meaning in _SHARES.items()),
     *(
-        Column(f"{name}_share", "share", meaning, "device time", brief=name != "copy")
+        Column(f"{name}_share", "share", meaning, "device time", brief=name != "device_to_device")
         for name, meaning in _SHARES.items()
     ),
     Column("idle", "time", "nothing runs", brief=False),
@@ -116,7 +116,9 @@ def _notes(table: pl.DataFrame) -> list[str]:
     if not span or not time:
         return []
     shares = ", ".join(
-        f"{name} {int(table[name].sum()) / time * 100:.3f} %" for name in (*PARTS, "idle") if table[name].sum()
+        f"{name.replace('_', ' ')} {int(table[name].sum()) / time * 100:.3f} %"
+        for name in (*PARTS, "idle")
+        if table[name].sum()
     )
     return [
         f"all together: duty cycle {int(table['on_duty'].sum()) / span * 100:.3f} % of {duration(span)}",

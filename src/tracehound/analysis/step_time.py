@@ -23,9 +23,9 @@ Every instant of a step goes to the first of these that holds then, so that they
 kernel runs that is no collective and no copy; collectives = a collective runs, or is waited for (exposed); input = the
 device waits for infeed or for copies from the host's memory, or idles while a thread of the host sends to it or loads
 data (the setting loader says which names do); output = the same the other way: outfeed, copies to the host's memory,
-the host fetching results; copy = copies within the device; compile = the device idles while the host compiles; host =
-it idles while a thread of the host does something else that is recorded (calls of the runtime, annotations; not waits,
-frames of Python, nor the mark of the step); other = none of these.
+the host fetching results; device to device = copies within the device; compile = the device idles while the host
+compiles; host = it idles while a thread of the host does something else that is recorded (calls of the runtime,
+annotations; not waits, frames of Python, nor the mark of the step); other = none of these.
 
 A step is what StepTraceAnnotation, StepTrace or a device's Steps line marked; without marks, one execution of the
 module that takes the most device time, from its start to the next start, labelled inferred. Steps of a device with a
@@ -43,14 +43,14 @@ With the setting by=rank there is a row for each rank: medians, 95th percentiles
 
 BY: Final = Setting("by", "step", "what a row is: a step of a rank, or a rank", one_of("step", "rank"))
 
-PARTS: Final = ("compute", "collectives", "input", "output", "copy", "compile", "host", "other")
+PARTS: Final = ("compute", "collectives", "input", "output", "device_to_device", "compile", "host", "other")
 
 _MEANING: Final = {
     "compute": "computation runs",
     "collectives": "collectives run, and no computation",
     "input": "waiting for data from the host",
     "output": "waiting for data to go to the host",
-    "copy": "copies within the device",
+    "device_to_device": "copies within the device",
     "compile": "idle while the host compiles",
     "host": "idle while the host does something else",
     "other": "idle, and nothing is recorded of the host",
@@ -200,7 +200,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         median, p95 = (round(float(np.percentile(whole["duration"].to_numpy(), q))) for q in (50, 95))
         total = int(whole["duration"].sum())
         parts = [(part, int(whole[part].sum())) for part in PARTS]
-        told = ", ".join(f"{part} {percent(took / total)}" for part, took in parts if took)
+        told = ", ".join(f"{part.replace('_', ' ')} {percent(took / total)}" for part, took in parts if took)
         notes.append(
             f"{whole.height:,} whole steps on {ranks} rank{'s' * (ranks > 1)}: median {duration(median)}, "
             f"p95 {duration(p95)}" + (f"; {told}" if told else "")

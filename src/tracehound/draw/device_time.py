@@ -20,7 +20,7 @@ STEP = MappingProxyType(
         "collectives": "▓",
         "input": "i",
         "output": "o",
-        "copy": "░",
+        "device_to_device": "░",
         "compile": "c",
         "host": "h",
         "other": "∙",
@@ -28,7 +28,9 @@ STEP = MappingProxyType(
 )
 """The parts of a step and what they are drawn with, in the order in which they stand in a bar."""
 
-DEVICE = MappingProxyType({name: STEP[name] for name in ("compute", "collectives", "input", "output", "copy")})
+DEVICE = MappingProxyType(
+    {name: STEP[name] for name in ("compute", "collectives", "input", "output", "device_to_device")}
+)
 
 
 def step_time(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:

@@ -109,7 +109,7 @@ def _in_python(pauses: pl.DataFrame) -> float:
 def _whole(evidence: Evidence) -> pl.DataFrame:
     """The whole steps of devices that have work."""
     steps = evidence.table("step_time").filter(~pl.col("cut"))
-    return steps.filter((pl.col("compute") + pl.col("collectives") + pl.col("copy")).sum().over("rank") > 0)
+    return steps.filter((pl.col("compute") + pl.col("collectives") + pl.col("device_to_device")).sum().over("rank") > 0)
 
 
 def _share(evidence: Evidence, part: str) -> float:
