@@ -159,6 +159,20 @@ def test_the_thread_that_launched_says_why_there_is_a_gap_in_a_pytorch_trace() -
     assert whys(b) == [("allocating memory", 0.6), ("blocked on a value", 1.0)]
 
 
+def test_the_program_s_own_thread_speaks_for_a_gpu_that_only_copies_too() -> None:
+    """Arrays are copied from it to the GPUs that compute, by a pool of threads that says nothing of the reason."""
+    b = Building(format="xplane", ops=[{"op": 0, "name": "gemm", "category": "dot", "module": "jit_f", "program": 1}])
+    b.event(stream(rank=1), "gemm", 0, 90)
+    b.event(Lane("XLA Ops", 1, "ops"), "gemm", 0, 90, op=0)
+    b.event(stream(), "CopyDeviceToDevice", 0, 10, "copy")
+    b.event(stream(), "CopyDeviceToDevice", 90, 100, "copy", correlation=1)
+    b.event(thread("python"), "train", 0, 100, "step")
+    b.event(thread("python"), "block_until_ready", 10, 88, "python")
+    b.event(thread("tf_pjrt_thread_pool"), "hipMemcpyDtoDAsync", 88, 89, "runtime", correlation=1)
+    row = run(named("gaps"), b.trace()).table.row(0, named=True)
+    assert (row["rank"], row["thread"], row["why"]) == (0, "tf_pjrt_thread_pool", "waiting for the device")
+
+
 def test_the_program_s_own_thread_says_why_there_is_a_gap_in_an_xla_profile() -> None:
     b, main, pool = Building(format="xplane"), thread("python"), thread("tf_pool")
     tpu = Lane("XLA Ops", 0, "ops", work=True)

@@ -128,4 +128,8 @@ def mostly(spent: npt.NDArray[np.int64]) -> tuple[list[str | None], npt.NDArray[
 
 
 def _xla(share: Share) -> bool:
-    return not share.lanes.filter(pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops"])).is_empty()
+    """Whether XLA drives the device: also one that only copies, beside others that run its ops."""
+    return (
+        share.ops.height > 0
+        or not share.lanes.filter(pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops"])).is_empty()
+    )
