@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from tracehound.draw.palette import LETTERS
 from tracehound.errors import printable
@@ -71,11 +71,24 @@ class Glyphs:
         return clean.translate(swaps).encode("ascii", "replace").decode("ascii")
 
     def cut(self, text: str, width: int) -> str:
-        """`text` in this alphabet and in `width` characters at most; both ends stay where there is room for two."""
-        if width < 12:
-            return self.words(text)[: max(width, 0)]
-        return self.words(middle(printable(text), width))
+        """`text` in this alphabet and in `width` cells at most, with a sign where something is left out.
 
+        Both ends stay: what tells names apart is as often at the end (`python (25738)`) as at the beginning.
+        """
+        clean = printable(text)
+        if cell_len(clean) <= width or width < 1:
+            return self.words(clean) if width > 0 else ""
+        if cell_len(clean) == len(clean):
+            return self.words(middle(clean, width))
+        return self.words(f"{set_cell_size(clean, width - 1).rstrip()}…")
+
+    def label(self, text: str, width: int) -> str:
+        """The same for what stands in a bar: of a few cells its beginning says more than both ends would."""
+        return self.cut(text, width) if width >= BOTH_ENDS else self.words(text)[: max(width, 0)]
+
+
+BOTH_ENDS = 12
+"""Cells from which a name in a bar keeps both ends."""
 
 UNICODE = Glyphs(
     name="unicode", fill="height", edge="▏", before="‹", chosen="▐", chosen_end="▌", mark="◆", path="●", unfolded="▾",

@@ -143,7 +143,7 @@ def paint(row: Row, bounds: Ints, glyphs: Glyphs, names: Names) -> Cells:
 def _bar_text(label: str, room: int, glyphs: Glyphs) -> list[str]:
     """A name in `room` cells; where it does not fit, without the file, module or namespace before it."""
     if len(label) > room:
-        label = glyphs.cut(label.rsplit(": ", 1)[-1].rsplit("::", 1)[-1], room)
+        label = glyphs.label(label.rsplit(": ", 1)[-1].rsplit("::", 1)[-1], room)
     return columns(label, room)
 
 
