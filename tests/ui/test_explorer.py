@@ -105,7 +105,7 @@ async def test_header_says_what_is_selected_beside_a_window(opening: Opening) ->
         assert selected(explorer) is not None
         assert explorer.header.window in header(explorer)
         assert "Esc clears" not in header(explorer)
-        assert explorer.header.event[:12] in header(explorer)
+        assert explorer.header.event[0][:12] in header(explorer)
 
 
 async def test_what_stands_at_the_right_of_a_header_leaves_room_for_what_is_open(opening: Opening) -> None:
@@ -150,6 +150,10 @@ async def test_ops_lead_to_the_longest_instance_and_from_it_to_the_others(openin
         assert len(set(seen)) == 4
         await press(pilot, "N")
         assert "3 of 4" in header(explorer)
+        assert explorer.header.place == "3 of 4", "the name stands beside it"
+        assert header(explorer).count("softmax") == 1
+        await press(pilot, "T", "full_stop")
+        assert explorer.header.place == "softmax 3 of 4", "another event is selected"
 
 
 async def test_a_key_pressed_before_the_instances_are_known_counts(opening: Opening) -> None:

@@ -27,10 +27,10 @@ class Decoder(Background):
 
     @dataclass
     class Described(Message):
-        """An event in one line has come."""
+        """What is said of an event in one line has come."""
 
         event: int
-        words: str
+        words: tuple[str, ...]
 
     @dataclass
     class Decoded(Message):
@@ -73,7 +73,7 @@ class Decoder(Background):
             try:
                 words = describe(trace, View(event=event))
             except Exception as error:  # noqa: BLE001 - one damaged event must not end the explorer
-                words = printable(f"cannot be read: {type(error).__name__}: {error}")
+                words = (printable(f"cannot be read: {type(error).__name__}: {error}"),)
             self._target.post_message(self.Described(event, words))
 
         self.submit("words", work)

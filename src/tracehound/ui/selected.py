@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracehound.errors import printable
 from tracehound.ui import describe
 from tracehound.ui.decoder import Decoder
 from tracehound.ui.panes.details import DetailsPane
 from tracehound.ui.view import View
 from tracehound.ui.widgets.fact_sheet import FactSheet
+from tracehound.units import short_name
 
 if TYPE_CHECKING:
     from tracehound.ui.screens.explorer import Explorer
+
+WALK = 24
+"""Cells of the header, at most, that say what a walk goes through."""
 
 PLACE = 40
 """Cells of the header, at most, that say which of the places found in the details one is at."""
@@ -33,6 +38,7 @@ class Selected:
         screen, trace = self._screen, self._screen.trace
         if new.event is None and trace is not None:
             screen.header.event = describe.counter(trace, new)
+            self.place()
         if new.event != old.event:
             if trace is not None and new.event is not None:
                 self.decoder.describe(trace, new.event)
@@ -53,6 +59,7 @@ class Selected:
         """Say in one line what it is."""
         if found.event == self._screen.view.event:
             self._screen.header.event = found.words
+            self.place()
 
     def decoded(self, found: Decoder.Decoded) -> None:
         """Say all of it."""
@@ -61,6 +68,16 @@ class Selected:
 
     def found(self, place: FactSheet.Found) -> None:
         """Say which of the places that were found in the details one is at; without any, where a walk is."""
+        self.place()
         screen = self._screen
-        screen.watch_walk(screen.walk)
         screen.header.place = screen.glyphs.cut(place.place, PLACE) or screen.header.place
+
+    def place(self) -> None:
+        """Say where in a walk one is, and in which, unless that is the name beside it."""
+        header, walk = self._screen.header, self._screen.walk
+        if walk is None:
+            header.place = ""
+        elif walk.event == self._screen.view.event and header.event[:1] == (printable(walk.what),):
+            header.place = walk.words
+        else:
+            header.place = f"{self._screen.glyphs.cut(short_name(walk.what), WALK)} {walk.words}"

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
+
 from tracehound import units
 from tracehound.analysis.matched import ALONE, OPEN_ALL
 from tracehound.analysis.result import Result
+from tracehound.draw.table import fitted
 from tracehound.progress import said
 from tracehound.store import Reading
 from tracehound.store.find import Found
@@ -124,6 +127,27 @@ def nothing(analysis: str, trace: Trace, window: tuple[int, int] | None) -> str:
     if analysis == "gaps" and works:
         return "no gaps: the devices work from the first event to the last"
     return NOTHING.get(analysis, "nothing to show")
+
+
+NAMED = 24
+"""Cells that a name keeps, if it needs them, while what is said after it could make way."""
+
+
+def named(parts: Sequence[str], width: int, dot: str) -> str:
+    """A name and what is known of it, in `width` cells: the last parts make way first, then the name is cut.
+
+    A kernel's name gives up its template and its arguments before anything makes way.
+    """
+    name, *rest = parts
+    least = min(cell_len(name), cell_len(units.short_name(name)), NAMED)
+    while rest and least + _after(rest, dot) > width:
+        rest.pop()
+    return f" {dot} ".join([fitted(name, max(0, width - _after(rest, dot))), *rest])
+
+
+def _after(parts: Sequence[str], dot: str) -> int:
+    """Cells that parts take behind a name."""
+    return sum(cell_len(part) + len(dot) + 2 for part in parts)
 
 
 def joined(parts: list[str], width: int, dot: str) -> str:

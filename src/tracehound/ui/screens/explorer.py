@@ -284,7 +284,8 @@ class Explorer(Screen[None]):
 
     def watch_walk(self, walk: Walk | None) -> None:
         """Say where in it one is."""
-        self.header.place = f"{self.glyphs.cut(walk.what, 24)} {walk.words}" if walk is not None else ""
+        del walk
+        self.selected.place()
 
     def action_travel(self, way: str, *by: int) -> None:
         """Go somewhere in one of the ways that `Travels` knows."""

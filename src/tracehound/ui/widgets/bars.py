@@ -53,8 +53,8 @@ class HeaderBar(Widget):
     """What it is, the most telling first."""
     window: reactive[str] = reactive("")
     """The selected window, in words; empty without one."""
-    event: reactive[str] = reactive("")
-    """The selected event, in words; empty without one."""
+    event: reactive[tuple[str, ...]] = reactive(())
+    """The selected event: its name, and what is known of it; empty without one."""
     place: reactive[str] = reactive("")
     """Where in a walk one is."""
     news: reactive[str] = reactive("")
@@ -89,7 +89,7 @@ class HeaderBar(Widget):
     def _about(self, room: int, dot: str) -> str:
         """The selected event, or what is open, in so many cells."""
         if self.event and room >= EVENT:
-            return self._glyphs.cut(self.event, room)
+            return words.named([self._glyphs.words(part) for part in self.event], room, dot)
         facts = [self._glyphs.words(fact) for fact in self.facts]
         return words.joined([fact for fact in facts if cell_len(fact) <= room], room, dot)
 

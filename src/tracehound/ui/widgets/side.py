@@ -75,7 +75,8 @@ class SideBar(Widget):
         told = glyphs.words(self.step)
         room = width - len(title) - len(told) - 6
         rest = glyphs.cut(self.news, room) if self.news else ""
-        rest = rest or words.joined([glyphs.cut(fact, room) for fact in self.facts], room, glyphs.dot)
+        facts = [glyphs.words(fact) for fact in self.facts]
+        rest = rest or (words.named(facts, room, glyphs.dot) if facts else "")
         segments = [Segment(f" {title}", name), Segment(f"  {told}" if told else "", step)]
         return Strip([*segments, Segment(f"  {rest}", self.rich_style)]).adjust_cell_length(width, self.rich_style)
 
@@ -178,7 +179,7 @@ class Side(Column):
         if event is None or self.trace is None:
             self.bar.facts = self.facts
         else:
-            self.bar.facts = (describe(self.trace, View(event=event)),)
+            self.bar.facts = describe(self.trace, View(event=event))
 
     def choose_lanes(self) -> None:
         """Show few lanes: the busiest of the device, and that of the host which does most."""
