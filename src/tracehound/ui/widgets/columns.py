@@ -5,8 +5,8 @@ Owns the widths. Knows nothing of widgets or colours: words come from `draw.cell
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,7 @@ from rich.cells import cell_len
 
 from tracehound.analysis.result import TEXTS, Column
 from tracehound.analysis.trees import depths, stem
+from tracehound.draw.apart import apart
 from tracehound.draw.cells import alignment, cell, heading, naming, valued
 from tracehound.draw.indents import STEP, indents
 from tracehound.draw.table import NAMED, fitted
@@ -21,6 +22,9 @@ from tracehound.ui.sheet import ASIDE
 
 SAMPLE = 200
 """Rows that are looked at to find how wide a column is, besides those with its extreme values."""
+
+COMPARED = 100_000
+"""Rows whose names are told apart; of more, finding out which are different would be felt at a key."""
 
 GAP = 2
 
@@ -36,15 +40,20 @@ READABLE, NARROWEST = 20, 8
 
 @dataclass(frozen=True)
 class Placed:
-    """A column, and where on the line it stands; one of them `names` the rows."""
+    """A column, and where on the line it stands; one of them `names` the rows.
+
+    `short` has what stands for a text that does not fit, different from what stands for the other texts.
+    """
 
     column: Column
     left: int
     width: int
     names: bool = False
+    short: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def fits(self, text: str, lead: str = "") -> str:
-        """`text` in exactly the column's width, after what leads in."""
+        """`text` in exactly the column's width, after what leads in; by its short form where there is one."""
+        text = text if lead else self.short.get(text, text)
         text = fitted(lead + fitted(text, max(1, self.width - cell_len(lead))), self.width)
         pad = " " * (self.width - cell_len(text))
         return pad + text if alignment(self.column) == "right" else text + pad
@@ -114,6 +123,20 @@ def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
         result.append(Placed(column, left, widths[column.name], column.name == names))
         left += widths[column.name] + GAP
     return tuple(result)
+
+
+def told_apart(places: Sequence[Placed], rows: pl.DataFrame) -> tuple[Placed, ...]:
+    """The same, with the names that are cut cut so that those of different rows stay different."""
+    return tuple(_told_apart(placed, rows[placed.column.name]) for placed in places)
+
+
+def _told_apart(placed: Placed, values: pl.Series) -> Placed:
+    if placed.column.unit != "text" or len(values) > COMPARED:
+        return placed
+    texts = [cell(placed.column, value) for value in values.unique().drop_nulls()]
+    if all(cell_len(text) <= placed.width for text in texts):
+        return placed
+    return replace(placed, short=apart(texts, placed.width))
 
 
 def sighted(places: Sequence[Placed], left: int, width: int) -> tuple[Placed, ...]:

@@ -1,0 +1,110 @@
+"""Names shown together -> shorter names that can still be told apart.
+
+Owns which part of a name stays when there is no room for all of it. Knows no table: a name alone is cut by
+`draw.table.fitted`, which the others keep to where nothing else is called so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
+from os.path import commonprefix
+
+from tracehound.draw.table import fitted
+from tracehound.errors import printable
+from tracehound.units import middle, short_name
+
+MOST = 1000
+"""Of more names no parts are compared: nobody sees them together, and each costs some microseconds."""
+
+ROUNDS = 2
+"""How often names that are cut around what differs are looked at again: fewer of them have more in common."""
+
+WORDS = 3
+"""Words that are looked at, at most, to tell names apart that have differently many."""
+
+_TOKENS = re.compile(r"[^\W_]+|\W|_")
+_WORDS = re.compile(r"\w+")
+
+
+def apart(names: Iterable[str], width: int) -> Mapping[str, str]:
+    """What stands for each of these names in `width` cells: what `fitted` makes of it, unless others would look alike.
+
+    Those keep the parts in which they differ: of ``volta_sgemm_relu_medium_nn`` and ``volta_sgemm_relu_small_nn`` that
+    is in their middle (``volta…medium…nn``), of instances of one template among its arguments (``sgemm<1024,true>``).
+    Names may still look alike where there is no room for these parts.
+    """
+    return _apart(tuple(sorted(set(names))), width)
+
+
+@lru_cache(maxsize=64)
+def _apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
+    cut = {name: fitted(printable(name), width) for name in names}
+    if len(names) <= MOST:
+        for group in _alike(names, cut.__getitem__):
+            cut.update(_told(group, width))
+    return cut
+
+
+def _told(names: Sequence[str], width: int) -> dict[str, str]:
+    """The same for names that would look alike."""
+    bases, signs = {name: short_name(name) for name in names}, dict.fromkeys(names, "")
+    for group in _alike(names, bases.__getitem__):
+        signs.update(zip(group, (f"<{middle(sign, width // 2)}>" for sign in _signs(group)), strict=True))
+    told = {name: middle(bases[name], width - len(signs[name])) + signs[name] for name in names}
+    for _ in range(ROUNDS):
+        for group in _alike(names, told.__getitem__):
+            room = width - max(len(signs[name]) for name in group)
+            for name, base in zip(group, _middles([bases[name] for name in group], room), strict=True):
+                told[name] = base + signs[name]
+    return told
+
+
+def _alike(names: Iterable[str], key: Callable[[str], str]) -> list[list[str]]:
+    """The names, two or more each, of which something is the same."""
+    groups = (list(group) for _, group in groupby(sorted(names, key=key), key))
+    return [group for group in groups if len(group) > 1]
+
+
+def _signs(names: Sequence[str]) -> list[str]:
+    """What of names that are instances of one template is different: the words in which they are not all alike."""
+    tokens = [_TOKENS.findall(printable(name)) for name in names]
+    if len({len(each) for each in tokens}) == 1:
+        differ = [place for place, each in enumerate(zip(*tokens, strict=True)) if len(set(each)) > 1]
+        return [",".join(each[place] for place in differ) for each in tokens]
+    words = [_WORDS.findall(name[_shared(names) :]) for name in names]
+    for many in range(1, WORDS + 1):
+        signs = [",".join(each[:many]) for each in words]
+        if len(set(signs)) == len(signs):
+            break
+    return signs
+
+
+def _middles(names: Sequence[str], width: int) -> list[str]:
+    """Names cut on both sides of where they differ, which stays."""
+    first = _shared(names)
+    rest = [name[first:] for name in names]
+    last = min(_shared([text[::-1] for text in rest]), *(len(text) for text in rest))
+    return [_around(name, first, len(name) - last, width) for name in names]
+
+
+def _around(name: str, first: int, last: int, width: int) -> str:
+    """A name in which ``[first, last)`` stays, if it fits, and of what is around it the outer ends."""
+    if len(name) <= width:
+        return name
+    kept = name[first:last]
+    room = width - len(kept)
+    tail = name[last:] if len(name) - last <= room // 3 else "…" + name[len(name) - max(0, room // 3 - 1) :]
+    tail = "" if room // 3 < 1 else tail
+    head = name[:first] if first <= room - len(tail) else name[: max(0, room - len(tail) - 1)] + "…"
+    return head + kept + tail if room > 0 else middle(kept, width)
+
+
+def _shared(names: Sequence[str]) -> int:
+    """How many characters names begin with that are the same, up to the beginning of a word."""
+    same = len(commonprefix(list(names)))
+    while same > 0 and any(same < len(name) and name[same].isalnum() and name[same - 1].isalnum() for name in names):
+        same -= 1
+    return same

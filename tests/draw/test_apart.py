@@ -1,0 +1,52 @@
+"""Names that stay different when they are cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tracehound.draw.apart import MOST, apart
+from tracehound.draw.table import fitted
+
+SGEMM = "void implicit_convolve_sgemm<float, float, {}, 5, 5, 3, 3, 3, 1, {}, false, true>(int, int, int)"
+VOLTA = "volta_scudnn_128x64_relu_{}_nn_v1"
+
+
+@pytest.mark.parametrize(
+    ("names", "width", "told"),
+    [
+        (("gemm", "softmax"), 24, ("gemm", "softmax")),
+        ((SGEMM.format(1024, "true"), "gemm"), 24, ("implicit_convolve_sgemm", "gemm")),
+        (
+            tuple(SGEMM.format(*each) for each in ((1024, "true"), (1024, "false"), (128, "true"))),
+            36,
+            (
+                "implicit_convolve_sgemm<1024,true>",
+                "implicit_convolve_sgemm<1024,false>",
+                "implicit_convolve_sgemm<128,true>",
+            ),
+        ),
+        (
+            tuple(VOLTA.format(each) for each in ("interior", "exterior")),
+            24,
+            ("volta_scud…interior…n_v1", "volta_scud…exterior…n_v1"),
+        ),
+        (("void f<A<int> >()", "void f<B<int, 3> >()"), 12, ("f<A>", "f<B>")),
+    ],
+)
+def test_what_differs_stays(names: tuple[str, ...], width: int, told: tuple[str, ...]) -> None:
+    assert tuple(apart(names, width)[name] for name in names) == told
+
+
+@given(st.lists(st.text(alphabet="ab_<>,( )12", max_size=40), max_size=8), st.integers(1, 30))
+def test_every_name_fits_and_those_that_were_different_stay_so(names: list[str], width: int) -> None:
+    told = apart(names, width)
+    assert all(cell_len(text) <= width for text in told.values())
+    assert len(set(told.values())) >= len({fitted(name, width) for name in names})
+
+
+def test_more_names_than_anybody_sees_are_cut_one_by_one() -> None:
+    names = [SGEMM.format(number, "true") for number in range(MOST + 1)]
+    assert set(apart(names, 24).values()) == {"implicit_convolve_sgemm"}
