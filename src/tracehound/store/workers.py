@@ -18,7 +18,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import ParamSpec, TypeVar
+from time import monotonic
+from typing import Final, ParamSpec, TypeVar
+
+from tracehound.store.heap import release
+
+LONG: Final = 0.2
+"""Seconds of work after which a worker hands the memory that it took back."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -126,7 +132,11 @@ def _serve(line: Connection, settle: Callable[[], None]) -> None:
     settle()
     with suppress(EOFError, OSError):
         while True:
-            line.send_bytes(_answer(line.recv_bytes()))
+            asked = line.recv_bytes()
+            begun = monotonic()
+            line.send_bytes(_answer(asked))
+            if monotonic() - begun > LONG:
+                release()
 
 
 def _answer(asked: bytes) -> bytes:

@@ -1,0 +1,50 @@
+"""Memory that is handed back: what a heap with holes weighs before and after."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from pathlib import Path
+
+import pytest
+
+from tracehound.store.workers import LONG, Workers
+
+STATM = Path("/proc/self/statm")
+PIECE, PIECES = 64 << 10, 2048
+"""Small enough for the heap, and 128 MiB together."""
+
+held: list[bytes] = []
+
+
+def _weight() -> int:
+    """Pages of this process that are in memory."""
+    return int(STATM.read_text().split()[1])
+
+
+def _riddle() -> int:
+    """Fill the heap and empty it but for its last piece, below which the C library keeps all."""
+    pieces = [bytes(PIECE) for _ in range(PIECES)]
+    held.append(pieces[-1])
+    full = _weight()
+    del pieces
+    assert _weight() > full - PIECES * PIECE // 4096 // 2, "the C library hands back by itself"
+    return full
+
+
+def _long() -> int:
+    """The same in a work that takes long."""
+    full = _riddle()
+    time.sleep(LONG)
+    return full
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim") or not STATM.exists(), reason="no glibc")
+def test_a_worker_hands_back_what_long_work_took() -> None:
+    workers = Workers(1, int)
+    try:
+        full = workers.submit(_long).result()
+        left = workers.submit(_weight).result()
+    finally:
+        workers.kill()
+    assert left < full - PIECES * PIECE // 4096 // 2
