@@ -158,6 +158,39 @@ def test_what_is_no_time_is_refused_in_one_line(text: str) -> None:
             "cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128",
         ),
         ("ncclDevKernel_AllReduce(ncclDevComm*)", "ncclDevKernel_AllReduce(ncclDevComm*)"),
+        (
+            "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<flash::Mainloop<2> > > >"
+            "(flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<flash::Mainloop<2> > >::Params)",
+            "FlashAttnFwdSm90",
+        ),
+        (
+            "void cutlass::device_kernel<at::cuda::detail::enable_3x_kernel_for_sm9x<cutlass::gemm::kernel::"
+            "GemmUniversal<cute::tuple<int, int, int> > > >(cutlass::gemm::kernel::GemmUniversal<>::Params)",
+            "GemmUniversal",
+        ),
+        ("void ck_tile::kentry<1, ck_tile::Rmsnorm2dFwd<ck_tile::Problem<3> > >(int)", "Rmsnorm2dFwd"),
+        (
+            "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, __nv_bfloat16, false>(int)",
+            "gemvx::kernel",
+        ),
+        ("void mine::kernel(int)", "mine::kernel"),
+        ("_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELb0EEEvPT0_PT_", "add_rmsnorm_quant_kernel"),
+        (
+            "_ZN2ck16tensor_operation6device12_GLOBAL__N_139kernel_grouped_conv_fwd_xdl_cshuffle_v3INS_28GridwiseGemm",
+            "kernel_grouped_conv_fwd_xdl_cshuffle_v3",
+        ),
+        ("_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdINS_27Rmsnorm2dFwdPipelineOnePass", "Rmsnorm2dFwd"),
+        (
+            "_ZN19cutlass_cudnn_train6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_11threadblock22Implicit",
+            "ImplicitGemmConvolution",
+        ),
+        ("_ZN7cutlass13device_kernelIN5flash19enable_sm90_or_laterINS1_16FlashAttnFwdSm90I", "FlashAttnFwdSm90"),
+        ("_Z10my_kernel2PfS_", "my_kernel2"),
+        ("_ZN4mine6kernelIfEEvT_", "mine::kernel"),
+        ("_Zebra", "_Zebra"),
+        ("_Z", "_Z"),
+        ("_Z0", "_Z0"),
+        ("_Z9", "_Z9"),
     ],
 )
 def test_a_kernel_is_called_what_people_call_it(name: str, short: str) -> None:
@@ -174,6 +207,12 @@ def test_a_cut_name_fits_and_keeps_its_start(text: str, width: int) -> None:
     assert len(cut) <= width or cut == text[:width]
     assert cut == text or len(text) > width
     assert cut.startswith(text[: width // 2])
+
+
+@given(st.text("_ZNSKLI0123456789ab<>(): E", max_size=30))
+def test_any_name_has_a_short_one(text: str) -> None:
+    assert units.short_name(f"_ZN{text}")
+    assert units.short_name(f"void x::{text}kernel<{text}>({text})")
 
 
 def test_a_cut_name_keeps_both_ends() -> None:

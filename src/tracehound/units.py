@@ -6,6 +6,7 @@ Owns how times, bytes, rates, shares and kernel names are written. Knows nothing
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal, localcontext
 from typing import Literal
 
@@ -186,19 +187,29 @@ def _scaled(value: float, step: int, names: tuple[str, ...]) -> str:
 _TEMPLATE = re.compile(r"<[^<>]*>")
 _FUNCTOR = re.compile(r"\w*(?:Functor\w*|KernelImpl|_kernel_cuda|_functor|Ops?)\b")
 _WRAPPERS = re.compile(r"\(anonymous namespace\)::|at::native::|c10::|std::|^void |^static ")
-_ANYTHING = re.compile(r"[Kk]ernel\d?")
-"""What cutlass and others call every kernel: its first template argument is what people call it."""
+_ANYTHING = re.compile(r"(?:device_)?[Kk]ernel\d?|kentry")
+"""What cutlass, ck_tile and others call every kernel: its first template argument is what people call it."""
+_TYPE = re.compile(r"[A-Za-z_][\w:]*")
+_BUILTIN = re.compile(r"(?:un)?signed|int|long|short|char|float|double|bool|half|bfloat16_t|__(?:half|nv_\w+|hip_\w+)")
+_ENABLING = re.compile(r"enable_\w+")
+"""What is put around a kernel so that it is compiled for some devices alone."""
+_MANGLED = re.compile(r"_ZN?K?(?:St)?(?=L?\d)")
+_NESTED = re.compile(r"N(?:S[0-9A-Z]*_)?(?=\d)")
+_IDENTIFIER = re.compile(r"L?(\d{1,4})")
 
 
 def short_name(name: str, width: int = 0) -> str:
     """A kernel's name as people say it: without return type, arguments, template arguments and namespaces.
 
     ``void at::native::vectorized_elementwise_kernel<4, ...>(int)`` becomes ``vectorized_elementwise_kernel``. The
-    innermost functor, which tells two elementwise kernels apart, is kept in brackets. With `width` it is cut in the
-    middle, so that both ends stay.
+    innermost functor, which tells two elementwise kernels apart, is kept in brackets. Where every kernel of a library
+    has one name, it is that of its first template argument. Mangled names are read likewise, without their functors.
+    With `width` it is cut in the middle, so that both ends stay.
     """
     name = printable(name)
-    if name.endswith(")") and "(" in name and ("::" in name or "<" in name or name.startswith("void ")):
+    if _MANGLED.match(name):
+        name = _unmangled(name)
+    elif name.endswith(")") and "(" in name and ("::" in name or "<" in name or name.startswith("void ")):
         name = _bare(name)
     return middle(name, width) if width else name
 
@@ -208,12 +219,37 @@ def _bare(name: str) -> str:
     text, before = _WRAPPERS.sub("", name), None
     while text != before:
         before, text = text, _TEMPLATE.sub("", text)
-    text = text.split("(", 1)[0].rsplit("::", 1)[-1].strip() or name
+    parts = text.split("(", 1)[0].strip().rsplit(" ", 1)[-1].split("::")
+    text = parts[-1] or name
     if _ANYTHING.fullmatch(text):
-        first = re.match(r"[\w:]+", template)
-        return first[0].rsplit("::", 1)[-1] if first else text
+        return _telling(_TYPE.findall(name.partition(f"{text}<")[2])) or "::".join(parts[-2:])
     functors = _FUNCTOR.findall(template)
     return f"{text}[{functors[-1]}]" if functors and functors[-1] not in text else text
+
+
+def _unmangled(name: str) -> str:
+    """The same of a mangled name: ``_ZN5aiter11norm_kernelILi256EEvPf`` becomes ``norm_kernel``."""
+    match = _MANGLED.match(name)
+    parts, at = _identifiers(name, match.end() if match else 0)
+    if not _ANYTHING.fullmatch(parts[-1]):
+        return parts[-1] or name
+    types = ("::".join(_identifiers(name, found.end())[0]) for found in _NESTED.finditer(name, at))
+    return _telling(types) or "::".join(parts[-2:])
+
+
+def _identifiers(name: str, at: int) -> tuple[list[str], int]:
+    """The identifiers that follow one another from there on in a mangled name, at least one, and where they end."""
+    found = []
+    while match := _IDENTIFIER.match(name, at):
+        at = match.end() + int(match[1])
+        found.append(name[match.end() : at])
+    return found or [""], at
+
+
+def _telling(types: Iterable[str]) -> str | None:
+    """Of template arguments the first, without its namespaces; none where that is a number's type."""
+    first = next((bare for bare in (each.rsplit("::", 1)[-1] for each in types) if not _ENABLING.fullmatch(bare)), None)
+    return None if first is None or _BUILTIN.fullmatch(first) else first
 
 
 _POOL = re.compile(r"[\s/_:#(-]*[0-9]+\)?$")
