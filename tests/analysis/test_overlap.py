@@ -78,6 +78,16 @@ def test_any_two_groups(busy: Trace, given: dict[str, str], both: int) -> None:
     assert [lengths[2] / US for lengths in overlap(busy, **given).values()] == [both]
 
 
+def test_what_is_in_both_groups_does_not_overlap_itself() -> None:
+    """A norm runs beside the product from 10 to 15, and alone from 30 to 35."""
+    b = Building()
+    b.event(stream(), "gemm", 0, 30)
+    b.event(stream(0, 8), "rms_norm", 10, 15)
+    b.event(stream(0, 8), "rms_norm", 30, 35)
+    assert overlap(b.trace(), first="gemm", second="computation") == {0: (30 * US, 10 * US, 5 * US)}
+    assert overlap(b.trace(), first="computation", second="gemm") == {0: (35 * US, 0, 0)}
+
+
 def test_classes_of_ones_own_move_kernels_to_another_type(busy: Trace) -> None:
     assert types(busy, classes="memory:exchange") == {
         (0, "computation"): 20 * US,

@@ -45,15 +45,20 @@ def group(text: str) -> Group:
 def running(share: Share, groups: Sequence[Group], own: Sequence[OwnClass] = ()) -> list[Intervals]:
     """When work of each group runs on the rank, clipped to its window.
 
-    An op that contains others counts only with the time that they leave it.
+    Work of several groups counts for the first of them alone: it would overlap itself. An op that contains others
+    counts only with the time that they leave it.
     """
     named = bool(own) or not all(each.is_type for each in groups)
     events = work(share, *(("name", "op") if named else ()))
     members = _by_name(events, share, groups, own) if named else _by_kind(events, groups)
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
     owned = own_stretches(start, end, local_parent(events))
-    chosen = [mask[owned.owner] for mask in members]
-    return [clip(union(owned.start[mask], owned.end[mask]), share.start, share.end) for mask in chosen]
+    free, found = np.ones(len(start), np.bool_), []
+    for mask in members:
+        chosen = (mask & free)[owned.owner]
+        found.append(clip(union(owned.start[chosen], owned.end[chosen]), share.start, share.end))
+        free &= ~mask
+    return found
 
 
 def _by_kind(events: pl.DataFrame, groups: Sequence[Group]) -> list[np.ndarray[tuple[int], np.dtype[np.bool_]]]:

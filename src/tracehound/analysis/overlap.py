@@ -22,9 +22,9 @@ default the first group is communication and the second computation. The row wit
 
 A group is a type of work (computation, communication, memory), a class of kernels as the analysis kernels names it
 (gemm, attention, collective, ...) or an HLO category, or else a regular expression that is found in the names of its
-kernels or HLO ops, whatever their case. What is in both groups overlaps itself. HLO
-ops of a TPU follow one another on one line, where nothing overlaps: an asynchronous collective counts there with its
-start and its done, and what runs between them is on the line of asynchronous ops in the timeline.
+kernels or HLO ops, whatever their case. What is in both groups counts for the first alone: beside gemm, computation is
+all but products. HLO ops of a TPU follow one another on one line, where nothing overlaps: an asynchronous collective
+counts there with its start and its done, and what runs between them is on the line of asynchronous ops in the timeline.
 
 HolisticTraceAnalysis' communication computation overlap is hidden, of the run without its last profiler step; TraceLens
 has the same as 1 - exposed_comm_time / total_comm_time."""
