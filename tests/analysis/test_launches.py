@@ -60,6 +60,40 @@ def test_a_launch(times: tuple[float, ...], found: dict[str, int]) -> None:
     assert {name: row[name] // US if name in timed else row[name] for name in found} == found
 
 
+@pytest.mark.parametrize(
+    ("before", "late", "queued"), [((0, 10), 1, 0), ((0, 11), 1, 1), ((5, 200), 1, 1), ((0, 300), 1, 1)]
+)
+def test_late_work_that_waits_for_its_turn_is_queued(before: tuple[int, int], late: int, queued: int) -> None:
+    """Whatever launched the work before it, and wherever a window begins."""
+    b = Building()
+    launch(b, 0, 10, 200, 210)
+    b.event(stream(), "of before", *before)
+    b.event(stream(0, 8), "of another stream", 0, 200)
+    for window in (None, Window(205 * US, 300 * US)):
+        (row,) = result(b.trace(), window).table.rows(named=True)
+        assert (row["late"], row["queued"]) == (late, queued)
+    notes = result(b.trace()).notes
+    assert (notes[0] == "1 launches: 0 short, 0 long, 1 late, 1 of these behind earlier work") == bool(queued)
+
+
+STREAMS = st.lists(
+    st.tuples(st.integers(0, 300), st.integers(0, 40), st.integers(0, 1), st.integers(0, 300), st.integers(0, 90)),
+    min_size=1, max_size=8, unique_by=lambda each: each[3],
+)  # fmt: skip
+
+
+@given(STREAMS)
+def test_what_is_queued_against_a_loop(work: list[tuple[int, int, int, int, int]]) -> None:
+    b = Building()
+    for number, (called, length, lane, start, long) in enumerate(work):
+        b.event(MAIN, "cudaLaunchKernel", called, called + length, "runtime", correlation=number)
+        b.event(stream(0, lane), "k", start, start + long, correlation=number)
+    found = {row["correlation"]: row["queued"] for row in result(b.trace(), by="launch").table.rows(named=True)}
+    for number, (called, length, lane, start, _) in enumerate(work):
+        ends = [s + n for *_, on, s, n in work if on == lane and s < start]
+        assert found[number] == (start - called - length > 100 and max(ends, default=-1) > called + length)
+
+
 def test_thresholds_are_settings() -> None:
     assert one(0, 10, 30, 60, long="9us", delay="19us")["long"] == 1
     assert one(0, 10, 30, 60, long="9us", delay="19us")["late"] == 1
@@ -93,7 +127,7 @@ def test_calls_are_summed_and_spread() -> None:
 
 
 def test_the_note_counts_all() -> None:
-    assert result(several().trace()).notes == ("4 launches: 2 short, 0 long, 2 late",)
+    assert result(several().trace()).notes == ("4 launches: 2 short, 0 long, 2 late, 1 of these behind earlier work",)
 
 
 def test_by_kernel_every_kernel_of_a_call_has_a_row() -> None:

@@ -8,9 +8,10 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.launched import WORK, Launched, doubts, launched
+from tracehound.analysis.launched import WORK, Launched, doubts, enqueued, launched
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length, one_of
+from tracehound.trace import collected
 
 BY: Final = Setting(
     "by", "call", "a row for each call, for each call and kernel, or for every launch: call, kernel, launch",
@@ -26,9 +27,11 @@ DEFINITION = f"""\
 
 call time = length of the call on the host; device time = sum of the lengths of its work; delay = from the end of the
 call to the start of the first of its work, 0 where that begins during the call. p50 and p99 are interpolated. short =
-launches that take longer than their work (device time below call time, and the call is not long); long = calls above
-50 us; late = launches with a delay above 100 us (the settings long and delay). blocking = calls that end no sooner than
-their work: they waited for it. With a window, launches count whole whose work overlaps it.
+launches that take longer than their work (device time below call time, and the call is not long); long = calls above 50
+us; late = launches with a delay above 100 us (the settings long and delay). queued = those of them whose stream had
+work of before that went on after the call had ended: they waited for their turn, as they do where the host is ahead,
+and only the others began late for the launch's sake. blocking = calls that end no sooner than their work: they waited
+for it. With a window, launches count whole whose work overlaps it.
 
 by=kernel has a row for each call and name of its work: of a graph each name counts once a launch, with the time of the
 whole call, the device time of its own nodes and the delay of the first of these. by=launch has every launch, the latest
@@ -64,13 +67,14 @@ COLUMNS = (
     Column("short", "count", "launches that take longer than their work"),
     Column("long", "count", "long calls"),
     Column("late", "count", "launches whose work begins late"),
+    Column("queued", "count", "of these launches those behind earlier work of the stream", brief=False),
     Column("blocking", "count", "calls that waited for their work", brief=False),
     Column("correlation", "number", "id that the call shares with its device events", brief=False),
     Column("call_event", "id", "the longest call"),
     Column("event", "id", "the work after the longest delay"),
 )
 
-_TOTALS = ("launches", "short", "long", "late")
+_TOTALS = ("launches", "short", "long", "late", "queued")
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
@@ -79,6 +83,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     known = launched(share, share.device, "correlation")
     if known.work.is_empty():
         return pl.DataFrame()
+    known = replace(known, work=_behind(known.work, share))
     every = _judged(_units(known, ("launch",)), options)
     match by:
         case "launch":
@@ -87,13 +92,23 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             rows = _grouped(_judged(_units(known, ("launch", "name")), options), ("call", "name"))
         case _:
             rows = _grouped(every, ("call",))
-    totals = every.select(pl.len(), pl.col("short", "long", "late").sum()).row(0)
+    totals = every.select(pl.len(), pl.col(_TOTALS[1:]).sum()).row(0)
     return rows.with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(known.unknown, pl.Int64).alias("unknown"),
         pl.lit(known.early, pl.Int64).alias("early"),
         *(pl.lit(total, pl.Int64).alias(f"all_{name}") for name, total in zip(_TOTALS, totals, strict=True)),
     )
+
+
+def _behind(work: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """With `before`, when all earlier work on the lane had ended, whenever and by whatever it was launched."""
+    lanes = enqueued(share.lanes)["lane"].to_list()
+    every = collected(share.anytime.filter(pl.col("lane").is_in(lanes)).select("id", "lane", "start", "end"))
+    ended = every.sort("lane", "start", maintain_order=True).select(
+        "id", pl.col("end").cum_max().shift(1).over("lane").alias("before")
+    )
+    return work.join(ended, on="id", how="left", maintain_order="left")
 
 
 def _units(known: Launched, keys: Sequence[str]) -> pl.DataFrame:
@@ -118,11 +133,12 @@ def _judged(units: pl.DataFrame, options: Options) -> pl.DataFrame:
         (pl.col("returned") - pl.col("called")).alias("length"),
         (pl.col("start") - pl.col("returned")).clip(0).alias("delay"),
     )
-    long = pl.col("length") > LONG.of(options.given)
+    long, late = pl.col("length") > LONG.of(options.given), pl.col("delay") > DELAY.of(options.given)
     return timed.with_columns(
         (~long & (pl.col("device") < pl.col("length"))).alias("short"),
         long.alias("long"),
-        (pl.col("delay") > DELAY.of(options.given)).alias("late"),
+        late.alias("late"),
+        (late & (pl.col("before") > pl.col("returned")).fill_null(value=False)).alias("queued"),
         (pl.col("returned") >= pl.col("last")).alias("blocking"),
     )
 
@@ -143,7 +159,7 @@ def _grouped(units: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
             "max": pl.col(column).max(),
         }.items()
     ]
-    flags = ("short", "long", "late", "blocking")
+    flags = ("short", "long", "late", "queued", "blocking")
     rows = units.group_by(keys, maintain_order=True).agg(
         pl.len().alias("launches"),
         pl.col("events", *flags).sum(),
@@ -164,7 +180,7 @@ def _single(units: pl.DataFrame, lanes: pl.DataFrame, top: int | None) -> pl.Dat
     streams = dict(lanes.select("lane", "name").iter_rows())
     return _complete(
         shown.select(
-            "call", "events", "delay", "correlation", "short", "long", "late", "blocking",
+            "call", "events", "delay", "correlation", "short", "long", "late", "queued", "blocking",
             pl.col("name").cast(pl.String).alias("kernel"),
             pl.col("lane").replace_strict(streams, return_dtype=pl.String).alias("stream"),
             pl.col("called").alias("at"),
@@ -192,8 +208,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
     rows = pl.concat(filled, how="vertical_relaxed")
     totals = rows.group_by("rank").agg(pl.col("unknown", "early", "^all_.*$").first()).sum()
-    launches, short, long, late = (int(totals[f"all_{name}"][0]) for name in _TOTALS)
-    note = f"{launches:,} launches: {short:,} short, {long:,} long, {late:,} late"
+    launches, short, long, late, queued = (int(totals[f"all_{name}"][0]) for name in _TOTALS)
+    behind = f", {queued:,} of these behind earlier work" if queued else ""
+    note = f"{launches:,} launches: {short:,} short, {long:,} long, {late:,} late{behind}"
     notes = [note, *doubts(int(totals["unknown"][0]), int(totals["early"][0]))]
     by = BY.of(options.given)
     if by == "launch":
