@@ -55,6 +55,30 @@ def test_kernels_that_lie_inside_another_on_their_stream_count_in_full() -> None
     assert {row["name"]: row["sum"] for row in rows(b.trace())} == {"long": 100 * US, "short": 10 * US}
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 1), st.sampled_from("ab"), st.sampled_from([None, "1,1,1", "8,1,1"]), st.integers(1, 30)
+        ),
+        min_size=1,
+        max_size=10,
+    )
+)
+def test_by_grid_each_name_has_a_row_for_each_grid_and_block(work: list[tuple[int, str, str | None, int]]) -> None:
+    b, expected = Building(), defaultdict(list)
+    for number, (rank, name, grid, length) in enumerate(work):
+        b.event(stream(rank), name, number * 50, number * 50 + length, record=number)
+        if grid:
+            b.facets.setdefault("launched", []).append({"record": number, "grid": grid, "block": "256,1,1"})
+        expected[name, grid, grid and "256,1,1"].append((length, rank))
+    found = {(row["name"], row["grid"], row["block"]): row for row in rows(b.trace(), by="grid")}
+    assert set(found) == set(expected)
+    for key, lengths in expected.items():
+        assert (found[key]["count"], found[key]["sum"]) == (len(lengths), sum(length for length, _ in lengths) * US)
+        assert found[key]["max"] == max(lengths)[0] * US
+        assert found[key]["ranks"] == len({rank for _, rank in lengths})
+
+
 def test_an_op_that_contains_others_counts_with_what_they_leave() -> None:
     b = Building()
     ops = Lane("XLA Ops", 0, "ops", work=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 import polars as pl
@@ -17,10 +18,11 @@ from tracehound.units import share as percent
 
 DEFINITION = """\
 A row for each kernel, copy, memset or HLO op by its name, over all ranks; with the setting by=rank one for each name
-and rank, with by=class one for each class. sum, mean, min, max and std (of a sample) are of the lengths of single
-executions: from start to end, of HLO ops less the time of the ops nested inside; a window clips them. share is of the
-sum of all rows (by=rank: of the rank's). p50 and p99 are exact where all executions ran on one rank; those of several
-ranks, and of classes, come from counts and means in bins of 1/64 octave: within 1.1 %.
+and rank, with by=class one for each class, with by=grid one for each name, grid and block with which it was launched
+(of ROCm as the file has them: grids in blocks or in threads). sum, mean, min, max and std (of a sample) are of the
+lengths of single executions: from start to end, of HLO ops less the time of the ops nested inside; a window clips them.
+share is of the sum of all rows (by=rank: of the rank's). p50 and p99 are exact where all executions ran on one rank;
+those of several ranks, and of classes, come from counts and means in bins of 1/64 octave: within 1.1 %.
 
 type is computation, communication or memory; class is finer. What communicates or copies is known by the event's
 category, by the collective that the profiler recorded, or by the name (RCCL, vLLM, DeepEP, NVSHMEM, ...), the rest by
@@ -37,7 +39,10 @@ by=rank), without counts, of the run without its last profiler step; when there 
 names and their spread is lost. The PyTorch TensorBoard plugin's tensor cores know the names of 2021."""
 
 BY: Final = Setting(
-    "by", "name", "what a row is: name, rank (each name on each rank) or class", one_of("name", "rank", "class")
+    "by",
+    "name",
+    "what a row is: name, grid (each name with each grid and block), rank (each name on each rank) or class",
+    one_of("name", "grid", "rank", "class"),
 )
 
 _WHAT: Final = (
@@ -72,6 +77,12 @@ BY_RANK = (
     *(replace(each, base="the sum of the rank") if each.name == "share" else each for each in _LENGTHS), _EXCESS,
     Column("outlier", "flag", "the rank stands out among those on which the kernel ran"), _LONGEST,
 )  # fmt: skip
+BY_GRID = (
+    _WHAT[0],
+    Column("grid", "text", "blocks in x, y and z"),
+    Column("block", "text", "threads of a block in x, y and z"),
+    *_WHAT[1:], _TENSOR_CORES, *_LENGTHS, *_RANKS, _LONGEST,
+)  # fmt: skip
 BY_CLASS = (
     *_WHAT[1:], Column("names", "count", "different kernels"),
     Column("on_tensor_cores", "share", "kernels that use tensor cores", "the sum", brief=False),
@@ -79,18 +90,21 @@ BY_CLASS = (
 )  # fmt: skip
 
 _KEY: Final = ("name", "kind", "category")
+_GRID: Final = ("grid", "block")
 _OCTAVE: Final = 64
 """Bins of lengths in one doubling."""
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each name, kind and HLO category: counts, ps, and how many executions there are in each bin."""
-    del options
+    """A row for each name, kind and HLO category (and grid and block): counts, ps, how many executions in each bin."""
     rows = _executions(share)
+    keys: tuple[str, ...] = _KEY
+    if BY.of(options.given) == "grid":
+        rows, keys = _with_grid(rows, share), (*_KEY, *_GRID)
     length = pl.col("length")
     bin_of = (length.clip(lower_bound=1).log(2) * _OCTAVE).floor().cast(pl.Int16)
-    bins = rows.group_by(*_KEY, bin_of.alias("bin")).agg(pl.len().cast(pl.Int64).alias("number"), length.sum())
-    table = rows.group_by(_KEY).agg(
+    bins = rows.group_by(*keys, bin_of.alias("bin")).agg(pl.len().cast(pl.Int64).alias("number"), length.sum())
+    table = rows.group_by(keys).agg(
         pl.len().cast(pl.Int64).alias("count"),
         length.sum().alias("sum"),
         length.min().alias("min"),
@@ -100,11 +114,22 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         length.quantile(0.99, "linear").round().cast(pl.Int64).alias("p99"),
         pl.col("id").get(length.arg_max()).alias("event"),
     )
-    counted = bins.sort("bin").group_by(_KEY).agg(pl.struct("bin", "number", "length").alias("bins"))
+    counted = bins.sort("bin").group_by(keys).agg(pl.struct("bin", "number", "length").alias("bins"))
     return (
-        table.join(counted, on=_KEY, nulls_equal=True)
-        .with_columns(pl.col("name", "kind").cast(pl.String), pl.lit(share.rank, pl.Int64).alias("rank"))
-        .sort(_KEY)
+        table.join(counted, on=keys, nulls_equal=True)
+        .with_columns(pl.col(each for each in keys if each != "category").cast(pl.String))
+        .with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+        .sort(keys)
+    )
+
+
+def _with_grid(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """With grid and block of each kernel, null where the file has none."""
+    records = collected(share.device.select("id", "record"))
+    launched = collected(share.facet("launched").select("record", *_GRID))
+    found = rows.select("id").join(records, on="id", how="left", maintain_order="left")
+    return pl.concat(
+        [rows, found.join(launched, on="record", how="left", maintain_order="left").select(_GRID)], how="horizontal"
     )
 
 
@@ -125,9 +150,9 @@ def _executions(share: Share) -> pl.DataFrame:
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """A row for each name, name and rank, or class; the largest sum first."""
+    """A row for each name, name and grid, name and rank, or class; the largest sum first."""
     by = BY.of(options.given)
-    columns = {"name": COLUMNS, "rank": BY_RANK, "class": BY_CLASS}[by]
+    columns = {"name": COLUMNS, "grid": BY_GRID, "rank": BY_RANK, "class": BY_CLASS}[by]
     shown = replace(ANALYSIS, columns=columns)
     filled = [table for table in tables if table.height]
     if not filled:
@@ -138,11 +163,21 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if by == "rank":
         table = _by_rank(told)
     else:
-        keys = ("name", "class", "type", "tensor_cores") if by == "name" else ("class", "type")
+        keys = _KEYS[by]
         table = _pooled(told, keys).join(_of_ranks(told, keys), on=keys, nulls_equal=True)
         table = table.with_columns(_ratio(pl.col("sum"), pl.col("sum").sum()).alias("share"))
-        table = table.sort("sum", keys[0], "type", descending=[True, False, False])
+        table = table.sort("sum", *keys, descending=[True, *[False] * len(keys)])
     return answer(shown, table, scene, options, _notes(told))
+
+
+_KEYS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "name": ("name", "type", "class", "tensor_cores"),
+        "grid": ("name", "type", *_GRID, "class", "tensor_cores"),
+        "class": ("class", "type"),
+    }
+)
+"""By what a row is, what is one in it, in the order of rows with one sum."""
 
 
 def _by_rank(rows: pl.DataFrame) -> pl.DataFrame:
