@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import named, run
+from tracehound.analysis import Options, named, run
 from tracehound.trace import Window
 
 
@@ -36,7 +36,7 @@ def test_late_device_work_belongs_to_the_step_that_launched_it() -> None:
     assert kernel["step"].to_list() == [1]
 
 
-def test_work_that_ran_after_its_mark_is_said() -> None:
+def ahead() -> Building:
     """Of step 1, launched at 5 us, 12 us run after its mark: from 10 to 20 on one stream, 15 to 22 on another."""
     b = Building()
     for n in (1, 2):
@@ -44,15 +44,28 @@ def test_work_that_ran_after_its_mark_is_said() -> None:
     for n, (lane, start, end) in enumerate(((7, 8, 20), (8, 15, 22), (7, 101, 104))):
         b.event(thread(), "cudaLaunchKernel", 5 if n < 2 else 100, 6 if n < 2 else 101, "runtime", correlation=n + 1)
         b.event(stream(number=lane), "gemm", start, end, correlation=n + 1)
-    trace = b.trace()
-    result = run(named("steps"), trace)
-    assert [(r["duration"] // US, r["busy"]) for r in result.table.rows(named=True)] == [(10, 0.2), (10, 0.3)]
-    said = "after the marks of 1 of 2 steps 12.00 us of the work that they launched ran"
-    assert sum(note.startswith(said) for note in result.notes) == 1
+    return b
+
+
+def test_a_step_lasts_until_its_work_is_done_as_in_step_parts() -> None:
+    trace = ahead().trace()
+    result, parts = run(named("steps"), trace), run(named("step_parts"), trace)
+    rows = result.table.rows(named=True)
+    assert [(r["duration"] // US, r["busy"], r["idle"] // US) for r in rows] == [(22, 14 / 22, 8), (10, 0.3, 7)]
+    assert result.table.select("step", "start", "duration").equals(parts.table.select("step", "start", "duration"))
+    said = "steps last until the work that they launched is done: by their marks on the host alone (bounds=mark)"
+    assert f"{said} the median is 10.00 us" in result.notes
     first = run(named("steps"), trace, Window(0, 4 * US))
-    assert any(note.startswith("after the marks of 1 of 1 step 12.00 us") for note in first.notes)
+    assert first.table.rows(named=True) == rows[:1], "what is to be known of it lies after the window"
+    assert any(note.startswith(said) for note in first.notes)
     second = run(named("steps"), trace, Window(100 * US, 110 * US))
-    assert not any(note.startswith("after the marks") for note in second.notes)
+    assert not any("marks" in note for note in second.notes)
+
+
+def test_steps_by_their_marks() -> None:
+    result = run(named("steps"), ahead().trace(), options=Options(given=(("bounds", "mark"),)))
+    assert [(r["duration"] // US, r["busy"]) for r in result.table.rows(named=True)] == [(10, 0.2), (10, 0.3)]
+    assert not any("until their work" in note for note in result.notes)
 
 
 def test_steps_inferred_from_the_module_that_repeats() -> None:

@@ -62,12 +62,12 @@ async def test_a_word_on_the_way_to_a_comparison_filters_no_more(opening: Openin
 
 async def test_the_filter_stays_while_the_window_changes(opening: Opening) -> None:
     async with explored(opening, (120, 30)) as (explorer, pilot):
-        await press(pilot, "2", "f", *"count > 2", "down")
+        await press(pilot, "2", "f", *"count > 3", "down")
         assert pilot.app.focused is table(explorer, "ops")
         assert len(names(explorer)) == 2
         await press(pilot, "4", "space", "2")
         assert names(explorer) == []
-        assert "0 of 2 rows with count > 2" in caption(explorer, "ops")
+        assert "0 of 2 rows with count > 3" in caption(explorer, "ops")
 
 
 async def test_the_cursor_moves_through_columns_sorts_and_hides(opening: Opening) -> None:

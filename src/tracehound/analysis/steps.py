@@ -15,8 +15,9 @@ from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart
 from tracehound.analysis.phases import inference
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.share import overlapping
+from tracehound.analysis.step_parts import stretched
+from tracehound.analysis.stretches import BOUNDS
 from tracehound.intervals import Ints, covered
-from tracehound.trace import collected
 from tracehound.units import duration
 
 DEFINITION = """\
@@ -25,14 +26,19 @@ wrong for work launched by other threads), StepTraceAnnotation, StepTrace, or a 
 one execution of the module that takes the most device time, from its start to the next start; where there are no
 modules, the annotations of an inference engine (vLLM, SGLang), annotations that follow one another and cover most of
 the time, the stretches between the ends of an optimizer's steps, or those between replays of graphs, in that order.
-Such steps are labelled inferred. duration = end - start of the mark. busy, compute, communication and idle are the
-device's state inside that stretch, as in the breakdown. Device work of an asynchronous step may run after its mark has
-ended: it then counts for the step in whose stretch it ran, and a note says how much that is. step_parts, step_time and
-diff let a step last until its work is done instead. Steps of a device with a clock of its own (TPU) are
-measured on that: the profiler aligns it to the host's piece by piece, which may stretch one step and shrink another.
+Such steps are labelled inferred.
 
-A window keeps the steps that overlap it, at full length. The PyTorch TensorBoard plugin took the device shadows for
-steps of length 0; we do not."""
+A step begins at its mark and lasts until the mark ends and all work that it launched has ended; it begins no earlier
+than the step before has ended, nor than the work that was launched before the first step has. So hosts that run ahead
+of their devices do not make steps short: these are the bounds of step_parts, findings and diff, and of the PyTorch
+TensorBoard plugin. The setting bounds=mark keeps to the marks, as HolisticTraceAnalysis does; a note says how long
+steps are by them, where that is something else. Windows of steps (--step) are those of the marks, too. duration =
+end - start; busy, compute, communication and idle are the device's state inside that stretch, as in the breakdown.
+Steps of a device with a clock of its own (TPU) are measured on that: the profiler aligns it to the host's piece by
+piece, which may stretch one step and shrink another.
+
+A window keeps the steps whose marks overlap it, at full length. The PyTorch TensorBoard plugin took the device shadows
+for steps of length 0; we do not."""
 
 COLUMNS = (
     Column("step", "count", "number of the step"),
@@ -52,11 +58,11 @@ COLUMNS = (
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row per step that overlaps the window; ps."""
-    del options
-    steps = share.steps.filter(share.chosen).sort("start")
+    every = work(replace(share, device=share.anytime), "lane", "step", "launch", *CLOCKED)
+    marks = share.steps.select("event", marked=pl.col("end") - pl.col("start"))
+    steps = stretched(share, every, BOUNDS.of(options.given)).join(marks, on="event", how="left", maintain_order="left")
     start, end = steps["start"].to_numpy(), steps["end"].to_numpy()
     share = _around(share, start, end)
-    every = work(replace(share, device=share.anytime), "lane", "step", "launch", *CLOCKED)
     events = overlapping(every.lazy(), share.start, share.end).collect() if share.windowed else every
     clock = clock_of(share) if steps.height and not steps["rank"].null_count() else None
     if clock is None:
@@ -74,7 +80,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     }
     lengths = {name: covered(intervals, start, end) for name, intervals in parts.items()}
     idle = end - start - lengths["work"]
-    return steps.with_columns(_after(every, steps)).select(
+    return steps.select(
         pl.col("step").cast(pl.Int64),
         pl.lit(share.rank, pl.Int64).alias("rank"),
         "name",
@@ -85,23 +91,9 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.Series("idle", idle),
         "inferred",
         "event",
-        "after",
+        "marked",
         pl.lit(works).alias("works"),
     )
-
-
-def _after(events: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
-    """For each step how long work that it launched ran on the device after its mark had ended; ps, overlaps once."""
-    marks = steps.select("step", pl.col("end").alias("marked"))
-    launched = events.lazy().filter(pl.col("launch").is_not_null()).select("step", "start", "end")
-    late = collected(launched.join(marks.lazy(), on="step").filter(pl.col("end") > pl.col("marked")))
-    late = late.sort("step", "marked", "start")
-    mark = ("step", "marked")
-    before = pl.col("end").cum_max().shift(1).over(mark).fill_null(pl.col("marked"))
-    new = (pl.col("end") - pl.max_horizontal("start", before, "marked")).clip(lower_bound=0)
-    after = late.with_columns(new.alias("after")).group_by(mark).agg(pl.col("after").sum())
-    found = steps.join(after, left_on=["step", "end"], right_on=mark, how="left", maintain_order="left")
-    return found["after"].fill_null(0)
 
 
 def _around(share: Share, start: Ints, end: Ints) -> Share:
@@ -133,27 +125,24 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     count, ranks = rows["step"].n_unique(), rows["rank"].n_unique()
     notes = [f"{count} step{'s' * (count > 1)} on {ranks} rank{'s' * (ranks > 1)}: {spread}"]
     notes += clocks_apart("steps", rows["duration"], rows["traced"])
-    notes += _outlasted(rows)
+    notes += _by_marks(rows)
     if rows["inferred"].any():
         notes.append(inference(rows.filter("inferred")["name"][0]))
     return notes
 
 
-def _outlasted(rows: pl.DataFrame) -> list[str]:
-    """How much of the steps' work ran after their marks, where that is not next to nothing."""
-    after, marked = int(rows["after"].sum()), int(rows["duration"].sum())
-    if after <= _LITTLE * marked:
+def _by_marks(rows: pl.DataFrame) -> list[str]:
+    """How long steps are by their marks, where the work that they launched makes that something else."""
+    apart = (rows["traced"] - rows["marked"]).abs()
+    if int(apart.sum()) <= _LITTLE * int(rows["marked"].sum()):
         return []
-    late = rows.filter(pl.col("after") > 0).height
-    of = f"after the marks of {late:,} of {rows.height:,} step{'s' * (rows.height > 1)}"
-    return [
-        f"{of} {duration(after)} of the work that they launched ran: here it counts for the step in which it ran;"
-        " by step_parts a step lasts until its work is done"
-    ]
+    median = duration(round(float(np.median(rows["marked"].to_numpy()))))
+    return [f"{_UNTIL}: by their marks on the host alone (bounds=mark) the median is {median}"]
 
 
+_UNTIL: Final = "steps last until the work that they launched is done"
 _LITTLE: Final = 0.01
-"""Less work than this part of the steps' lengths is not worth a note."""
+"""A smaller part of the steps' lengths is not worth a note."""
 
 ANALYSIS = Analysis(
     name="steps",
@@ -163,4 +152,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    settings=(BOUNDS,),
 )
