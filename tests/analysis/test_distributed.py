@@ -54,14 +54,27 @@ def test_without_a_device_operators_compute() -> None:
     b.event(thread(), "aten::mm", 0, 30, "op")
     b.event(thread(), "c10d::allreduce_", 30, 35, "op")
     b.event(Lane("pt_gloo_runloop"), "gloo:all_reduce", 20, 50, "collective")
-    (row,) = rows("distributed", b.trace())
+    result = asked("distributed", b.trace())
+    (row,) = result.table.rows(named=True)
     assert [row[name] // US for name in (*PARTS, "unmatched")] == [20, 10, 20, 0, 30]
     assert row["transfer"] is None
+    hosted = "no device activity was recorded on rank 0: computation is that of operators on the host"
+    assert hosted in result.notes
 
 
 def test_why_transfers_are_not_known(tmp_path: Path) -> None:
     notes = asked("distributed", job(tmp_path, two(tmp_path)[0])).notes
-    assert "transfer and waiting are told apart where the files of several ranks are open together" in notes
+    assert notes == (
+        "transfer and waiting are told apart where the files of several ranks are open together",
+        "of the job's 2 ranks not in this trace: rank 1",
+    )
+
+
+def test_a_rank_that_never_communicates_lacks_no_other() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 30)
+    for name in ("distributed", "stragglers", "arrivals", "collective_calls", "collectives"):
+        assert asked(name, b.trace()).notes == ("no collective ran here",), name
 
 
 EVENTS = st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.integers(0, 40), st.integers(1, 12)), max_size=10)

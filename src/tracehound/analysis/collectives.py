@@ -9,7 +9,7 @@ import polars as pl
 
 from tracehound.analysis import bus
 from tracehound.analysis.calls import calls
-from tracehound.analysis.matched import HOW, matched
+from tracehound.analysis.matched import HOW, NONE, matched
 from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
@@ -71,7 +71,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per name, type, group and size; the largest total first."""
     if not any(table.height for table in tables):
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no collective ran here"])
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [NONE])
     found = matched(tables, scene)
     rows = found.calls.with_columns(pl.coalesce("description", "group").alias("process_group"))
     alike = ["name", "collective", "dtype", "process_group", "group_size"]

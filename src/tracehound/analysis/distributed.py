@@ -11,8 +11,8 @@ import polars as pl
 from tracehound.analysis.busy import busy
 from tracehound.analysis.calls import CALLS, calls
 from tracehound.analysis.clocks import offset_notes
-from tracehound.analysis.matched import HOW, Matched, matched
-from tracehound.analysis.process_groups import absentees
+from tracehound.analysis.matched import HOW, NONE, Matched, matched
+from tracehound.analysis.process_groups import absentees, in_words
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
@@ -67,12 +67,13 @@ BY_STEP: Final = (
     Column("event", "id", "the mark of the step"),
 )
 
-_PARTS: Final = ("step", "event", "low", "high", "computation", "overlap", "communication", "other")
+_PARTS: Final = ("step", "event", "low", "high", "computation", "overlap", "communication", "other", "works")
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The calls of the rank, and rows (without a call's event) of its run or steps with their parts; ps."""
-    computing, communicating, low, high = _states(share)
+    on_device = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height > 0
+    computing, communicating, low, high = _of_device(share) if on_device else _of_host(share)
     stretches = _stretches(share, low, high, BY.of(options.given))
     start, end = stretches["low"].to_numpy(), stretches["high"].to_numpy()
     both = intersect(computing, communicating)
@@ -83,15 +84,20 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     }
     parts = stretches.with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"), *(pl.Series(name, values) for name, values in times.items())
-    ).with_columns((pl.col("high") - pl.col("low") - pl.sum_horizontal(*times)).alias("other"))
+    ).with_columns(
+        (pl.col("high") - pl.col("low") - pl.sum_horizontal(*times)).alias("other"), pl.lit(on_device).alias("works")
+    )
     return pl.concat([calls(share).with_columns(pl.lit(value=True).alias("call")), parts], how="diagonal")
 
 
-def _states(share: Share) -> tuple[Intervals, Intervals, int, int]:
-    """When the rank computes and communicates, and the bounds of its work: of its device, else of its host."""
+def _of_device(share: Share) -> tuple[Intervals, Intervals, int, int]:
+    """When the rank's device computes and communicates, and the bounds of its work."""
     state = busy(share)
-    if share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height:
-        return state.compute, state.communication, state.start, state.end
+    return state.compute, state.communication, state.start, state.end
+
+
+def _of_host(share: Share) -> tuple[Intervals, Intervals, int, int]:
+    """The same of the operators and collectives of its host, where nothing works on a device."""
     kinds = pl.col("kind").is_in(["op", "collective"])
     rows = collected(
         overlapping(share.threads, share.start, share.end).filter(kinds).select("start", "end", "kind", "name")
@@ -133,7 +139,13 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         pl.col("low").alias("start"),
     ).with_columns((pl.col("synchronising") / pl.col("span")).fill_nan(None).alias("waiting"))
     order = ("step", "rank", "start") if by_step else ("rank",)
-    notes = [*_notes(table), *offset_notes(found.clocks), *absentees(found.calls, scene), *found.notes]
+    notes = [
+        *_notes(table, found),
+        *_hosted(table),
+        *offset_notes(found.clocks),
+        *absentees(found.calls, scene),
+        *found.notes,
+    ]
     return answer(shown, table.sort(order), scene, options, notes)
 
 
@@ -157,14 +169,24 @@ def _halves(found: Matched, rows: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _notes(table: pl.DataFrame) -> list[str]:
+def _notes(table: pl.DataFrame, found: Matched) -> list[str]:
     """What part of all communication only waits."""
     waits, moves = int(table["synchronising"].sum()), int(table["transfer"].sum())
-    if not waits + moves:
-        if table["rank"].n_unique() > 1:
-            return ["no communication of these ranks could be matched: nothing tells transfer and waiting apart"]
-        return ["transfer and waiting are told apart where the files of several ranks are open together"]
-    return [f"all ranks: {percent(waits / (waits + moves))} of the communication only waits for the last rank"]
+    if waits + moves:
+        return [f"all ranks: {percent(waits / (waits + moves))} of the communication only waits for the last rank"]
+    if found.calls.is_empty() and not found.notes:
+        return [NONE]
+    if table["rank"].n_unique() > 1:
+        return ["no communication of these ranks could be matched: nothing tells transfer and waiting apart"]
+    return ["transfer and waiting are told apart where the files of several ranks are open together"]
+
+
+def _hosted(table: pl.DataFrame) -> list[str]:
+    """Of which ranks only the host is known."""
+    ranks = table.filter(~pl.col("works"))["rank"].unique().sort().to_list()
+    if not ranks:
+        return []
+    return [f"no device activity was recorded on {in_words(ranks)}: computation is that of operators on the host"]
 
 
 ANALYSIS = Analysis(

@@ -14,7 +14,7 @@ import polars as pl
 
 from tracehound.analysis.calls import CALLS, POINT_TO_POINT, TOGETHER
 from tracehound.analysis.offsets import offsets
-from tracehound.analysis.process_groups import absent, circled
+from tracehound.analysis.process_groups import absent, absentees, circled
 from tracehound.analysis.result import Scene
 from tracehound.intervals import Ints
 
@@ -38,6 +38,7 @@ _PLACES: Final = ("arrived", "present", "place")
 _INTERNAL: Final = ("circle", "fellows", "lowest", "highest", "alike", "order", "how", "place", "applied")
 
 
+NONE: Final = "no collective ran here"
 ALONE: Final = "no collective of two ranks here"
 """That there is nothing to match."""
 
@@ -77,8 +78,10 @@ def matched(tables: Sequence[pl.DataFrame], scene: Scene) -> Matched:
 
 def nothing_met(found: Matched, scene: Scene) -> list[str]:
     """Why no collective is of two ranks: what hinders the matching first, then what helps."""
+    if found.calls.is_empty() and not found.notes:
+        return [NONE]
     several = scene.ranks.height > 1 and not found.notes
-    return [*found.notes, ALONE if several else f"{ALONE}: {OPEN_ALL}"]
+    return [*found.notes, ALONE if several else f"{ALONE}: {OPEN_ALL}", *absentees(found.calls, scene)]
 
 
 def _parts(scene: Scene) -> pl.DataFrame:

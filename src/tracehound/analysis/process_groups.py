@@ -19,6 +19,8 @@ _ELIDED: Final = "..."
 _HLO: Final = "replica_groups"
 _MOST_NOTES: Final = 6
 _MOST_RUNS: Final = 12
+_LARGEST: Final = 1_000_000
+"""A job with more ranks than this is none: the number is wrong."""
 
 _PLACED: Final = schema({"members": pl.String(), "number": pl.Int64(), "rank": pl.Int64()})
 _KNOWN: Final = schema({"members": pl.String(), "number": pl.Int64(), "expected": pl.List(pl.Int64())})
@@ -104,7 +106,10 @@ def absent(met: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
 
 
 def absentees(calls: pl.DataFrame, scene: Scene) -> list[str]:
-    """Notes: the ranks that process groups name and this trace does not have, and those that missed a collective."""
+    """Notes: the ranks that process groups name and this trace does not have, and those that missed a collective.
+
+    Where no group names any, those that the job had by its size.
+    """
     notes = []
     here = set(scene.ranks["rank"].to_list())
     named = calls.filter(pl.col("members").is_not_null()).select("group", "description", "members")
@@ -113,6 +118,10 @@ def absentees(calls: pl.DataFrame, scene: Scene) -> list[str]:
         if gone:
             called = f"{group} ({description})" if description else group
             notes.append(f"of process group {called} not in this trace: {in_words(sorted(gone))}")
+    worlds = [world for facts in scene.facts if isinstance(world := facts.get("world_size"), int)]
+    others = sorted(set(range(min(max(worlds, default=0), _LARGEST))) - here) if calls.height and not notes else []
+    if others:
+        notes.append(f"of the job's {max(worlds):,} ranks not in this trace: {in_words(others)}")
     more = len(notes) - _MOST_NOTES
     notes = [*notes[:_MOST_NOTES], f"{more:,} more process groups lack ranks"] if more > 0 else notes
     missed = calls.filter(pl.col("absent").is_not_null()).unique("meeting")
