@@ -493,6 +493,56 @@ def test_idle_time_without_a_record_of_the_host_may_be_input() -> None:
     assert row["evidence"].startswith("devices idle while the host is mostly running Python: 10.00 us of 100.0 us")
 
 
+def late_steps(name: str, kind: str, until: float, *, launched: bool = True) -> Building:
+    """Four steps of 100 us whose work begins after half of each; until some instant the host is at something."""
+    b = Building(format="xplane")
+    for number in range(4):
+        start = number * 100
+        b.event(MAIN, "train", start, start + 100, "step", step=number)
+        if until:
+            b.event(MAIN, name, start, start + until, kind)
+        if launched:
+            b.event(MAIN, "Execute", start + 49, start + 50, "runtime", correlation=number)
+        b.event(OPS, "fusion.1", start + 50, start + 100, "op", step=number, correlation=number if launched else None)
+    return b
+
+
+DRY = "the device runs dry: the host launches its work too late"
+FIRST = "the device waits for its first work"
+
+
+def test_the_first_work_is_no_finding_of_its_own_where_the_host_keeps_the_device_waiting_in_every_step() -> None:
+    rows = found(late_steps("StepMarker", "runtime", 49, launched=False).trace())
+    assert rows["the device waits for the host"]["cost"] == 49 * US
+    assert FIRST not in rows
+
+
+def test_pauses_cost_what_no_other_finding_tells_of() -> None:
+    rows = found(late_steps("backend_compile", "compile", 30).trace())
+    assert rows["programs are compiled during the run"]["cost"] == 30 * US
+    assert (rows[DRY]["cost"], rows[FIRST]["cost"]) == (20 * US * 3 // 4, 20 * US // 4)
+    assert "15.00 % of the devices' time, beside what other findings tell of; 3 pauses" in rows[DRY]["evidence"]
+    assert "the host was mostly" not in rows[DRY]["evidence"]
+    assert DRY not in found(late_steps("backend_compile", "compile", 49).trace())
+    unknown = found(late_steps("nothing", "annotation", 0).trace())
+    assert (unknown["the run may be input-bound"]["cost"], DRY in unknown) == (49 * US, False)
+
+
+def test_late_launches_are_told_in_place_of_idleness_that_may_be_anything() -> None:
+    rows = found(late_steps("$time sleep", "python", 49).trace())
+    assert rows[DRY]["evidence"].endswith("the host was mostly running Python")
+    assert not any("input-bound" in name for name in rows)
+
+
+def test_a_host_that_traces_is_told_though_the_first_work_came_late() -> None:
+    b = Building(format="xplane")
+    for number, start in enumerate((0, 300, 400, 500)):
+        b.event(MAIN, "train", start, start + (300 if number == 0 else 100), "step", step=number)
+        b.event(MAIN, "StepMarker", start + 10, start + (290 if number == 0 else 40), "runtime")
+        b.event(OPS, "fusion.1", start + (290 if number == 0 else 40), start + (300 if number == 0 else 100), "op")
+    assert "the device waits for the host" in found(b.trace())
+
+
 def test_compiling_names_the_function_and_how_often() -> None:
     b = xla_steps(90)
     for start in starts(b):

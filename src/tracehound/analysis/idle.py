@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -107,10 +108,13 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     return found.filter(~pl.col("cause").is_in(EDGES)) if found.height else found
 
 
-def within(share: Share, options: Options, when: Intervals) -> pl.DataFrame:
+def within(
+    share: Share, options: Options, when: Intervals, meanwhile: Mapping[str, Intervals] = MappingProxyType({})
+) -> pl.DataFrame:
     """The same for the parts of pauses that lie in these stretches; one in two counts once, with two lengths.
 
-    The device has rows for `EDGES`, too: what of the stretches is before its first work and after its last.
+    The device has rows for `EDGES`, too: what of the stretches is before its first work and after its last. For each of
+    `meanwhile` there is a column of its name: for how long of the pauses it holds.
     """
     delay = DELAY.of(options.given)
     events = work(replace(share, device=share.anytime), "lane", "launch")
@@ -142,10 +146,13 @@ def within(share: Share, options: Options, when: Intervals) -> pl.DataFrame:
                     "cause": cause,
                 }
             ).with_columns(
-                *_why(doings, lead, pauses, cause), pl.lit(name).alias("stream"), pl.lit(name == DEVICE).alias("whole")
+                *(pl.Series(part, covered(holds, pauses.start, pauses.end)) for part, holds in meanwhile.items()),
+                *_why(doings, lead, pauses, cause),
+                pl.lit(name).alias("stream"),
+                pl.lit(name == DEVICE).alias("whole"),
             )
         )
-    table = _summed(pl.concat(found)).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+    table = _summed(pl.concat(found), list(meanwhile)).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
     if len(streams) > 1:
         return table
     alone = table.with_columns(pl.lit(streams[0][0]).alias("stream"), pl.lit(value=False).alias("whole"))
@@ -242,7 +249,7 @@ def _another_ended(
     return last > np.searchsorted(ends, np.maximum(pauses.start + 1, pauses.end - delay))
 
 
-def _summed(pauses: pl.DataFrame) -> pl.DataFrame:
+def _summed(pauses: pl.DataFrame, meanwhile: Sequence[str]) -> pl.DataFrame:
     """A row for each stream and cause, in the order of the streams."""
     length = pl.col("length")
     rounded = {
@@ -255,6 +262,7 @@ def _summed(pauses: pl.DataFrame) -> pl.DataFrame:
         .agg(
             pl.col("event").n_unique().cast(pl.Int64).alias("count"),  # parts of one pause are one
             length.sum().alias("idle"),
+            pl.col(meanwhile).sum(),
             length.min().alias("min"),
             length.max().alias("duration"),
             *(value.round().cast(pl.Int64).alias(name) for name, value in rounded.items()),
@@ -270,14 +278,19 @@ def _summed(pauses: pl.DataFrame) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The rows of all ranks in their order, of each stream the largest cause first."""
+    return told_by(ANALYSIS, tables, scene, options)
+
+
+def told_by(shown: Analysis, tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The same with the columns of another analysis."""
     filled = [table for table in tables if table.height]
     if not filled:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no pause: no device work here, or none in it"])
+        return answer(shown, blank(shown.columns), scene, options, ["no pause: no device work here, or none in it"])
     rows = pl.concat(filled, how="vertical_relaxed")
     alike = pl.struct("rank", "stream", "whole")
     shares = rows.with_columns((pl.col("idle") / pl.col("idle").sum().over(alike)).alias("share"))
     table = shares.with_columns(alike.rle_id().alias("place")).sort("place", "idle", descending=[False, True])
-    return answer(ANALYSIS, table, scene, options, _notes(rows))
+    return answer(shown, table, scene, options, _notes(rows))
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:

@@ -29,8 +29,9 @@ Each row is something that was measured in this trace and that a rule finds wort
 cost is the time per step (of a run without steps: of the run) that goes to it on an average rank, and so the most that
 could be gained; it is empty where that is not known. share is cost, of an average step or of the run. What
 happens outside steps counts for nothing where there are steps. In a window the steps count that lie in it whole; where
-none does, costs are of the window. Costs of different rows may be of the same time. start, rank and the event lead to
-where it is seen best. The rules:
+none does, costs are of the window. Costs of different rows may be of the same time; idle time of an XLA program is told
+once: what its input, its output, compiling or the host explain is no cost of the pauses in it. start, rank and the
+event lead to where it is seen best. The rules:
 
 """
     + "\n".join(f"{rule.name}: {rule.when}." for rule in RULES)

@@ -58,7 +58,7 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
 _XLA: Final[Mapping[str, str]] = MappingProxyType(
     {
         "host": "have the host run ahead: no block_until_ready or conversion to NumPy within the loop, several steps in"
-        " one program (lax.scan), a larger batch; look at what the host does in the gaps",
+        " one program (lax.scan), a larger batch; look at what the host does in the gaps, and annotate what loads data",
         "synchronisation": "fetch values of the device seldom, and of earlier steps; donate buffers instead of copying",
         "allocation": "equal shapes in every step, donated buffers",
         "compiling": "compile before the loop begins; keep shapes, types and static arguments the same; see the report"

@@ -5,6 +5,7 @@ Owns which pauses those are. What a pause is and why there is one says `idle`, w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -13,19 +14,36 @@ import polars as pl
 
 from tracehound.analysis import idle, step_parts
 from tracehound.analysis.busy import bounds, work
-from tracehound.analysis.result import Options, Share
+from tracehound.analysis.host_parts import HOST_PARTS, PARTS
+from tracehound.analysis.result import Column, Options, Result, Scene, Share
 from tracehound.analysis.stretches import BOUNDS
-from tracehound.intervals import union
+from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """The rows of `idle` for what is idle in whole steps; of a rank without any in the window, or between its work."""
+    """The rows of `idle` for what is idle in whole steps; of a rank without any in the window, or between its work.
+
+    Of an XLA program they say for how long of the pauses the host was at each of its parts; the first holds.
+    """
+    meanwhile = _host_parts(share, options)
     events = work(replace(share, device=share.anytime), "step", "launch")
     whole = _steps(share, events, options)
     if whole.height:
-        return idle.within(share, options, union(whole["start"].to_numpy(), whole["end"].to_numpy()))
+        return idle.within(share, options, union(whole["start"].to_numpy(), whole["end"].to_numpy()), meanwhile)
     low, high = bounds(events, share)
-    return idle.within(share, options, union(np.array([low]), np.array([high])))
+    return idle.within(share, options, union(np.array([low]), np.array([high])), meanwhile)
+
+
+def _host_parts(share: Share, options: Options) -> dict[str, Intervals]:
+    """When the host of an XLA program is at what, each instant at one part, as `step_time` has it."""
+    found, taken = dict.fromkeys(PARTS, EMPTY), EMPTY
+    xla = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops"]))
+    if xla.is_empty():
+        return found
+    for part, when in HOST_PARTS.of(share, options.given).items():
+        found[part] = subtract(when, taken)
+        taken = merge(taken, when)
+    return found
 
 
 def _steps(share: Share, events: pl.DataFrame, options: Options) -> pl.DataFrame:
@@ -37,5 +55,17 @@ def _steps(share: Share, events: pl.DataFrame, options: Options) -> pl.DataFrame
     return found.filter(pl.col("event").is_in(share.steps.filter(inside)["event"].implode()))
 
 
-ANALYSIS: Final = replace(idle.ANALYSIS, name="pauses", per_rank=per_rank)
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The rows of `idle`, and what the host was at."""
+    return idle.told_by(ANALYSIS, tables, scene, options)
+
+
+ANALYSIS: Final = replace(
+    idle.ANALYSIS,
+    name="pauses",
+    columns=(*idle.COLUMNS, *(Column(part, "time", "the host is at it", brief=False) for part in PARTS)),
+    per_rank=per_rank,
+    combine=combine,
+    of_host=(*idle.ANALYSIS.of_host, HOST_PARTS),
+)
 """That of `idle`, of these pauses; under a name of its own, by which its tables are remembered."""

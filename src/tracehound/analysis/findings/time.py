@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -10,8 +10,10 @@ import polars as pl
 
 from tracehound.analysis.activity import PARTS
 from tracehound.analysis.findings.advice import TOPICS, advice
+from tracehound.analysis.findings.device import compiling
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.findings.xla import host_bound, input_bound, output_bound, unrecorded
+from tracehound.analysis.host_parts import PARTS as PARTS_OF_HOST
 from tracehound.analysis.host_words import QUIET
 from tracehound.analysis.idle import AFTER, BEFORE, EDGES
 from tracehound.analysis.latecomers import latecomers
@@ -156,30 +158,46 @@ def _longest_of(evidence: Evidence, part: str) -> int | None:
 
 
 def waiting(evidence: Evidence) -> Iterator[Finding]:
-    """Devices idle, by what they wait for; what is put down to the data loader already is not told twice."""
+    """Devices idle, by what they wait for; what rules of the data loader or the host tell is not told twice."""
     spans = evidence.spans
     span = int(spans["span"].sum())
     idle = evidence.table("idle").filter(stream="device").filter(pl.col("rank").is_in(spans["rank"].implode()))
     loading = any(data_loader(evidence)) or any(input_bound(evidence))
+    known = [part for part, rule in _TOLD.items() if any(rule(evidence))] if evidence.xla else []
     for cause, what in _WAIT.items():
-        rows = idle.filter(pl.col("cause") == cause)
-        share = int(rows["idle"].sum()) / span if span else 0.0
+        rows = idle.filter(pl.col("cause") == cause).with_columns(
+            other=pl.col("idle") - pl.sum_horizontal(PARTS_OF_HOST)
+        )
+        told = int(rows.select(pl.sum_horizontal(known).sum()).item()) if known else 0
+        share = (int(rows["idle"].sum()) - told) / span if span else 0.0
         if share <= IDLE or (cause == "data loading" and loading) or (cause in _OF_STREAMS and evidence.xla):
             continue
         worst = rows.row(rows["duration"].arg_max() or 0, named=True)
         why = _meanwhile(rows)
-        quiet = cause in _UNTOLD and not why
+        if 2 * told > int(rows["idle"].sum()) or _PART_OF.get(TOPICS.get(why, "")) in known:
+            why = ""  # that of what other findings tell
+        quiet = cause in _UNTOLD and not why and not told
         yield Finding(
             what,
-            f"{percent(share)} of the devices' time; {_many(cause, int(rows['count'].sum()))} in {evidence.where},"
-            f" the longest {duration(worst['duration'])} on rank {worst['rank']}"
-            + (f"; the host was mostly {why}" if why else _SILENT if quiet else ""),
+            f"{percent(share)} of the devices' time{_BESIDE if told else ''};"
+            f" {_many(cause, int(rows['count'].sum()))} in {evidence.where}, the longest {duration(worst['duration'])}"
+            f" on rank {worst['rank']}" + (f"; the host was mostly {why}" if why else _SILENT if quiet else ""),
             advice(evidence, cause if cause in _UNTOLD else TOPICS.get(why, cause)),
             Place.of(worst),
             round(share * evidence.stretch),
             share,
         )
 
+
+_TOLD: Final[Mapping[str, Callable[[Evidence], Iterator[Finding]]]] = MappingProxyType(
+    {"input": input_bound, "output": output_bound, "compile": compiling, "host": host_bound, "other": unrecorded}
+)
+"""What the host of an XLA program was at, and the rule that tells of it."""
+
+_PART_OF: Final = MappingProxyType({"data loading": "input", "synchronisation": "output", "compiling": "compile"})
+"""Which part of the host's time an advice is about."""
+
+_BESIDE: Final = ", beside what other findings tell of"
 
 _UNTOLD: Final = ("other", "unknown", *EDGES)
 """Idle time that says nothing of its reason by itself, and what the host was at all the more."""
@@ -225,7 +243,7 @@ def busy(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-_OF_IDLENESS: Final = (data_loader, waiting, input_bound, output_bound, host_bound, unrecorded)
+_OF_IDLENESS: Final = (data_loader, waiting, *_TOLD.values())
 """Rules that say why devices idle."""
 
 

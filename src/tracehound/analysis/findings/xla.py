@@ -13,6 +13,7 @@ import polars as pl
 
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.host_words import PYTHON, QUIET
+from tracehound.analysis.idle import EDGES
 from tracehound.units import count, duration
 from tracehound.units import share as percent
 
@@ -56,7 +57,7 @@ def output_bound(evidence: Evidence) -> Iterator[Finding]:
 
 def host_bound(evidence: Evidence) -> Iterator[Finding]:
     """Devices idle while the host does something else, where no launch says whether it launches too late."""
-    idle = evidence.table("idle").filter(pl.col("stream") == "device")
+    idle = evidence.table("idle").filter((pl.col("stream") == "device") & ~pl.col("cause").is_in(EDGES))
     unknown = idle.filter(pl.col("cause") == "unknown")
     if _share(evidence, "host") < HOST or unknown["idle"].sum() * 2 < idle["idle"].sum():
         return
@@ -91,7 +92,10 @@ def unrecorded(evidence: Evidence) -> Iterator[Finding]:
     """Devices idle within steps, and nothing is recorded of the host; or only Python, and no launch tells of it."""
     if _share(evidence, "other") < OTHERS or any(input_bound(evidence)) or any(host_bound(evidence)):
         return
-    idle = evidence.table("idle").filter(stream="device")
+    idle = evidence.table("idle").filter((pl.col("stream") == "device") & ~pl.col("cause").is_in(EDGES))
+    late = idle.filter((pl.col("cause") != "unknown") & (pl.col("why") != QUIET))
+    if 2 * late["idle"].sum() > idle["idle"].sum():
+        return
     if 2 * _in_python(idle) < int(_whole(evidence)["other"].sum()):
         words = "idle while nothing is recorded of the host: it could be input, Python, or both"
         yield _of_part(evidence, "other", "the run may be input-bound", words, _MARK)
@@ -175,8 +179,8 @@ RULES: Final = (
     ),
     Rule(
         "not recorded",
-        f"idle time in which nothing is recorded of the host takes {OTHERS:.0%} of the steps (the same); or frames of"
-        " Python alone, where no launches are recorded that would tell of them",
+        f"idle time in which nothing is recorded of the host takes {OTHERS:.0%} of the steps (the same), and no"
+        " launches tell that it was late; or in which frames of Python alone are recorded",
         unrecorded,
     ),
 )
