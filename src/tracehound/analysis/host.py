@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from tracehound.analysis.host_waits import blocking
 from tracehound.analysis.host_words import doing
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Given
 from tracehound.analysis.threads import THREADS, during
 from tracehound.intervals import Intervals
 from tracehound.trace import collected
@@ -38,10 +40,25 @@ NOTHING = "(nothing recorded)"
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The rows of the threads of the rank's host; ranks of one host give the same rows."""
     del options
-    start, end = share.on_host.start, share.on_host.end
+    waits = blocking(share)
+    return _rows(share.on_host, waits) if waits else ROWS.of(share)
+
+
+def _of_host(share: Share, given: Given) -> pl.DataFrame:
+    del given
+    return _rows(share, ())
+
+
+ROWS: Final = OfHost(_of_host)
+"""The rows where no call waits for a copy of a rank's device."""
+
+
+def _rows(share: Share, waits: Collection[int]) -> pl.DataFrame:
+    """What ran on the threads between the bounds of the share; `waits` are calls that wait for their copy."""
+    start, end = share.start, share.end
     window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
     threads = collected(share.threads.select(*THREADS))
-    said = threads.select(pl.col("id").alias("event"), doing(threads, blocking(share)))
+    said = threads.select(pl.col("id").alias("event"), doing(threads, waits))
     rows = during(threads, window).join(said, on="event", how="left", maintain_order="left")
     return rows.join(share.lanes.select("lane", "host", pl.col("name").alias("thread")), on="lane").select(
         "lane",
@@ -108,4 +125,5 @@ ANALYSIS = Analysis(
     columns=COLUMNS,
     per_rank=per_rank,
     combine=combine,
+    of_host=(ROWS,),
 )
