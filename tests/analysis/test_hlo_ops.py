@@ -170,6 +170,15 @@ def test_a_copy_that_a_window_cuts_keeps_its_bandwidth_and_what_waits_for_it(
     )["bandwidth"].to_list() == [pytest.approx(1000 / 20e-6)]
 
 
+@pytest.mark.parametrize("window", [(0, 8), (3, 7)])
+def test_a_copy_whose_end_lies_after_the_window_has_a_bandwidth_and_no_execution(window: tuple[int, int]) -> None:
+    found = rows(copied_from_the_host(), PEAK, window=Window(window[0] * US, window[1] * US))
+    done = found["copy-done"]
+    assert (done["count"], done["self"], done["total"], done["bound_by"]) == (0, 0, 0, "host link")
+    assert done["bandwidth"] == pytest.approx(1000 / 20e-6)
+    assert copied_from_the_host().event(done["event"])["name"] == "copy-done"
+
+
 @given(st.lists(st.tuples(*[st.integers(0, 5)] * 3), min_size=1, max_size=6), st.integers(0, 60), st.integers(1, 60))
 def test_the_parts_of_copies_in_a_window_against_a_slow_sum(
     copies: list[tuple[int, int, int]], low: int, length: int
@@ -179,18 +188,18 @@ def test_the_parts_of_copies_in_a_window_against_a_slow_sum(
         op(1, "copy-done", "copy-done", text=_ENDS, bytes_accessed=1000),
     ]
     b = Building(ops=told, unit=1)
-    at, high, flight, moved, waited = 0, low + length, 0, 0.0, False
+    at, high, flight, moved, ran = 0, low + length, 0, 0.0, False
     for started, between, ended in copies:
         until = at + started + between + ended + 1
         b.event(OPS, "copy-start", at, at + started, "transfer", op=0)
         b.event(OPS, "copy-done", until - ended - 1, until, "transfer", op=1)
         inside = max(0, min(until, high) - max(at, low))
         flight, moved = flight + inside, moved + 1000 * inside / (until - at)
-        waited = waited or (until - ended - 1 < high and until > low)
+        ran = ran or any(max(a, low) < min(z, high) for a, z in ((at, at + started), (until - ended - 1, until)))
         at = until
     found = rows(b.trace(), window=Window(low, high))
-    assert ("copy-done" in found) == waited
-    if waited:
+    assert ("copy-done" in found) == (ran and flight > 0)
+    if "copy-done" in found:
         assert found["copy-done"]["bandwidth"] == pytest.approx(moved / flight * 1e12)
 
 

@@ -38,7 +38,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     `count` is how often it ran, `kernels` in how many kernels (null where ops are not kernels), `runs` the count less
     what a window cut off; `self`, `total`, `min`, `max` are ps. `flight` is the sum of the times from the beginning of
     an asynchronous op to its end, on the row of the half that ends it, and `flights` how many those are, both less what
-    a window cut off. A GPU that ran no op but was at work has one row of what is true of it.
+    a window cut off: where that half lies out of the window, its row counts no execution. A GPU that ran no op but was
+    at work has one row of what is true of it.
     """
     del options
     lanes = share.lanes.filter(pl.col("rank").is_not_null())
@@ -63,8 +64,16 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     kernels = "stream" in lanes["role"].to_list()
     known = share.ops.drop("name").with_columns(pl.col("category").alias("said"))
     return (
-        summed.join(known, on="op", how="left", maintain_order="left")
-        .join(_flights(events, share, on_ops), on="op", how="left", maintain_order="left")
+        summed.join(
+            _flights(events, share, on_ops), on=["name", "op"], how="full", coalesce=True, maintain_order="left_right"
+        )
+        .with_columns(
+            pl.col("count", "kernels", "self", "total", "max").fill_null(0),
+            pl.col("part").fill_null(1.0),
+            pl.coalesce("kind", "waits").alias("kind"),
+            pl.coalesce("event", "done").alias("event"),
+        )
+        .join(known, on="op", how="left", maintain_order="left")
         .with_columns(
             pl.col("name").cast(pl.String),
             pl.coalesce("said", "kind").alias("category"),
@@ -72,7 +81,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             pl.col("kernels") if kernels else pl.lit(None, pl.Int64).alias("kernels"),
             *(pl.lit(value, pl.Int64).alias(name) for name, value in of_rank.items()),
         )
-        .drop("said", "part", "op")
+        .drop("said", "part", "op", "waits", "done")
     )
 
 
@@ -92,9 +101,10 @@ def _begins(events: pl.DataFrame, share: Share) -> npt.NDArray[np.bool_]:
 
 
 def _flights(events: pl.DataFrame, share: Share, lanes: Sequence[int]) -> pl.DataFrame:
-    """`op`, `flight` and `flights` of the ops that end what another began: their times from start to end.
+    """`name`, `op`, `flight` and `flights` of the ops that end what another began: their times from start to end.
 
     On the device's own clock where it has one. Of one that a window cuts the part inside counts, wherever its ends lie.
+    `done` is an event of the op, and `waits` its kind.
     """
     if share.windowed:
         events = collected(share.anytime.filter(pl.col("lane").is_in(lanes)).select(*_EVENTS))
@@ -110,7 +120,15 @@ def _flights(events: pl.DataFrame, share: Share, lanes: Sequence[int]) -> pl.Dat
         inside.alias("flight"),
         pl.when(whole > 0).then(inside / whole).otherwise(1.0).alias("flights"),
     )
-    return ended.join(events.select("id", "op"), on="id").group_by("op").agg(pl.col("flight", "flights").sum())
+    return (
+        ended.join(events.select("id", "name", "op", "kind"), on="id")
+        .group_by("name", "op", maintain_order=True)
+        .agg(
+            pl.col("flight", "flights").sum(),
+            pl.col("id").min().alias("done"),
+            pl.col("kind").first().cast(pl.String).alias("waits"),
+        )
+    )
 
 
 def _of_rank(events: pl.DataFrame, share: Share) -> dict[str, int]:
