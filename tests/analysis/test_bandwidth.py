@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream
 from tracehound.analysis import Options, named, run
-from tracehound.analysis.bandwidth import kind_of, series
+from tracehound.analysis.bandwidth import QUEUED, kind_of, series
 from tracehound.analysis.share import shares
 from tracehound.trace import Trace, Window
 
@@ -135,6 +135,13 @@ def test_of_a_device_without_streams_the_asynchronous_lines_count() -> None:
     b.event(later, "async-copy.1", 0, 10, "transfer", bytes=100)
     b.event(later, "all-reduce.1", 0, 10, "collective", bytes=100)
     assert rates(b.trace()) == {"async-copy": [(0, 10), (10, 0)]}
+    assert QUEUED in run(named("bandwidth"), b.trace()).notes
+
+
+def test_copies_on_streams_are_not_said_to_queue() -> None:
+    b = Building()
+    b.event(stream(), "Memcpy HtoD", 0, 10, "copy", bytes=100)
+    assert run(named("bandwidth"), b.trace()).notes == ()
 
 
 def test_the_longest_copy_is_led_to() -> None:

@@ -23,7 +23,8 @@ PEAK: Final = Setting(
 
 DEFINITION = """\
 Copies are the rows of copies, memsets and transfers on the device's streams, and on TPU those on its asynchronous
-lines; HLO ops that copy are among the ops. Their kinds are HtoD, DtoH, DtoD, PtoP (from one device to another) and
+lines, where they last as long as they are in flight, in the queue for a link, too: how fast that is has transfers. HLO
+ops that copy are among the ops. Their kinds are HtoD, DtoH, DtoD, PtoP (from one device to another) and
 memset, whatever the file calls them, whether memory is pinned or not. The bandwidth of a copy is its bytes / its
 duration; at every instant the bandwidth of a kind is the sum of its copies that run then.
 
@@ -142,8 +143,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         return pl.DataFrame()
     low, high = bounds(work(share), share)
     rows = [_row(copies, share) for copies in kinds]
+    queue = not share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "async")).is_empty()
     return pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"bytes": pl.Int64}).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(queue).alias("queue"),
         (pl.col("busy") / (high - low)).alias("share") if high > low else pl.lit(None, pl.Float64).alias("share"),
     )
 
@@ -192,10 +195,16 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(ANALYSIS, table, scene, options, _notes(table, PEAK.of(options.given)))
 
 
+QUEUED: Final = (
+    "copies of asynchronous lines last as long as they are in flight, where most may only queue: several at once add up"
+    " to more than a link gives; transfers has the speed of links"
+)
+
+
 def _notes(table: pl.DataFrame, peak: int) -> list[str]:
     """Which bandwidths are not, or hardly, to be believed."""
     unmeasured, rough = int(table["unmeasured"].sum()), int(table["rough"].sum())
-    notes = []
+    notes = [QUEUED] if table["queue"].any() else []
     if unmeasured:
         first = table.filter(pl.col("unmeasured") > 0).row(0, named=True)
         where = f"first {first['kind']} on rank {first['rank']}"
