@@ -543,6 +543,16 @@ def test_a_host_that_traces_is_told_though_the_first_work_came_late() -> None:
     assert "the device waits for the host" in found(b.trace())
 
 
+def test_copies_of_hlo_ops_within_the_device_are_not_advised_as_offloading() -> None:
+    b = xla_steps(90)
+    for start in starts(b):
+        b.event(OPS, "copy.1", start + 90, start + 100, "copy")
+    row = found(b.trace())["copies within the device are not hidden behind computation"]
+    assert row["cost"] == 10 * US
+    assert "layout" in row["advice"]
+    assert "offload" not in row["advice"]
+
+
 def test_compiling_names_the_function_and_how_often() -> None:
     b = xla_steps(90)
     for start in starts(b):

@@ -73,6 +73,8 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
         AFTER: _LAST,
         "communication": "overlap it (the latency hiding scheduler, asynchronous collectives), shard otherwise, or give"
         " each device a larger batch",
+        "HLO copies": "see which ops they are (hlo_ops, data formatting): transposes and copies of layouts; donate"
+        " buffers, keep parameters in the layout in which they are used, transpose once and outside the loop",
         "copies": "keep what is moved on the device, or move it earlier: offload less, prefetch it a layer ahead,"
         " donate buffers",
     }

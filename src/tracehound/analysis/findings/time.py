@@ -99,7 +99,8 @@ def copies(evidence: Evidence) -> Iterator[Finding]:
     """Devices do nothing but copy; of XLA's, between which memories."""
     links = evidence.table("transfers")
     if links.is_empty() or not evidence.xla:
-        yield from _exposed(evidence, "copy", COPIES, "copies are not hidden behind computation")
+        where = " within the device" if evidence.xla else ""
+        yield from _exposed(evidence, "copy", COPIES, f"copies{where} are not hidden behind computation")
         return
     cores = int(evidence.table("breakdown")["span"].sum())
     exposed = int(links["exposed"].sum()) / cores if cores else 0.0
@@ -135,7 +136,7 @@ def _exposed(evidence: Evidence, part: str, threshold: float, what: str) -> Iter
             what,
             f"{percent(share)} of the devices' time is {part} alone, {percent(hidden)} more is hidden;"
             f" most on rank {ranks['rank'][0]}: {percent(ranks['share'][0])}",
-            advice(evidence, {"copy": "copies"}.get(part, part)),
+            advice(evidence, {"copy": "HLO copies" if evidence.xla else "copies"}.get(part, part)),
             Place(rank=ranks["rank"][0], event=_longest_of(evidence, part)),
             round(share * evidence.stretch),
             share,
