@@ -47,10 +47,10 @@ class Seeking:
         walk = found.walk.after(screen.view.start)
         count = words.matches(walk.words, found.result.total, screen.glyphs.dot) if found.needle else ""
         self.prompt.tell(screen.glyphs.cut(found.failure, screen.size.width // 2) or count)
-        nothing = words.nothing("search" if found.needle else "prompt", trace, None)
+        nothing = found.failure or words.nothing("search" if found.needle else "prompt", trace, None)
         screen.deck.tables["search"].show(found.result, None, nothing)
         screen.arrangement.show("search")
-        screen.walk = walk if found.needle else None
+        screen.walk = walk if found.needle and not found.failure else None
         if self._due == found.needle:
             self._due = None
             screen.travels.to(walk)
