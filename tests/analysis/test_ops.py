@@ -35,6 +35,20 @@ def test_kernels_of_two_ranks() -> None:
     assert list(rows) == ["gemm", "relu"]
 
 
+def test_a_device_that_does_nothing_in_the_window_is_idle_in_it() -> None:
+    b = Building()
+    b.event(stream(0), "gemm", 0, 100)
+    b.event(stream(1), "gemm", 0, 20)
+    b.event(stream(1), "gemm", 60, 100)
+    result = ops(b.trace(), Window(20 * US, 60 * US))
+    (gemm,) = result.table.rows(named=True)
+    assert (gemm["count"], gemm["ranks"], gemm["time_share"]) == (1, 1, 0.5)
+    assert result.notes[:2] == ("counted: kernels, on 2 ranks", "idle 50.000 % of 80.00 us device time")
+    alone = ops(b.trace(), Window(20 * US, 60 * US, ranks=(1,)))
+    assert alone.table.is_empty()
+    assert alone.notes == ("no kernel, HLO op or operator here",)
+
+
 def test_the_longest_execution_is_linked() -> None:
     b = Building()
     b.event(stream(0), "gemm", 0, 30)

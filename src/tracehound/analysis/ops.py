@@ -48,7 +48,10 @@ _KEY = ("name", "category", "module", "program")
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row per op: counts and ps, and on every row the rank's device time and busy time."""
+    """A row per op: counts and ps, and on every row the rank's device time and busy time.
+
+    Of a device that does nothing in the window there is one row without an op, since its time counts as idle.
+    """
     del options
     events, what = counted(share)
     low, high = share.start, share.end
@@ -69,20 +72,18 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.coalesce(pl.col("hlo"), pl.col("kind").cast(pl.String)).alias("category"),
         pl.col("name").cast(pl.String),
     )
-    return (
-        described.group_by(_KEY)
-        .agg(
-            pl.col("count", "self", "total").sum(),
-            pl.col("min").min(),
-            pl.col("event").sort_by("max", "event", descending=[True, False]).first(),
-            pl.col("max").max(),
-        )
-        .with_columns(
-            pl.lit(span, pl.Int64).alias("span"),
-            pl.lit(used, pl.Int64).alias("used"),
-            pl.lit(share.rank, pl.Int64).alias("rank"),
-            pl.lit(what).alias("what"),
-        )
+    found = described.group_by(_KEY).agg(
+        pl.col("count", "self", "total").sum(),
+        pl.col("min").min(),
+        pl.col("event").sort_by("max", "event", descending=[True, False]).first(),
+        pl.col("max").max(),
+    )
+    idle = found.is_empty() and share.windowed and what != ON_HOST
+    return (found.clear(1) if idle else found).with_columns(
+        pl.lit(span, pl.Int64).alias("span"),
+        pl.lit(used, pl.Int64).alias("used"),
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(what).alias("what"),
     )
 
 
@@ -122,8 +123,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     filled = [table for table in tables if table.height]
     if not filled:
         return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no kernel, HLO op or operator here"])
-    rows = pl.concat(filled, how="vertical_relaxed")
-    per_rank_time = rows.group_by("rank").agg(pl.col("span").first(), pl.col("used").first())
+    ranks = pl.concat(filled, how="vertical_relaxed")
+    rows = ranks.filter(pl.col("count").is_not_null())
+    if rows.is_empty():
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no kernel, HLO op or operator here"])
+    per_rank_time = ranks.group_by("rank").agg(pl.col("span").first(), pl.col("used").first())
     span, used = int(per_rank_time["span"].sum()), int(per_rank_time["used"].sum())
     whole, what = int(rows["self"].sum()), rows["what"].unique().sort().to_list()
     table = (
