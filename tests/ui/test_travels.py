@@ -72,6 +72,18 @@ async def test_out_to_the_python_line_and_in_to_the_kernels(opening: Opening) ->
         assert "runs on the device" in said(explorer)
 
 
+async def test_links_lead_on_from_the_details_too(opening: Opening) -> None:
+    async with explored(opening, (200, 50)) as (explorer, pilot):
+        await press(pilot, "j", "full_stop", "enter")
+        assert pilot.app.focused is explorer.selected.details.sheet
+        await press(pilot, "o", "o")
+        assert selected(explorer) == "aten::mm"
+        assert "aten::mm" in explorer.selected.details.sheet.render_line(0).text
+        await press(pilot, "i")
+        assert selected(explorer) == "cudaLaunchKernel"
+        assert pilot.app.focused is explorer.selected.details.sheet
+
+
 async def test_links_pressed_in_a_row_are_followed_one_after_the_other(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "j", "full_stop")
