@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from tracehound.errors import TracehoundError, printable
+from tracehound.errors import TracehoundError
 from tracehound.trace import Trace
 from tracehound.ui import navigate
 from tracehound.ui.view import View
@@ -73,7 +73,7 @@ def _time(text: str, view: View, run: tuple[int, int]) -> int:
     try:
         time = parse_duration(word)
     except TracehoundError as error:
-        raise TracehoundError(f"{printable(word)!r} is no place", remedy=f"write {NOTATIONS}") from error
+        raise TracehoundError("no place", remedy=f"write {NOTATIONS}") from error  # it is said beside the text
     return navigate.focus(view) + time if word[0] in "+-" else time
 
 

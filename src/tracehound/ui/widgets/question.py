@@ -32,7 +32,7 @@ class Answer(Input):
         Binding("escape", "leave", "cancel", show=False, tooltip="Ask no more", id="prompt.cancel")
     ]
     DEFAULT_CSS = """
-    Answer, Answer:focus { border: none; height: 1; padding: 0; width: 1fr; background: $panel; }
+    Answer, Answer:focus { border: none; height: 1; padding: 0; width: 1fr; min-width: 16; background: $panel; }
     """
 
     def __init__(self, hint: str, left: Callable[[], None]) -> None:
