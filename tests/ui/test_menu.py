@@ -68,6 +68,14 @@ async def test_the_whole_menu_is_in_sight(samples: Path, size: tuple[int, int]) 
         assert isinstance(pilot.app.screen, Explorer)
 
 
+async def test_a_name_that_a_column_is_too_narrow_for_has_a_sign(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), (120, 15)) as (_, pilot):
+        await press(pilot, "M")
+        screen = pilot.app.screen
+        assert isinstance(screen, MenuScreen)
+        assert any("o operator …line" in line for line in shown(screen))
+
+
 @pytest.mark.parametrize("size", [(80, 12), (40, 16), (100, 7)])
 async def test_a_short_screen_follows_the_cursor_through_all_of_it(samples: Path, size: tuple[int, int]) -> None:
     async with explored(open_paths([samples / "torch_ddp_gloo"]), size) as (_, pilot):

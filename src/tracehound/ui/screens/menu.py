@@ -120,7 +120,7 @@ class MenuList(Widget, can_focus=True):
         plain = grey if cell.lacks else self.rich_style
         under = cell is self._entries[self.cursor]
         styles = (cursor + Style(bold=True), cursor) if under else (grey if cell.lacks else key, plain)
-        text = f"{cell.title:<17}" if width >= TELLING else cell.title
+        text = f"{cell.title:<17}" if width >= TELLING else self._glyphs.cut(cell.title, width - 5)
         room = width - 5 - len(text)
         more = self._glyphs.cut(cell.lacks or cell.question, room) if width >= TELLING else ""
         line = [Segment(f" {cell.key or ' '} ", styles[0]), Segment(f"{text} ", styles[1])]
