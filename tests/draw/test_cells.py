@@ -117,3 +117,6 @@ def test_a_row_is_named_by_its_name_else_by_what_tells_it_apart() -> None:
     assert naming(columns, {"thread": 1, "event": 5, "inside": 5, "count": 9}) == "event"
     assert naming([*columns, Column("name", "text", "")], {"name": 1}) == "name"
     assert naming(columns[3:], {"count": 9}) == ""
+    address = Column("address", "text", "", brief=False)
+    assert naming([*columns, address], {"thread": 1, "event": 5, "inside": 5, "address": 99}) == "event"
+    assert naming([address], {"address": 99}) == "address", "where nothing else does"

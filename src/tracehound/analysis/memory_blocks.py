@@ -42,7 +42,7 @@ COLUMNS: Final = (
     Column("device", "text", "whose memory"),
     Column("size", "bytes", "size of the block"),
     Column("share", "share", "this block, if it is held then", "the peak of the device"),
-    Column("start", "instant", "when it was given; – before the recording"),
+    Column("start", "instant", "when it was given; – before the recording", brief=False),
     Column("duration", "time", "how long it is held; – not taken back, or given before"),
     Column("at_peak", "flag", "held when most is allocated"),
     Column("freed", "flag", "taken back in the recording", brief=False),

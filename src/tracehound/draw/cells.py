@@ -150,7 +150,11 @@ _OTHERS: Final[Mapping[Unit, Callable[[float], str]]] = {
 def naming(columns: Sequence[Column], distinct: Mapping[str, int]) -> str:
     """Which of the columns says what a row is about: its name, else the first text in which most rows differ.
 
-    Empty where there is no text. `distinct` is how many values each column has.
+    What is not brief (an address) says so only where no other text does. Empty where there is no text. `distinct` is
+    how many values each column has.
     """
-    texts = [column.name for column in columns if column.unit == "text"]
-    return "name" if "name" in texts else max(texts, key=lambda name: distinct[name], default="")
+    texts = [column for column in columns if column.unit == "text"]
+    if any(column.name == "name" for column in texts):
+        return "name"
+    telling = [column.name for column in texts if column.brief] or [column.name for column in texts]
+    return max(telling, key=lambda name: distinct[name], default="")
