@@ -156,6 +156,17 @@ def test_a_pause_of_a_nanosecond_is_the_rounding_of_times() -> None:
 
 
 @pytest.mark.parametrize(("ended", "cause"), [(175, "other stream"), (169, "other"), (170, "other stream")])
+def test_so_it_is_without_a_launch(ended: float, cause: str) -> None:
+    b = Building()
+    b.event(stream(), "first", 0, 100)
+    b.event(stream(), "second", 200, 300)
+    b.event(stream(0, 20), "nccl", 50, ended, "collective")
+    found = causes(b.trace())
+    assert found[0, "stream 7", cause if cause == "other stream" else "unknown"] == (1, 100 * US)
+    assert (0, DEVICE, "unknown") in found
+
+
+@pytest.mark.parametrize(("ended", "cause"), [(175, "other stream"), (169, "other"), (170, "other stream")])
 def test_another_stream_that_just_ended_was_waited_for(ended: float, cause: str) -> None:
     b = after_a_pause(90)
     b.event(stream(0, 20), "nccl", 50, ended, "collective")
@@ -275,7 +286,7 @@ def slow(
                 through = call is not None and i not in copies and sum(call[1:]) >= start >= reach + delay and not ended
                 late = call is not None and ((call[1] > reach and not early) or through)
                 if call is None:
-                    cause = "unknown"
+                    cause = "other stream" if ended and start - reach >= delay else "unknown"
                 elif late or (i in copies and start - reach >= delay and not ended):
                     waited = set(range(reach, start if i in copies or call[1] <= reach else min(call[1], start)))
                     cause = next(

@@ -40,12 +40,13 @@ waiting for the device (cudaStreamSynchronize and the like, and copies that bloc
 any that returned only when the copy had ended, as from and to pageable memory); allocation = cudaMalloc, cudaFree and
 the like; data loading = below a DataLoader or an input iterator. Before such a copy itself that time lasts to the end
 of the pause, and what would be other is synchronisation, too. kernel = launched in time, and the pause is shorter than
-30 us: what starting one kernel after another costs. other stream = launched in time, a longer pause, and work on
-another stream of the rank ended during the last 30 us of it: most likely an event was waited for. other = launched in
-time, and none of these: what it waited for is not recorded, as what ran before the recording began. A pause of a stream
-that would be synchronisation is other where the device as a whole idles for that for at least half of it: what the host
-waited for waited itself. unknown = no launch is recorded. share is of all pauses of the stream. mean to p75 are of
-single pauses. The setting delay takes the place of the 30 us, ten times it that of the 300 us.
+30 us: what starting one kernel after another costs. other stream = launched in time, or by a call that is not recorded,
+and the pause is longer, and work on another stream of the rank ended during the last 30 us of it: most likely an event
+was waited for. other = launched in time, and none of these: what it waited for is not recorded, as what ran before the
+recording began. A pause of a stream that would be synchronisation is other where the device as a whole idles for that
+for at least half of it: what the host waited for waited itself. unknown = no launch is recorded, and no other stream
+explains the pause. share is of all pauses of the stream. mean to p75 are of single pauses. The setting delay takes the
+place of the 30 us, ten times it that of the 300 us.
 
 why = what the thread of the host that launched the work after the pause (of XLA: the program's own thread) was at for
 most of the time of the pauses of a row, in words; the report gaps says how that is told.
@@ -228,7 +229,7 @@ def _causes(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], ca
         mine = np.flatnonzero(asked & (lane == thread))
         inside = covered(busy, pauses.start[mine], until[mine])
         cause[mine[2 * inside >= until[mine] - pauses.start[mine]]] = CAUSES.index(what)
-    cause[lane < 0] = _UNKNOWN
+    cause[(lane < 0) & (cause != _STREAM)] = _UNKNOWN
     return cause
 
 
