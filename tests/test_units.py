@@ -157,6 +157,10 @@ def test_what_is_no_time_is_refused_in_one_line(text: str) -> None:
             "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128>(Params)",
             "cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128",
         ),
+        (
+            "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int) and 2 more",
+            "vectorized_elementwise_kernel[FillFunctor] and 2 more",
+        ),
         ("ncclDevKernel_AllReduce(ncclDevComm*)", "ncclDevKernel_AllReduce(ncclDevComm*)"),
         (
             "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<flash::Mainloop<2> > > >"

@@ -187,6 +187,8 @@ def _scaled(value: float, step: int, names: tuple[str, ...]) -> str:
 _TEMPLATE = re.compile(r"<[^<>]*>")
 _FUNCTOR = re.compile(r"\w*(?:Functor\w*|KernelImpl|_kernel_cuda|_functor|Ops?)\b")
 _WRAPPERS = re.compile(r"\(anonymous namespace\)::|at::native::|c10::|std::|^void |^static ")
+_OTHERS = re.compile(r" and [0-9,]+ more$")
+"""How many others a name stands for."""
 _ANYTHING = re.compile(r"(?:device_)?[Kk]ernel\d?|kentry")
 """What cutlass, ck_tile and others call every kernel: its first template argument is what people call it."""
 _TYPE = re.compile(r"[A-Za-z_][\w:]*")
@@ -202,15 +204,19 @@ def short_name(name: str, width: int = 0) -> str:
     """A kernel's name as people say it: without return type, arguments, template arguments and namespaces.
 
     ``void at::native::vectorized_elementwise_kernel<4, ...>(int)`` becomes ``vectorized_elementwise_kernel``. The
-    innermost functor, which tells two elementwise kernels apart, is kept in brackets. Where every kernel of a library
-    has one name, it is that of its first template argument. Mangled names are read likewise, without their functors.
-    With `width` it is cut in the middle, so that both ends stay.
+    innermost functor, which tells two elementwise kernels apart, is kept in brackets, and how many others the name
+    stands for (``and 3 more``) behind it. Where every kernel of a library has one name, it is that of its first
+    template argument. Mangled names are read likewise, without their functors. With `width` it is cut in the middle, so
+    that both ends stay.
     """
     name = printable(name)
+    more = found[0] if (found := _OTHERS.search(name)) else ""
+    name = name.removesuffix(more)
     if _MANGLED.match(name):
         name = _unmangled(name)
     elif name.endswith(")") and "(" in name and ("::" in name or "<" in name or name.startswith("void ")):
         name = _bare(name)
+    name += more
     return middle(name, width) if width else name
 
 
