@@ -407,6 +407,15 @@ async def test_help_names_every_key(opening: Opening) -> None:
         assert isinstance(pilot.app.screen, Explorer), "q closes the page, not the program"
 
 
+@pytest.mark.parametrize(("keys", "first"), [("T", "Timeline"), ("2", "Tables"), ("1", "Overview"), ("3", "Tables")])
+async def test_help_begins_with_the_keys_of_what_has_the_focus(opening: Opening, keys: str, first: str) -> None:
+    async with explored(opening) as (_, pilot):
+        await press(pilot, keys, "?")
+        screen = [strip.text for strip in pilot.app.screen._compositor.render_strips()]
+        top = next(number for number, line in enumerate(screen) if "─ Keys ─" in line)
+        assert screen[top + 1].strip("│▾ ").startswith(first)
+
+
 async def test_palette_offers_every_analysis(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "ctrl+p", *"show host", "enter")

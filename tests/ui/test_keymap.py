@@ -106,7 +106,7 @@ def test_one_key_may_do_two_things_in_two_panes(path: Path) -> None:
 async def test_the_explorer_obeys_and_says_so(opening: Opening, path: Path) -> None:
     text = '[keys]\npane.steps = "&"\nquit = "Q"\ntimeline.fit = ";"\n'
     app = TracehoundApp(opening, table=tuple(table(text, path).values()))
-    async with app.run_test(size=(120, 70)) as pilot:
+    async with app.run_test(size=(120, 140)) as pilot:
         await settled(pilot)
         explorer = app.explorer
         await press(pilot, "&")

@@ -306,7 +306,7 @@ class ComparisonScreen(Screen[None]):
 
     def action_help(self) -> None:
         """Show what the keys do."""
-        self.app.push_screen(HelpScreen(self.glyphs, self.keys))
+        self.app.push_screen(HelpScreen(self.glyphs, self.keys, self.key_bar.group))
 
     def on_resize(self) -> None:
         """Share the new size."""

@@ -389,7 +389,8 @@ class Explorer(Screen[None]):
 
     def action_help(self) -> None:
         """Show what the keys do."""
-        self.app.push_screen(HelpScreen(self.glyphs, [key for key in self.keys if key.group != "comparison"]))
+        known = [key for key in self.keys if key.group != "comparison"]
+        self.app.push_screen(HelpScreen(self.glyphs, known, self.key_bar.group))
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Other keys matter now."""

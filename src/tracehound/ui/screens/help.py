@@ -31,6 +31,9 @@ COLUMNS: tuple[tuple[KeyGroup, ...], ...] = (
 )
 """The groups of keys that stand under each other."""
 
+LANES: tuple[KeyGroup, ...] = ("timeline", "lanes")
+"""Both work while the timeline has the focus."""
+
 
 class HelpScreen(Framed[None]):
     """Every key, by where it works, and what the letters and colours mean."""
@@ -51,8 +54,10 @@ class HelpScreen(Framed[None]):
     HelpScreen.-wide VerticalScroll > Horizontal { layout: horizontal; }
     """
 
-    def __init__(self, glyphs: Glyphs, table: Sequence[Key] = KEYS) -> None:
+    def __init__(self, glyphs: Glyphs, table: Sequence[Key] = KEYS, here: KeyGroup = "everywhere") -> None:
+        """`here` is the group that has the focus: its keys stand first."""
         super().__init__()
+        self._here = here
         self._table = table
         self._glyphs = glyphs
 
@@ -62,7 +67,7 @@ class HelpScreen(Framed[None]):
         with Vertical() as box:
             box.border_title = "Keys"
             with VerticalScroll(can_focus=False), Horizontal():
-                for number, groups in enumerate(COLUMNS):
+                for number, groups in enumerate(_columns(self._here)):
                     kinds = [_kinds(look)] if number == 0 else []
                     yield Static(Group(*self._pages(groups), *kinds))
             yield Label(look.words("Esc closes this page · the mouse does as much: click, drag a range, wheel"))
@@ -90,6 +95,13 @@ class HelpScreen(Framed[None]):
                 grid.add_row(Text(key.written(self._glyphs.name), "bold"), Text(key.meaning))
         grid.add_row("", "")
         return grid
+
+
+def _columns(here: KeyGroup) -> list[tuple[KeyGroup, ...]]:
+    """`COLUMNS`, with what has the focus above the first of them."""
+    first = LANES if here in LANES else (here,)
+    rest = [tuple(group for group in groups if group not in first) for groups in COLUMNS]
+    return [(*first, *rest[0]), *rest[1:]]
 
 
 def _kinds(look: Tones) -> Table:
