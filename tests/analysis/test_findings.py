@@ -123,6 +123,21 @@ def test_what_a_step_takes_until_its_first_work_is_no_part_of_its_pauses() -> No
     assert (pause["cost"], pause["share"]) == (5 * US, 0.05)
 
 
+def test_first_work_that_was_launched_and_does_not_begin_is_no_late_launch() -> None:
+    """It is launched 5 us into the step and runs at 4 ms: what it waited for is not recorded. Launched later it is."""
+
+    def told_of(launched: float) -> list[str]:
+        b = Building()
+        b.event(MAIN, "ProfilerStep#0", 0, 5000, "step", step=0)
+        b.event(MAIN, "cudaLaunchKernel", launched, launched + 2, "runtime", correlation=1)
+        b.event(stream(), "k", 4000, 5000, correlation=1)
+        return list(found(b.trace()))
+
+    queued = "the first work was launched in time and does not begin: what it waits for is not recorded"
+    assert told_of(5) == [queued]
+    assert told_of(3900) == ["the device waits for its first work"]
+
+
 def test_work_that_was_launched_in_time_and_does_not_begin_is_told_with_what_the_host_did() -> None:
     """Twice 40 us in a step pass although the launch was early; the host waits in a copy meanwhile."""
     b = steps(busy=50)

@@ -62,8 +62,9 @@ CAUSES = (
 _HOST, _SYNCHRONISATION, _, _, _KERNEL, _STREAM, _OTHER, _UNKNOWN = range(len(CAUSES))
 
 BEFORE: Final = "before the first work"
+QUEUED: Final = "before the first work, though it was launched"
 AFTER: Final = "after the last work"
-EDGES: Final = (BEFORE, AFTER)
+EDGES: Final = (BEFORE, QUEUED, AFTER)
 """What no pause is, and idle nonetheless where a stretch of interest reaches beyond the work of the device."""
 
 _TOLD: Final = (*CAUSES, *EDGES)
@@ -114,8 +115,9 @@ def within(
 ) -> pl.DataFrame:
     """The same for the parts of pauses that lie in these stretches; one in two counts once, with two lengths.
 
-    The device has rows for `EDGES`, too: what of the stretches is before its first work and after its last. For each of
-    `meanwhile` there is a column of its name: for how long of the pauses it holds.
+    The device has rows for `EDGES`, too: what of the stretches is before its first work (by whether that had been
+    launched for most of it, and nothing tells what it waited for) and after its last.
+    `meanwhile` gives a column of each of its names: for how long of the pauses it holds.
     """
     delay = DELAY.of(options.given)
     events = work(replace(share, device=share.anytime), "lane", "launch")
@@ -136,7 +138,7 @@ def within(
             unexplained = Intervals(pauses.start[cause == _OTHER], pauses.end[cause == _OTHER])
         cause[_waiting_in_vain(pauses, cause, unexplained)] = _OTHER
         pauses, cause = _inside(
-            when, *(_with_edges(when, pauses, cause, events) if name == DEVICE else (pauses, cause))
+            when, *(_with_edges(when, pauses, cause, events, calls, delay) if name == DEVICE else (pauses, cause))
         )
         found.append(
             pl.DataFrame(
@@ -160,7 +162,9 @@ def within(
     return pl.concat([table, alone])
 
 
-def _with_edges(when: Intervals, pauses: Pauses, cause: Ints, events: pl.DataFrame) -> tuple[Pauses, Ints]:
+def _with_edges(
+    when: Intervals, pauses: Pauses, cause: Ints, events: pl.DataFrame, calls: Launches, delay: int
+) -> tuple[Pauses, Ints]:
     """The pauses of the device with what of the stretches is before its first work, and after its last."""
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
     first, last = int(start.argmin()), int(end.argmax())
@@ -171,7 +175,8 @@ def _with_edges(when: Intervals, pauses: Pauses, cause: Ints, events: pl.DataFra
         np.concatenate([start[[first] * many], pauses.end, high]),
         np.concatenate([np.array([first] * many, np.intp), pauses.after, np.array([last] * many, np.intp)]),
     )
-    named = [np.full(many, _TOLD.index(edge)) for edge in EDGES]
+    before = QUEUED if _begun_late(Pauses(*(values[:many] for values in edged)), calls, delay).any() else BEFORE
+    named = [np.full(many, _TOLD.index(edge)) for edge in (before, AFTER)]
     real = edged.end > edged.start
     return Pauses(*(values[real] for values in edged)), np.concatenate([named[0], cause, named[1]])[real]
 
@@ -218,10 +223,9 @@ def _causes(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], ca
     cause = np.full(len(pauses.start), _OTHER)
     cause[_another_ended(pauses, events, rows, delay)] = _STREAM
     cause[pauses.end - pauses.start < delay] = _KERNEL
-    copies, rest = calls.waits[pauses.after], pauses.end - np.maximum(calls.returned[pauses.after], launched)
-    begun_late = calls.queued[pauses.after] & ~copies & (rest > _LONG * delay) & (2 * rest > pauses.end - pauses.start)
+    copies = calls.waits[pauses.after]
     during = calls.queued[pauses.after] & ~copies & (cause == _OTHER) & (calls.returned[pauses.after] >= pauses.end)
-    late = ((launched > pauses.start) & ~begun_late) | during
+    late = ((launched > pauses.start) & ~_begun_late(pauses, calls, delay)) | during
     asked = late | (copies & (cause == _OTHER))
     cause[late] = _HOST
     until = np.where(copies | (launched <= pauses.start), pauses.end, np.minimum(launched, pauses.end))
@@ -237,6 +241,13 @@ def _waiting_in_vain(pauses: Pauses, cause: Ints, unexplained: Intervals) -> npt
     """In which pauses the host waited for a device that itself stood still, for at least half of the time."""
     still = covered(unexplained, pauses.start, pauses.end)
     return np.asarray((cause == _SYNCHRONISATION) & (2 * still >= pauses.end - pauses.start))
+
+
+def _begun_late(pauses: Pauses, calls: Launches, delay: int) -> npt.NDArray[np.bool_]:
+    """At the end of which pauses work begins that was launched for most of them, too long to be kept by its launch."""
+    rest = pauses.end - np.maximum(calls.returned[pauses.after], calls.start[pauses.after])
+    long = (rest > _LONG * delay) & (2 * rest > pauses.end - pauses.start)
+    return calls.queued[pauses.after] & ~calls.waits[pauses.after] & long
 
 
 def _another_ended(

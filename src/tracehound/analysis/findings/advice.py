@@ -11,7 +11,7 @@ from typing import Final
 
 from tracehound.analysis.findings.finding import Evidence
 from tracehound.analysis.host_words import ALLOCATING, COMPILING, COPYING, LOADER, LOADING, VALUE
-from tracehound.analysis.idle import AFTER, BEFORE
+from tracehound.analysis.idle import AFTER, BEFORE, QUEUED
 
 _FIRST: Final = (
     "record more steps after a few that are not recorded: the first of a recording pays for what others do not; where"
@@ -48,6 +48,7 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
         "other": _UNSAID,
         "unknown": _UNKNOWN,
         BEFORE: _FIRST,
+        QUEUED: _UNSAID,
         AFTER: _LAST,
         "communication": "overlap it (larger buckets, an earlier start, more streams), send less (lower precision,"
         " gradient accumulation), or give each device a larger batch",
@@ -70,6 +71,7 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
         "other": _UNSAID,
         "unknown": _UNKNOWN,
         BEFORE: _FIRST,
+        QUEUED: _UNSAID,
         AFTER: _LAST,
         "communication": "overlap it (the latency hiding scheduler, asynchronous collectives), shard otherwise, or give"
         " each device a larger batch",

@@ -15,7 +15,7 @@ from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.findings.xla import host_bound, input_bound, output_bound, unrecorded
 from tracehound.analysis.host_parts import PARTS as PARTS_OF_HOST
 from tracehound.analysis.host_words import QUIET
-from tracehound.analysis.idle import AFTER, BEFORE, EDGES
+from tracehound.analysis.idle import AFTER, BEFORE, EDGES, QUEUED
 from tracehound.analysis.latecomers import latecomers
 from tracehound.units import count, duration, rate
 from tracehound.units import share as percent
@@ -41,6 +41,7 @@ _WAIT: Final[Mapping[str, str]] = MappingProxyType(
         "other": "work was launched in time and does not begin: what it waits for is not recorded",
         "unknown": "the device idles, and no launch is recorded that says why",
         BEFORE: "the device waits for its first work",
+        QUEUED: "the first work was launched in time and does not begin: what it waits for is not recorded",
         AFTER: "the device has nothing to do after its last work",
     }
 )
@@ -211,7 +212,11 @@ _SILENT: Final = "; nothing is recorded of what the host did meanwhile"
 
 def _many(cause: str, pauses: int) -> str:
     """How many pauses, or which time that is none."""
-    return f"all that is {cause}" if cause in EDGES else f"{count(pauses)} pause{'s' * (pauses != 1)}"
+    return (
+        f"all that is {BEFORE if cause == QUEUED else cause}"
+        if cause in EDGES
+        else f"{count(pauses)} pause{'s' * (pauses != 1)}"
+    )
 
 
 def _meanwhile(pauses: pl.DataFrame) -> str:
