@@ -9,6 +9,7 @@ import pytest
 
 from building import US, Building, stream, thread
 from tracehound.errors import TracehoundError
+from tracehound.report.about import narrowed
 from tracehound.report.window import chosen, listed, times
 from tracehound.store import place
 from tracehound.trace import STEPS, Trace, Window
@@ -87,6 +88,11 @@ def test_ranks_and_a_window(job: Trace) -> None:
 def test_a_step_lies_between_its_first_start_and_its_last_end(job: Trace) -> None:
     assert chosen(job, steps="5") == Window(0, 100 * US, steps=(5,))
     assert chosen(job, steps="5-6") == Window(0, 200 * US, steps=(5, 6))
+
+
+def test_a_window_of_a_step_says_that_it_is_the_mark(job: Trace) -> None:
+    """`steps` has another length where work runs on after the mark."""
+    assert narrowed(Window(steps=(1,)), job.span) == "only step 1 of each rank, as marked"
 
 
 def test_a_step_of_some_ranks_is_theirs_alone(job: Trace) -> None:

@@ -118,7 +118,7 @@ def narrowed(window: Window, span: tuple[int, int], unit: TimeUnit = "auto") -> 
     """What a window leaves of the trace: ``only 10.000 ms to 20.000 ms, rank 0, 2``."""
     parts = []
     if window.steps is not None:
-        parts.append(f"step {listed(window.steps)} of each rank")
+        parts.append(f"step {listed(window.steps)} of each rank, as marked")
     if window.start is not None or window.end is not None:
         start, end = window.within(*span)
         parts.append(f"{instant(start, unit)} to {instant(end, unit)}")
