@@ -356,6 +356,15 @@ def test_a_pause_of_a_nanosecond_is_the_rounding_of_times() -> None:
     assert rows == [("compute", 10), ("compute", 10), ("compute", 10), ("unknown", 2), ("compute", 8)]
 
 
+def test_what_runs_later_on_the_stream_was_launched_later() -> None:
+    b = Building()
+    b.event(stream(), "first", 0, 10)
+    b.event(stream(), "second", 20, 30)
+    b.event(stream(), "third", 30, 50, correlation=3)
+    b.event(MAIN, "cudaLaunchKernel", 5, 8, "runtime", correlation=3)
+    assert [row[2] for row in path(b.trace())] == ["compute", "kernel-kernel delay", "compute", "compute"]
+
+
 def test_hlo_ops_have_no_path() -> None:
     b = Building(format="xplane")
     b.event(Lane("XLA Ops", 0, "ops", work=True), "dot.1", 0, 10)

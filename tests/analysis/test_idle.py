@@ -155,6 +155,19 @@ def test_a_pause_of_a_nanosecond_is_the_rounding_of_times() -> None:
     assert causes(b.trace()) == {(0, name, "unknown"): (1, 2_000) for name in (DEVICE, "stream 7")}
 
 
+@pytest.mark.parametrize(
+    ("called", "second", "cause"),
+    [(100, 120, "kernel"), (101, 120, "unknown"), (100, 130, "other"), (101, 130, "unknown")],
+)
+def test_what_runs_later_on_the_stream_was_launched_later(called: int, second: int, cause: str) -> None:
+    b = Building()
+    b.event(stream(), "first", 0, 100)
+    b.event(stream(), "second", second, 300)
+    b.event(stream(), "third", 300, 400, correlation=3)
+    b.event(MAIN, "cudaLaunchKernel", called, called + 1, "runtime", correlation=3)
+    assert causes(b.trace()) == {(0, name, cause): (1, (second - 100) * US) for name in (DEVICE, "stream 7")}
+
+
 @pytest.mark.parametrize(("ended", "cause"), [(175, "other stream"), (169, "other"), (170, "other stream")])
 def test_so_it_is_without_a_launch(ended: float, cause: str) -> None:
     b = Building()
@@ -285,7 +298,7 @@ def slow(
                 early = call is not None and i not in copies and rest > max(10 * delay, (start - reach) / 2)
                 through = call is not None and i not in copies and sum(call[1:]) >= start >= reach + delay and not ended
                 late = call is not None and ((call[1] > reach and not early) or through)
-                if call is None:
+                if call is None and not in_time(work, calls, i, reach):
                     cause = "other stream" if ended and start - reach >= delay else "unknown"
                 elif late or (i in copies and start - reach >= delay and not ended):
                     waited = set(range(reach, start if i in copies or call[1] <= reach else min(call[1], start)))
@@ -300,6 +313,13 @@ def slow(
                 pauses.append((name, cause, set(range(reach, start))))
             reach = max(reach, end)
     return with_the_device(pauses)
+
+
+def in_time(work: list[tuple[int, int, int]], calls: list[tuple[str, int, int] | None], one: int, when: int) -> bool:
+    """Whether anything that runs later on the stream was launched by then."""
+    order = sorted(range(len(work)), key=lambda i: (work[i][1], -work[i][2], i))
+    later = order[order.index(one) + 1 :]
+    return any(work[i][0] == work[one][0] and (call := calls[i]) and call[1] <= when for i in later)
 
 
 def with_the_device(pauses: list[tuple[str, str, set[int]]]) -> dict:

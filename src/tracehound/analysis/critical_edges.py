@@ -29,7 +29,8 @@ from tracehound.analysis.critical_walk import (
     Walk,
     Work,
 )  # fmt: skip
-from tracehound.analysis.launched import calls_of
+from tracehound.analysis.launched import UNKNOWN as NEVER
+from tracehound.analysis.launched import at_the_latest, calls_of
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import Intervals, Ints, union
@@ -77,6 +78,7 @@ def _work(device: pl.DataFrame, share: Share) -> Work:
     launched = pl.min_horizontal(calls["called"].fill_null(LONG_AGO), "start")  # the device's clock may run ahead
     start, end = (device[name].to_numpy() for name in ("start", "end"))
     before = _before(device["lane"].to_numpy(), end)
+    latest = at_the_latest(device["lane"].to_numpy(), calls["called"].fill_null(NEVER).to_numpy())
     by_end = np.argsort(end, kind="stable")
     what = pl.when(pl.col("kind").is_in(COLLECTIVES)).then(COMMUNICATION)
     return Work(
@@ -86,6 +88,7 @@ def _work(device: pl.DataFrame, share: Share) -> Work:
         end=end.tolist(),
         what=device.select(what.when(pl.col("kind").is_in(COPIES)).then(COPY).otherwise(COMPUTE)).to_series().to_list(),
         launched=device.select(launched).to_series().to_list(),
+        latest=latest.tolist(),
         call=device["launch"].fill_null(-1).to_list(),
         thread=calls["caller"].fill_null(-1).to_list(),
         before=before.tolist(),

@@ -36,7 +36,8 @@ class Leg(NamedTuple):
 class Work:
     """What ran on a device's streams, sorted by (lane, start, -end): columns of equal length.
 
-    `launched` is the start of the launching call (`LONG_AGO`: none is known), `call` its event, `thread` its lane.
+    `launched` is the start of the launching call (`LONG_AGO`: none is known), `call` its event, `thread` its lane;
+    `latest` is when it had been launched at the latest, by what ran later.
     `before` is, of those before on the lane, the row of the one that ended last, -1 for the first.
     """
 
@@ -46,6 +47,7 @@ class Work:
     end: Sequence[int]
     what: Sequence[int]
     launched: Sequence[int]
+    latest: Sequence[int]
     call: Sequence[int]
     thread: Sequence[int]
     before: Sequence[int]
@@ -146,7 +148,7 @@ class Walk:
             return [ran, launch], Place(launched, thread)
         if before < 0:
             return [ran], None
-        why = UNKNOWN if launched == LONG_AGO and other < 0 else DELAY
+        why = UNKNOWN if launched == LONG_AGO and other < 0 and work.latest[row] > free else DELAY
         return [ran, Leg(free, begin, why, ran.lane, ran.event)], Place(free, work.lane[before], before)
 
     def _waited_for(self, row: int, since: int) -> int:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.launched import calls_of
+from tracehound.analysis.launched import UNKNOWN, at_the_latest, calls_of
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
 from tracehound.intervals import EMPTY, Intervals, Ints, Mask, merge, union
@@ -49,7 +49,8 @@ _COPIES: Final = re.compile(r"^(?:cuda|hip|cu)Memcpy")
 class Launches(NamedTuple):
     """Of each event of the device when its launch began and returned (ps; the lowest number: none is known), and where.
 
-    `lane` is that of the host on which the launch lies, -1 without one.
+    `lane` is that of the host on which the launch lies, -1 without one. `latest` is when what lies on a stream had been
+    launched at the latest, `UNKNOWN` without such a time.
 
     `queued` says what lies on a stream, and so in its queue once it is launched (threads of XLA carry the launch of a
     program out later). `waits` says where the launch is a copy that its call waits for: one without Async in its name,
@@ -60,6 +61,7 @@ class Launches(NamedTuple):
     start: Ints
     returned: Ints
     lane: Ints
+    latest: Ints
     queued: Mask
     waits: Mask
     busy: Mapping[tuple[str, int], Intervals]
@@ -69,11 +71,14 @@ def launches(share: Share, events: pl.DataFrame) -> Launches:
     """The launches of these events of the rank's device, of which `lane`, `end` and `launch` are read."""
     calls = pl.concat([events.select("launch", "end"), calls_of(share.threads, events["launch"])], how="horizontal")
     waits = _blocking(calls)
-    queued = pl.Series(calls["caller"].is_not_null()) & events["lane"].is_in(_streams(share))
+    on_stream = events["lane"].is_in(_streams(share))
+    queued = calls["caller"].is_not_null() & on_stream
+    known = calls["called"].fill_null(UNKNOWN).to_numpy()
     return Launches(
         start=calls["called"].fill_null(np.iinfo(np.int64).min).to_numpy(),
         returned=calls["returned"].fill_null(np.iinfo(np.int64).min).to_numpy(),
         lane=calls["caller"].fill_null(-1).to_numpy(),
+        latest=np.where(on_stream.to_numpy(), at_the_latest(events["lane"].to_numpy(), known), UNKNOWN),
         queued=queued.to_numpy(),
         waits=waits.to_numpy(),
         busy=_occupied(share, calls.filter(waits).unique("launch")),

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from tracehound.analysis.result import Share
+from tracehound.intervals import Ints
 from tracehound.trace import collected
 
 CALLS = ("runtime", "transfer", "sync", "other")
 """Kinds of the host's events that put work on a device: not its own ops."""
+
+UNKNOWN: Final = np.iinfo(np.int64).max
+"""In place of the time of a launch that is not known."""
 
 WORK = """\
 Work is what a call puts on a device: kernels, copies and memsets on its streams; where a device has lines of XLA ops
@@ -75,6 +80,18 @@ def calls_of(threads: pl.LazyFrame, launch: pl.Series) -> pl.DataFrame:
     at = np.searchsorted(ids, wanted)
     row = pl.Series(at).set(pl.Series(np.append(ids, -2)[at] != wanted), None)
     return calls.drop("id").select(pl.all().gather(row))
+
+
+def at_the_latest(lane: Ints, called: Ints) -> Ints:
+    """When each work had been launched at the latest: a stream runs its work in the order of its launches.
+
+    So what has no known launch (`called` is `UNKNOWN`) was launched before all that runs later on its lane. Rows are
+    sorted by (lane, start).
+    """
+    found = called.copy()
+    for rows in np.split(np.arange(len(lane)), np.flatnonzero(np.diff(lane)) + 1):
+        found[rows] = np.minimum.accumulate(called[rows][::-1])[::-1]
+    return found
 
 
 def enqueued(lanes: pl.DataFrame) -> pl.DataFrame:
