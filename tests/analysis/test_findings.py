@@ -505,7 +505,7 @@ def test_idle_time_without_a_record_of_the_host_may_be_input() -> None:
         b.event(MAIN, "$time sleep", start + 91, start + 99, "python")
     assert "the run may be input-bound" not in found(b.trace())
     row = found(b.trace())["the device waits for the host"]
-    assert row["evidence"].startswith("devices idle while the host is mostly running Python: 10.00 us of 100.0 us")
+    assert row["evidence"].startswith("devices idle while the host is mostly waiting in Python: 10.00 us of 100.0 us")
 
 
 def late_steps(name: str, kind: str, until: float, *, launched: bool = True) -> Building:
@@ -545,7 +545,7 @@ def test_pauses_cost_what_no_other_finding_tells_of() -> None:
 
 def test_late_launches_are_told_in_place_of_idleness_that_may_be_anything() -> None:
     rows = found(late_steps("$time sleep", "python", 49).trace())
-    assert rows[DRY]["evidence"].endswith("the host was mostly running Python")
+    assert rows[DRY]["evidence"].endswith("the host was mostly waiting in Python")
     assert not any("input-bound" in name for name in rows)
 
 

@@ -85,6 +85,29 @@ def test_a_wait_is_told_by_what_it_is_for() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "$time sleep",
+        "$threading.py:323 wait",
+        "$<unknown> acquire",
+        "$poll.py:80 poll",
+        "<built-in function sleep>",
+        "<built-in method acquire of _thread.lock object at 0x7f82e2a46540>",
+        "threading.py(295): wait",
+    ],
+)
+def test_python_that_sleeps_does_not_run(name: str) -> None:
+    b = Building()
+    b.event(MAIN, "$train.py:3 train", 0, 100, "python")
+    b.event(MAIN, name, 10, 90, "python")
+    b.event(thread("loader"), "wait_for_batch", 0, 100, "annotation")
+    b.event(thread("loader"), f"{name} ", 10, 90, "python")
+    found = said(b.trace())
+    assert (found["$train.py:3 train"], found[name]) == ("running Python", "waiting in Python")
+    assert found[f"{name} "] == "waiting for the loader"
+
+
 def test_a_call_that_waits_for_its_copy_does_not_launch() -> None:
     """Of two calls of one name one does; inside the reading of a value it is blocked on that."""
     b = Building()

@@ -38,12 +38,13 @@ RUNTIME: Final = "calling the runtime"
 TRACING: Final = "tracing the next step"
 OPERATORS: Final = "running operators"
 PYTHON: Final = "running Python"
+ASLEEP: Final = "waiting in Python"
 QUIET: Final = "nothing recorded"
 """Of a stretch in which a thread has no event, or none but the mark of a step."""
 
 WORDS: Final = (
     COMPILING, PROGRAM, LOADER, LOADING, VALUE, PROFILING, COMMUNICATING, OTHERS, SENDING_INPUTS, WAITING, COPYING,
-    ALLOCATING, LAUNCHING, RUNTIME, TRACING, OPERATORS, PYTHON,
+    ALLOCATING, LAUNCHING, RUNTIME, TRACING, OPERATORS, PYTHON, ASLEEP,
 )  # fmt: skip
 """All that an event may mean. Whatever happens inside the first seven is a part of them: a wait for the device inside
 the reading of a value is being blocked on that value."""
@@ -108,6 +109,13 @@ _CALLS: Final = re.compile(
 _LAZY: Final = re.compile(r"^(?:StepMarker|Sync(?:Live)?TensorsGraph\w*|TransferToServer\w*|IR building)$")
 """Names by which PyTorch/XLA is known, of which tensors are lazy: Python does no more there than trace a graph."""
 
+_ASLEEP: Final = re.compile(
+    r"^\$time sleep$|^\$threading\.py:\d+ wait$|^\$(?:<unknown>|_thread\S*) acquire$|^\$\S+ (?:select|poll)$"
+    r"|^<built-in function sleep>|^<built-in method (?:acquire of _thread|(?:poll|select) of)"
+    r"|^threading\.py\(\d+\): wait$"
+)
+"""Frames of Python that sleep, or wait for another thread or process; as JAX spells them, and as PyTorch does."""
+
 _KINDS: Final = {
     "compile": COMPILING,
     "sync": WAITING,
@@ -155,7 +163,8 @@ def doing_codes(threads: pl.DataFrame, blocking: Collection[int] = ()) -> npt.ND
     what the nearest of the first words of `WORDS` around it means, or it itself; else what it or the nearest around it
     that means anything does. Calls that are `blocking` (ids, see `host_waits`) do not launch, as their names say, but
     wait for their copy. In PyTorch/XLA annotations and steps mean tracing; elsewhere frames, annotations and what is in
-    them is Python, while the mark of a step alone says nothing: it would cover sleeping and waiting alike.
+    them is Python, at work or asleep, while the mark of a step alone says nothing: it would cover sleeping and waiting
+    alike.
     """
     names = threads["name"].unique().cast(pl.String).drop_nulls().to_list()
     lazy = any(_LAZY.match(name) for name in names)
@@ -164,8 +173,8 @@ def doing_codes(threads: pl.DataFrame, blocking: Collection[int] = ()) -> npt.ND
     own = np.where(waits, np.int8(_NUMBER[COPYING]), code)
     python = threads["kind"].is_in(["python", "annotation"]).to_numpy()
     marked = (threads["kind"] == "step").to_numpy() & (nearest(parent, python) >= 0)
-    python |= marked
-    found = np.where(python, _NUMBER[PYTHON], -1).astype(np.int8)
+    asleep = told_by_name(threads, lambda name, kind: 0 if kind == "python" and _ASLEEP.search(name) else None) == 0
+    found = np.select([asleep, python | marked], [_NUMBER[ASLEEP], _NUMBER[PYTHON]], -1).astype(np.int8)
     for marks in (own >= 0, (own >= 0) & (own < _WHOLE)):
         reached = _reached(own, parent, marks)
         found = np.where(reached >= 0, reached, found)

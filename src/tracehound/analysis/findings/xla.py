@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
-from tracehound.analysis.host_words import PYTHON, QUIET
+from tracehound.analysis.host_words import ASLEEP, PYTHON, QUIET
 from tracehound.analysis.idle import EDGES
 from tracehound.units import count, duration
 from tracehound.units import share as percent
@@ -100,13 +100,14 @@ def unrecorded(evidence: Evidence) -> Iterator[Finding]:
         words = "idle while nothing is recorded of the host: it could be input, Python, or both"
         yield _of_part(evidence, "other", "the run may be input-bound", words, _MARK)
     elif 2 * _in_python(idle.filter(cause="unknown")) > _in_python(idle):
-        words = f"idle while the host is mostly {PYTHON}"
+        asleep = 2 * _in_python(idle, ASLEEP) > _in_python(idle)
+        words = f"idle while the host is mostly {ASLEEP if asleep else PYTHON}"
         yield _of_part(evidence, "other", "the device waits for the host", words, _HOST)
 
 
-def _in_python(pauses: pl.DataFrame) -> float:
-    """How long the program's thread is in Python that is recorded, in these rows of `idle`; ps."""
-    rows = pauses.filter(why=PYTHON)
+def _in_python(pauses: pl.DataFrame, *how: str) -> float:
+    """How long the program's thread is in Python that is recorded, at work or asleep, in these rows of `idle`; ps."""
+    rows = pauses.filter(pl.col("why").is_in(how or (PYTHON, ASLEEP)))
     return float((rows["idle"] * rows["why_share"]).sum())
 
 
