@@ -33,6 +33,19 @@ VOLTA = "volta_scudnn_128x64_relu_{}_nn_v1"
             24,
             ("volta_scud…interior…n_v1", "volta_scud…exterior…n_v1"),
         ),
+        (
+            tuple(f"volta_scudnn_128x{each}_splitK_interior_nn_v1" for each in ("64_relu", "128_strided")),
+            24,
+            ("volta_sc…128x64_relu…_v1", "volta…128x128_strided…v1"),
+        ),
+        (
+            tuple(
+                f"void at::elementwise<4, at::{each}Functor<float> >(int, at::AddFunctor<float>)"
+                for each in ("Add", "Mul")
+            ),
+            24,
+            ("elementwise<AddFunctor>", "elementwise<MulFunctor>"),
+        ),
         (("void f<A<int> >()", "void f<B<int, 3> >()"), 12, ("f<A>", "f<B>")),
     ],
 )

@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 
 from tracehound.analysis.result import Column
+from tracehound.draw.apart import MOST
 from tracehound.draw.table import NAMED
-from tracehound.ui.widgets.columns import GAP, needed, place, scrolled, sighted
+from tracehound.ui.widgets.columns import GAP, needed, place, scrolled, sighted, told_apart
 
 COLUMNS = (
     Column("name", "text", ""),
@@ -96,6 +97,17 @@ def test_columns_stand_beside_each_other_and_fill_their_width() -> None:
         assert len(column.fits("x")) == column.width
     assert placed[0].fits("x").startswith("x"), "text stands on the left"
     assert placed[2].fits("7").endswith("7"), "numbers stand on the right"
+
+
+def test_different_names_look_different_where_they_are_cut() -> None:
+    columns = [Column("name", "text", "what"), Column("self", "time", "how long")]
+    kinds = [f"void sgemm<float, {size}, 5, true>(int, float const*, float*)" for size in (128, 1024)]
+    rows = pl.DataFrame({"name": kinds, "self": [1, 2]})
+    name, _ = told_apart(place(needed(columns, rows), 40), rows)
+    assert [name.fits(kind).rstrip() for kind in kinds] == ["sgemm<128>", "sgemm<1024>"]
+    many = pl.DataFrame({"name": [f"{kinds[0]}{number}" for number in range(MOST + 1)], "self": range(MOST + 1)})
+    name, _ = told_apart(place(needed(columns, many), 40), many)
+    assert not name.short, "nobody sees so many together"
 
 
 def test_no_rows_are_no_reason_to_fail() -> None:

@@ -33,6 +33,9 @@ def test_a_name_gives_up_its_template_and_then_its_lane_but_not_how_long_it_took
         named(parts, 90, "·")
         == "vectorized_elementwise_kernel[AddFunctor] · 1.000 us · at 533.645 ms · kernel · stream 7"
     )
+    method = ("CommonPjRtLoadedExecutable::Execute", *parts[1:])
+    assert named(method, 64, "·") == "CommonPjRtLoadedExecutable::Execute · 1.000 us · at 533.645 ms"
     assert named(parts, 52, "·") == "vectorized_eleme…Functor] · 1.000 us · at 533.645 ms"
+    assert named(parts, 48, "·") == "vectorized_ele…nctor] · 1.000 us · at 533.645 ms"
     assert named(parts, 37, "·") == "vectorized_elemen…Functor] · 1.000 us"
     assert named(("gemm", *parts[1:]), 24, "·") == "gemm · 1.000 us"

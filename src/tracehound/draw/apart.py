@@ -16,11 +16,11 @@ from tracehound.draw.table import fitted
 from tracehound.errors import printable
 from tracehound.units import middle, short_name
 
-MOST = 1000
+MOST = 400
 """Of more names no parts are compared: nobody sees them together, and each costs some microseconds."""
 
-ROUNDS = 2
-"""How often names that are cut around what differs are looked at again: fewer of them have more in common."""
+ROUNDS = 3
+"""How often names that still look alike are looked at: fewer of them have more in common."""
 
 WORDS = 3
 """Words that are looked at, at most, to tell names apart that have differently many."""
@@ -41,25 +41,29 @@ def apart(names: Iterable[str], width: int) -> Mapping[str, str]:
 
 @lru_cache(maxsize=64)
 def _apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
-    cut = {name: fitted(printable(name), width) for name in names}
+    best = cut = {name: fitted(printable(name), width) for name in names}
     if len(names) <= MOST:
-        for group in _alike(names, cut.__getitem__):
-            cut.update(_told(group, width))
-    return cut
+        for _ in range(ROUNDS):
+            groups = _alike(names, cut.__getitem__)
+            cut = cut | {name: text for group in groups for name, text in _told(group, width).items()}
+            best = max(best, cut, key=lambda each: len(set(each.values())))
+    return best
 
 
 def _told(names: Sequence[str], width: int) -> dict[str, str]:
     """The same for names that would look alike."""
     bases, signs = {name: short_name(name) for name in names}, dict.fromkeys(names, "")
     for group in _alike(names, bases.__getitem__):
-        signs.update(zip(group, (f"<{middle(sign, width // 2)}>" for sign in _signs(group)), strict=True))
-    told = {name: middle(bases[name], width - len(signs[name])) + signs[name] for name in names}
-    for _ in range(ROUNDS):
-        for group in _alike(names, told.__getitem__):
-            room = width - max(len(signs[name]) for name in group)
-            for name, base in zip(group, _middles([bases[name] for name in group], room), strict=True):
-                told[name] = base + signs[name]
-    return told
+        found = _signs(group)
+        signs.update(zip(group, (f"<{middle(sign, width // 2)}>" for sign in found), strict=True))
+        base, _, functor = bases[group[0]].removesuffix("]").partition("[")
+        if any(functor in sign.split(",") for sign in found):  # not that of all of them
+            bases.update(dict.fromkeys(group, base))
+    different = sorted(set(bases.values()))
+    if len(different) == 1:
+        return {name: middle(bases[name], width - len(signs[name])) + signs[name] for name in names}
+    short = dict(zip(different, _middles(different, width - max(map(len, signs.values()))), strict=True))
+    return {name: short[bases[name]] + signs[name] for name in names}
 
 
 def _alike(names: Iterable[str], key: Callable[[str], str]) -> list[list[str]]:
@@ -87,14 +91,17 @@ def _middles(names: Sequence[str], width: int) -> list[str]:
     first = _shared(names)
     rest = [name[first:] for name in names]
     last = min(_shared([text[::-1] for text in rest]), *(len(text) for text in rest))
-    return [_around(name, first, len(name) - last, width) for name in names]
+    short = [_around(name, first, len(name) - last, width, width // 3) for name in names]
+    if len(set(short)) == len(set(names)):
+        return short
+    return [_around(name, first, len(name) - last, width, 0) for name in names]
 
 
-def _around(name: str, first: int, last: int, width: int) -> str:
-    """A name in which ``[first, last)`` stays, if it fits, and of what is around it the outer ends."""
+def _around(name: str, first: int, last: int, width: int, outside: int) -> str:
+    """A name in which ``[first, last)`` stays, and of what is around it the outer ends, `outside` cells at least."""
     if len(name) <= width:
         return name
-    kept = name[first:last]
+    kept = middle(name[first:last], width - min(outside, first + len(name) - last))
     room = width - len(kept)
     tail = name[last:] if len(name) - last <= room // 3 else "…" + name[len(name) - max(0, room // 3 - 1) :]
     tail = "" if room // 3 < 1 else tail

@@ -129,16 +129,23 @@ def nothing(analysis: str, trace: Trace, window: tuple[int, int] | None) -> str:
     return NOTHING.get(analysis, "nothing to show")
 
 
-NAMED = 24
+NAMED = 20
 """Cells that a name keeps, if it needs them, while what is said after it could make way."""
+
+
+ASKED = 2
+"""How many parts behind a name are what people ask for first: how long an event took, and when."""
 
 
 def named(parts: Sequence[str], width: int, dot: str) -> str:
     """A name and what is known of it, in `width` cells: the last parts make way first, then the name is cut.
 
-    A kernel's name gives up its template and its arguments before anything makes way.
+    A kernel gives up its template and its arguments before the first `ASKED` parts behind its name make way.
     """
     name, *rest = parts
+    for many in range(len(rest), min(ASKED, len(rest)) - 1, -1):
+        if cell_len(name) + _after(rest[:many], dot) <= width:
+            return f" {dot} ".join([name, *rest[:many]])
     least = min(cell_len(name), cell_len(units.short_name(name)), NAMED)
     while rest and least + _after(rest, dot) > width:
         rest.pop()

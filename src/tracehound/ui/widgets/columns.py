@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from tracehound.analysis.result import TEXTS, Column
 from tracehound.analysis.trees import depths, stem
-from tracehound.draw.apart import apart
+from tracehound.draw.apart import MOST, apart
 from tracehound.draw.cells import alignment, cell, heading, naming, valued
 from tracehound.draw.indents import STEP, indents
 from tracehound.draw.table import NAMED, fitted
@@ -23,7 +23,7 @@ from tracehound.ui.sheet import ASIDE
 SAMPLE = 200
 """Rows that are looked at to find how wide a column is, besides those with its extreme values."""
 
-COMPARED = 100_000
+COMPARED = 20_000
 """Rows whose names are told apart; of more, finding out which are different would be felt at a key."""
 
 GAP = 2
@@ -133,7 +133,10 @@ def told_apart(places: Sequence[Placed], rows: pl.DataFrame) -> tuple[Placed, ..
 def _told_apart(placed: Placed, values: pl.Series) -> Placed:
     if placed.column.unit != "text" or len(values) > COMPARED:
         return placed
-    texts = [cell(placed.column, value) for value in values.unique().drop_nulls()]
+    different = values.unique().drop_nulls()
+    if len(different) > MOST:
+        return placed
+    texts = [cell(placed.column, value) for value in different]
     if all(cell_len(text) <= placed.width for text in texts):
         return placed
     return replace(placed, short=apart(texts, placed.width))
