@@ -67,6 +67,10 @@ def _launches(share: Share, when: Stretches) -> pl.DataFrame:
     return _rows(when, "launches", "launches", *_added(at[inside], length[inside], len(when.start)))
 
 
+_ROUNDED: Final = 1e-4
+"""A smaller share of a step is no time before or after all work, but pauses of a nanosecond between works."""
+
+
 def _idle(share: Share, events: pl.DataFrame, when: Stretches, options: Options) -> list[pl.DataFrame]:
     """The pauses of the whole device by their causes, and what is idle beside them."""
     pauses, cause = of_device(share, options)
@@ -81,6 +85,7 @@ def _idle(share: Share, events: pl.DataFrame, when: Stretches, options: Options)
     busy = covered(union(events["start"].to_numpy(), events["end"].to_numpy()), when.start, when.end)
     _, known = _added(stretch, end - start, size)
     rest = np.maximum(when.end - when.start - busy - known, 0)
+    rest = np.where(rest <= _ROUNDED * (when.end - when.start), 0, rest)
     return [*found, _rows(when, "idle", EDGES, np.zeros(size, np.int64), rest)]
 
 
