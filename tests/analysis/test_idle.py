@@ -155,6 +155,13 @@ def test_a_pause_of_a_nanosecond_is_the_rounding_of_times() -> None:
     assert causes(b.trace()) == {(0, name, "unknown"): (1, 2_000) for name in (DEVICE, "stream 7")}
 
 
+def test_where_times_are_of_picoseconds_a_short_pause_is_one() -> None:
+    b = Building(unit=1)
+    b.event(stream(), "first", 0, 1_500)
+    b.event(stream(), "second", 2_000, 3_000)
+    assert causes(b.trace()) == {(0, name, "unknown"): (1, 500) for name in (DEVICE, "stream 7")}
+
+
 @pytest.mark.parametrize(
     ("called", "second", "cause"),
     [(100, 120, "kernel"), (101, 120, "unknown"), (100, 130, "other"), (101, 130, "unknown")],

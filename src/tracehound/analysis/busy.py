@@ -13,15 +13,22 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.result import Share
-from tracehound.intervals import Intervals, clip, complement, merge, subtract, union
+from tracehound.intervals import Intervals, Ints, clip, complement, merge, subtract, union
 from tracehound.nesting import own_stretches
 from tracehound.trace import collected
 
 COMMUNICATION = ("collective",)
 COPY = ("copy", "memset", "transfer")
 
-ROUNDING: Final = 1_000
-"""A pause of at most so many ps is none: files have times in whole ns, and cut a start and a length each by itself."""
+_NS: Final = 1_000
+
+
+def rounding(start: Ints, end: Ints) -> int:
+    """The longest pause between works with these times that is none, ps.
+
+    That is 1 ns where all times are whole ns: a start and a length were cut to that each by itself. Else none.
+    """
+    return 0 if (start % _NS).any() or (end % _NS).any() else _NS
 
 
 @dataclass(frozen=True)

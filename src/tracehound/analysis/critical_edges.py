@@ -15,7 +15,7 @@ import polars as pl
 from tracehound.analysis.asked import asked
 from tracehound.analysis.busy import COMMUNICATION as COLLECTIVES
 from tracehound.analysis.busy import COPY as COPIES
-from tracehound.analysis.busy import ROUNDING, work
+from tracehound.analysis.busy import rounding, work
 from tracehound.analysis.critical_walk import (
     COMMUNICATION,
     COMPUTE,
@@ -108,9 +108,9 @@ def _before(lane: Ints, end: Ints) -> Ints:
 
 
 def _touching(start: Ints, end: Ints, before: Ints) -> Ints:
-    """The starts, where only `ROUNDING` parts work from that before it the end of that."""
+    """The starts, where only `rounding` parts work from that before it the end of that."""
     free = np.where(before < 0, start, end[before])
-    touching: Ints = np.where((start > free) & (start - free <= ROUNDING), free, start)
+    touching: Ints = np.where((start > free) & (start - free <= rounding(start, end)), free, start)
     return touching
 
 

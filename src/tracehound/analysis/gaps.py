@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import ROUNDING, busy_of, work
+from tracehound.analysis.busy import busy_of, rounding, work
 from tracehound.analysis.core_time import has_clock, on_own_clock
 from tracehound.analysis.host_doing import PROGRAM, mattering, mostly, told
 from tracehound.analysis.launched import calls_of
@@ -72,7 +72,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     state = busy_of(events, share)
     idle, span = state.idle, state.end - state.start
     lengths = idle.end - idle.start
-    number = int((lengths > ROUNDING).sum())
+    number = int((lengths > rounding(events["start"].to_numpy(), events["end"].to_numpy())).sum())
     if events.is_empty() or not number:
         return pl.DataFrame()
     longest = np.argsort(-lengths, kind="stable")[:number][: options.top]

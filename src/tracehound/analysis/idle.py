@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.analysis.busy import ROUNDING, work
+from tracehound.analysis.busy import rounding, work
 from tracehound.analysis.host_doing import PROGRAM, Told, mattering, mostly, told
 from tracehound.analysis.host_waits import ALLOCATION, LOADING, OCCUPIED, SYNCHRONISATION, Launches, launches
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
@@ -214,7 +214,7 @@ def pauses_of(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> Pauses:
     """The pauses between these rows of events, which are in the order of their starts."""
     start, end = (events[name].to_numpy()[rows] for name in ("start", "end"))
     reach = np.maximum.accumulate(end)
-    at = np.flatnonzero(start[1:] - reach[:-1] > ROUNDING) + 1
+    at = np.flatnonzero(start[1:] - reach[:-1] > rounding(start, end)) + 1
     return Pauses(reach[at - 1], start[at], rows[at])
 
 

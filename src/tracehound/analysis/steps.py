@@ -18,6 +18,7 @@ from tracehound.analysis.share import overlapping
 from tracehound.analysis.step_parts import stretched
 from tracehound.analysis.stretches import BOUNDS
 from tracehound.intervals import Ints, covered
+from tracehound.trace import collected
 from tracehound.units import duration
 
 DEFINITION = """\
@@ -63,7 +64,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     steps = stretched(share, every, BOUNDS.of(options.given)).join(marks, on="event", how="left", maintain_order="left")
     start, end = steps["start"].to_numpy(), steps["end"].to_numpy()
     share = _around(share, start, end)
-    events = overlapping(every.lazy(), share.start, share.end).collect() if share.windowed else every
+    events = collected(overlapping(every.lazy(), share.start, share.end)) if share.windowed else every
     clock = clock_of(share) if steps.height and not steps["rank"].null_count() else None
     if clock is None:
         state = busy_of(events, share)
