@@ -57,6 +57,9 @@ KEYS = (
 )
 """What is pressed, over and over: moves, events, gaps, tables, ranges."""
 
+LEAVE = ("\x1b", "\x1b", "T")
+"""What leads out of prompts and pages, in which `q` is a letter or closes them."""
+
 EVERY = 0.15
 """Seconds between two keys."""
 
@@ -118,6 +121,9 @@ def driven(arguments: list[str], out: Path, rest: float) -> float:
         ends = time.monotonic() + rest if ends is None and _all_read(out).exists() else ends
         if ends is not None and time.monotonic() > ends:
             break
+    for key in LEAVE:
+        child.send(key)
+        _drain(child, EVERY)
     began = time.monotonic()
     child.send("q")
     with suppress(pexpect.EOF):
