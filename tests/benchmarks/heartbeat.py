@@ -53,9 +53,8 @@ KEYS = (
     "v",
     "l",
     "v",
-    "\x1b",
 )
-"""What is pressed, over and over: moves, events, gaps, tables, ranges."""
+"""What is pressed, over and over: moves, events, gaps, tables, ranges; no Escape, which ends the reading."""
 
 LEAVE = ("\x1b", "\x1b", "T")
 """What leads out of prompts and pages, in which `q` is a letter or closes them."""
