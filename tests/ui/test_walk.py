@@ -76,8 +76,21 @@ def test_an_hlo_op_is_its_name_in_its_module() -> None:
 )
 def test_needles(needle: str, count: int) -> None:
     found = search.find(search.names(TRACE), needle)
-    assert len(found.walk.events) == count
+    assert len(found.walk) == count
     assert found.result.table["count"].sum() == count
+
+
+def test_matches_are_gone_through_like_any_events() -> None:
+    for needle, condition in (("~^gemm$", pl.col("name") == "gemm"), ("_small", pl.col("name") == "Gemm_small")):
+        found, alike = search.find(search.names(TRACE), needle).walk, walk(TRACE, needle, condition)
+        ids = TRACE.events().collect()["id"].to_list()
+        assert [found.step(number).event for number in range(-5, 6)] == [
+            alike.step(number).event for number in range(-5, 6)
+        ]
+        assert [found.after(time * US).event for time in range(500)] == [
+            alike.after(time * US).event for time in range(500)
+        ]
+        assert [found.at(event).event for event in ids] == [alike.at(event).event for event in ids]
 
 
 def test_a_broken_expression_matches_nothing_and_says_why() -> None:
@@ -85,7 +98,7 @@ def test_a_broken_expression_matches_nothing_and_says_why() -> None:
     assert found.result.table.is_empty()
     assert found.failure == "not a regular expression: unclosed group"
     assert found.failure in found.result.notes
-    assert len(found.walk.events) == 0
+    assert len(found.walk) == 0
 
 
 def test_names_are_summed_up() -> None:

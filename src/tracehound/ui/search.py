@@ -46,8 +46,7 @@ class Names:
         """All events with these names."""
         chosen = np.zeros(int(self.code.max(initial=0)) + 1, np.bool_)
         chosen[self.codes.filter(pl.col("name").is_in(words.to_list()))["code"].to_numpy()] = True
-        found = np.flatnonzero(chosen[self.code])
-        return Walk(what, self.events[found], self.starts[found])
+        return Walk(what, self.events, self.starts, rows=np.flatnonzero(chosen[self.code]))
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class Travels:
         if trace is None or self._screen.view.event != found.event:
             return
         if link.target is not None:
-            if link.walk is not None and len(link.walk.events) > 1:  # one of many launches has one kernel: n goes on
+            if link.walk is not None and len(link.walk) > 1:  # one of many launches has one kernel: n goes on
                 self._screen.walk = link.walk
             self.jump(navigate.to_event(trace, self._screen.view, link.target))
         self._screen.key_bar.say(link.words)

@@ -20,43 +20,54 @@ from tracehound.trace import Trace, collected
 class Walk:
     """Events in the order of their starts, over the whole trace, and which one is the present.
 
-    `what` is what they have in common, for people. `place` is -1 before the first step.
+    `what` is what they have in common, for people; `rows` are those of `events` that are meant, in order (None: all).
+    `place` counts in these, and is -1 before the first step.
     """
 
     what: str
     events: npt.NDArray[np.int64] = field(compare=False)
     starts: npt.NDArray[np.int64] = field(compare=False)
     place: int = -1
+    rows: npt.NDArray[np.intp] | None = field(default=None, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.events if self.rows is None else self.rows)
 
     @property
     def event(self) -> int | None:
         """The id of the present event."""
-        return int(self.events[self.place]) if 0 <= self.place < len(self.events) else None
+        if not 0 <= self.place < len(self):
+            return None
+        return int(self.events[self.place if self.rows is None else self.rows[self.place]])
 
     @property
     def words(self) -> str:
         """``17 of 2,304``."""
-        if not len(self.events):
+        if not len(self):
             return "no match"
-        return f"{self.place + 1:,} of {len(self.events):,}" if self.place >= 0 else f"{len(self.events):,}"
+        return f"{self.place + 1:,} of {len(self):,}" if self.place >= 0 else f"{len(self):,}"
 
     def step(self, by: int) -> Walk:
         """The next (1) or previous (-1) one; after the last comes the first."""
-        if not len(self.events):
+        if not len(self):
             return self
         start = self.place if self.place >= 0 else (-1 if by > 0 else 0)
-        return replace(self, place=(start + by) % len(self.events))
+        return replace(self, place=(start + by) % len(self))
 
     def at(self, event: int) -> Walk:
         """The same with this event as the present one, if it is among them."""
-        found = np.flatnonzero(self.events == event)
-        return replace(self, place=int(found[0])) if len(found) else self
+        found = replace(self, place=self._first(int(np.argmax(self.events == event)))) if len(self) else self
+        return found if found.event == event else self
 
     def after(self, time: int) -> Walk:
         """The same with the first event that starts at `time` or later as the present one, else the first of all."""
-        if not len(self.events):
+        if not len(self):
             return self
-        return replace(self, place=int(np.searchsorted(self.starts, time)) % len(self.events))
+        return replace(self, place=self._first(int(np.searchsorted(self.starts, time))))
+
+    def _first(self, row: int) -> int:
+        """The place of the first that is this row or a later one; after the last comes the first."""
+        return (row if self.rows is None else int(np.searchsorted(self.rows, row))) % len(self)
 
 
 def walk(trace: Trace, what: str, condition: pl.Expr) -> Walk:
