@@ -113,3 +113,13 @@ def test_after_a_stop_everything_is_drawn_again(folder: Path) -> None:
         _wait_until(lambda: terminal.screen == before)
         terminal.press("q")
         assert terminal.ended() == 0
+
+
+def test_a_frame_that_changes_nothing_sends_nothing(folder: Path) -> None:
+    with Terminal(str(folder / "worker0.json")) as terminal:
+        written_out, feed = bytearray(), terminal.stream.feed
+        terminal.stream.feed = lambda data: (written_out.extend(data), feed(data))[1]
+        terminal.wait_for("rank 0", "gemm")
+        terminal.press("w", "w", "2", "1", "4", ".", ".", "s", "9", "9")
+        terminal.drain(0.5)
+        assert not re.search(rb"(\x1b\[\d+;\d+H)\1", written_out)

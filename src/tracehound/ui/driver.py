@@ -52,17 +52,21 @@ class QuickDriver(LinuxDriver):
 
 @dataclass(frozen=True)
 class Difference(CompositorUpdate):
-    """An update of the screen, sent as what it changes."""
+    """An update of the screen, sent as what it changes: `words`, by `difference`."""
 
-    update: LayoutUpdate | ChopsUpdate
-    paper: Paper
-    size: Size
+    words: str
 
     def render_segments(self, console: Console) -> str:
         """What is written to the terminal."""
-        system = SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR)
-        pieces = _lines(self.update) if isinstance(self.update, LayoutUpdate) else _spans(self.update)
-        return self.paper.write(pieces, self.size.width, system)
+        del console
+        return self.words
+
+
+def difference(update: LayoutUpdate | ChopsUpdate, paper: Paper, size: Size, console: Console) -> Difference:
+    """What an update changes of what the terminal shows; the paper then has it."""
+    system = SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR)
+    pieces = _lines(update) if isinstance(update, LayoutUpdate) else _spans(update)
+    return Difference(paper.write(pieces, size.width, system))
 
 
 Piece = tuple[int, int, Iterable[Segment]]

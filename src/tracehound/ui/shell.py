@@ -24,7 +24,7 @@ from textual.screen import Screen
 
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
 from tracehound.ui.arrangement import WIDE
-from tracehound.ui.driver import Difference, QuickDriver
+from tracehound.ui.driver import QuickDriver, difference
 from tracehound.ui.keymap import keymap
 from tracehound.ui.keys import KEYS, Key
 from tracehound.ui.themes import THEMES, chosen
@@ -107,9 +107,10 @@ class Shell(App[None]):
             self._driver.paper.forget()
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        """Send what differs from what the terminal shows."""
-        if isinstance(self._driver, QuickDriver) and isinstance(renderable, LayoutUpdate | ChopsUpdate):
-            update = Difference(renderable, self._driver.paper, screen.outer_size)
-            super()._display(screen, update)  # type: ignore[arg-type]  # rendered as an update, not as a renderable
-        else:
+        """Send what differs from what the terminal shows: nothing where that is only where the cursor is already."""
+        if not isinstance(self._driver, QuickDriver) or not isinstance(renderable, LayoutUpdate | ChopsUpdate):
             super()._display(screen, renderable)
+        elif not self._batch_count:  # or it is drawn later, as a whole
+            update = difference(renderable, self._driver.paper, screen.outer_size, self.console)
+            if update.words or screen.outer_size.clamp_offset(self.cursor_position) != self._previous_cursor_position:
+                super()._display(screen, update)  # type: ignore[arg-type]  # rendered as an update, not a renderable
