@@ -191,7 +191,7 @@ def main() -> None:
             trace = Path(name) / "trace.json"
             grown = made(asked.source, trace, asked.events)
             measure.say(f"{trace.name}: {measure.size_text(grown.size)}, {grown.copies} x {asked.source.name}")
-        arguments = [str(trace), "--jobs", str(asked.jobs), "--cache", str(cache)]
+        arguments = [str(trace), "--jobs", str(asked.jobs), "--cache", str(cache), "--reset"]
         events = int(loaded(trace, asked.jobs, cache).lanes["events"].sum())
         lines = [measure.machine(*PACKAGES), f"{events:,} events on lanes, {asked.presses} presses of each key"]
         for size in asked.sizes:
