@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import orjson
 import pytest
@@ -355,6 +355,22 @@ async def test_zoom_and_sizes(opening: Opening) -> None:
         assert table(explorer, "gaps").size.height > 18
         await press(pilot, "escape")
         assert explorer.timeline.size.height == height
+
+
+async def test_another_size_is_laid_out_once(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts, lay_out = list[None](), Explorer._refresh_layout
+
+    def counted(self: Explorer, *size: Any, **scroll: Any) -> None:
+        layouts.append(None)
+        lay_out(self, *size, **scroll)
+
+    monkeypatch.setattr(Explorer, "_refresh_layout", counted)
+    async with explored(opening, (200, 50)) as (_, pilot):
+        await press(pilot, "2")
+        for key in ("{", "}", "z", "z"):
+            layouts.clear()
+            await press(pilot, key)
+            assert len(layouts) == 1, key
 
 
 async def test_tables_filter_and_sort(opening: Opening) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.timer import Timer
@@ -65,6 +65,10 @@ class ChartView(Widget):
         """A chart for another size."""
         del event
         self._draw()
+
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002, as Textual
+        """Another size is no reason to lay everything out a second time: a chart is as large as its room."""
+        return super()._size_updated(size, virtual_size, container_size, layout=False)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Textual works out the style of a widget anew for whoever asks: once is enough for all lines."""

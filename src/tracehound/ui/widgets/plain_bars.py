@@ -1,7 +1,8 @@
-"""Scroll bars without characters beyond ASCII."""
+"""Scroll bars that cost no second layout, and without characters beyond ASCII where there are none."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from textual.scrollbar import ScrollBarRender
@@ -18,7 +19,8 @@ class PlainBars(ScrollBarRender):
 
 
 def suit(widget: Widget, glyphs: Glyphs) -> None:
-    """Give a widget the scroll bars of an alphabet."""
-    if glyphs.name == "ascii":
-        for bar in (widget.vertical_scrollbar, widget.horizontal_scrollbar):
+    """Give a widget the scroll bars of an alphabet; that they are longer now lays nothing out anew."""
+    for bar in (widget.vertical_scrollbar, widget.horizontal_scrollbar):
+        bar._size_updated = partial(bar._size_updated, layout=False)  # type: ignore[method-assign]  # noqa: SLF001
+        if glyphs.name == "ascii":
             bar.renderer = PlainBars  # type: ignore[misc]  # declared for all bars, looked up on each
