@@ -161,8 +161,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         was, self._chosen = self._chosen, None if new.event is None else self.supply.slot(self._rows, new.event)
         if old.ranks != new.ranks:
             self._regroup()
-        elif (others := self._take(self.sheet)) or new.elsewhere(old):
-            self.refresh(layout=others)
+        elif self._take(self.sheet) or new.elsewhere(old):
+            self.refresh()
         else:
             slots = {was, self._chosen}
             for region in touched(self._rows.trace, self._sight, (old, new), slots, self.gutter_width, self._width):
@@ -177,7 +177,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _lay(self) -> None:
         """Work out the lines anew."""
         self._take(self.sheet.laid(self.size.height - self._top))
-        self.refresh(layout=True)
+        self.refresh()
 
     def _regroup(self) -> None:
         """Work out groups and lines anew."""
@@ -190,7 +190,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Use this outline, with the selected event among its lines; say whether the lines are others than before."""
         before = self.sheet.lines
         self.sheet = sheet.relaxed() if self._chosen is None else sheet.showing(*self._chosen[:2])
-        self.set_reactive(Timeline.virtual_size, Size(self._width, self._top + len(self.sheet.lines)))
+        extent = Size(self._width, self._top + len(self.sheet.lines))
+        if extent != self.virtual_size:  # and no new layout of the screen, unless the scroll bar comes or goes
+            self.set_reactive(Timeline.virtual_size, extent)
+            self._scroll_update(extent)
         self._wish()
         return self.sheet.lines is not before
 
