@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -242,6 +242,11 @@ class Window:
         return self == Window()
 
 
+BLOCK, BLOCKS = 1 << 10, 32
+"""Events are looked at in blocks of so many, of which so many are kept: some 200 kB each. To read one event of a file
+takes as long as to read all of a block."""
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """Everything opened together, over all its ranks; immutable. Made by `tracehound.store`.
@@ -285,8 +290,19 @@ class Trace:
         return self.counters.slice(int(low), int(high - low)).select("time", "value")
 
     def event(self, event: int) -> dict[str, Any]:
-        """The columns of one event."""
-        return collected(self.frames[event >> 32].slice(event & 0xFFFFFFFF, 1)).row(0, named=True)
+        """The columns of one event; those around it are kept for a while: what contains it is asked for next."""
+        block, row = divmod(event & 0xFFFFFFFF, BLOCK)
+        return self._block(event >> 32, block).row(row, named=True)
+
+    @cached_property
+    def _block(self) -> Callable[[int, int], pl.DataFrame]:
+        """Reads so many events that follow one another in a part."""
+
+        def read(part: int, number: int) -> pl.DataFrame:
+            rows = collected(self.frames[part].slice(number * BLOCK, BLOCK))
+            return rows[np.arange(rows.height)]  # a copy: a slice would keep all that was read with it
+
+        return lru_cache(BLOCKS)(read)
 
     def lanes_of(self, ranks: Sequence[int] | None = None) -> pl.DataFrame:
         """The lanes of the ranks, and of the hosts that drive them, in the order in which they are shown."""

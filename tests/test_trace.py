@@ -1,0 +1,27 @@
+"""What a trace tells of one event, wherever that lies."""
+
+from __future__ import annotations
+
+import pytest
+
+from building import Building, stream, thread
+from tracehound import trace as module
+from tracehound.trace import Trace
+
+
+def built() -> Trace:
+    b = Building()
+    for number in range(20):
+        b.event(thread(), f"call {number}", number * 10, number * 10 + 8, "op")
+        b.event(stream(number % 2), f"kernel {number}", number * 10 + 3, number * 10 + 9)
+    return b.trace()
+
+
+@pytest.mark.parametrize("block", [1, 3, 7, 40, 1 << 10])
+def test_an_event_is_the_row_of_its_id(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", block)
+    trace = built()
+    rows = trace.events().collect().rows(named=True)
+    assert len(rows) == 40
+    assert [trace.event(row["id"]) for row in rows] == rows
+    assert [trace.event(row["id"]) for row in reversed(rows)] == rows[::-1]
