@@ -10,8 +10,9 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from itertools import compress, repeat
-from operator import attrgetter
+from operator import attrgetter, is_not
 from types import MappingProxyType, NoneType
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ import polars as pl
 
 from tracehound.facets import FACETS
 from tracehound.formats.json_columns import INVALID, Codes
-from tracehound.formats.kineto_args import NOTHING, Args, Message
+from tracehound.formats.kineto_args import NO_ARGS, Args, Message
 from tracehound.intervals import Ints
 
 
@@ -33,7 +34,7 @@ class Facets:
     def add(self, facet: str, records: Iterable[int], args: Sequence[Args | Message]) -> None:
         """What events carry of a facet; those that carry nothing of it are left out in the end."""
         if args:
-            self._tables[facet].add(records, _spelled(facet, args))
+            self._tables[facet].add(records, _own(facet, args), _combinations(facet, args))
 
     def add_memory(
         self, records: Ints, time: Ints, device: Ints, threads: Sequence[object], args: Sequence[Args]
@@ -46,7 +47,7 @@ class Facets:
             **{name: compress(map(attrgetter(field), args), timed) for name, field in _FIELDS["allocated"].items()},
             "thread": compress(threads, timed),
         }
-        self._tables["allocated"].add(records[timed].tolist(), columns)
+        self._tables["allocated"].add(records[timed].tolist(), columns, ())
 
     def frames(self) -> dict[str, pl.DataFrame]:
         """Those of which there is any row, in the schemas of `FACETS`; times are ns as in the file."""
@@ -55,25 +56,25 @@ class Facets:
 
 
 class _Table:
-    """The rows of one facet: the args in `_own` are kept row by row, of the others each combination once."""
+    """The rows of one facet: the args in `_OWN` are kept row by row, of the others each combination once."""
 
     def __init__(self, name: str) -> None:
         self._schema, self._values = FACETS[name], _VALUES[name]
         self._own: dict[str, list[Any]] = {column: [] for column in _OWN[name]}
-        self._repeated = [column for column in self._values if column not in self._own]
         self._records, self._codes, self._keys = array("q"), array("i"), Codes()
 
-    def add(self, records: Iterable[int], columns: Mapping[str, Iterable[Any]]) -> None:
+    def add(
+        self, records: Iterable[int], own: Mapping[str, Iterable[Any]], combinations: Iterable[_Combination]
+    ) -> None:
         """Append rows."""
         self._records.extend(records)
         for column, values in self._own.items():
-            values.extend(columns[column])
-        if self._repeated:
-            keys = list(zip(*(columns[column] for column in self._repeated), strict=True))
-            try:
-                self._codes.extend([self._keys[key] for key in keys])
-            except TypeError:  # a list or an object where a number or a text should be
-                self._codes.extend([self._keys[tuple(map(_hashable, key))] for key in keys])
+            values.extend(own[column])
+        keys = list(combinations)
+        try:
+            self._codes.extend([self._keys[key] for key in keys])
+        except TypeError:  # a list or an object where a number or a text should be
+            self._codes.extend([self._keys[tuple(map(_hashable, key))] for key in keys])
 
     def frame(self) -> pl.DataFrame:
         """The rows that tell anything."""
@@ -81,7 +82,8 @@ class _Table:
             return pl.DataFrame(schema=self._schema)
         codes = pl.Series(self._codes, dtype=pl.Int32)
         columns = {column: self._series(column, values) for column, values in self._own.items()}
-        for column, distinct in zip(self._repeated, zip(*self._keys, strict=True), strict=False):
+        repeated = (column for column in self._values if column not in self._own)
+        for column, distinct in zip(repeated, zip(*map(_apart, self._keys), strict=True), strict=False):
             columns[column] = self._series(column, distinct).gather(codes)
         rows = pl.DataFrame([pl.Series("record", self._records, pl.Int64), *columns.values()])
         absent = [pl.lit(None, dtype).alias(name) for name, dtype in self._schema.items() if name not in rows.columns]
@@ -113,24 +115,41 @@ def _plain(column: str, values: Sequence[Any], within: tuple[int, int]) -> pl.Se
     return numbers.set(~numbers.is_between(*within), None)
 
 
-def _spelled(facet: str, args: Sequence[Any]) -> dict[str, Iterable[Any]]:
-    """The columns of a facet as the file spells them; JSON as its bytes, which outlive the slice."""
-    read = {column: list(map(attrgetter(field), args)) for column, field in _FIELDS[facet].items()}
-    if facet == "called" and not _told(read["dims"]):
-        read["dims"] = [said.dims_old for said in args]
-    if facet == "launched" and not any(value is not None for value in read["occupancy"]):
-        read["occupancy"] = [said.occupancy_old for said in args]
-    raw = (_json, _extent)
-    return {column: _bytes(values) if _VALUES[facet][column] in raw else values for column, values in read.items()}
+_Combination = bytes | tuple[Any, ...]
+"""The args of an event that others have, too, as the file spells them: JSON texts in one, or any values."""
+
+_BETWEEN: Final = b"\0"
+"""What JSON cannot hold stands between texts: one key of all of them is made and looked up faster than several."""
 
 
-def _bytes(values: Sequence[msgspec.Raw]) -> Iterable[bytes]:
-    return map(bytes, values) if _told(values) else repeat(b"", len(values))
+def _own(facet: str, args: Sequence[Any]) -> dict[str, Iterable[Any]]:
+    """The columns in `_OWN`, as the file spells them."""
+    return {column: map(attrgetter(_FIELDS[facet][column]), args) for column in _OWN[facet]}
 
 
-def _told(values: Sequence[msgspec.Raw]) -> bool:
-    """Whether any of them is in the file."""
-    return any(value is not NOTHING for value in values)
+def _combinations(facet: str, args: Sequence[Any]) -> Iterable[_Combination]:
+    """The other columns of each event, as the file spells them; JSON as its bytes, which outlive the slice."""
+    fields = {column: field for column, field in _FIELDS[facet].items() if column not in _OWN[facet]}
+    for column, old in _OLD.items():
+        if column in fields and not _told(args, fields[column]):
+            fields[column] = old
+    if facet == "called":
+        return map(_BETWEEN.join, map(attrgetter(*fields.values()), args))
+    read = {column: map(attrgetter(field), args) for column, field in fields.items()}
+    return zip(
+        *(map(bytes, values) if _VALUES[facet][column] is _extent else values for column, values in read.items()),
+        strict=True,
+    )
+
+
+def _apart(key: _Combination) -> Sequence[Any]:
+    """The values of a combination."""
+    return key.split(_BETWEEN) if isinstance(key, bytes) else key
+
+
+def _told(args: Sequence[Any], field: str) -> bool:
+    """Whether the file tells it of any of them."""
+    return any(map(is_not, map(attrgetter(field), args), repeat(getattr(NO_ARGS, field))))
 
 
 def _hashable(value: object) -> object:
@@ -142,8 +161,9 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value) or None
 
 
+@lru_cache(maxsize=1 << 12)
 def _json(value: bytes) -> str | None:
-    """JSON without blanks; text as it is."""
+    """JSON without blanks; text as it is. The same texts come in every segment."""
     try:
         said = msgspec.json.decode(value) if value else None
         return said or None if isinstance(said, str) else None if said is None else msgspec.json.encode(said).decode()
@@ -271,3 +291,6 @@ _FIELDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     }
 )
 """The fields of `Args` that columns are read from."""
+
+_OLD: Final[Mapping[str, str]] = MappingProxyType({"dims": "dims_old", "occupancy": "occupancy_old"})
+"""Where older files have the same, in slices that do not have it where newer ones do."""
