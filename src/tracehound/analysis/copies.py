@@ -111,7 +111,7 @@ def _on_streams(share: Share) -> Copies:
     said = pl.DataFrame(told, schema=["name", "kind", "source", "target"], orient="row")
     state = busy_of(events, share)
     copies = rows.join(said, on=["name", "kind"]).with_columns(pl.lit("").alias("module"))
-    inside = _inside(copies, share.start, share.end).select(_ROWS)
+    inside = _evenly(copies, share.start, share.end).select(_ROWS)
     return Copies(inside, NONE.waits, merge(state.compute, state.communication), state.start, state.end)
 
 
@@ -127,19 +127,13 @@ def ends_of(name: str, kind: str) -> tuple[str, str]:
     return ("device" if told[1] == "P" else _SIDES[told[1]], _SIDES[told[2]])
 
 
-def _inside(copies: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
-    """The parts of copies that lie in the window, with the bytes that they moved there.
+_INSIDE: Final = (pl.col("high") - pl.col("low")) / (pl.col("end") - pl.col("start"))
+"""Which part of a copy's time lies in the window, and so of its bytes, where nothing tells when it moves them."""
 
-    `copies` may have the column `part`: which part of its bytes each moves in the window. Else that is the part of its
-    time.
-    """
-    low, high = pl.col("start").clip(lower_bound=start), pl.col("end").clip(upper_bound=end)
-    evenly = (high - low) / (pl.col("end") - pl.col("start"))
-    part = pl.coalesce("part", evenly) if "part" in copies.columns else evenly
-    moved = pl.when(part < 1).then((pl.col("bytes") * part).round().cast(pl.Int64)).otherwise("bytes")
-    return copies.filter((pl.col("start") < end) & (pl.col("end") > start)).with_columns(
-        low.alias("start"), high.alias("end"), moved.alias("bytes")
-    )
+
+def _evenly(copies: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
+    """The parts of copies that lie in the window, with the bytes that they moved there."""
+    return _inside(copies, start, end, _INSIDE)
 
 
 def _served(copies: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
@@ -152,8 +146,19 @@ def _served(copies: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
         return inside
     beside = (pl.col("start") < inside["end"].max()) & (pl.col("end") > inside["start"].min())
     links = copies.filter(beside).partition_by("source", "target", maintain_order=True)
-    served = [link.with_columns(pl.Series("part", _parts(link, start, end), pl.Float64)) for link in links]
-    return _inside(pl.concat(served).sort("start", "id"), start, end)
+    parts = [link.with_columns(pl.Series("part", _parts(link, start, end), pl.Float64)) for link in links]
+    return _inside(pl.concat(parts).sort("start", "id"), start, end, pl.coalesce("part", _INSIDE))
+
+
+def _inside(copies: pl.DataFrame, start: int, end: int, part: pl.Expr) -> pl.DataFrame:
+    """What of copies lies in the window, from `low` to `high`; `part` is which part of its bytes each moves there."""
+    bounds = pl.col("start").clip(lower_bound=start).alias("low"), pl.col("end").clip(upper_bound=end).alias("high")
+    moved = pl.when(part < 1).then((pl.col("bytes") * part).round().cast(pl.Int64)).otherwise("bytes")
+    return (
+        copies.filter((pl.col("start") < end) & (pl.col("end") > start))
+        .with_columns(bounds)
+        .with_columns(pl.col("low").alias("start"), pl.col("high").alias("end"), moved.alias("bytes"))
+    )
 
 
 def _parts(link: pl.DataFrame, low: int, high: int) -> list[float | None]:
