@@ -55,10 +55,12 @@ collectives on threads: from one that a thread of its own carries out the path g
 collective is of which call: calls are taken up in their order. After a pause of less than 30 us a thread did not wait
 for a collective. Where a path cannot be followed to the beginning, the notes say so. unknown = a pause before work
 whose launch was not recorded, nor by then one of what runs later on its stream. With by=name or by=class the rows are
-sums, the largest first. Which stream a call waited for, and that a stream waits for events, is taken from CUDA's
-synchronisation rows where they were recorded (enable_cuda_sync_events); the work waited for is that of another stream,
-launched before the wait, which ended last. Else a call waited for what ended last during it, and work for work on
-another stream that ended at most 30 us before it began: the setting near takes the place of the 30 us.
+sums, the largest first.
+
+Which stream a call waited for, and that a stream waits for events, is taken from CUDA's synchronisation rows where they
+were recorded (enable_cuda_sync_events); the work waited for is that of another stream, launched before the wait, which
+ended last. Else a call waited for what ended last during it, and work for work on another stream that ended at most 30
+us before it began: the setting near takes the place of the 30 us.
 
 HolisticTraceAnalysis builds a graph of the events launched in the window and takes the path of the largest weight, in
 which waits, blocking calls and time between operators weigh nothing: its path need not be continuous, its shares are of
