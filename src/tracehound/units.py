@@ -184,20 +184,31 @@ def _scaled(value: float, step: int, names: tuple[str, ...]) -> str:
     return f"{text} {name}"
 
 
-_TEMPLATE = re.compile(r"<[^<>]*>")
-_FUNCTOR = re.compile(r"\w*(?:Functor\w*|KernelImpl|_kernel_cuda|_functor|Ops?)\b")
-_WRAPPERS = re.compile(r"\(anonymous namespace\)::|at::native::|c10::|std::|^void |^static ")
 _OTHERS = re.compile(r" and [0-9,]+ more$")
 """How many others a name stands for."""
+
+_WRAPPERS = re.compile(r"\(anonymous namespace\)::|at::native::|c10::|std::|^void |^static ")
+"""What stands before a name, or in it, and says nothing."""
+_TEMPLATE = re.compile(r"<[^<>]*>")
+"""The arguments of a template that have none themselves."""
+_FUNCTOR = re.compile(r"\w*(?:Functor\w*|KernelImpl|_kernel_cuda|_functor|Ops?)\b")
+"""Among its arguments, what an elementwise kernel does."""
+
 _ANYTHING = re.compile(r"(?:device_)?[Kk]ernel\d?|kentry")
 """What cutlass, ck_tile and others call every kernel: its first template argument is what people call it."""
 _TYPE = re.compile(r"[A-Za-z_][\w:]*")
+"""A type among template arguments, or the name of a value."""
 _BUILTIN = re.compile(r"(?:un)?signed|int|long|short|char|float|double|bool|half|bfloat16_t|__(?:half|nv_\w+|hip_\w+)")
+"""Types of numbers: no kernel is called so."""
 _ENABLING = re.compile(r"enable_\w+")
 """What is put around a kernel so that it is compiled for some devices alone."""
+
 _MANGLED = re.compile(r"_ZN?K?(?:St)?(?=L?\d)")
+"""How a mangled name begins, up to the first of its identifiers."""
 _NESTED = re.compile(r"N(?:S[0-9A-Z]*_)?(?=\d)")
+"""How a name in namespaces begins inside a mangled one."""
 _IDENTIFIER = re.compile(r"L?(\d{1,4})")
+"""What stands before each identifier of a mangled name: how long it is."""
 
 
 def short_name(name: str, width: int = 0) -> str:
