@@ -457,15 +457,20 @@ def starts(b: Building) -> list[float]:
     return [float(str(row["start"])) / US for row in b.rows if row["kind"] == "step"]
 
 
+def rest_of_steps(busy: float, lane: Lane, name: str, kind: str) -> Building:
+    """Steps like these, and for the rest of each an event."""
+    b = xla_steps(busy)
+    for start in starts(b):
+        b.event(lane, name, start + busy, start + 100, kind)
+    return b
+
+
 @pytest.mark.parametrize(
     ("length", "what"),
     [(4, None), (6, "the run is moderately input-bound"), (30, "the run is highly input-bound")],
 )
 def test_input_of_an_xla_step_is_judged_by_xprof_s_thresholds(length: float, what: str | None) -> None:
-    b = xla_steps(100 - length)
-    for start in starts(b):
-        b.event(ROW, "PjRtComputationClient::TransferToDevice", start + 100 - length, start + 100, "transfer")
-    rows = found(b.trace())
+    rows = found(rest_of_steps(100 - length, ROW, "PjRtComputationClient::TransferToDevice", "transfer").trace())
     assert [name for name in rows if "input-bound" in name] == ([what] if what else [])
     if what:
         assert rows[what]["cost"] == length * US
@@ -475,17 +480,12 @@ def test_input_of_an_xla_step_is_judged_by_xprof_s_thresholds(length: float, wha
 
 
 def test_output_of_an_xla_step_is_judged_alike() -> None:
-    b = xla_steps(75)
-    for start in starts(b):
-        b.event(MAIN, "PjRtComputationClient::TransferFromDevice", start + 75, start + 100, "transfer")
+    b = rest_of_steps(75, MAIN, "PjRtComputationClient::TransferFromDevice", "transfer")
     assert found(b.trace())["the run is highly output-bound"]["cost"] == 25 * US
 
 
 def test_a_host_that_traces_is_told_where_launches_are_not_recorded() -> None:
-    b = xla_steps(50)
-    for start in starts(b):
-        b.event(MAIN, "StepMarker", start + 50, start + 100, "runtime")
-    row = found(b.trace())["the device waits for the host"]
+    row = found(rest_of_steps(50, MAIN, "StepMarker", "runtime").trace())["the device waits for the host"]
     assert row["cost"] == 50 * US
     assert "mostly tracing the next step: 50.00 us of 100.0 us, 50.00 % of 4 whole steps" in row["evidence"]
 
@@ -559,9 +559,7 @@ def test_a_host_that_traces_is_told_though_the_first_work_came_late() -> None:
 
 
 def test_copies_of_hlo_ops_within_the_device_are_not_advised_as_offloading() -> None:
-    b = xla_steps(90)
-    for start in starts(b):
-        b.event(OPS, "copy.1", start + 90, start + 100, "copy")
+    b = rest_of_steps(90, OPS, "copy.1", "copy")
     row = found(b.trace())["copies within the device are not hidden behind computation"]
     assert row["cost"] == 10 * US
     assert "layout" in row["advice"]
