@@ -61,6 +61,14 @@ def test_idle_time_is_all_put_down_to_something() -> None:
         assert np.allclose(idle["value"], found.steps["idle"], atol=len(found.steps))
 
 
+def test_little_time_before_all_work_is_told_and_the_rounding_of_times_is_none() -> None:
+    built = Building()
+    built.event(Lane("marks"), "s", 0, 100_000, "step", step=0)
+    built.event(stream(), "gemm", 5, 50_000)
+    built.event(stream(), "gemm", 50_000.001, 100_000)
+    assert told(measured(built.trace()), 0) == {"idle before or after all work": (0, 5 * US)}
+
+
 def test_compiling_counts_where_it_runs() -> None:
     found = compared(story(), story(compiled=30))
     row = causes_of(found)["compiling"]

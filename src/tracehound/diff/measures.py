@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.idle import CAUSES, of_device
+from tracehound.analysis.idle import CAUSES, Pauses, of_device
 from tracehound.analysis.launched import launched
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.diff.identity import ON_DEVICE
@@ -67,10 +67,6 @@ def _launches(share: Share, when: Stretches) -> pl.DataFrame:
     return _rows(when, "launches", "launches", *_added(at[inside], length[inside], len(when.start)))
 
 
-_ROUNDED: Final = 1e-4
-"""A smaller share of a step is no time before or after all work, but pauses of a nanosecond between works."""
-
-
 def _idle(share: Share, events: pl.DataFrame, when: Stretches, options: Options) -> list[pl.DataFrame]:
     """The pauses of the whole device by their causes, and what is idle beside them."""
     pauses, cause = of_device(share, options)
@@ -82,11 +78,15 @@ def _idle(share: Share, events: pl.DataFrame, when: Stretches, options: Options)
         _, time = _added(stretch[mine], (end - start)[mine], size)
         count, _ = _added(at[inside & (cause == number)], np.zeros(0, np.int64), size)
         found.append(_rows(when, "idle", name, count, time))
-    busy = covered(union(events["start"].to_numpy(), events["end"].to_numpy()), when.start, when.end)
-    _, known = _added(stretch, end - start, size)
-    rest = np.maximum(when.end - when.start - busy - known, 0)
-    rest = np.where(rest <= _ROUNDED * (when.end - when.start), 0, rest)
-    return [*found, _rows(when, "idle", EDGES, np.zeros(size, np.int64), rest)]
+    return [*found, _rows(when, "idle", EDGES, np.zeros(size, np.int64), _outside(events, pauses, when))]
+
+
+def _outside(events: pl.DataFrame, pauses: Pauses, when: Stretches) -> Ints:
+    """How much of each stretch is before the first work or after the last; `events` are those that run in any."""
+    edges = events.select(pl.col("start").min(), pl.col("end").max()).drop_nulls()
+    worked = union(*(np.append(one, edges[name]) for one, name in ((pauses.start, "start"), (pauses.end, "end"))))
+    outside: Ints = when.end - when.start - covered(worked, when.start, when.end)
+    return outside
 
 
 def _compiling(share: Share, when: Stretches) -> pl.DataFrame:
