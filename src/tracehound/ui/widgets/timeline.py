@@ -19,7 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.draw.outline import Outline, groups
+from tracehound.draw.outline import Group, Outline, groups
 from tracehound.draw.path import Path
 from tracehound.draw.seats import PINNED, Seats, seated
 from tracehound.draw.shelf import Rows
@@ -31,6 +31,7 @@ from tracehound.ui.supply import UNKNOWN, Move, Slot, Supply
 from tracehound.ui.view import View
 from tracehound.ui.widgets.artist import Artist, Picture, Shown, shown
 from tracehound.ui.widgets.looks import CSS, PARTS, looks
+from tracehound.ui.widgets.pointed import pointed
 from tracehound.ui.widgets.ranging import Mark, Pointer, Spot
 from tracehound.ui.widgets.touched import touched
 from tracehound.units import duration
@@ -374,24 +375,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         press, dragged = self._pointer.release() if event.button == 1 else (None, False)
         if dragged:
             self.post_message(self.ViewChanged(self.view))
-        elif press is not None and press[1] < self._top:
-            self._go(navigate.clear(self.view))
         elif press is not None:
-            self._click(*press)
-
-    def _click(self, column: int, y: int) -> None:
-        """Select the event at a cell, else its lane and instant; on a group's header, fold it."""
-        line = dict(self._sight.placed).get(y)
-        if line is None:
-            return
-        if line.track is None or y == self._top + self._sight.stays:
-            self.relay(self.sheet.fold(line.group.key))
-            return
-        lane, depth, cell = line.track.lane, line.depth, (self.shown.time(column), self.shown.time(column + 1))
-        if column < 0:
-            self._move(lambda rows, view: navigate.to_lane(rows, view, [(lane, 1)], 0))
-        else:
-            self._move(lambda rows, view: navigate.point(rows, view, lane, depth, cell))
+            found = pointed(self._sight, self.shown, press)
+            if isinstance(found, Group):
+                self.relay(self.sheet.fold(found.key))
+            elif found is not None:
+                self._move(found)
 
     @on(events.MouseScrollDown)
     @on(events.MouseScrollUp)
