@@ -8,6 +8,7 @@ import pytest
 from building import US, Building, stream, thread
 from tracehound.trace import OPS, Trace
 from tracehound.ui import search
+from tracehound.ui.lengths import executions
 from tracehound.ui.walk import instances, walk
 
 
@@ -99,6 +100,16 @@ def test_a_broken_expression_matches_nothing_and_says_why() -> None:
     assert found.failure == "not a regular expression: unclosed group"
     assert found.failure in found.result.notes
     assert len(found.walk) == 0
+
+
+def test_what_has_a_clock_of_its_own_is_as_long_as_tables_say() -> None:
+    b = Building()
+    b.event(stream(), "dot", 0, 60, device_start=0, device_end=40 * US)
+    b.event(stream(), "dot", 60, 100, device_start=40 * US, device_end=90 * US)
+    trace = b.trace()
+    row = search.names(trace).table.row(0, named=True)
+    assert (row["total"], trace.event(row["event"])["start"]) == (90 * US, 60 * US)
+    assert executions(trace, row["event"], trace.span).rows() == [(40 * US, 0), (50 * US, 0)]
 
 
 def test_names_are_summed_up() -> None:

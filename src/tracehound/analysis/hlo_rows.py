@@ -15,7 +15,7 @@ import polars as pl
 
 from tracehound.analysis.async_ops import executions_of, joined
 from tracehound.analysis.core_time import core_time, has_clock
-from tracehound.analysis.measured import measured
+from tracehound.analysis.measured import LENGTH, measured
 from tracehound.analysis.own_clock import CLOCKED
 from tracehound.analysis.result import Options, Share
 from tracehound.intervals import union
@@ -49,12 +49,11 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if events.is_empty():
         return pl.DataFrame([of_rank]) if of_rank["span"] else pl.DataFrame()
     rows = measured(events, share.start, share.end).with_columns(pl.Series("begins", _begins(events, share)))
-    exact = pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
     summed = rows.group_by("name", "op").agg(
         pl.col("kind").first().cast(pl.String),
         pl.col("begins").sum().cast(pl.Int64).alias("count"),
         pl.len().cast(pl.Int64).alias("kernels"),
-        (pl.col("length").sum() / exact.sum()).alias("part"),
+        (pl.col("length").sum() / LENGTH.sum()).alias("part"),
         pl.col("own").sum().alias("self"),
         pl.col("length").sum().alias("total"),
         pl.col("length").min().alias("min"),

@@ -5,12 +5,17 @@ Owns the one place where events are clipped and where a device's own clock is pr
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.own_clock import own_windows
 from tracehound.nesting import self_time
+
+LENGTH: Final = pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
+"""How long a whole event took: by the device's own clock where it has one; ps."""
 
 
 def measured(events: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
@@ -21,8 +26,7 @@ def measured(events: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
     time is what is left of the clipped event by its clipped children.
     """
     if events.select(((pl.col("start") >= start) & (pl.col("end") <= end)).all()).item():
-        exact = pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
-        return events.with_columns(exact.alias("length"), pl.col("self").alias("own"))
+        return events.with_columns(LENGTH.alias("length"), pl.col("self").alias("own"))
     placed = events.join(own_windows(events, start, end), on="lane", how="left", maintain_order="left")
     clocked = pl.col("from").is_not_null()
     begin, finish = (

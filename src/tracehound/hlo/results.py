@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import polars as pl
 
+from tracehound.analysis.measured import LENGTH
 from tracehound.analysis.result import Column, Result, blank
 from tracehound.formats.hlo_shape import space_name
 from tracehound.formats.inflate import Section, section
@@ -172,10 +173,9 @@ def _summed(trace: Trace, program: Program, name: str) -> tuple[int, int, int, i
     ops = trace.ops.filter((pl.col("name") == name) & (pl.col("program") == program.program))["op"].to_list()
     if not ops:
         return (0, 0, 0, 0)
-    length = pl.coalesce(pl.col("device_end") - pl.col("device_start"), pl.col("end") - pl.col("start"))
     of_op = trace.events(trace.lanes.filter("work")["lane"].to_list()).filter(pl.col("op").is_in(ops))
     summed = of_op.select(
-        pl.len().alias("times"), length.sum().alias("total"), pl.col("rank").n_unique(), length.max().alias("longest")
+        pl.len().alias("times"), LENGTH.sum().alias("total"), pl.col("rank").n_unique(), LENGTH.max().alias("longest")
     )
     times, total, ranks, longest = streamed(summed).row(0)
     return (times, total, ranks, longest or 0)

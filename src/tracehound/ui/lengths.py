@@ -9,6 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracehound.analysis import Options, named, run
+from tracehound.analysis.measured import LENGTH
 from tracehound.analysis.settings import Given
 from tracehound.errors import TracehoundError
 from tracehound.preferences import preferred
@@ -20,17 +21,20 @@ from tracehound.ui.walk import alike
 
 
 def measure(background: Background, trace: Trace, asked: ChartedTable.LengthsAsked) -> None:
-    """Have the chart told the lengths, in ps, of what is like the event and lies inside the window."""
+    """Have the chart told the lengths of what is like the event and lies inside the window."""
 
     def work() -> None:
-        low, high = asked.window or trace.span
-        inside = (pl.col("start") >= low) & (pl.col("end") <= high)
-        found = trace.events().filter(alike(trace, trace.event(asked.event)) & inside)
-        table = collected(found.select(pl.col("end") - pl.col("start"), pl.col("rank").cast(pl.Int64).fill_null(-1)))
-        lengths, ranks = (column.to_numpy() for column in table)
+        lengths, ranks = (column.to_numpy() for column in executions(trace, asked.event, asked.window or trace.span))
         asked.charted.post_message(ChartedTable.Measured(asked.event, lengths, ranks))
 
     background.submit("lengths", work)
+
+
+def executions(trace: Trace, event: int, window: tuple[int, int]) -> pl.DataFrame:
+    """How long each execution of what the event is one of took, in ps, and on which `rank`; -1: on none."""
+    inside = (pl.col("start") >= window[0]) & (pl.col("end") <= window[1])
+    found = trace.events().filter(alike(trace, trace.event(event)) & inside)
+    return collected(found.select(LENGTH.alias("length"), pl.col("rank").cast(pl.Int64).fill_null(-1)))
 
 
 def also(background: Background, trace: Trace, view: View, asked: ChartedTable.AlsoAsked, given: Given) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis import needle
+from tracehound.analysis.measured import LENGTH
 from tracehound.analysis.result import Column, Result
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace, collected
@@ -21,7 +22,7 @@ COLUMNS = (
     Column("name", "text", "name of the events"),
     Column("kind", "text", "what they are"),
     Column("count", "count", "how many there are in the whole trace"),
-    Column("total", "time", "sum of their lengths"),
+    Column("total", "time", "sum of their lengths, on the device's own clock where it has one"),
     Column("average", "time", "total / count", brief=False),
     Column("event", "id", "the longest"),
 )
@@ -61,14 +62,13 @@ class Found:
 
 def names(trace: Trace) -> Names:
     """The names of the trace, and its events in order; all that searching needs to read."""
-    length = pl.col("end") - pl.col("start")
     query = (
         trace.events()
         .group_by("name", "kind")
         .agg(
             pl.len().cast(pl.Int64).alias("count"),
-            length.sum().alias("total"),
-            pl.col("id").sort_by(length, "id", descending=[True, False]).first().alias("event"),
+            LENGTH.sum().alias("total"),
+            pl.col("id").sort_by(LENGTH, "id", descending=[True, False]).first().alias("event"),
         )
         .with_columns(pl.col("name").cast(pl.String), (pl.col("total") / pl.col("count")).alias("average"))
         .sort("total", "name", "kind", descending=[True, False, False])
