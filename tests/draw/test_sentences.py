@@ -3,6 +3,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from tracehound.analysis import named
 from tracehound.analysis.result import Column, Result
 from tracehound.draw.plots import plot
 from tracehound.draw.sentences import prose, sentences
@@ -36,6 +37,13 @@ def test_a_row_is_told_in_full(result: Result) -> None:
         "          3",
         "advice    launch less",
     ]
+
+
+def test_what_was_repaired_is_told_in_full_beside_its_table() -> None:
+    row = {"level": "missing", "count": 126, "what": "ranks of a job of 128 are not here: 2, 3, 4", "where": ""}
+    health = Result("health", "Health", named("health").columns, pl.DataFrame([row]), 1)
+    lines = ["missing", "what   ranks of a job of 128 are", "       not here: 2, 3, 4"]
+    assert plot(health, "level", 0, (32, 6)) == lines
 
 
 def test_what_does_not_fit_leaves_a_sign(result: Result) -> None:

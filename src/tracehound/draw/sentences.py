@@ -1,4 +1,4 @@
-"""One row of a result in full: what its columns of prose say.
+"""One row of a result in full: what its sentences say.
 
 Owns how such a row is laid out. Knows no colours and no face.
 """
@@ -6,15 +6,22 @@ Owns how such a row is laid out. Knows no colours and no face.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 from tracehound.analysis.result import Column, Result
 from tracehound.draw.cells import heading
 from tracehound.errors import printable
 
+LONG: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"health": ("what", "where")})
+"""Texts of a table that are mostly too long for it: a row is told by them, and they are read in full here."""
+
 
 def prose(result: Result) -> list[Column]:
     """The columns that hold sentences."""
-    return [column for column in result.columns if column.unit == "prose"]
+    long = LONG.get(result.analysis, ())
+    return [column for column in result.columns if column.unit == "prose" or column.name in long]
 
 
 def sentences(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:

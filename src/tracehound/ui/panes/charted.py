@@ -37,7 +37,7 @@ MANY: Final = ("ops", "kernels", "annotations", "collectives", "search", "slices
 ALSO: Final[Mapping[str, Given]] = MappingProxyType({"launches": (("by", "launch"),)})
 """Results whose chart is made of another result of the same analysis: what is to be chosen for it."""
 
-PLAIN: Final = ("health", "overview", "host", "search", "query", "gaps")
+PLAIN: Final = ("overview", "host", "search", "query", "gaps")
 """Results that are shown without a chart until somebody asks for it."""
 
 ROOM: Final = 124
