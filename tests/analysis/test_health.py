@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane
+from building import US, Building, Lane, stream
 from tracehound.analysis import named, run
+from tracehound.analysis.absent import Absent, absent
+from tracehound.analysis.share import scene
 from tracehound.store import load, open_paths
-from tracehound.trace import Trace
+from tracehound.trace import Trace, Window
 
 OPS = Lane("XLA Ops", 0, "ops", work=True)
 MANY = "which of several devices ran them is not recorded, all are one rank"
@@ -58,6 +61,14 @@ def test_ops_beside_themselves_against_pairs(ran: list[tuple[int, int, int]]) ->
     assert beside(b.trace()) == found
 
 
+def test_ranks_that_the_job_had_and_that_are_not_here_are_missing_by_their_runs() -> None:
+    b = Building(facts={"world_size": 128})
+    for rank in (0, 1):
+        b.event(stream(rank), "gemm", 0, 10)
+    rows = run(named("health"), b.trace()).table.filter(level="missing").select("count", "what").rows()
+    assert (126, "of the job's 128 ranks not in this trace: ranks 2-127") in rows
+
+
 def assigned(devices: int, planes: int, ranks: int = 2, label: str = "TPU") -> Building:
     b = Building(format="xplane")
     for rank in range(ranks):
@@ -79,3 +90,9 @@ def test_devices_of_the_program_that_no_file_tells_of_are_missing() -> None:
     for whole in (assigned(2, 2), assigned(8, 8, label="GPU"), assigned(2, 0), assigned(0, 2)):
         assert not any("host" in row["what"] for row in run(named("health"), whole.trace()).table.rows(named=True))
         assert len(run(named("overview"), whole.trace()).notes) == 1
+
+
+def test_devices_are_counted_where_nothing_was_recorded_of_any() -> None:
+    trace = assigned(8, 1).trace()
+    nobody = replace(scene(trace, Window()), ranks=trace.ranks.clear())
+    assert absent(nobody) == Absent("jit_step", 8, 1)

@@ -40,10 +40,10 @@ def test_a_row_is_told_in_full(result: Result) -> None:
 
 
 def test_what_was_repaired_is_told_in_full_beside_its_table() -> None:
-    row = {"level": "missing", "count": 126, "what": "ranks of a job of 128 are not here: 2, 3, 4", "where": ""}
+    row = {"level": "missing", "count": 126, "what": "of the job's 4 ranks not in this trace: ranks 2-3", "where": ""}
     health = Result("health", "Health", named("health").columns, pl.DataFrame([row]), 1)
-    lines = ["missing", "what   ranks of a job of 128 are", "       not here: 2, 3, 4"]
-    assert plot(health, "level", 0, (32, 6)) == lines
+    lines = ["missing", "what   of the job's 4 ranks not in", "       this trace: ranks 2-3"]
+    assert plot(health, "level", 0, (34, 6)) == lines
 
 
 def test_what_does_not_fit_leaves_a_sign(result: Result) -> None:

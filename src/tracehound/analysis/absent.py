@@ -39,7 +39,7 @@ def absent(scene: Scene) -> Absent | None:
     told = [(many, str(one.get("name"))) for one in _programs(scene) if isinstance(many := one.get("devices"), int)]
     devices, program = max(told, default=(0, ""))
     here = max(scene.ranks.height, sum(map(_planes, scene.facts)))
-    one_cpu = here == 1 and str(scene.ranks["label"][0]).startswith("CPU")
+    one_cpu = here == 1 and scene.ranks["label"].str.starts_with("CPU").any()
     return Absent(program, devices, here) if devices > here > 0 and not one_cpu else None
 
 

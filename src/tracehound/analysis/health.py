@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.absent import absent
+from tracehound.analysis.process_groups import lacking
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.errors import printable
 from tracehound.trace import collected
@@ -61,7 +62,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     ]
     rows.extend(_missing_launches(tables))
     rows.extend(_missing_devices(tables))
-    rows.extend(_missing_ranks(scene))
+    rows.extend(("missing", number, words, "") for number, words in lacking(scene))
     rows.extend(_missing_hosts(scene))
     if scene.ranks.height and scene.steps.is_empty():
         rows.append(("missing", 1, "no steps: neither marked nor to be inferred", ""))
@@ -90,17 +91,6 @@ def _missing_devices(tables: Sequence[pl.DataFrame]) -> list[tuple[str, int, str
         return []
     what = "HLO ops begin while the same op runs: which of several devices ran them is not recorded, all are one rank"
     return [("missing", int(ranks["beside"].sum()), what, f"first on rank {ranks['rank'][0]}")]
-
-
-def _missing_ranks(scene: Scene) -> list[tuple[str, int, str, str]]:
-    worlds = [size for facts in scene.facts if isinstance(size := facts.get("world_size"), int)]
-    if not worlds:
-        return []
-    absent = sorted(set(range(min(max(worlds), 1_000_000))) - set(scene.ranks["rank"].to_list()))
-    if not absent:
-        return []
-    named = ", ".join(map(str, absent[:8])) + (", …" if len(absent) > 8 else "")
-    return [("missing", len(absent), f"ranks of a job of {max(worlds):,} are not here: {named}", "")]
 
 
 def _missing_hosts(scene: Scene) -> list[tuple[str, int, str, str]]:

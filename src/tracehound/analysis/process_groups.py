@@ -118,10 +118,8 @@ def absentees(calls: pl.DataFrame, scene: Scene) -> list[str]:
         if gone:
             called = f"{group} ({description})" if description else group
             notes.append(f"of process group {called} not in this trace: {in_words(sorted(gone))}")
-    worlds = [world for facts in scene.facts if isinstance(world := facts.get("world_size"), int)]
-    others = sorted(set(range(min(max(worlds, default=0), _LARGEST))) - here) if calls.height and not notes else []
-    if others:
-        notes.append(f"of the job's {max(worlds):,} ranks not in this trace: {in_words(others)}")
+    if calls.height and not notes:
+        notes += [words for _, words in lacking(scene)]
     more = len(notes) - _MOST_NOTES
     notes = [*notes[:_MOST_NOTES], f"{more:,} more process groups lack ranks"] if more > 0 else notes
     missed = calls.filter(pl.col("absent").is_not_null()).unique("meeting")
@@ -129,6 +127,16 @@ def absentees(calls: pl.DataFrame, scene: Scene) -> list[str]:
         who = {int(rank) for ranks in missed["absent"].unique().to_list() for rank in ranks.split(", ")}
         notes.append(f"{missed.height:,} collectives lack a call of {in_words(sorted(who))}")
     return notes
+
+
+def lacking(scene: Scene) -> list[tuple[int, str]]:
+    """How many ranks that the job had by its size this trace does not have, and in words which; nothing without any."""
+    worlds = [world for facts in scene.facts if isinstance(world := facts.get("world_size"), int)]
+    here = set(scene.ranks["rank"].to_list())
+    others = sorted(set(range(min(max(worlds, default=0), _LARGEST))) - here)
+    return (
+        [(len(others), f"of the job's {max(worlds):,} ranks not in this trace: {in_words(others)}")] if others else []
+    )
 
 
 def in_words(ranks: Sequence[int]) -> str:
