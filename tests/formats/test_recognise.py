@@ -63,6 +63,7 @@ def tar() -> bytes:
         (b"HloModule jit_f", "HLO text"),
         (b"<!DOCTYPE html><html>", "web page"),
         (b"hello\nworld\n", "text file"),
+        (b'"""Writes a trace."""\nHEAD = \'{"schemaVersion": 1, "traceEvents": [\'', "text file"),
         (b"  \n ", "blanks"),
         (b"\x00\x01\x02", "unknown kind"),
     ],

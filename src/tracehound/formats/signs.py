@@ -53,10 +53,15 @@ def _dense(start: bytes) -> bytes:
     return b"".join(start.removeprefix(_BOM).split())
 
 
+_BEGINNING: Final = re.compile(rb'[{\[]|.\{|.?"[^"]+":', re.DOTALL)
+
+
 def _begins(dense: bytes) -> bool:
-    """Whether what starts so, blanks left out, may be a document; its first byte may be damaged."""
-    first, second = dense[:1], dense[1:2]
-    return first in (b"{", b"[", b'"') or second in (b'"', b"{")
+    """Whether what starts so, blanks left out, may be a document; its first byte may be damaged, or missing.
+
+    A program that begins with a sentence in quotes and writes traces is none.
+    """
+    return _BEGINNING.match(dense) is not None
 
 
 def xplane(head: bytes) -> bool:
