@@ -72,6 +72,16 @@ def test_different_traces_are_not_thrown_together(tmp_path: Path) -> None:
         find([tmp_path])
 
 
+def test_different_traces_further_down_are_told_of(tmp_path: Path) -> None:
+    for run in ("baseline", "candidate"):
+        kineto(tmp_path / "jobs" / "old" / run / "trace.json")
+    with pytest.raises(TracehoundError, match="old: holds 2 different traces; open one of baseline, candidate"):
+        find([tmp_path])
+    kineto(tmp_path / "jobs" / "new" / "trace.json")
+    with pytest.raises(TracehoundError, match="jobs: holds 2 different traces; open one of new, old"):
+        find([tmp_path])
+
+
 def test_a_log_folder_opens_its_newest_run(tmp_path: Path) -> None:
     for run in ("2026_01_01_00_00_00", "2026_02_01_00_00_00"):
         kineto(tmp_path / "plugins" / "profile" / run / "host.json")

@@ -7,7 +7,7 @@ recognised by its first bytes; names only tell hosts and runs apart. Knows nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +83,10 @@ def _file(path: Path) -> Found:
 
 class _TooManyError(TracehoundError):
     """There are more folders than anyone would search."""
+
+
+class _SeveralError(TracehoundError):
+    """A folder holds traces of different runs."""
 
 
 def _in_folder(folder: Path, run: str | None, seen: set[Path]) -> Finding:
@@ -165,8 +169,9 @@ def _without_twins(files: Iterable[Found]) -> list[Found]:
 
 
 def _below(folder: Path, run: str | None, notes: tuple[Note, ...], seen: set[Path]) -> Finding:
-    """The traces of subfolders: all of them when they are one family (rank0, rank1), else the one there is."""
+    """The traces of subfolders."""
     found: dict[Path, Finding] = {}
+    several: dict[Path, _SeveralError] = {}
     for child in sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith(".")):
         if (place := child.resolve()) in seen:
             continue
@@ -177,15 +182,28 @@ def _below(folder: Path, run: str | None, notes: tuple[Note, ...], seen: set[Pat
             inner = _in_folder(child, run, seen)
         except _TooManyError:
             raise
+        except _SeveralError as error:
+            several[child] = error
+            continue
         except TracehoundError:
             continue
         if inner.files:
             found[child] = inner
-    if not found:
+    if not found and not several:
         raise TracehoundError(f"no trace in this folder{_why(notes)}", path=folder)
+    return _family(folder, found, several, notes)
+
+
+def _family(
+    folder: Path, found: Mapping[Path, Finding], several: Mapping[Path, _SeveralError], notes: tuple[Note, ...]
+) -> Finding:
+    """What was found in subfolders: all of it when they are one family (rank0, rank1), else the one there is."""
+    if not found:
+        raise next(iter(several.values()))
     families = {re.sub(r"\d+", "#", child.name) for child in found}
-    if len(families) > 1:
-        names = ", ".join(child.name for child in list(found)[:6])
-        raise TracehoundError(f"holds {len(found)} different traces", path=folder, remedy=f"open one of {names}")
+    if len(families) > 1 or several:
+        holding = sorted((*found, *several))
+        names = ", ".join(child.name for child in holding[:6])
+        raise _SeveralError(f"holds {len(holding)} different traces", path=folder, remedy=f"open one of {names}")
     files = tuple(file for inner in found.values() for file in inner.files)
     return Finding(files, notes + tuple(note for inner in found.values() for note in inner.notes))
