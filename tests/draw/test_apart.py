@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tracehound.draw.apart import MOST, apart
-from tracehound.draw.table import fitted
+from tracehound.draw.apart import MOST, apart, fitted
 
 SGEMM = "void implicit_convolve_sgemm<float, float, {}, 5, 5, 3, 3, 3, 1, {}, false, true>(int, int, int)"
 VOLTA = "volta_scudnn_128x64_relu_{}_nn_v1"

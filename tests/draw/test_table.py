@@ -13,7 +13,8 @@ from rich.cells import cell_len
 from results import EVERY_UNIT, LONG, empty, every_unit, plain
 from tracehound.analysis import named
 from tracehound.analysis.result import Column, Result
-from tracehound.draw.table import NAMED, UNLIMITED, Line, body, caption, fitted, table
+from tracehound.draw.apart import fitted
+from tracehound.draw.table import NAMED, UNLIMITED, Line, body, caption, table
 
 
 def texts(lines: list[Line]) -> list[str]:
@@ -156,3 +157,11 @@ def test_what_an_analysis_is_asked_for_fits_80_columns(
     for answer in answers:
         assert answer not in missing.split(" share:")[0].replace("  ", " ").split(", "), answer
         assert all(word in " ".join(lines[:3]) for word in answer.split()), answer
+
+
+def test_names_that_are_cut_are_still_told_apart() -> None:
+    names = ["void sgemm_of_a_long_name<float, 1024>(float*)", "void sgemm_of_a_long_name<float, 128>(float*)"]
+    rows = pl.DataFrame({"name": names, "self": [2_000_000, 1_000_000]})
+    columns = (Column("name", "text", "what"), Column("self", "time", "how long"))
+    lines = [line.text for line in body(Result("ops", "Ops", columns, rows, 2), 36)]
+    assert lines[1:] == ["sgemm_of_a_long_name<1024>  2.000 us", "sgemm_of_a_long_name<128>   1.000 us"]

@@ -1,7 +1,7 @@
 """Names shown together -> shorter names that can still be told apart.
 
-Owns which part of a name stays when there is no room for all of it. Knows no table: a name alone is cut by
-`draw.table.fitted`, which the others keep to where nothing else is called so.
+Owns which part of a name stays when there is no room for all of it: of one alone (`fitted`), and of several that would
+look alike (`apart`). Knows no table.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from functools import lru_cache
 from itertools import groupby
 from os.path import commonprefix
 
-from tracehound.draw.table import fitted
+from rich.cells import cell_len, set_cell_size
+
 from tracehound.errors import printable
 from tracehound.units import middle, short_name
 
@@ -27,6 +28,16 @@ WORDS = 3
 
 _TOKENS = re.compile(r"[^\W_]+|\W|_")
 _WORDS = re.compile(r"\w+")
+
+
+def fitted(text: str, width: int) -> str:
+    """`text` in `width` cells of a terminal: kernels lose their templates first, then the middle is cut."""
+    if cell_len(text) <= width:
+        return text
+    text = short_name(text)
+    if cell_len(text) == len(text):
+        return middle(text, width)
+    return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)) + "…"
 
 
 def apart(names: Iterable[str], width: int) -> Mapping[str, str]:

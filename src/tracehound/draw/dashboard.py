@@ -17,9 +17,9 @@ from rich.cells import cell_len, set_cell_size
 
 from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
+from tracehound.draw.apart import fitted
 from tracehound.draw.cells import cell
 from tracehound.draw.plots import PARTS
-from tracehound.draw.table import fitted
 from tracehound.units import count, duration, share
 
 Sort = Literal["plain", "dim", "strong", "bar", "slow", "bad", "warn", "compute", "communication", "copy", "idle"]

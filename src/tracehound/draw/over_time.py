@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from tracehound.analysis.result import Result
 from tracehound.draw import chart
-from tracehound.draw.table import fitted
+from tracehound.draw.apart import fitted
 from tracehound.units import bytes_, instant, share
 
 _MEASURES: Final = {"utilisation": "kernels run", "sm_efficiency": "multiprocessors taken"}

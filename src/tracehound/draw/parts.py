@@ -14,8 +14,8 @@ from rich.cells import cell_len
 
 from tracehound.analysis.result import Result
 from tracehound.draw import chart
+from tracehound.draw.apart import fitted
 from tracehound.draw.cells import cell
-from tracehound.draw.table import fitted
 from tracehound.units import duration, share
 
 Size = tuple[int, int]

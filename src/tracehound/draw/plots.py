@@ -15,6 +15,7 @@ from rich.cells import cell_len
 
 from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
+from tracehound.draw.apart import fitted
 from tracehound.draw.cells import cell, heading
 from tracehound.draw.device_time import duty_cycle, step_time
 from tracehound.draw.divided import step_parts
@@ -22,7 +23,6 @@ from tracehound.draw.over_time import memory_curve, utilisation_curve
 from tracehound.draw.parts import DIVISIONS, divided, paired
 from tracehound.draw.roof import roofline
 from tracehound.draw.sentences import prose, sentences
-from tracehound.draw.table import fitted
 from tracehound.draw.waterfall import waterfall
 from tracehound.units import count, duration
 

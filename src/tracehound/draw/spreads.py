@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from tracehound.analysis.result import Result
 from tracehound.draw import plots
-from tracehound.draw.table import fitted
+from tracehound.draw.apart import fitted
 from tracehound.units import count, duration
 
 Size = tuple[int, int]

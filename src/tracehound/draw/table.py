@@ -15,10 +15,11 @@ from rich.cells import cell_len, set_cell_size
 
 from tracehound.analysis.result import Column, Result
 from tracehound.analysis.trees import depths, stem
+from tracehound.draw.apart import apart, fitted
 from tracehound.draw.cells import alignment, covers, heading, meanings, naming, readable, valued, words
 from tracehound.draw.indents import indents
 from tracehound.errors import printable
-from tracehound.units import TimeUnit, instant, middle, short_name
+from tracehound.units import TimeUnit, instant, middle
 
 Role = Literal["title", "caption", "head", "row", "detail", "note"]
 
@@ -65,10 +66,15 @@ class _Block:
             return self.width
         return min(self.width, max(words, self.floor) + max(map(len, self.leads), default=0))
 
-    def cell(self, row: int, room: int) -> str:
-        """The words of a row in so many cells; what leads in is not cut before they are."""
-        lead = self.leads[row] if self.leads else ""
-        return lead + fitted(self.cells[row], max(1, room - len(lead)))
+    def drawn(self, room: int) -> list[str]:
+        """The words of all rows in so many cells: different ones are told apart, what leads in is cut after them."""
+        if self.leads:
+            both = zip(self.leads, self.cells, strict=True)
+            return [lead + fitted(cell, max(1, room - len(lead))) for lead, cell in both]
+        if room >= self.width:
+            return self.cells
+        short = apart(self.cells, room)
+        return [short[cell] for cell in self.cells]
 
 
 @dataclass(frozen=True)
@@ -117,16 +123,6 @@ def notes(texts: Sequence[str], width: int) -> list[Line]:
 def wrapped(text: str, width: int) -> list[str]:
     """A sentence on lines of at most `width` characters; continued lines are indented."""
     return textwrap.wrap(printable(text), max(width, 8), subsequent_indent="  ") or [""]
-
-
-def fitted(text: str, width: int) -> str:
-    """`text` in `width` cells of a terminal: kernels lose their templates first, then the middle is cut."""
-    if cell_len(text) <= width:
-        return text
-    text = short_name(text)
-    if cell_len(text) == len(text):
-        return middle(text, width)
-    return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)) + "…"
 
 
 def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
@@ -196,8 +192,8 @@ def _rows(layout: _Layout, width: int) -> list[Line]:
     widths = _widths(blocks, width)
     heads = [_row([block.head[n] for block in blocks], blocks, widths, width) for n in (0, 1)]
     lines = [Line(head, "head") for head in heads if head]
-    for number in range(len(blocks[0].cells)):
-        cells = [block.cell(number, room) for block, room in zip(blocks, widths, strict=True)]
+    columns = [block.drawn(room) for block, room in zip(blocks, widths, strict=True)]
+    for number, cells in enumerate(zip(*columns, strict=True)):
         lines.append(Line(_row(cells, blocks, widths, width)))
         if layout.below:
             lines += [Line(_clipped(f"{INDENT}{text}", width), "detail") for text in layout.below[number]]

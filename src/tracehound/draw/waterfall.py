@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import polars as pl
 from rich.cells import cell_len
 
-from tracehound.draw.table import fitted
+from tracehound.draw.apart import fitted
 from tracehound.units import difference, duration
 
 TOTAL, MORE, LESS = "█", "▒", "░"

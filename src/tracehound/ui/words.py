@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from tracehound import units
 from tracehound.analysis.matched import ALONE, OPEN_ALL
 from tracehound.analysis.result import Result
-from tracehound.draw.table import fitted
+from tracehound.draw.apart import fitted
 from tracehound.progress import said
 from tracehound.store import Reading
 from tracehound.store.find import Found

@@ -14,10 +14,10 @@ from rich.cells import cell_len
 
 from tracehound.analysis.result import TEXTS, Column
 from tracehound.analysis.trees import depths, stem
-from tracehound.draw.apart import MOST, apart
+from tracehound.draw.apart import MOST, apart, fitted
 from tracehound.draw.cells import alignment, cell, heading, naming, valued
 from tracehound.draw.indents import STEP, indents
-from tracehound.draw.table import NAMED, fitted
+from tracehound.draw.table import NAMED
 from tracehound.ui.sheet import ASIDE
 
 SAMPLE = 200
