@@ -53,6 +53,18 @@ def test_what_is_in_sight_fits(width: int) -> None:
     assert last.left + last.width <= width
 
 
+def test_headings_of_numbers_are_cut_where_all_columns_fit_then() -> None:
+    rows = pl.DataFrame({"rank": [0], "communication_share": [0.2], "copy_share": [0.1], "idle_share": [0.3]})
+    columns = [Column("rank", "count", ""), *(Column(name, "share", "") for name in rows.columns[1:])]
+
+    def widths(width: int) -> list[int]:
+        return [placed.width for placed in place(needed(columns, rows), width)]
+
+    whole = [4, 19, 10, 10]
+    assert [widths(width) for width in (49, 48, 42)] == [whole, [4, 18, 10, 10], [4, 12, 10, 10]]
+    assert widths(41) == whole, "one is beyond the edge in any case"
+
+
 @pytest.mark.parametrize("width", range(30, 130, 7))
 def test_names_are_cut_last_and_never_beyond_recognition(width: int) -> None:
     name, kind = place(needed(COLUMNS, ROWS), width)[:2]

@@ -37,6 +37,9 @@ MARK = 2
 READABLE, NARROWEST = 20, 8
 """Widths of a text column below which rather other columns go, and below which it is not cut."""
 
+HEADED = 12
+"""The heading of numbers is not cut below this width."""
+
 
 @dataclass(frozen=True)
 class Placed:
@@ -63,12 +66,14 @@ class Placed:
 class Needed:
     """A column, the cells that its heading and words need, and how many different values its rows have.
 
-    `deepest` is the level of its deepest row, -1 where its words are not moved in.
+    `words` are the cells that its words alone need, `deepest` is the level of its deepest row, -1 where its words are
+    not moved in.
     """
 
     column: Column
     width: int
     distinct: int
+    words: int
     deepest: int = -1
 
     def lead(self, line: int) -> int:
@@ -79,9 +84,12 @@ class Needed:
 def needed(columns: Sequence[Column], rows: pl.DataFrame) -> tuple[Needed, ...]:
     """What the columns that have values need, whatever the width of a line is."""
     shown = valued([column for column in columns if column.unit not in ASIDE], rows)
-    return tuple(
-        Needed(column, _width(column, rows[column.name]), rows[column.name].head(SAMPLE).n_unique()) for column in shown
-    )
+    return tuple(_needed(column, rows[column.name]) for column in shown)
+
+
+def _needed(column: Column, values: pl.Series) -> Needed:
+    words = _width(column, values)
+    return Needed(column, max(words, cell_len(heading(column))), values.head(SAMPLE).n_unique(), words)
 
 
 def moved(columns: Sequence[Needed], rows: pl.DataFrame, every: Sequence[Column]) -> tuple[Needed, ...]:
@@ -102,7 +110,8 @@ def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
     """The columns that a line of `width` cells shows; those that are not brief make way, the last ones first.
 
     Text is cut before a column goes, first where few rows differ, but the one that says what a row is about last
-    and not below `NAMED` cells or a third of the line. What still does not fit reaches beyond the edge.
+    and not below `NAMED` cells or a third of the line. Headings of numbers are cut where all columns fit then. What
+    still does not fit reaches beyond the edge.
     """
     widths = {needs.column.name: needs.width for needs in columns}
     leads = {needs.column.name: needs.lead(width) for needs in columns}
@@ -118,11 +127,24 @@ def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
         for needs in sorted(texts, key=lambda needs: (needs.column.name == names, needs.distinct)):
             name, spare = needs.column.name, width - _line(shown, widths)
             widths[name] = max(min(widths[name], max(words, floors[name]) + leads[name]), widths[name] + min(0, spare))
+    widths |= _headed([needs for needs in columns if needs.column in shown], widths, width)
     result, left = [], 0
     for column in shown:
         result.append(Placed(column, left, widths[column.name], column.name == names))
         left += widths[column.name] + GAP
     return tuple(result)
+
+
+def _headed(columns: Sequence[Needed], widths: Mapping[str, int], width: int) -> dict[str, int]:
+    """The widths of columns of numbers whose headings are cut so that all columns fit; none where none do even so."""
+    over = _line([needs.column for needs in columns], widths) - width
+    numbers = [needs for needs in columns if needs.column.unit not in TEXTS]
+    gains = {needs.column.name: max(0, needs.width - max(needs.words, HEADED)) for needs in numbers}
+    found: dict[str, int] = {}
+    for name in sorted(gains, key=lambda name: -gains[name]) if 0 < over <= sum(gains.values()) else ():
+        gain = min(gains[name], over)
+        found[name], over = widths[name] - gain, over - gain
+    return found
 
 
 def told_apart(places: Sequence[Placed], rows: pl.DataFrame) -> tuple[Placed, ...]:
@@ -171,9 +193,9 @@ def fixed(places: Sequence[Placed], width: int) -> int:
 
 
 def _width(column: Column, values: pl.Series) -> int:
-    """Cells that the heading, the words of the first rows and those of the extreme values need."""
+    """Cells that the words of the first rows and those of the extreme values need."""
     sample = [*values.head(SAMPLE).to_list(), *_extremes(values)]
-    return max([cell_len(heading(column)), *(cell_len(cell(column, value)) for value in sample)])
+    return max((cell_len(cell(column, value)) for value in sample), default=0)
 
 
 def _extremes(values: pl.Series) -> list[object]:
@@ -190,5 +212,5 @@ def _cut(column: Column, width: int, most: int) -> int:
     return min(width, most) if column.unit in TEXTS else width
 
 
-def _line(columns: Sequence[Column], widths: dict[str, int]) -> int:
+def _line(columns: Sequence[Column], widths: Mapping[str, int]) -> int:
     return sum(widths[column.name] for column in columns) + GAP * (len(columns) - 1)
