@@ -232,6 +232,9 @@ async def test_a_graph_deeper_than_the_screen_scrolls() -> None:
     async with shown(deep) as (app, pilot):
         assert "23 lines below" not in lines(app)[0]
         assert lines(app)[0].endswith("22 lines below")
+        frames = app.pane.view.frames
+        assert frames is not None
+        assert frames.title(-1, 1, "·").endswith("· 1 line below")
         await pilot.press(*["j"] * 12)
         assert any("f11" in line for line in lines(app))
         await pilot.press("home")

@@ -92,7 +92,7 @@ class Frames:
             weight = int(self.flame.weight[outer].sum())
             part = share(weight / self.flame.total) if self.flame.total else "nothing"
             parts.append(f"{int(self.found.sum()):,} found, {part}")
-        parts += [f"{below} lines below"] if below > 0 else []
+        parts += [f"{below} line{'s' * (below > 1)} below"] if below > 0 else []
         return f" {dot} ".join(parts)
 
     def facts(self, frame: int, zoom: int) -> tuple[str, list[str]]:
