@@ -334,7 +334,9 @@ def test_the_default_is_the_longest_step_of_each_rank() -> None:
     found = result(trace)
     assert found.table["start"].to_list()[0] == 45 * US
     assert found.table["duration"].sum() == 85 * US
-    assert found.notes[0].startswith("rank 0, ProfilerStep#2, the longest step: 85.00 us, bound by compute 61.18 %")
+    assert found.notes[0].startswith(
+        "rank 0, ProfilerStep#2, the longest step by its mark: 85.00 us, bound by compute 61.18 %"
+    )
 
 
 def test_a_pause_before_work_without_a_known_launch_is_unknown() -> None:
