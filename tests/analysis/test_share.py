@@ -16,10 +16,11 @@ from polars.testing import assert_frame_equal
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import ANALYSES, Analysis, Options, named, run_all
+from tracehound.analysis.host_doing import told
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given, Setting
 from tracehound.analysis.share import scene, shares
-from tracehound.analysis.threads import THREADS, during, near
+from tracehound.analysis.threads import THREADS, during, near, on_lanes
 from tracehound.intervals import union
 from tracehound.store import load, open_paths, place, workshop
 from tracehound.store.cache import opened
@@ -117,13 +118,19 @@ def test_what_is_read_near_windows_is_all_that_ran_in_them(
     (share,) = shares(b.trace(), Window())
     every, some = (frame.select(*THREADS).collect() for frame in (share.threads, near(share.threads, windows)))
     assert_frame_equal(during(some, windows), during(every, windows))
+    lane = share.lanes.filter(pl.col("rank").is_null())["lane"].to_numpy()[[-1] * len(windows.start)]
+    whole = told(share, lane, lambda lane: on_lanes(share, [lane])).spent(lane, *windows)
+    assert np.array_equal(
+        told(share, lane, lambda lane: near(on_lanes(share, [lane]), windows)).spent(lane, *windows), whole
+    )
 
 
-def test_only_what_is_near_a_few_windows_is_read() -> None:
+def test_only_what_overlaps_one_of_many_windows_is_read() -> None:
     b = Building()
     b.event(stream(), "gemm", 0, 1000)
     for start in range(0, 1000, 10):
         b.event(thread(), "aten::mm", start, start + 10, "op")
     (share,) = shares(b.trace(), Window())
-    windows = union(np.array([95, 505]) * US, np.array([105, 506]) * US)
-    assert near(share.threads, windows).collect()["start"].to_list() == [90 * US, 100 * US, 500 * US]
+    starts = np.arange(95, 1000, 30) * US
+    read = near(share.threads, union(starts, starts + 6 * US)).collect()["start"]
+    assert (read // US).to_list() == [start for start in range(90, 1000, 10) if start % 30 in (0, 10)]

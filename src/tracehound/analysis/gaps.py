@@ -90,7 +90,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     around = _neighbours(events, gaps)
     host = _host(threads, share.lanes, gaps)
     found = _with_launch(pl.concat([table, around, host], how="horizontal"), share)
-    return found.with_columns(_why(share, found, gaps))
+    return found.with_columns(_why(share, found, gaps, threads))
 
 
 def _by_own_clock(share: Share, events: pl.DataFrame) -> list[pl.Expr]:
@@ -100,15 +100,14 @@ def _by_own_clock(share: Share, events: pl.DataFrame) -> list[pl.Expr]:
     return [pl.lit(idle, pl.Int64).alias("own_idle"), pl.lit(span, pl.Int64).alias("own_span")]
 
 
-def _why(share: Share, found: pl.DataFrame, gaps: Intervals) -> list[pl.Series]:
-    """What the host was at for most of each gap, and for which part of it."""
+def _why(share: Share, found: pl.DataFrame, gaps: Intervals, threads: pl.DataFrame) -> list[pl.Series]:
+    """What the host was at for most of each gap, and for which part of it; `threads` ran during one of them."""
     launching = found["lane"].fill_null(-1).to_numpy()
-    doings = told(share, launching)
+    doings = told(share, launching, lambda lane: threads.lazy().filter(pl.col("lane") == lane))
     spent = doings.spent(mattering(share, doings, launching), gaps.start, gaps.end)
     words, time = mostly(spent)
     parts = pl.Series("why_share", time / (gaps.end - gaps.start))
-    known = pl.Series("why", words, pl.String)
-    return [known, parts.set(known.is_null(), None)]
+    return [words, parts.set(words.is_null(), None)]
 
 
 def _neighbours(events: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:

@@ -5,7 +5,7 @@ Owns which thread of a host matters for a rank, and how its time is told in the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -35,50 +35,66 @@ class Told(NamedTuple):
 
     def spent(self, lane: Ints, start: Ints, end: Ints) -> npt.NDArray[np.int64]:
         """For every stretch of time, what its lane spent on each of `WORDS` and `QUIET`, ps; 0 where it has no lane."""
-        times = np.zeros((len(start), len(WORDS) + 1), np.int64)
+        return self.summed(lane, start, end, np.arange(len(start)), len(start))
+
+    def summed(self, lane: Ints, start: Ints, end: Ints, group: Ints, groups: int) -> npt.NDArray[np.int64]:
+        """The same for groups of stretches, numbered below `groups`: the sums of theirs."""
+        times = np.zeros((len(WORDS) + 1, groups), np.int64)
+        known = np.flatnonzero(lane >= 0)
+        np.add.at(times[-1], group[known], end[known] - start[known])
         for (number, words), when in self.when.items():
             mine = np.flatnonzero(lane == number)
-            times[mine, WORDS.index(words)] = covered(when, start[mine], end[mine])
-        times[:, -1] = np.where(lane >= 0, end - start - times.sum(axis=1), 0)
-        return times
+            np.add.at(times[WORDS.index(words)], group[mine], covered(when, start[mine], end[mine]))
+        times[-1] -= times[:-1].sum(axis=0)
+        return times.T
 
 
-def told(share: Share, launching: Ints) -> Told:
-    """What the threads that matter are at: the program's own, and in a PyTorch trace those that launch."""
+Read = Callable[[int], pl.LazyFrame]
+"""Gives the events of a host lane, or as many of them as overlap the times of interest; sorted by id."""
+
+
+def told(share: Share, launching: Ints, read: Read) -> Told:
+    """What the threads that matter are at: the program's own, and in a PyTorch trace those that launch.
+
+    It holds in the times of interest of `read`.
+    """
     waits = blocking(share)
-    program = _leading(share, waits) if waits else PROGRAM.of(share)
+    program = None if waits else PROGRAM.found(share)
+    if program is None:
+        program = _leading(share, waits, read)
     others = set() if _xla(share) else {lane for lane in np.unique(launching).tolist() if lane >= 0} - {program.main}
     found = dict(program.when)
     for lane in sorted(others):
-        found |= _doings(share, lane, waits)
+        found |= _doings(share, lane, waits, read)
     return Told(found, program.main)
 
 
 def _program(share: Share, given: Given) -> Told:
     del given
-    return _leading(share, ())
+    return _leading(share, (), lambda lane: on_lanes(share, [lane]))
 
 
 PROGRAM: Final = OfHost(_program)
 """What the program's own thread on a host is at, where no call waits for a copy of the rank's device."""
 
 
-def _leading(share: Share, waits: Collection[int]) -> Told:
+def _leading(share: Share, waits: Collection[int], read: Read) -> Told:
     main = main_thread(share)
-    return Told(_doings(share, main, waits) if main >= 0 else {}, main)
+    return Told(_doings(share, main, waits, read) if main >= 0 else {}, main)
 
 
-def _doings(share: Share, lane: int, waits: Collection[int]) -> dict[tuple[int, str], Intervals]:
-    return {(lane, words): when for words, when in _at(on_lanes(share, [lane]), waits)}
+def _doings(share: Share, lane: int, waits: Collection[int], read: Read) -> dict[tuple[int, str], Intervals]:
+    names = collected(on_lanes(share, [lane]).select(pl.col("name").unique())).to_series()
+    return {(lane, words): when for words, when in _at(read(lane), names, waits)}
 
 
-def _at(thread: pl.LazyFrame, waits: Collection[int]) -> Iterator[tuple[str, Intervals]]:
-    """When a thread is at what; `waits` are calls that wait for their copy.
+def _at(thread: pl.LazyFrame, names: pl.Series, waits: Collection[int]) -> Iterator[tuple[str, Intervals]]:
+    """When a thread is at what; `names` are all that occur on it, `waits` are calls that wait for their copy.
 
     Of its many events no more is read at once than each step of this needs.
     """
     events = collected(thread.select("id", "name", "kind", "parent"))
-    code, parent = doing_codes(events, waits), local_parent(events)
+    code, parent = doing_codes(events, names, waits), local_parent(events)
     del events
     times = collected(thread.select("start", "end"))
     owned = own_stretches(times["start"].to_numpy(), times["end"].to_numpy(), parent)
@@ -104,14 +120,16 @@ def main_thread(share: Share) -> int:
     One that is named like a program's own comes before others with more of these, if it has any, or calls what was
     jitted: a process may have a thread ``main`` that only waits for the one at work.
     """
-    rows = share.threads.group_by("lane").agg(
-        (pl.col("kind") == "step").sum().alias("steps"),
-        pl.col("kind").is_in(_MARKS).sum().alias("marks"),
-        pl.len().alias("events"),
+    marked = (
+        share.threads.filter(pl.col("kind").is_in(_MARKS))
+        .group_by("lane")
+        .agg((pl.col("kind") == "step").sum().alias("steps"), pl.len().alias("marks"))
     )
-    names = share.lanes.select("lane", pl.col("name").map_elements(leads, return_dtype=pl.Boolean).alias("leads"))
-    known = collected(rows).join(names, on="lane")
-    named = on_lanes(share, known.filter("leads")["lane"].to_list())
+    of_host = share.lanes.filter(pl.col("rank").is_null()).select(
+        "lane", "events", pl.col("name").map_elements(leads, return_dtype=pl.Boolean).alias("leads")
+    )
+    known = of_host.join(collected(marked), on="lane", how="left").with_columns(pl.col("steps", "marks").fill_null(0))
+    named = on_lanes(share, known.filter(pl.col("leads") & (pl.col("marks") == 0))["lane"].to_list())
     calling = collected(named.filter(pl.col("name").cat.starts_with(_JITTED)).select(pl.col("lane").unique()))
     at_work = pl.col("leads") & ((pl.col("marks") > 0) | pl.col("lane").is_in(calling["lane"].implode()))
     order = ["steps", "acts", "marks", "leads", "events", "lane"]
@@ -119,12 +137,12 @@ def main_thread(share: Share) -> int:
     return int(found["lane"][0]) if found.height else -1
 
 
-def mostly(spent: npt.NDArray[np.int64]) -> tuple[list[str | None], npt.NDArray[np.int64]]:
-    """Of the times of `Told.spent`, row by row, the words that took most, and how long; None where nothing is known."""
-    said = (*WORDS, QUIET)
+def mostly(spent: npt.NDArray[np.int64]) -> tuple[pl.Series, npt.NDArray[np.int64]]:
+    """Of the times of `Told.spent`, row by row, the words that took most, and how long; null where nothing is known."""
     most = spent.argmax(axis=1) if len(spent) else np.empty(0, np.intp)
     time = spent[np.arange(len(spent)), most]
-    return [said[words] if took > 0 else None for words, took in zip(most.tolist(), time.tolist(), strict=True)], time
+    known = pl.Series(most).set(pl.Series(time <= 0), None)
+    return pl.Series("why", (*WORDS, QUIET)).gather(known), time
 
 
 def _xla(share: Share) -> bool:

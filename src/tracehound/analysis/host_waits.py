@@ -111,10 +111,14 @@ def _streams(share: Share) -> list[int]:
 def _blocking(work: pl.DataFrame) -> pl.Series:
     """Which work is a copy that its call waits for; `work` has launch, end and the columns of `calls_of`."""
     names = work["call"].unique().cast(pl.String).drop_nulls().to_list()
-    named = pl.col("call").is_in([name for name in names if BLOCKING.search(name)])
-    copies = pl.col("call").is_in([name for name in names if _COPIES.search(name)])
-    returned = pl.col("returned") >= pl.col("end").max().over("launch")
-    return work.select((named | (copies & returned)).fill_null(value=False)).to_series()
+    named, copies = (
+        work["call"].is_in([name for name in names if pattern.search(name)]).fill_null(value=False)
+        for pattern in (BLOCKING, _COPIES)
+    )
+    if not copies.any():
+        return named
+    late = work.filter(copies).select(pl.col("returned") >= pl.col("end").max().over("launch")).to_series()
+    return named | copies.scatter(copies.arg_true(), late)
 
 
 def _occupied(share: Share, copies: pl.DataFrame) -> dict[tuple[str, int], Intervals]:

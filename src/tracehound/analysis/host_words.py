@@ -152,22 +152,22 @@ def _moving(name: str, kind: str) -> str | None:
 
 def doing(threads: pl.DataFrame, blocking: Collection[int] = ()) -> pl.Series:
     """What a thread is at while an event is the innermost on it, for every event; one of `WORDS`, or null."""
-    found = pl.Series("doing", doing_codes(threads, blocking))
+    found = pl.Series("doing", doing_codes(threads, threads["name"].unique(), blocking))
     return found.replace_strict(dict(enumerate(WORDS)), default=None, return_dtype=pl.String)
 
 
-def doing_codes(threads: pl.DataFrame, blocking: Collection[int] = ()) -> npt.NDArray[np.int8]:
+def doing_codes(threads: pl.DataFrame, names: pl.Series, blocking: Collection[int] = ()) -> npt.NDArray[np.int8]:
     """The same as positions in `WORDS`, -1 for none.
 
-    `threads` are events of host lanes with the columns `id`, `name`, `kind` and `parent`, sorted by id. An event means
+    `threads` are events of host lanes with the columns `id`, `name`, `kind` and `parent`, sorted by id, and all that is
+    around them; `names` are those of all events of these lanes, which tell whether tensors are lazy. An event means
     what the nearest of the first words of `WORDS` around it means, or it itself; else what it or the nearest around it
     that means anything does. Calls that are `blocking` (ids, see `host_waits`) do not launch, as their names say, but
     wait for their copy. In PyTorch/XLA annotations and steps mean tracing; elsewhere frames, annotations and what is in
     them is Python, at work or asleep, while the mark of a step alone says nothing: it would cover sleeping and waiting
     alike.
     """
-    names = threads["name"].unique().cast(pl.String).drop_nulls().to_list()
-    lazy = any(_LAZY.match(name) for name in names)
+    lazy = any(_LAZY.match(name) for name in names.cast(pl.String).drop_nulls().to_list())
     code, parent = told_by_name(threads, lambda name, kind: _code(name, kind, lazy)), local_parent(threads)
     waits = threads["id"].is_in(list(blocking)).to_numpy() & (code == _NUMBER[LAUNCHING])
     own = np.where(waits, np.int8(_NUMBER[COPYING]), code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -17,7 +16,9 @@ from tracehound.analysis.host_doing import PROGRAM, Told, mattering, mostly, tol
 from tracehound.analysis.host_waits import ALLOCATION, LOADING, OCCUPIED, SYNCHRONISATION, Launches, launches
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
+from tracehound.analysis.threads import THREADS, near, on_lanes
 from tracehound.intervals import EMPTY, Intervals, Ints, covered, union
+from tracehound.trace import collected
 from tracehound.units import duration
 
 DELAY: Final = Setting(
@@ -127,9 +128,7 @@ def within(
     names = dict(share.lanes.select("lane", "name").iter_rows())
     lane = events["lane"].to_numpy()
     calls = launches(share, events)
-    doings = told(share, calls.lane)
-    lead = mattering(share, doings, calls.lane)
-    found, unexplained = [], EMPTY
+    paused, unexplained = list[tuple[str, Pauses, Ints]](), EMPTY
     streams = [(names[number], np.flatnonzero(lane == number)) for number in np.unique(lane).tolist()]
     everything = np.argsort(events["start"].to_numpy(), kind="stable")
     for name, rows in ((DEVICE, everything), *(streams if len(streams) > 1 else ())):
@@ -138,29 +137,39 @@ def within(
         if name == DEVICE:
             unexplained = Intervals(pauses.start[cause == _OTHER], pauses.end[cause == _OTHER])
         cause[_waiting_in_vain(pauses, cause, unexplained)] = _OTHER
-        pauses, cause = _inside(
-            when, *(_with_edges(when, pauses, cause, events, calls, delay) if name == DEVICE else (pauses, cause))
+        edged = _with_edges(when, pauses, cause, events, calls, delay) if name == DEVICE else (pauses, cause)
+        paused.append((name, *_inside(when, *edged)))
+    doings = _during(share, calls.lane, [pauses for _, pauses, _ in paused])
+    lead = mattering(share, doings, calls.lane)
+    found = [
+        pl.DataFrame(
+            {
+                "start": pauses.start,
+                "length": pauses.end - pauses.start,
+                "event": events["id"].gather(pauses.after),
+                "cause": cause,
+            }
+        ).with_columns(
+            *(pl.Series(part, covered(holds, pauses.start, pauses.end)) for part, holds in meanwhile.items()),
+            *_why(doings, lead, pauses, cause),
+            pl.lit(name).alias("stream"),
+            pl.lit(name == DEVICE).alias("whole"),
         )
-        found.append(
-            pl.DataFrame(
-                {
-                    "start": pauses.start,
-                    "length": pauses.end - pauses.start,
-                    "event": events["id"].gather(pauses.after),
-                    "cause": cause,
-                }
-            ).with_columns(
-                *(pl.Series(part, covered(holds, pauses.start, pauses.end)) for part, holds in meanwhile.items()),
-                *_why(doings, lead, pauses, cause),
-                pl.lit(name).alias("stream"),
-                pl.lit(name == DEVICE).alias("whole"),
-            )
-        )
+        for name, pauses, cause in paused
+    ]
     table = _summed(pl.concat(found), list(meanwhile)).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
     if len(streams) > 1:
         return table
     alone = table.with_columns(pl.lit(streams[0][0]).alias("stream"), pl.lit(value=False).alias("whole"))
     return pl.concat([table, alone])
+
+
+def _during(share: Share, launching: Ints, paused: Sequence[Pauses]) -> Told:
+    """What the threads that matter are at during these pauses."""
+    start, end = (np.concatenate([getattr(pauses, name) for pauses in paused]) for name in ("start", "end"))
+    times = union(start, end)
+    launching = launching[np.concatenate([pauses.after for pauses in paused])]
+    return told(share, launching, lambda lane: collected(near(on_lanes(share, [lane]), times).select(*THREADS)).lazy())
 
 
 def _with_edges(
@@ -194,12 +203,8 @@ def _inside(when: Intervals, pauses: Pauses, cause: Ints) -> tuple[Pauses, Ints]
 
 def _why(doings: Told, lead: Ints, pauses: Pauses, cause: Ints) -> list[pl.Series]:
     """For each pause what the host was at for most of all pauses of its cause, and for how long."""
-    order = np.argsort(cause, kind="stable")
-    spent = doings.spent(lead[pauses.after[order]], pauses.start[order], pauses.end[order])
-    first = np.searchsorted(cause[order], np.arange(len(_TOLD) + 1))
-    total = np.array([spent[low:high].sum(axis=0) for low, high in itertools.pairwise(first.tolist())])
-    words, time = mostly(total)
-    return [pl.Series("why", words, pl.String).gather(cause), pl.Series("while", time).gather(cause)]
+    words, time = mostly(doings.summed(lead[pauses.after], pauses.start, pauses.end, cause, len(_TOLD)))
+    return [words.gather(cause), pl.Series("while", time).gather(cause)]
 
 
 def of_device(share: Share, options: Options) -> tuple[Pauses, Ints]:

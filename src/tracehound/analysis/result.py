@@ -167,8 +167,12 @@ class OfHost(Generic[T]):
 
     def of(self, share: Share, given: Given = ()) -> T:
         """The answer: that which was found before, else now."""
-        asked = (self, self.given(given))
-        return share.known[asked] if asked in share.known else self.make(share.on_host, asked[1])
+        found = self.found(share, given)
+        return self.make(share.on_host, self.given(given)) if found is None else found
+
+    def found(self, share: Share, given: Given = ()) -> T | None:
+        """The answer that was found before, None without one: where less than all of it will do, that is made now."""
+        return share.known.get((self, self.given(given)))
 
 
 @dataclass(frozen=True)

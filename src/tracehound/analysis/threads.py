@@ -57,18 +57,19 @@ def together(share: Share, when: Callable[[pl.LazyFrame], Mapping[str, Intervals
 
 
 def near(threads: pl.LazyFrame, windows: Intervals) -> pl.LazyFrame:
-    """Of events of host lanes those that overlap one of these windows, with all that is around them, and some more.
+    """Of events of host lanes those that overlap one of these windows, and so all that is around them.
 
-    It is told by a few stretches that hold all windows, so that most of many events are never read.
+    `windows` are a set of intervals. Of most of many events nothing but their times is read.
     """
-    apart = windows.start[1:] - windows.end[:-1]
-    cuts = np.sort(np.argsort(apart, kind="stable")[max(0, len(apart) - _STRETCHES + 1) :])
-    starts, ends = windows.start[np.append(0, cuts + 1)], windows.end[np.append(cuts, len(apart))]
-    inside = [(pl.col("start") < end) & (pl.col("end") > start) for start, end in zip(starts, ends, strict=True)]
-    return threads.filter(pl.any_horizontal(inside))
+    begins = np.append(windows.start, np.iinfo(np.int64).max)
 
+    def overlap(times: pl.Series) -> pl.Series:
+        """Whether the first window that ends after an event starts begins before it ends."""
+        start, end = (times.struct.field(name).to_numpy() for name in ("start", "end"))
+        return pl.Series(begins[np.searchsorted(windows.end, start, side="right")] < end)
 
-_STRETCHES = 16
+    times = pl.struct("start", "end")
+    return threads.filter(times.map_batches(overlap, return_dtype=pl.Boolean, is_elementwise=True))
 
 
 def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
