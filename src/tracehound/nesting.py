@@ -214,6 +214,21 @@ def _ordered(lane: Ints, start: Ints, end: Ints) -> bool:
     return bool(later.all())
 
 
+def nearest(parent: Ints, chosen: Mask) -> Ints:
+    """For each row the nearest at or above it that is chosen, -1 where there is none; `parent` has rows, -1 for none.
+
+    All rows climb at once, each by the steps that those above it have climbed before.
+    """
+    at = np.append(np.where(chosen, np.arange(len(parent)), parent), -1)
+    arrived = np.append(chosen, True)
+    rest = np.flatnonzero(~chosen & (parent >= 0))
+    rest = rest[~arrived[at[rest]]]
+    while len(rest):
+        at[rest] = at[at[rest]]
+        rest = rest[~arrived[at[rest]]]
+    return at[:-1]
+
+
 def self_time(length: Ints, parent: Ints) -> Ints:
     """`length` less the lengths of the direct children; never below 0.
 
@@ -266,15 +281,18 @@ def own_stretches(start: Ints, end: Ints, parent: Ints) -> Owned:
     owns is what `self_time` counts.
     """
     child = np.flatnonzero(parent >= 0)
+    if len(child) == 0:
+        leaf = np.flatnonzero(end > start)
+        return Owned(start[leaf], end[leaf], leaf)
     childless = np.ones(len(start), bool)
     childless[parent[child]] = False
     leaf = np.flatnonzero(childless)
     child = child[np.argsort(parent[child], kind="stable")]
     around = parent[child]
-    first = np.append(True, around[1:] != around[:-1]) if len(child) else np.empty(0, bool)
-    last = np.append(first[1:], True) if len(child) else first
+    first = np.append(True, around[1:] != around[:-1])
+    last = np.append(first[1:], True)
     reach = _running_max(end[child], first)
-    begin = np.where(first, start[around], np.append(0, reach[:-1]) if len(child) else reach)
+    begin = np.where(first, start[around], np.append(0, reach[:-1]))
     starts = np.concatenate([start[leaf], begin, reach[last]])
     ends = np.concatenate([end[leaf], start[child], end[around[last]]])
     owners = np.concatenate([leaf, around, around[last]])

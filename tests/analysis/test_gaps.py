@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, named, run
-from tracehound.trace import Trace, Window
+from tracehound.analysis.busy import busy_of, worked
+from tracehound.analysis.share import shares
+from tracehound.trace import KIND, Trace, Window
 
 
 def story() -> Trace:
@@ -55,6 +57,23 @@ def test_a_gap_behind_a_call_that_waits_for_its_copy(returned: float, why: str) 
     assert (gap["why"], gap["duration"]) == (why, 40 * US)
     assert set(run(named("idle"), trace).table["why"]) == {why}
     assert why in run(named("host"), trace).table.filter(event="cudaMemcpyAsync")["doing"].to_list()
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8), st.integers(-1, 9)), max_size=10))
+def test_the_device_works_when_work_of_any_class_runs(rows: list[tuple[int, int, int]]) -> None:
+    """Also where an op is said to lie in one that begins after it: a profiler's own nesting may do that by rounding."""
+    events = pl.DataFrame(
+        [
+            (number, start, start + length, ("kernel", "copy", "collective")[number % 3], parent)
+            for number, (start, length, parent) in enumerate(sorted(rows))
+            if parent != number
+        ],
+        {"id": pl.Int64, "start": pl.Int64, "end": pl.Int64, "kind": KIND, "parent": pl.Int64},
+        orient="row",
+    )
+    (share,) = shares(story(), Window())
+    for found, wanted in zip(worked(events), busy_of(events, share).any, strict=True):
+        assert found.tolist() == wanted.tolist()
 
 
 def test_the_host_in_that_window_adds_up() -> None:

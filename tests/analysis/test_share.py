@@ -116,12 +116,12 @@ def test_what_is_read_near_windows_is_all_that_ran_in_them(
         b.event(Lane(f"python {lane}"), f"aten::{length % 3}", start, start + length, ("op", "annotation")[length % 2])
     windows = union(np.array([start for start, _ in bounds]), np.array([start + length for start, length in bounds]))
     (share,) = shares(b.trace(), Window())
-    every, some = (frame.select(*THREADS).collect() for frame in (share.threads, near(share.threads, windows)))
+    every, some = (frame.select(*THREADS).collect() for frame in (share.threads, share.threads.filter(near(windows))))
     assert_frame_equal(during(some, windows), during(every, windows))
     lane = share.lanes.filter(pl.col("rank").is_null())["lane"].to_numpy()[[-1] * len(windows.start)]
     whole = told(share, lane, lambda lane: on_lanes(share, [lane])).spent(lane, *windows)
     assert np.array_equal(
-        told(share, lane, lambda lane: near(on_lanes(share, [lane]), windows)).spent(lane, *windows), whole
+        told(share, lane, lambda lane: on_lanes(share, [lane]).filter(near(windows))).spent(lane, *windows), whole
     )
 
 
@@ -132,5 +132,5 @@ def test_only_what_overlaps_one_of_many_windows_is_read() -> None:
         b.event(thread(), "aten::mm", start, start + 10, "op")
     (share,) = shares(b.trace(), Window())
     starts = np.arange(95, 1000, 30) * US
-    read = near(share.threads, union(starts, starts + 6 * US)).collect()["start"]
+    read = share.threads.filter(near(union(starts, starts + 6 * US))).collect()["start"]
     assert (read // US).to_list() == [start for start in range(90, 1000, 10) if start % 30 in (0, 10)]

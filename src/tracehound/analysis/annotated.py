@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import COMMUNICATION, COPY, local_parent, work
-from tracehound.analysis.operator_tree import Tree, launchers, nearest, rows_of
+from tracehound.analysis.operator_tree import Tree, launchers, rows_of
 from tracehound.analysis.result import Share
 from tracehound.intervals import Ints, Mask, covered, union
-from tracehound.nesting import own_stretches
+from tracehound.nesting import nearest, own_stretches
 
 MARKS: Final = ("annotation", "step")
 """The kinds of events that are annotations."""

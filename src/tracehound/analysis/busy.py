@@ -115,6 +115,12 @@ def busy_of(events: pl.DataFrame, share: Share) -> Busy:
     return Busy(low, high, when(~communication & ~copy), when(communication), when(copy))
 
 
+def worked(events: pl.DataFrame) -> Intervals:
+    """When anything of this work runs: `Busy.any`, whatever class it is of, wherever the window ends."""
+    owned = own_stretches(events["start"].to_numpy(), events["end"].to_numpy(), local_parent(events))
+    return union(owned.start, owned.end)
+
+
 def _of_kinds(events: pl.DataFrame, kinds: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     return events.select(pl.any_horizontal(pl.col("kind") == kind for kind in kinds)).to_series().to_numpy()
 

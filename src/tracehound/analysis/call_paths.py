@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import local_parent, work
-from tracehound.analysis.operator_tree import Tree, launchers, nearest, rows_of
+from tracehound.analysis.operator_tree import Tree, launchers, rows_of
 from tracehound.analysis.result import Share
 from tracehound.forest import Forest, paths
 from tracehound.intervals import Ints, Mask
-from tracehound.nesting import self_time, unshared
+from tracehound.nesting import nearest, self_time, unshared
 
 HOST: Final = ("count", "total", "self", "inside", "backward_host")
 DEVICE: Final = ("device_self", "launched", "backward_device")

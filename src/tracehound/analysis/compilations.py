@@ -15,7 +15,7 @@ import polars as pl
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
-from tracehound.analysis.threads import batches, nearest, told_by_name
+from tracehound.analysis.threads import batches, nearest_around, told_by_name
 from tracehound.intervals import Ints, union
 from tracehound.trace import collected
 
@@ -111,8 +111,8 @@ def _outermost(threads: pl.DataFrame, names: list[str], kinds: list[str], window
     marks = threads["kind"].is_in(["annotation", "step"]).to_numpy()
     inside = (threads["end"] > threads["start"]) & (threads["start"] < window[1]) & (threads["end"] > window[0])
     rows = np.flatnonzero(mine & inside.to_numpy())
-    rows = rows[nearest(parent, mine, rows) < 0]
-    called, around = (nearest(parent, which, rows) for which in (calls, marks & ~mine))
+    rows = rows[nearest_around(parent, mine, rows) < 0]
+    called, around = (nearest_around(parent, which, rows) for which in (calls, marks & ~mine))
     outer = threads[rows].with_columns(
         pl.col("name").cast(pl.String),
         _named(threads, called).str.extract(_FUNCTION.pattern).alias("called"),

@@ -13,13 +13,12 @@ import polars as pl
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.critical_edges import edges
 from tracehound.analysis.critical_walk import CLASSES, COMMUNICATION, CPU, HOST, LOADING, SYNC, Leg
-from tracehound.analysis.operator_tree import nearest
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.errors import printable
 from tracehound.intervals import Ints
-from tracehound.nesting import Owned, own_stretches
+from tracehound.nesting import Owned, nearest, own_stretches
 from tracehound.trace import collected
 from tracehound.units import duration
 from tracehound.units import share as proportion

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import busy_of, rounding, work
+from tracehound.analysis.busy import bounds, rounding, work, worked
 from tracehound.analysis.core_time import has_clock, on_own_clock
 from tracehound.analysis.host_doing import PROGRAM, mattering, mostly, told
 from tracehound.analysis.launched import calls_of
 from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.threads import THREADS, during, near
-from tracehound.intervals import Intervals, Ints, Mask
+from tracehound.intervals import Intervals, Ints, Mask, complement
 from tracehound.trace import collected
 from tracehound.units import duration
 from tracehound.units import share as percent
@@ -69,8 +69,8 @@ COLUMNS = (
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The longest gaps (as many as are asked for), and on every row the number and length of all."""
     events = work(share, "name", "launch", "lane", *CLOCKED)
-    state = busy_of(events, share)
-    idle, span = state.idle, state.end - state.start
+    low, high = bounds(events, share)
+    idle, span = complement(worked(events), low, high), high - low
     lengths = idle.end - idle.start
     number = int((lengths > rounding(events["start"].to_numpy(), events["end"].to_numpy())).sum())
     if events.is_empty() or not number:
@@ -86,10 +86,11 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(span, pl.Int64).alias("span"),
         *_by_own_clock(share, events),
     )
-    threads = collected(near(share.threads, gaps).select(*THREADS))
     around = _neighbours(events, gaps)
+    launches = pl.col("id").is_in(around["launch_event"].drop_nulls().implode())
+    threads = collected(share.threads.filter(near(gaps) | launches).select(*THREADS))
     host = _host(threads, share.lanes, gaps)
-    found = _with_launch(pl.concat([table, around, host], how="horizontal"), share)
+    found = _with_launch(pl.concat([table, around, host], how="horizontal"), threads, share.lanes)
     return found.with_columns(_why(share, found, gaps, threads))
 
 
@@ -101,7 +102,7 @@ def _by_own_clock(share: Share, events: pl.DataFrame) -> list[pl.Expr]:
 
 
 def _why(share: Share, found: pl.DataFrame, gaps: Intervals, threads: pl.DataFrame) -> list[pl.Series]:
-    """What the host was at for most of each gap, and for which part of it; `threads` ran during one of them."""
+    """What the host was at for most of each gap, and for which part of it; `threads` has all that ran meanwhile."""
     launching = found["lane"].fill_null(-1).to_numpy()
     doings = told(share, launching, lambda lane: threads.lazy().filter(pl.col("lane") == lane))
     spent = doings.spent(mattering(share, doings, launching), gaps.start, gaps.end)
@@ -167,13 +168,13 @@ def _leading(window: Ints, lane: Ints) -> Mask:
     return leading
 
 
-def _with_launch(gaps: pl.DataFrame, share: Share) -> pl.DataFrame:
+def _with_launch(gaps: pl.DataFrame, threads: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
     """The gaps with the launch that ended each: its name, its thread, and how long before the end it began."""
-    calls = calls_of(share.threads, gaps["launch_event"]).select(
+    calls = calls_of(threads.lazy(), gaps["launch_event"]).select(
         pl.col("call").cast(pl.String).alias("launch"), pl.col("caller").alias("lane"), "called"
     )
-    threads = share.lanes.select("lane", pl.col("name").alias("thread"))
-    known = pl.concat([gaps, calls], how="horizontal").join(threads, on="lane", how="left", maintain_order="left")
+    names = lanes.select("lane", pl.col("name").alias("thread"))
+    known = pl.concat([gaps, calls], how="horizontal").join(names, on="lane", how="left", maintain_order="left")
     return known.with_columns((pl.col("start") + pl.col("duration") - pl.col("called")).alias("launched"))
 
 

@@ -5,7 +5,7 @@ Owns which thread of a host matters for a rank, and how its time is told in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -13,11 +13,11 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
-from tracehound.analysis.host_waits import blocking
+from tracehound.analysis.host_waits import copied, waiting
 from tracehound.analysis.host_words import QUIET, WORDS, doing_codes
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
-from tracehound.analysis.threads import on_lanes
+from tracehound.analysis.threads import names_of, on_lanes
 from tracehound.formats.xla_names import leads
 from tracehound.intervals import Intervals, Ints, covered, union
 from tracehound.nesting import own_stretches
@@ -58,43 +58,42 @@ def told(share: Share, launching: Ints, read: Read) -> Told:
 
     It holds in the times of interest of `read`.
     """
-    waits = blocking(share)
-    program = None if waits else PROGRAM.found(share)
-    if program is None:
-        program = _leading(share, waits, read)
+    copies, program = copied(share), PROGRAM.found(share)
+    if program is None or waiting(share.threads, copies):
+        program = _leading(share, copies, read)
     others = set() if _xla(share) else {lane for lane in np.unique(launching).tolist() if lane >= 0} - {program.main}
     found = dict(program.when)
     for lane in sorted(others):
-        found |= _doings(share, lane, waits, read)
+        found |= _doings(share, lane, copies, read)
     return Told(found, program.main)
 
 
 def _program(share: Share, given: Given) -> Told:
     del given
-    return _leading(share, (), lambda lane: on_lanes(share, [lane]))
+    return _leading(share, copied(share).clear(), lambda lane: on_lanes(share, [lane]))
 
 
 PROGRAM: Final = OfHost(_program)
 """What the program's own thread on a host is at, where no call waits for a copy of the rank's device."""
 
 
-def _leading(share: Share, waits: Collection[int], read: Read) -> Told:
+def _leading(share: Share, copies: pl.DataFrame, read: Read) -> Told:
     main = main_thread(share)
-    return Told(_doings(share, main, waits, read) if main >= 0 else {}, main)
+    return Told(_doings(share, main, copies, read) if main >= 0 else {}, main)
 
 
-def _doings(share: Share, lane: int, waits: Collection[int], read: Read) -> dict[tuple[int, str], Intervals]:
-    names = collected(on_lanes(share, [lane]).select(pl.col("name").unique())).to_series()
-    return {(lane, words): when for words, when in _at(read(lane), names, waits)}
+def _doings(share: Share, lane: int, copies: pl.DataFrame, read: Read) -> dict[tuple[int, str], Intervals]:
+    names = names_of(on_lanes(share, [lane]))
+    return {(lane, words): when for words, when in _at(read(lane), names, copies)}
 
 
-def _at(thread: pl.LazyFrame, names: pl.Series, waits: Collection[int]) -> Iterator[tuple[str, Intervals]]:
-    """When a thread is at what; `names` are all that occur on it, `waits` are calls that wait for their copy.
+def _at(thread: pl.LazyFrame, names: Sequence[str], copies: pl.DataFrame) -> Iterator[tuple[str, Intervals]]:
+    """When a thread is at what; `names` are all that occur on it, `copies` those for which it may wait (`copied`).
 
     Of its many events no more is read at once than each step of this needs.
     """
     events = collected(thread.select("id", "name", "kind", "parent"))
-    code, parent = doing_codes(events, names, waits), local_parent(events)
+    code, parent = doing_codes(events, names, waiting(thread, copies)), local_parent(events)
     del events
     times = collected(thread.select("start", "end"))
     owned = own_stretches(times["start"].to_numpy(), times["end"].to_numpy(), parent)

@@ -86,13 +86,27 @@ def launches(share: Share, events: pl.DataFrame) -> Launches:
 
 
 def blocking(share: Share) -> list[int]:
-    """The calls (ids) for copies that the host waits for, whenever they ran, though their names do not say so.
+    """The calls (ids) for copies that the host waits for, whenever they ran: `waiting` of all threads."""
+    return waiting(share.threads, copied(share))
 
-    They return only when the copy has ended, as cudaMemcpyAsync does from and to pageable memory.
+
+def copied(share: Share) -> pl.DataFrame:
+    """Which calls put copies on the rank's device, and when the last of these ended: launch and end, ps."""
+    copies = share.anytime.filter((pl.col("kind") == "copy") & pl.col("launch").is_not_null())
+    return collected(copies.group_by("launch").agg(pl.col("end").max()))
+
+
+def waiting(threads: pl.LazyFrame, copies: pl.DataFrame) -> list[int]:
+    """Which of these events are calls for copies that the host waits for, though their names do not say so: their ids.
+
+    They return only when the copy has ended, as cudaMemcpyAsync does from and to pageable memory. `copies` are those of
+    `copied`.
     """
-    copies = collected(share.anytime.filter(pl.col("kind") == "copy").select("launch", "end"))
-    calls = pl.concat([copies, calls_of(share.threads, copies["launch"])], how="horizontal")
-    return calls.filter(_blocking(calls))["launch"].unique().to_list()
+    if copies.is_empty():
+        return []
+    calls = threads.filter(pl.col("id").is_in(copies["launch"].implode()))
+    work = collected(calls.select(launch="id", call="name", returned="end")).join(copies, on="launch")
+    return work.filter(_blocking(work))["launch"].to_list()
 
 
 def waits_for(name: str, returned: int, copies: Collection[int]) -> bool:

@@ -7,7 +7,7 @@ files, and no tables but the columns of events.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -18,8 +18,9 @@ from tracehound.analysis.busy import local_parent
 from tracehound.analysis.compilations import recorded_by_torch
 from tracehound.analysis.host_parts import FETCHING, SENDING
 from tracehound.analysis.host_waits import BLOCKING
-from tracehound.analysis.threads import nearest, told_by_name
+from tracehound.analysis.threads import nearest_around, told_by_name
 from tracehound.intervals import Ints, Mask
+from tracehound.nesting import nearest
 
 COMPILING: Final = "compiling"
 PROGRAM: Final = "loading a program onto the device"
@@ -152,11 +153,12 @@ def _moving(name: str, kind: str) -> str | None:
 
 def doing(threads: pl.DataFrame, blocking: Collection[int] = ()) -> pl.Series:
     """What a thread is at while an event is the innermost on it, for every event; one of `WORDS`, or null."""
-    found = pl.Series("doing", doing_codes(threads, threads["name"].unique(), blocking))
+    names = threads["name"].unique().cast(pl.String).drop_nulls().to_list()
+    found = pl.Series("doing", doing_codes(threads, names, blocking))
     return found.replace_strict(dict(enumerate(WORDS)), default=None, return_dtype=pl.String)
 
 
-def doing_codes(threads: pl.DataFrame, names: pl.Series, blocking: Collection[int] = ()) -> npt.NDArray[np.int8]:
+def doing_codes(threads: pl.DataFrame, names: Sequence[str], blocking: Collection[int] = ()) -> npt.NDArray[np.int8]:
     """The same as positions in `WORDS`, -1 for none.
 
     `threads` are events of host lanes with the columns `id`, `name`, `kind` and `parent`, sorted by id, and all that is
@@ -167,28 +169,35 @@ def doing_codes(threads: pl.DataFrame, names: pl.Series, blocking: Collection[in
     them is Python, at work or asleep, while the mark of a step alone says nothing: it would cover sleeping and waiting
     alike.
     """
-    lazy = any(_LAZY.match(name) for name in names.cast(pl.String).drop_nulls().to_list())
+    lazy = any(_LAZY.match(name) for name in names)
     code, parent = told_by_name(threads, lambda name, kind: _code(name, kind, lazy)), local_parent(threads)
-    waits = threads["id"].is_in(list(blocking)).to_numpy() & (code == _NUMBER[LAUNCHING])
-    own = np.where(waits, np.int8(_NUMBER[COPYING]), code)
+    own = np.where(code < len(WORDS), code, np.int8(-1))
+    if blocking:
+        own[threads["id"].is_in(list(blocking)).to_numpy() & (code == _NUMBER[LAUNCHING])] = _NUMBER[COPYING]
     python = threads["kind"].is_in(["python", "annotation"]).to_numpy()
-    marked = (threads["kind"] == "step").to_numpy() & (nearest(parent, python) >= 0)
-    asleep = told_by_name(threads, lambda name, kind: 0 if kind == "python" and _ASLEEP.search(name) else None) == 0
-    found = np.select([asleep, python | marked], [_NUMBER[ASLEEP], _NUMBER[PYTHON]], -1).astype(np.int8)
+    marked = np.flatnonzero((threads["kind"] == "step").to_numpy())
+    python[marked[nearest_around(parent, python, marked) >= 0]] = True
+    found = np.where(python, np.int8(_NUMBER[PYTHON]), np.int8(-1))
+    found[code == _SLEEP] = _NUMBER[ASLEEP]
     for marks in (own >= 0, (own >= 0) & (own < _WHOLE)):
         reached = _reached(own, parent, marks)
         found = np.where(reached >= 0, reached, found)
     return found
 
 
+_SLEEP: Final = len(WORDS)
+"""What `_code` says of a frame that means something only where nothing around it does: it sleeps."""
+
+
 def _code(name: str, kind: str, lazy: bool) -> int | None:  # noqa: FBT001 - a fact of the file
     words = meaning(name, kind)
     if words is None and lazy and kind in ("annotation", "step"):
         words = TRACING
+    if words is None and kind == "python" and _ASLEEP.search(name):
+        return _SLEEP
     return None if words is None else _NUMBER[words]
 
 
 def _reached(own: npt.NDArray[np.int8], parent: Ints, marks: Mask) -> npt.NDArray[np.int8]:
     """What the event itself means, if it is marked, else the nearest marked around it; -1 without one."""
-    around = np.where(marks, np.arange(len(own)), nearest(parent, marks))
-    return np.append(own, np.int8(-1))[around]  # of none, at -1
+    return np.append(own, np.int8(-1))[nearest(parent, marks)]  # of none, at -1

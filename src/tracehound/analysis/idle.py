@@ -169,7 +169,9 @@ def _during(share: Share, launching: Ints, paused: Sequence[Pauses]) -> Told:
     start, end = (np.concatenate([getattr(pauses, name) for pauses in paused]) for name in ("start", "end"))
     times = union(start, end)
     launching = launching[np.concatenate([pauses.after for pauses in paused])]
-    return told(share, launching, lambda lane: collected(near(on_lanes(share, [lane]), times).select(*THREADS)).lazy())
+    return told(
+        share, launching, lambda lane: collected(on_lanes(share, [lane]).filter(near(times)).select(*THREADS)).lazy()
+    )
 
 
 def _with_edges(

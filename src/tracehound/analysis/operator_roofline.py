@@ -11,10 +11,11 @@ import polars as pl
 from tracehound.analysis.busy import COMMUNICATION, COPY, work
 from tracehound.analysis.kernel_classes import classified
 from tracehound.analysis.operator_costs import BACKWARD, KNOWN, cost
-from tracehound.analysis.operator_tree import Tree, launchers, nearest, tree
+from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.intervals import Ints
+from tracehound.nesting import nearest
 from tracehound.trace import collected
 from tracehound.units import flops as rate_words
 from tracehound.units import rate

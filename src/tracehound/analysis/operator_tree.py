@@ -13,6 +13,7 @@ import polars as pl
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.result import Share
 from tracehound.intervals import Ints, Mask
+from tracehound.nesting import nearest
 from tracehound.trace import collected
 
 OPERATORS: Final = ("op", "collective")
@@ -48,21 +49,6 @@ def tree(share: Share) -> Tree:
     recorded = (events["kind"] != "python").to_numpy()
     above = parent if recorded.all() else np.append(nearest(parent, recorded), -1)[parent]
     return Tree(events, parent, operator, above, nearest(above, operator))
-
-
-def nearest(parent: Ints, chosen: Mask) -> Ints:
-    """For each row the nearest at or above it that is chosen, -1 where there is none; `parent` has rows, -1 for none.
-
-    All rows climb at once, each by the steps that those above it have climbed before.
-    """
-    at = np.append(np.where(chosen, np.arange(len(parent)), parent), -1)
-    arrived = np.append(chosen, True)
-    rest = np.flatnonzero(~chosen & (parent >= 0))
-    rest = rest[~arrived[at[rest]]]
-    while len(rest):
-        at[rest] = at[at[rest]]
-        rest = rest[~arrived[at[rest]]]
-    return at[:-1]
 
 
 def launchers(calls: Tree, work: pl.DataFrame) -> Ints:

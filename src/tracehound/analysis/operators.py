@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import work
-from tracehound.analysis.operator_tree import Tree, launchers, nearest, tree
+from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import Ints, Mask
-from tracehound.nesting import self_time
+from tracehound.nesting import nearest, self_time
 from tracehound.trace import collected
 from tracehound.units import duration
 from tracehound.units import share as proportion

@@ -15,6 +15,7 @@ from tracehound.analysis.busy import local_parent
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, merge
 from tracehound.nesting import Owned, own_stretches
+from tracehound.trace import collected
 
 THREADS = ("id", "lane", "start", "end", "name", "kind", "parent")
 """The columns of events that `during` needs."""
@@ -56,11 +57,8 @@ def together(share: Share, when: Callable[[pl.LazyFrame], Mapping[str, Intervals
     return {name: merge(*sets) for name, sets in found.items()}
 
 
-def near(threads: pl.LazyFrame, windows: Intervals) -> pl.LazyFrame:
-    """Of events of host lanes those that overlap one of these windows, and so all that is around them.
-
-    `windows` are a set of intervals. Of most of many events nothing but their times is read.
-    """
+def near(windows: Intervals) -> pl.Expr:
+    """Which events overlap one of these windows, a set of intervals: what is around one of them does so, too."""
     begins = np.append(windows.start, np.iinfo(np.int64).max)
 
     def overlap(times: pl.Series) -> pl.Series:
@@ -68,8 +66,13 @@ def near(threads: pl.LazyFrame, windows: Intervals) -> pl.LazyFrame:
         start, end = (times.struct.field(name).to_numpy() for name in ("start", "end"))
         return pl.Series(begins[np.searchsorted(windows.end, start, side="right")] < end)
 
-    times = pl.struct("start", "end")
-    return threads.filter(times.map_batches(overlap, return_dtype=pl.Boolean, is_elementwise=True))
+    return pl.struct("start", "end").map_batches(overlap, return_dtype=pl.Boolean, is_elementwise=True)
+
+
+def names_of(threads: pl.LazyFrame) -> list[str]:
+    """The names that occur among events of host lanes."""
+    names = collected(threads.select("name")).to_series().drop_nulls()
+    return names[_one_of_each(_codes(names))].cast(pl.String).to_list()
 
 
 def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
@@ -103,12 +106,12 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
 
 def _annotation(threads: pl.DataFrame, parent: np.ndarray) -> pl.Series:
     """For every event the name of the nearest annotation that contains it."""
-    around = nearest(parent, (threads["kind"] == "annotation").to_numpy())
+    around = nearest_around(parent, (threads["kind"] == "annotation").to_numpy())
     names = threads["name"].gather(np.maximum(around, 0))
     return pl.select(pl.when(pl.Series(around >= 0)).then(names).alias("inside")).to_series()
 
 
-def nearest(parent: np.ndarray, marks: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+def nearest_around(parent: np.ndarray, marks: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
     """For every event (or for these rows) the row of the nearest event around it that is marked, -1 without one.
 
     `parent` is the row of the event that directly contains it, -1 for none.
@@ -128,13 +131,19 @@ def told_by_name(events: pl.DataFrame, say: Callable[[str, str], int | None]) ->
     """
     names, kinds = (_codes(events[column]) for column in ("name", "kind"))
     pair = names * (int(kinds.max(initial=0)) + 1) + kinds
-    one = np.full(int(pair.max(initial=0)) + 1, -1, np.int64)
-    one[pair] = np.arange(len(pair))  # a row of each pair that occurs
-    told = events.select("name", "kind")[one[one >= 0]].cast(pl.String)
+    one = _one_of_each(pair)
+    told = events.select("name", "kind")[one].cast(pl.String)
     answers = (say(name or "", kind or "") for name, kind in told.iter_rows())
-    known = np.full(len(one), -1, np.int8)
-    known[one >= 0] = [-1 if answer is None else answer for answer in answers]
+    known = np.full(int(pair.max(initial=0)) + 1, -1, np.int8)
+    known[pair[one]] = [-1 if answer is None else answer for answer in answers]
     return np.asarray(known[pair])
+
+
+def _one_of_each(codes: Ints) -> Ints:
+    """A row of each number that occurs; they are not negative."""
+    row = np.full(int(codes.max(initial=0)) + 1, -1, np.int64)
+    row[codes] = np.arange(len(codes))
+    return row[row >= 0]
 
 
 def _codes(values: pl.Series) -> npt.NDArray[np.int64]:
