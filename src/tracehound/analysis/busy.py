@@ -134,22 +134,25 @@ def bounds(events: pl.DataFrame, share: Share) -> tuple[int, int]:
     return (int(events["start"].to_numpy().min()), int(events["end"].to_numpy().max()))
 
 
-def local_parent(events: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def local_parent(events: pl.DataFrame) -> Ints:
     """The row of each event's parent among `events`, -1 where it has none there. `events` is sorted by id."""
-    ids = events["id"].to_numpy()
-    parent = events["parent"].fill_null(-1).to_numpy()
+    return rows_with(events["id"].to_numpy(), events["parent"].fill_null(-1).to_numpy())
+
+
+def rows_with(ids: Ints, wanted: Ints) -> Ints:
+    """The row of each wanted id among `ids`, which are sorted; -1 where it is not there."""
     if len(ids) == 0:
-        return parent.astype(np.int64)
+        return np.full(len(wanted), -1, np.int64)
     if ids[-1] - ids[0] == len(ids) - 1:  # none between the first and the last is left out
-        row = parent - ids[0]
-        return np.where((row >= 0) & (row < len(ids)), row, -1).astype(np.int64)
+        row = wanted - ids[0]
+        return np.where((row >= 0) & (row < len(ids)), row, -1)
     if ids[-1] - ids[0] < _DENSE * len(ids):
         row_of = np.full(ids[-1] - ids[0] + 1, -1, np.int64)
         row_of[ids - ids[0]] = np.arange(len(ids))
-        near = (parent >= ids[0]) & (parent <= ids[-1])
-        return np.where(near, row_of[np.where(near, parent - ids[0], 0)], -1)
-    row = np.minimum(np.searchsorted(ids, parent), len(ids) - 1)
-    return np.where(ids[row] == parent, row, -1).astype(np.int64)
+        near = (wanted >= ids[0]) & (wanted <= ids[-1])
+        return np.where(near, row_of[np.where(near, wanted - ids[0], 0)], -1)
+    row = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    return np.where(ids[row] == wanted, row, -1)
 
 
 _DENSE = 4

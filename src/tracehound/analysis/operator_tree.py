@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import local_parent
+from tracehound.analysis.busy import local_parent, rows_with
 from tracehound.analysis.result import Share
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import nearest
@@ -58,21 +58,23 @@ def launchers(calls: Tree, work: pl.DataFrame) -> Ints:
     one ("External id"). `work` needs the columns `launch` and `external`.
     """
     found = np.append(calls.around, -1)[rows_of(calls, work["launch"])]
+    rest = np.flatnonzero((found < 0) & work["external"].is_not_null().to_numpy())
+    if len(rest):
+        found[rest] = _by_external(calls, work["external"][rest].to_numpy())
+    return found
+
+
+def _by_external(calls: Tree, wanted: Ints) -> Ints:
+    """The rows of the operators with these external ids, of several the first; -1 where there is none."""
     operators = np.flatnonzero(calls.operator & calls.events["external"].is_not_null().to_numpy())
+    if len(operators) == 0:
+        return np.full(len(wanted), -1, np.int64)
     external = calls.events["external"].fill_null(-1).to_numpy()
     by_id = operators[np.argsort(external[operators], kind="stable")]
-    rest = np.flatnonzero((found < 0) & work["external"].is_not_null().to_numpy())
-    wanted = work["external"].fill_null(-1).to_numpy()[rest]
-    if len(by_id) and len(rest):
-        at = by_id[np.minimum(np.searchsorted(external[by_id], wanted), len(by_id) - 1)]
-        found[rest] = np.where(external[at] == wanted, at, -1)
-    return found
+    at = by_id[np.minimum(np.searchsorted(external[by_id], wanted), len(by_id) - 1)]
+    return np.where(external[at] == wanted, at, -1)
 
 
 def rows_of(calls: Tree, ids: pl.Series) -> Ints:
     """The rows of the events with these ids, -1 where there is none."""
-    known, wanted = calls.events["id"].to_numpy(), ids.fill_null(-1).to_numpy()
-    if len(known) == 0:
-        return np.full(len(wanted), -1, np.int64)
-    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[at] == wanted, at, -1)
+    return rows_with(calls.events["id"].to_numpy(), ids.fill_null(-1).to_numpy())

@@ -71,6 +71,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     clipped = np.minimum(device["end"].to_numpy(), share.end) - np.maximum(device["start"].to_numpy(), share.start)
     by = launchers(calls, device)
     counted = _measured(calls, by, clipped, share.on_host)
+    most = pl.col("device_total").max()
+    longest = pl.when(pl.col("device_total") == most).then("host_total").otherwise(-1)
     return (
         counted.with_columns(_inside(calls, BY.of(options.given), share))
         .filter(pl.lit(pl.Series(calls.operator)) & (pl.col("seen") | (pl.col("device_total") > 0)))
@@ -79,11 +81,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             pl.col("seen").sum().cast(pl.Int64).alias("calls"),
             pl.col("host_self", "device_self", "launched").sum(),
             pl.col("host_total", "device_total").filter(~pl.col("again")).sum(),
-            pl.col("id")
-            .sort_by("device_total", "host_total", "id", descending=[True, True, False])
-            .first()
-            .alias("event"),
-            pl.col("device_total").max().alias("most"),
+            pl.col("id").get(longest.arg_max()).alias("event"),  # of several the first: they come in the order of ids
+            most.alias("most"),
         )
         .with_columns(
             pl.col("name", "inside").cast(pl.String),
