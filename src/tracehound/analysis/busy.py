@@ -147,7 +147,7 @@ def rows_with(ids: Ints, wanted: Ints) -> Ints:
         row = wanted - ids[0]
         return np.where((row >= 0) & (row < len(ids)), row, -1)
     if ids[-1] - ids[0] < _DENSE * len(ids):
-        row_of = np.full(ids[-1] - ids[0] + 1, -1, np.int64)
+        row_of = np.full(ids[-1] - ids[0] + 1, -1, np.int32)
         row_of[ids - ids[0]] = np.arange(len(ids))
         near = (wanted >= ids[0]) & (wanted <= ids[-1])
         return np.where(near, row_of[np.where(near, wanted - ids[0], 0)], -1)
@@ -155,5 +155,5 @@ def rows_with(ids: Ints, wanted: Ints) -> Ints:
     return np.where(ids[row] == wanted, row, -1)
 
 
-_DENSE = 4
+_DENSE = 8
 """Of ids that are so many times as far apart as there are, at most, a table is made: looking up is slower."""

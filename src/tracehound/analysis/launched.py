@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.busy import rows_with
 from tracehound.analysis.result import Share
 from tracehound.intervals import Ints
 from tracehound.trace import collected
@@ -72,14 +73,12 @@ def calls_of(threads: pl.LazyFrame, launch: pl.Series) -> pl.DataFrame:
     Columns: call (its name), caller (its lane), called and returned (its start and end, ps); null without one.
     """
     calls = collected(
-        threads.filter(pl.col("id").is_in(launch.drop_nulls().unique().implode())).select(
+        threads.filter(pl.col("id").is_in(launch.drop_nulls().implode())).select(
             "id", call="name", caller="lane", called="start", returned="end"
         )
     )
-    ids, wanted = calls["id"].to_numpy(), launch.fill_null(-1).to_numpy()
-    at = np.searchsorted(ids, wanted)
-    row = pl.Series(at).set(pl.Series(np.append(ids, -2)[at] != wanted), None)
-    return calls.drop("id").select(pl.all().gather(row))
+    row = rows_with(calls["id"].to_numpy(), launch.fill_null(-1).to_numpy())
+    return calls.drop("id").select(pl.all().gather(pl.Series(row).set(pl.Series(row < 0), None)))
 
 
 def at_the_latest(lane: Ints, called: Ints) -> Ints:

@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.busy import rows_with
 from tracehound.analysis.launched import WORK, Launched, doubts, enqueued, launched
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length, one_of
@@ -104,11 +105,9 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def _behind(work: pl.DataFrame, share: Share) -> pl.DataFrame:
     """With `before`, when all earlier work on the lane had ended, whenever and by whatever it was launched."""
     lanes = enqueued(share.lanes)["lane"].to_list()
-    every = collected(share.anytime.filter(pl.col("lane").is_in(lanes)).select("id", "lane", "start", "end"))
-    ended = every.sort("lane", "start", maintain_order=True).select(
-        "id", pl.col("end").cum_max().shift(1).over("lane").alias("before")
-    )
-    return work.join(ended, on="id", how="left", maintain_order="left")
+    every = collected(share.anytime.filter(pl.col("lane").is_in(lanes)).select("id", "lane", "end"))
+    before = every.select(pl.col("end").cum_max().shift(1).over("lane").alias("before")).to_series()
+    return work.with_columns(before.gather(rows_with(every["id"].to_numpy(), work["id"].to_numpy())))
 
 
 def _units(known: Launched, keys: Sequence[str]) -> pl.DataFrame:
