@@ -17,20 +17,27 @@ from tracehound.analysis.host_waits import copied, waiting
 from tracehound.analysis.host_words import QUIET, WORDS, doing_codes
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
-from tracehound.analysis.threads import names_of, on_lanes
+from tracehound.analysis.threads import names_of, on_lanes, overlaps
 from tracehound.formats.xla_names import leads
-from tracehound.intervals import Intervals, Ints, covered, union
-from tracehound.nesting import own_stretches
+from tracehound.intervals import Intervals, Ints, union
+from tracehound.nesting import Owned, own_stretches
 from tracehound.trace import collected
 
 _MARKS: Final = ("step", "annotation", "python")
 _JITTED: Final = "PjitFunction("
 
 
-class Told(NamedTuple):
-    """When threads are at what: by lane and words. `main` is the lane of the program's own thread, -1 without one."""
+class Doing(NamedTuple):
+    """Some of what a thread is at: a set of intervals, and of each the place of its words in `WORDS`."""
 
-    when: Mapping[tuple[int, str], Intervals]
+    when: Intervals
+    words: Ints
+
+
+class Told(NamedTuple):
+    """What threads are at: by lane. `main` is the lane of the program's own thread, -1 without one."""
+
+    doings: Mapping[int, tuple[Doing, ...]]
     main: int
 
     def spent(self, lane: Ints, start: Ints, end: Ints) -> npt.NDArray[np.int64]:
@@ -39,14 +46,18 @@ class Told(NamedTuple):
 
     def summed(self, lane: Ints, start: Ints, end: Ints, group: Ints, groups: int) -> npt.NDArray[np.int64]:
         """The same for groups of stretches, numbered below `groups`: the sums of theirs."""
-        times = np.zeros((len(WORDS) + 1, groups), np.int64)
+        times = np.zeros((groups, len(WORDS) + 1), np.int64)
+        places = times.ravel()
+        first = group * times.shape[1]
         known = np.flatnonzero(lane >= 0)
-        np.add.at(times[-1], group[known], end[known] - start[known])
-        for (number, words), when in self.when.items():
+        np.add.at(places, first[known] + len(WORDS), end[known] - start[known])
+        for number, doings in self.doings.items():
             mine = np.flatnonzero(lane == number)
-            np.add.at(times[WORDS.index(words)], group[mine], covered(when, start[mine], end[mine]))
-        times[-1] -= times[:-1].sum(axis=0)
-        return times.T
+            for doing in doings:
+                at, row, time = overlaps(Owned(start[mine], end[mine], first[mine]), doing.when)
+                np.add.at(places, row + doing.words[at], time)
+        times[:, -1] -= times[:, :-1].sum(axis=1)
+        return times
 
 
 Read = Callable[[int], pl.LazyFrame]
@@ -62,9 +73,9 @@ def told(share: Share, launching: Ints, read: Read) -> Told:
     if program is None or waiting(share.threads, copies):
         program = _leading(share, copies, read)
     others = set() if _xla(share) else {lane for lane in np.unique(launching).tolist() if lane >= 0} - {program.main}
-    found = dict(program.when)
+    found = dict(program.doings)
     for lane in sorted(others):
-        found |= _doings(share, lane, copies, read)
+        found[lane] = _doings(share, lane, copies, read)
     return Told(found, program.main)
 
 
@@ -79,15 +90,23 @@ PROGRAM: Final = OfHost(_program)
 
 def _leading(share: Share, copies: pl.DataFrame, read: Read) -> Told:
     main = main_thread(share)
-    return Told(_doings(share, main, copies, read) if main >= 0 else {}, main)
+    return Told({main: _doings(share, main, copies, read)} if main >= 0 else {}, main)
 
 
-def _doings(share: Share, lane: int, copies: pl.DataFrame, read: Read) -> dict[tuple[int, str], Intervals]:
-    names = names_of(on_lanes(share, [lane]))
-    return {(lane, words): when for words, when in _at(read(lane), names, copies)}
+def _doings(share: Share, lane: int, copies: pl.DataFrame, read: Read) -> tuple[Doing, ...]:
+    """What a thread is at: in one set, if it is at one thing at a time, else in one for each word."""
+    each = tuple(_at(read(lane), names_of(on_lanes(share, [lane])), copies))
+    if not each:
+        return ()
+    start, end = (np.concatenate(times) for times in zip(*(doing.when for doing in each), strict=True))
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    if (start[1:] < end[:-1]).any():
+        return each
+    return (Doing(Intervals(start, end), np.concatenate([doing.words for doing in each])[order]),)
 
 
-def _at(thread: pl.LazyFrame, names: Sequence[str], copies: pl.DataFrame) -> Iterator[tuple[str, Intervals]]:
+def _at(thread: pl.LazyFrame, names: Sequence[str], copies: pl.DataFrame) -> Iterator[Doing]:
     """When a thread is at what; `names` are all that occur on it, `copies` those for which it may wait (`copied`).
 
     Of its many events no more is read at once than each step of this needs.
@@ -99,10 +118,11 @@ def _at(thread: pl.LazyFrame, names: Sequence[str], copies: pl.DataFrame) -> Ite
     owned = own_stretches(times["start"].to_numpy(), times["end"].to_numpy(), parent)
     del times, parent
     code = code[owned.owner]
-    for number, words in enumerate(WORDS):
-        mine = np.flatnonzero(code == number)
+    for words in range(len(WORDS)):
+        mine = np.flatnonzero(code == words)
         if len(mine):
-            yield words, union(owned.start[mine], owned.end[mine])
+            when = union(owned.start[mine], owned.end[mine])
+            yield Doing(when, np.full(len(when.start), words))
 
 
 def mattering(share: Share, found: Told, launching: Ints) -> Ints:

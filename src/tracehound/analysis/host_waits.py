@@ -17,6 +17,7 @@ import polars as pl
 from tracehound.analysis.launched import UNKNOWN, at_the_latest, calls_of
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
+from tracehound.analysis.threads import names_of
 from tracehound.intervals import EMPTY, Intervals, Ints, Mask, merge, union
 from tracehound.trace import collected
 
@@ -146,8 +147,9 @@ def _occupied(share: Share, copies: pl.DataFrame) -> dict[tuple[str, int], Inter
 
 def _by_name(share: Share, given: Given) -> dict[tuple[str, int], Intervals]:
     del given
-    names = collected(share.threads.select(pl.col("name").unique())).to_series().cast(pl.String).drop_nulls().to_list()
-    telling = {name: cause for name in names for cause, pattern in _BY_NAME.items() if pattern.search(name)}
+    telling = {
+        name: cause for name in names_of(share.threads) for cause, pattern in _BY_NAME.items() if pattern.search(name)
+    }
     rows = collected(share.threads.filter(pl.col("name").is_in(list(telling))).select("lane", "name", "start", "end"))
     causes = rows["name"].cast(pl.String).replace_strict(telling, default=None, return_dtype=pl.String)
     return {

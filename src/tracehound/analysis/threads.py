@@ -71,8 +71,8 @@ def near(windows: Intervals) -> pl.Expr:
 
 def names_of(threads: pl.LazyFrame) -> list[str]:
     """The names that occur among events of host lanes."""
-    names = collected(threads.select("name")).to_series().drop_nulls()
-    return names[_one_of_each(_codes(names))].cast(pl.String).to_list()
+    names = collected(threads.select("name")).to_series()
+    return names[_one_of_each(_codes(names))].drop_nulls().cast(pl.String).to_list()
 
 
 def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
@@ -89,7 +89,7 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
     start, end = threads["start"].to_numpy(), threads["end"].to_numpy()
     parent = local_parent(threads)
     owned = own_stretches(start, end, parent)
-    window, row, time = _summed(*_overlaps(owned, windows), len(start))
+    window, row, time = _summed(*overlaps(owned, windows), len(start))
     events = threads.select("lane", "name", _annotation(threads, parent), pl.col("id").alias("event"))[row]
     return (
         events.with_columns(pl.Series("window", window), pl.Series("time", time))
@@ -148,11 +148,17 @@ def _one_of_each(codes: Ints) -> Ints:
 
 def _codes(values: pl.Series) -> npt.NDArray[np.int64]:
     """A number for each value of a category; 0 for null."""
-    return (values.to_physical().cast(pl.Int64) + 1).fill_null(0).to_numpy()
+    physical = values.to_physical()
+    if physical.null_count():
+        return (physical.cast(pl.Int64) + 1).fill_null(0).to_numpy()
+    return physical.to_numpy().astype(np.int64) + 1
 
 
-def _overlaps(owned: Owned, windows: Intervals) -> tuple[Ints, Ints, Ints]:
-    """Every pair of a window and a stretch that overlap: window index, owner of the stretch, common length."""
+def overlaps(owned: Owned, windows: Intervals) -> tuple[Ints, Ints, Ints]:
+    """Every pair of a window and a stretch that overlap: window index, owner of the stretch, common length.
+
+    The windows are a set of intervals, the stretches may be any.
+    """
     low = np.searchsorted(windows.end, owned.start, side="right")
     high = np.searchsorted(windows.start, owned.end, side="left")
     pairs = np.maximum(high - low, 0)
