@@ -58,8 +58,8 @@ def _rows(share: Share, waits: Collection[int]) -> pl.DataFrame:
     start, end = share.start, share.end
     window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
     threads = collected(share.threads.select(*THREADS))
-    said = threads.select(pl.col("id").alias("event"), doing(threads, waits))
-    rows = during(threads, window).join(said, on="event", how="left", maintain_order="left")
+    rows = during(threads, window)
+    rows = rows.with_columns(doing(threads, waits, rows["event"]))
     return rows.join(share.lanes.select("lane", "host", pl.col("name").alias("thread")), on="lane").select(
         "lane",
         "host",

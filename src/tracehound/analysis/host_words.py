@@ -151,11 +151,15 @@ def _moving(name: str, kind: str) -> str | None:
     return SENDING_INPUTS if SENDING.search(name) else None
 
 
-def doing(threads: pl.DataFrame, blocking: Collection[int] = ()) -> pl.Series:
-    """What a thread is at while an event is the innermost on it, for every event; one of `WORDS`, or null."""
+def doing(threads: pl.DataFrame, blocking: Collection[int] = (), of: pl.Series | None = None) -> pl.Series:
+    """What a thread is at while an event is the innermost on it, for every event; one of `WORDS`, or null.
+
+    With `of`, ids of some of them, for these alone.
+    """
     names = threads["name"].unique().cast(pl.String).drop_nulls().to_list()
-    found = pl.Series("doing", doing_codes(threads, names, blocking))
-    return found.replace_strict(dict(enumerate(WORDS)), default=None, return_dtype=pl.String)
+    codes = doing_codes(threads, names, blocking)
+    rows = slice(None) if of is None else np.searchsorted(threads["id"].to_numpy(), of.to_numpy())
+    return pl.Series("doing", codes[rows]).replace_strict(dict(enumerate(WORDS)), default=None, return_dtype=pl.String)
 
 
 def doing_codes(threads: pl.DataFrame, names: Sequence[str], blocking: Collection[int] = ()) -> npt.NDArray[np.int8]:

@@ -89,7 +89,7 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
     start, end = threads["start"].to_numpy(), threads["end"].to_numpy()
     parent = local_parent(threads)
     owned = own_stretches(start, end, parent)
-    window, row, time = _summed(*overlaps(owned, windows), len(start))
+    window, row, time = _spent(owned, windows, len(start))
     events = threads.select("lane", "name", _annotation(threads, parent), pl.col("id").alias("event"))[row]
     return (
         events.with_columns(pl.Series("window", window), pl.Series("time", time))
@@ -170,8 +170,19 @@ def overlaps(owned: Owned, windows: Intervals) -> tuple[Ints, Ints, Ints]:
     return window, owned.owner[stretch], end - start
 
 
+def _spent(owned: Owned, windows: Intervals, count: int) -> tuple[Ints, Ints, Ints]:
+    """Window, row and time of each of `count` events in each window, in the order of these, where there is any time."""
+    if len(windows.start) == 1:  # as of a whole run, whose events are many
+        time = np.zeros(count, np.int64)
+        inside = np.minimum(owned.end, windows.end[0]) - np.maximum(owned.start, windows.start[0])
+        np.add.at(time, owned.owner, np.maximum(inside, 0))
+        row = np.flatnonzero(time)
+        return np.zeros(len(row), np.int64), row, time[row]
+    return _summed(*overlaps(owned, windows), count)
+
+
 def _summed(window: Ints, row: Ints, time: Ints, count: int) -> tuple[Ints, Ints, Ints]:
-    """The time of each of `count` events in each window, in the order of windows and events, where there is any."""
+    """The sums of the times of each window and each of `count` rows that occur together, in the order of these."""
     place = window * count + row
     order = np.argsort(place, kind="stable")
     place = place[order]
