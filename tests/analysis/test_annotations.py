@@ -52,6 +52,14 @@ def test_work_counts_for_every_annotation_around_its_launch() -> None:
     }
 
 
+def test_a_rank_on_which_nothing_works_is_beside_one_that_works() -> None:
+    b = step()
+    b.event(Lane("ranges 7", 1, "annotations"), "forward", 0, 10, "annotation")
+    rows = told(result(b.trace()), "total", "device", "busy", "exposed", "launched")
+    assert rows["ProfilerStep#1", "host"] == [100, 50, 40, 20, 2]
+    assert rows["forward", "device"] == [30, None, None, None, None]
+
+
 def test_of_nested_ones_of_one_name_work_counts_once() -> None:
     b = Building()
     b.event(MAIN, "block", 0, 100, "annotation")

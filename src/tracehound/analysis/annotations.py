@@ -88,7 +88,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     )
     works = bool(share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height)
     if works and rows.filter(~pl.col("device_lane")).height:
-        rows = rows.join(launched_inside(share, tree(share)), on=["lane", "name"], how="left")
+        inside = launched_inside(share, tree(share)).select("lane", "name", *_LAUNCHED)
+        rows = rows.join(inside, on=["lane", "name"], how="left")
         return rows.with_columns(pl.when(~pl.col("device_lane")).then(pl.col(_LAUNCHED).fill_null(0)))
     return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in _LAUNCHED)
 
