@@ -52,6 +52,16 @@ def test_work_counts_for_every_annotation_around_its_launch() -> None:
     }
 
 
+def test_an_op_around_others_is_one_that_was_launched() -> None:
+    b = Building(format="xplane")
+    ops = Lane("XLA Ops", 0, "ops", work=True)
+    b.event(MAIN, "forward", 10, 40, "annotation")
+    b.event(MAIN, "Execute", 12, 14, "runtime", correlation=1)
+    b.event(ops, "while", 60, 100, "op", correlation=1)
+    b.event(ops, "dot", 70, 80, "op", correlation=1)
+    assert told(result(b.trace()), "device", "busy", "launched") == {("forward", "host"): [40, 40, 2]}
+
+
 def test_a_rank_on_which_nothing_works_is_beside_one_that_works() -> None:
     b = step()
     b.event(Lane("ranges 7", 1, "annotations"), "forward", 0, 10, "annotation")

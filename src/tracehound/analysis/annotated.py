@@ -50,9 +50,7 @@ def launched_inside(share: Share, calls: Tree) -> pl.DataFrame:
             pl.Series("launched", first[piece]),
         )
         .group_by("place")
-        .agg(
-            pl.col("lane", "name").first(), pl.col("device", "exposed").sum(), pl.len().cast(pl.Int64).alias("launched")
-        )
+        .agg(pl.col("lane", "name").first(), pl.col("device", "exposed", "launched").sum())
         .sort("place")
         .with_columns(pl.Series("busy", _busy(place, start[piece], end[piece])))
         .drop("place")
