@@ -7,7 +7,7 @@ from tracehound.analysis import named
 from tracehound.analysis.result import Column, Result
 from tracehound.draw.plots import plot
 from tracehound.draw.sentences import prose, sentences
-from tracehound.draw.table import table
+from tracehound.draw.table import body, table
 
 COLUMNS = (
     Column("finding", "text", "what"),
@@ -37,6 +37,16 @@ def test_a_row_is_told_in_full(result: Result) -> None:
         "          3",
         "advice    launch less",
     ]
+
+
+def test_what_sentences_are_about_is_not_cut_in_a_report() -> None:
+    said = "work was launched in time and does not begin: what it waits for is not recorded"
+    rows = {**ROWS, "finding": [said, "short"]}
+    lines = [line.text for line in body(Result("findings", "Findings", COLUMNS, pl.DataFrame(rows), 2), 60)]
+    assert lines[1].split("  ")[0] == "work was launched in time and doe… is not recorded"
+    assert lines[2:4] == ["    work was launched in time and does not begin: what it", "    waits for is not recorded"]
+    assert lines[4].startswith("    evidence  in 12 pauses")
+    assert [line for line in lines if "short" in line] == [f"short{' ' * 54}–"]
 
 
 def test_what_was_repaired_is_told_in_full_beside_its_table() -> None:

@@ -110,7 +110,7 @@ def body(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
 
     Columns that are not `brief` make way first, then words are cut in the middle, then columns go from the right; the
     words that say what a row is about are cut last. What host threads did takes lines of its own below its row where
-    not everything fits side by side.
+    not everything fits side by side; so do sentences, below the whole of what they are about where that is cut.
     """
     return _rows(_layout(result, width, unit), width)
 
@@ -140,7 +140,16 @@ def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
     beside = _named([block for block in blocks if block.column.name not in host], width)
     kept = _kept(beside, width)
     below = [covers(value, width - len(INDENT)) for value in result.table[host[0]].to_list()] if host else below
+    below = _whole(kept, below, width) if below and not host else below
     return _Layout(kept, below, [heading(block.column) for block in beside if block not in kept])
+
+
+def _whole(blocks: Sequence[_Block], below: Sequence[list[str]], width: int) -> list[list[str]]:
+    """What is below the rows, with the words of the first column above it where they are cut."""
+    room = _widths(blocks, width)[0]
+    cut = ([cell] if cell_len(cell) > room else [] for cell in blocks[0].cells)
+    broken = ([line for cell in cells for line in textwrap.wrap(cell, max(width - len(INDENT), 8))] for cells in cut)
+    return [[*words, *lines] for words, lines in zip(broken, below, strict=True)]
 
 
 def _named(blocks: Sequence[_Block], width: int) -> list[_Block]:
