@@ -90,18 +90,35 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
     parent = local_parent(threads)
     owned = own_stretches(start, end, parent)
     window, row, time = _spent(owned, windows, len(start))
-    events = threads.select("lane", "name", _annotation(threads, parent), pl.col("id").alias("event"))[row]
-    return (
-        events.with_columns(pl.Series("window", window), pl.Series("time", time))
-        .group_by("window", "lane", "name", "inside")
-        .agg(
-            pl.col("event").get(pl.col("time").arg_max()),  # of several the first: they come in the order of ids
-            pl.len().cast(pl.Int64).alias("count"),
-            pl.col("time").sum(),
-        )
-        .with_columns(pl.col("name", "inside").cast(pl.String))
-        .sort("window", "time", "lane", "name", "inside", descending=[False, True, False, False, False])
+    kinds, number = _numbered(threads.select("lane", "name", _annotation(threads, parent)))
+    place = window * kinds.height + number[row]
+    order = np.argsort(place, kind="stable")
+    place, row, time = place[order], row[order], time[order]
+    first = np.flatnonzero(np.diff(place, prepend=-1))
+    group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(place))))
+    total, longest = (by.reduceat(time, first) if len(first) else time for by in (np.add, np.maximum))
+    most = np.flatnonzero(time == longest[group])
+    most = most[np.diff(group[most], prepend=-1) > 0]  # of several the first: they come in the order of ids
+    window, kind = np.divmod(place[first], max(1, kinds.height))
+    order = np.lexsort((-total, window))
+    return kinds[kind[order]].select(
+        pl.Series("window", window[order]),
+        "lane",
+        "name",
+        "inside",
+        threads["id"].gather(row[most[order]]).alias("event"),
+        pl.Series("count", np.bincount(group, minlength=len(first))[order]),
+        pl.Series("time", total[order]),
     )
+
+
+def _numbered(events: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
+    """The rows of categories and numbers that differ, as text and in order, and for every event which it has."""
+    every = events.with_row_index("row").group_by(events.columns).agg("row")
+    every = every.with_columns(pl.col(pl.Categorical).cast(pl.String)).sort(events.columns)
+    number = np.empty(events.height, np.int64)
+    number[every["row"].explode().to_numpy()] = np.repeat(np.arange(every.height), every["row"].list.len().to_numpy())
+    return every.drop("row"), number
 
 
 def _annotation(threads: pl.DataFrame, parent: np.ndarray) -> pl.Series:
