@@ -89,8 +89,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     around = _neighbours(events, gaps)
     launches = pl.col("id").is_in(around["launch_event"].drop_nulls().implode())
     threads = collected(share.threads.filter(near(gaps) | launches).select(*THREADS))
+    calls = calls_of(threads.lazy(), around["launch_event"])
+    threads = threads.filter(near(gaps))  # other launches were read without what is around them
     host = _host(threads, share.lanes, gaps)
-    found = _with_launch(pl.concat([table, around, host], how="horizontal"), threads, share.lanes)
+    found = _with_launch(pl.concat([table, around, host], how="horizontal"), calls, share.lanes)
     return found.with_columns(_why(share, found, gaps, threads))
 
 
@@ -168,13 +170,11 @@ def _leading(window: Ints, lane: Ints) -> Mask:
     return leading
 
 
-def _with_launch(gaps: pl.DataFrame, threads: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
+def _with_launch(gaps: pl.DataFrame, calls: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
     """The gaps with the launch that ended each: its name, its thread, and how long before the end it began."""
-    calls = calls_of(threads.lazy(), gaps["launch_event"]).select(
-        pl.col("call").cast(pl.String).alias("launch"), pl.col("caller").alias("lane"), "called"
-    )
+    called = calls.select(pl.col("call").cast(pl.String).alias("launch"), pl.col("caller").alias("lane"), "called")
     names = lanes.select("lane", pl.col("name").alias("thread"))
-    known = pl.concat([gaps, calls], how="horizontal").join(names, on="lane", how="left", maintain_order="left")
+    known = pl.concat([gaps, called], how="horizontal").join(names, on="lane", how="left", maintain_order="left")
     return known.with_columns((pl.col("start") + pl.col("duration") - pl.col("called")).alias("launched"))
 
 
