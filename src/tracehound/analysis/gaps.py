@@ -52,7 +52,7 @@ COLUMNS = (
     Column("start", "instant", "start since the first event"),
     Column("duration", "time", "length of the gap"),
     Column("share", "share", "the gap", "the rank's span", brief=False),
-    Column("before", "text", "op before it"),
+    Column("before", "text", "op before it", brief=False),
     Column("after", "text", "op after it"),
     Column("launch", "text", "host event that enqueued the op after it", brief=False),
     Column("thread", "text", "thread of the launch", brief=False),
