@@ -1,0 +1,109 @@
+"""How long each analysis takes on a big trace that was read before, beside what reading its events takes at least.
+
+    python tests/benchmarks/analyses.py
+    python tests/benchmarks/analyses.py --events 1M --from gpu.json.gz --only gaps,idle
+
+The trace is made of a real one (see `grow_kineto`) and read into a cache first. Then every analysis is asked for the
+whole run, in this process, with no table of it kept, and for as many rows as the explorer shows; `ms` is the time until
+its result, `cpu` that of all threads, medians of all runs. "x" is how many times the first line it takes: the columns
+that most analyses need, of all events, out of the cache and into memory, and nothing done with them. An analysis whose
+question the trace has no answer to says so in its notes; it is marked here, for it measures nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import measure
+from explorer import made
+from ours import loaded
+
+from tracehound.analysis import ANALYSES
+from tracehound.analysis.result import Options, Result
+from tracehound.analysis.share import run
+from tracehound.store.pool import default_jobs
+from tracehound.trace import Trace, Window, collected
+
+SOURCE = next((Path(__file__).parents[2] / "traces" / "torch_stacks").glob("*.json.gz"))
+PACKAGES = ("tracehound", "polars", "numpy")
+
+SHOWN = 1_000
+"""Rows that the explorer asks for."""
+
+COLUMNS = ("id", "lane", "start", "end", "name", "kind", "parent", "launch")
+
+
+def alone(trace: Trace) -> Trace:
+    """The same trace with no place where tables are kept."""
+    return replace(trace, parts=tuple(replace(part, home=None) for part in trace.parts))
+
+
+def timed(work: Callable[[], object], runs: int) -> tuple[float, float]:
+    """Medians of the time and of the processor's time that it takes, in ms."""
+    walls, works = [], []
+    for _ in range(runs):
+        wall, busy = time.perf_counter(), time.process_time()
+        work()
+        walls.append(1000 * (time.perf_counter() - wall))
+        works.append(1000 * (time.process_time() - busy))
+    return statistics.median(walls), statistics.median(works)
+
+
+def table(trace: Trace, names: list[str], runs: int) -> list[str]:
+    """A line for the reading alone, and one for each of these analyses, the slowest last."""
+    base = timed(lambda: collected(trace.events().select(COLUMNS)), runs)
+    lines = [
+        f"{'':24}{'ms':>9}{'cpu':>9}{'x':>8}{'rows':>10}",
+        f"{'events read':24}{base[0]:9.0f}{base[1]:9.0f}{1:8.1f}",
+    ]
+    taken = []
+    for analysis in (analysis for analysis in ANALYSES if analysis.name in names):
+        results = list[Result]()
+
+        def ask() -> None:
+            results.append(run(analysis, trace, Window(), Options(SHOWN)))  # noqa: B023, called before the next one
+
+        wall, busy = timed(ask, runs)
+        rows = f"{results[0].total:10,}" if results[0].total else f"{'nothing':>10}"
+        taken.append((wall, f"{analysis.name:24}{wall:9.0f}{busy:9.0f}{wall / base[0]:8.1f}{rows}"))
+        measure.say(taken[-1][1])
+    return [*lines, *(line for _, line in sorted(taken))]
+
+
+def main() -> None:
+    """Make a trace, read it, and ask."""
+    asked = _asked()
+    names = [one.name for one in ANALYSES if not asked.only or one.name in asked.only.split(",")]
+    with tempfile.TemporaryDirectory(dir=asked.folder) as name:
+        path, cache = asked.trace, asked.cache or Path(name) / "cache"
+        if path is None:
+            path = Path(name) / "trace.json"
+            grown = made(asked.source, path, asked.events)
+            measure.say(f"{path.name}: {measure.size_text(grown.size)}, {grown.copies} x {asked.source.name}")
+        trace = alone(loaded(path, asked.jobs, cache))
+        events = int(trace.lanes["events"].sum())
+        lines = [measure.machine(*PACKAGES), f"{events:,} events, {asked.runs} runs of each", ""]
+        print(*lines, *table(trace, names, asked.runs), sep="\n")
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=measure.size_of, default=5_000_000, help="on the lanes, as in 500K or 5M")
+    parser.add_argument("--from", dest="source", type=Path, default=SOURCE, help="the real trace that it is made of")
+    parser.add_argument("--trace", type=Path, help="a trace to take as it is, in place of one that is made")
+    parser.add_argument("--cache", type=Path, help="where it is kept as read, for another time")
+    parser.add_argument("--only", default="", help="analyses, comma-separated; else all")
+    parser.add_argument("--runs", type=int, default=3, help="of each analysis")
+    parser.add_argument("--jobs", type=int, default=default_jobs(), help="worker processes that read")
+    parser.add_argument("--folder", type=Path, help="where the trace is made that is removed in the end")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
