@@ -248,3 +248,9 @@ def _padded(table: pl.DataFrame) -> pl.DataFrame:
         (pl.col(name) if name in table.columns else pl.lit(None)).cast(kind).alias(name)
         for name, kind in schema.items()
     )
+
+
+async def test_the_name_of_a_frame_is_copied() -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("j", "c")
+        assert app.clipboard == "train.py(9): main"
