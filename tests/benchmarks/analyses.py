@@ -21,16 +21,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import measure
-from explorer import made
+from explorer import add_options, prepared
 from ours import loaded
 
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.result import Options, Result
 from tracehound.analysis.share import run
-from tracehound.store.pool import default_jobs
 from tracehound.trace import Trace, Window, collected
 
-SOURCE = next((Path(__file__).parents[2] / "traces" / "torch_stacks").glob("*.json.gz"))
 PACKAGES = ("tracehound", "polars", "numpy")
 
 SHOWN = 1_000
@@ -81,11 +79,7 @@ def main() -> None:
     asked = _asked()
     names = [one.name for one in ANALYSES if not asked.only or one.name in asked.only.split(",")]
     with tempfile.TemporaryDirectory(dir=asked.folder) as name:
-        path, cache = asked.trace, asked.cache or Path(name) / "cache"
-        if path is None:
-            path = Path(name) / "trace.json"
-            grown = made(asked.source, path, asked.events)
-            measure.say(f"{path.name}: {measure.size_text(grown.size)}, {grown.copies} x {asked.source.name}")
+        path, cache = prepared(asked, Path(name))
         trace = alone(loaded(path, asked.jobs, cache))
         events = int(trace.lanes["events"].sum())
         lines = [measure.machine(*PACKAGES), f"{events:,} events, {asked.runs} runs of each", ""]
@@ -94,14 +88,9 @@ def main() -> None:
 
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=measure.size_of, default=5_000_000, help="on the lanes, as in 500K or 5M")
-    parser.add_argument("--from", dest="source", type=Path, default=SOURCE, help="the real trace that it is made of")
-    parser.add_argument("--trace", type=Path, help="a trace to take as it is, in place of one that is made")
-    parser.add_argument("--cache", type=Path, help="where it is kept as read, for another time")
+    add_options(parser)
     parser.add_argument("--only", default="", help="analyses, comma-separated; else all")
     parser.add_argument("--runs", type=int, default=3, help="of each analysis")
-    parser.add_argument("--jobs", type=int, default=default_jobs(), help="worker processes that read")
-    parser.add_argument("--folder", type=Path, help="where the trace is made that is removed in the end")
     return parser.parse_args()
 
 

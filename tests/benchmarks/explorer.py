@@ -181,16 +181,33 @@ def made(source: Path, target: Path, events: int) -> Grown:
     return alone if copies == 1 else grow(source, target, alone.size * copies)
 
 
+def prepared(asked: argparse.Namespace, folder: Path) -> tuple[Path, Path]:
+    """The trace that is asked for, made in the folder unless one is given, and where it is kept as read."""
+    cache = asked.cache or folder / "cache"
+    if asked.trace is not None:
+        return asked.trace, cache
+    trace = folder / "trace.json"
+    grown = made(asked.source, trace, asked.events)
+    measure.say(f"{trace.name}: {measure.size_text(grown.size)}, {grown.copies} x {asked.source.name}")
+    return trace, cache
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Which trace is measured, and how it is read."""
+    parser.add_argument("--events", type=measure.size_of, default=5_000_000, help="on the lanes, as in 500K or 5M")
+    parser.add_argument("--from", dest="source", type=Path, default=SOURCE, help="the real trace that it is made of")
+    parser.add_argument("--trace", type=Path, help="a trace to take as it is, in place of one that is made")
+    parser.add_argument("--cache", type=Path, help="where it is kept as read, for another time")
+    parser.add_argument("--jobs", type=int, default=default_jobs(), help="worker processes")
+    parser.add_argument("--folder", type=Path, help="where the trace is made that is removed in the end")
+
+
 def main() -> None:
     """Make a trace, read it, and press keys."""
     asked = _asked()
     actions = [action for action in ACTIONS if any(action.name.startswith(word) for word in asked.only.split(","))]
     with tempfile.TemporaryDirectory(dir=asked.folder) as name:
-        trace, cache = asked.trace, asked.cache or Path(name) / "cache"
-        if trace is None:
-            trace = Path(name) / "trace.json"
-            grown = made(asked.source, trace, asked.events)
-            measure.say(f"{trace.name}: {measure.size_text(grown.size)}, {grown.copies} x {asked.source.name}")
+        trace, cache = prepared(asked, Path(name))
         arguments = [str(trace), "--jobs", str(asked.jobs), "--cache", str(cache), "--reset"]
         events = int(loaded(trace, asked.jobs, cache).lanes["events"].sum())
         lines = [measure.machine(*PACKAGES), f"{events:,} events on lanes, {asked.presses} presses of each key"]
@@ -202,15 +219,10 @@ def main() -> None:
 
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=measure.size_of, default=5_000_000, help="on the lanes, as in 500K or 5M")
-    parser.add_argument("--from", dest="source", type=Path, default=SOURCE, help="the real trace that it is made of")
-    parser.add_argument("--trace", type=Path, help="a trace to take as it is, in place of one that is made")
-    parser.add_argument("--cache", type=Path, help="where it is kept as read, for another time")
+    add_options(parser)
     parser.add_argument("--sizes", type=_sizes, default="80x24,200x50", help="of the terminal")
     parser.add_argument("--only", default="", help="actions whose names begin so; comma-separated")
     parser.add_argument("--presses", type=int, default=20, help="of each action")
-    parser.add_argument("--jobs", type=int, default=default_jobs(), help="worker processes")
-    parser.add_argument("--folder", type=Path, help="where the trace is made that is removed in the end")
     return parser.parse_args()
 
 
