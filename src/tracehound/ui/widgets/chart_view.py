@@ -13,15 +13,15 @@ from typing import Final
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Region, Size
+from textual.geometry import Region
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.timer import Timer
-from textual.widget import Widget
 
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.plain import in_ascii
 from tracehound.errors import printable
+from tracehound.ui.widgets.plain_box import Unscrolled
 
 Draw = Callable[[tuple[int, int]], list[str]]
 """A chart of a width and a height in characters; no lines where there is no room."""
@@ -30,7 +30,7 @@ LATE: Final = 0.3
 """Seconds after which it is said that a chart is being worked out."""
 
 
-class ChartView(Widget):
+class ChartView(Unscrolled):
     """Lines of characters; the last one says what they are."""
 
     ALLOW_SELECT = False
@@ -65,10 +65,6 @@ class ChartView(Widget):
         """A chart for another size."""
         del event
         self._draw()
-
-    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002, as Textual
-        """Another size is no reason to lay everything out a second time: a chart is as large as its room."""
-        return super()._size_updated(size, virtual_size, container_size, layout=False)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Textual works out the style of a widget anew for whoever asks: once is enough for all lines."""
