@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.analysis.busy import local_parent
+from tracehound.analysis.busy import local_parent, rows_with
 from tracehound.analysis.compilations import recorded_by_torch
 from tracehound.analysis.host_parts import FETCHING, SENDING
 from tracehound.analysis.host_waits import BLOCKING
@@ -158,7 +158,7 @@ def doing(threads: pl.DataFrame, blocking: Collection[int] = (), of: pl.Series |
     """
     names = threads["name"].unique().cast(pl.String).drop_nulls().to_list()
     codes = doing_codes(threads, names, blocking)
-    rows = slice(None) if of is None else np.searchsorted(threads["id"].to_numpy(), of.to_numpy())
+    rows = slice(None) if of is None else rows_with(threads["id"].to_numpy(), of.to_numpy())
     return pl.Series("doing", codes[rows]).replace_strict(dict(enumerate(WORDS)), default=None, return_dtype=pl.String)
 
 
