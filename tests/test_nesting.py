@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +12,7 @@ from hypothesis import strategies as st
 
 from slow_assembly import stacked
 from test_intervals import LANES, PAIRS, arrays, in_lanes, instants
-from tracehound.nesting import lane_order, nesting, own_stretches, self_time, still_open, unshared
+from tracehound.nesting import innermost, lane_order, nesting, own_stretches, self_time, still_open, unshared
 
 
 def firsts(lane: np.ndarray) -> np.ndarray:
@@ -97,6 +100,51 @@ def test_what_an_interval_owns(pairs: list[tuple[int, int]]) -> None:
                 mine -= set(range(a, b))
         rows = owned.owner == i
         assert instants(list(zip(owned.start[rows].tolist(), owned.end[rows].tolist(), strict=True))) == mine
+
+
+@st.composite
+def nested(draw: st.DrawFn, low: int = 0, high: int = 30) -> list[tuple[int, int]]:
+    """Intervals of which none overlaps another in part, some without length."""
+    if high - low < 1 or not draw(st.booleans()):
+        return []
+    start = draw(st.integers(low, high))
+    end = draw(st.integers(start, high))
+    return [(start, end), *draw(nested(start, end)), *draw(nested(end, high))]
+
+
+LABELS = st.lists(st.integers(-1, 1), min_size=100, max_size=100)
+
+
+@given(nested(), LABELS)
+def test_the_label_of_the_innermost(pairs: list[tuple[int, int]], labels: list[int]) -> None:
+    pairs = sorted(pairs, key=lambda p: (p[0], -p[1]))
+    start, end = arrays(pairs)
+    label = np.array(labels[: len(pairs)], np.int8)
+    found = innermost(start, end, nesting(start, end).parent, label)
+    at = {t: label[i] for i, (low, high) in enumerate(pairs) for t in range(low, high)}  # the last to begin is inside
+    stretches = list(zip(found.start.tolist(), found.end.tolist(), label[found.owner].tolist(), strict=True))
+    assert {t: what for low, high, what in stretches for t in range(low, high)} == at
+    assert all(low < high for low, high, _ in stretches)
+    assert all(before[1] <= after[0] for before, after in pairwise(stretches))
+
+
+@given(PAIRS, LABELS)
+def test_labels_of_what_overlaps_in_part(pairs: list[tuple[int, int]], labels: list[int]) -> None:
+    """Each instant has a label where an interval is, and only such as an interval there has."""
+    pairs = sorted(pairs, key=lambda p: (p[0], -p[1]))
+    start, end = arrays(pairs)
+    label = np.array(labels[: len(pairs)], np.int8)
+    found = innermost(start, end, nesting(start, end).parent, label)
+    told = defaultdict(set)
+    for low, high, what in zip(found.start.tolist(), found.end.tolist(), label[found.owner].tolist(), strict=True):
+        for instant in range(low, high):
+            told[instant].add(what)
+    there = defaultdict(set)
+    for i, (low, high) in enumerate(pairs):
+        for instant in range(low, high):
+            there[instant].add(label[i])
+    assert told.keys() == there.keys()
+    assert all(told[instant] <= there[instant] for instant in told)
 
 
 @pytest.mark.parametrize("far", [1, 10**12])

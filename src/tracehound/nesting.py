@@ -219,14 +219,11 @@ def nearest(parent: Ints, chosen: Mask) -> Ints:
 
     All rows climb at once, each by the steps that those above it have climbed before.
     """
-    at = np.append(np.where(chosen, np.arange(len(parent)), parent), -1)
-    arrived = np.append(chosen, True)
+    at: Ints = np.where(chosen, np.arange(len(parent)), parent)
     rest = np.flatnonzero(~chosen & (parent >= 0))
-    rest = rest[~arrived[at[rest]]]
-    while len(rest):
+    while len(rest := rest[(at[rest] >= 0) & ~chosen[at[rest]]]):
         at[rest] = at[at[rest]]
-        rest = rest[~arrived[at[rest]]]
-    return at[:-1]
+    return at
 
 
 def self_time(length: Ints, parent: Ints) -> Ints:
@@ -298,6 +295,27 @@ def own_stretches(start: Ints, end: Ints, parent: Ints) -> Owned:
     owners = np.concatenate([leaf, around, around[last]])
     keep = ends > starts
     return Owned(starts[keep], ends[keep], owners[keep])
+
+
+def innermost(start: Ints, end: Ints, parent: Ints, label: npt.NDArray[Any]) -> Owned:
+    """The stretches of which `own_stretches` says who owns them, as few as have labels that differ, in order of time.
+
+    An interval with the label of the one around it is taken for a part of that. Its owner is one with the same label.
+    Arguments are those of `own_stretches`; where intervals that differ overlap in part, the answer is its, too: in no
+    order, and overlapping.
+    """
+    row = np.flatnonzero((end > start) & ((parent < 0) | (label != label[parent])))
+    back = len(row) - 1 - np.argsort(end[row[::-1]], kind="stable")  # of those that end at once the inner come first
+    when = np.concatenate([end[row[back]], start[row]])
+    order = np.argsort(when, kind="stable")
+    level = np.empty(len(order), np.int64)
+    level[order] = np.cumsum(np.where(order < len(row), -1, 1))
+    closed, opened = level[: len(row)], level[len(row) :]
+    if (opened[back] != closed + 1).any():
+        return own_stretches(start, end, parent)
+    when, owner = when[order], np.concatenate([parent[row[back]], row])[order]
+    keep = np.flatnonzero((when[1:] > when[:-1]) & (owner[:-1] >= 0))
+    return Owned(when[keep], when[keep + 1], owner[keep])
 
 
 def _running_max(values: Ints, first: Mask) -> Ints:

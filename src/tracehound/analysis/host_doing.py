@@ -5,7 +5,7 @@ Owns which thread of a host matters for a rank, and how its time is told in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from tracehound.analysis.settings import Given
 from tracehound.analysis.threads import names_of, on_lanes, overlaps
 from tracehound.formats.xla_names import leads
 from tracehound.intervals import Intervals, Ints, union
-from tracehound.nesting import Owned, own_stretches
+from tracehound.nesting import Owned, innermost
 from tracehound.trace import collected
 
 _MARKS: Final = ("step", "annotation", "python")
@@ -31,7 +31,7 @@ class Doing(NamedTuple):
     """Some of what a thread is at: a set of intervals, and of each the place of its words in `WORDS`."""
 
     when: Intervals
-    words: Ints
+    words: npt.NDArray[np.integer]
 
 
 class Told(NamedTuple):
@@ -69,60 +69,47 @@ def told(share: Share, launching: Ints, read: Read) -> Told:
 
     It holds in the times of interest of `read`.
     """
-    copies, program = copied(share), PROGRAM.found(share)
-    if program is None or waiting(share.threads, copies):
-        program = _leading(share, copies, read)
-    others = set() if _xla(share) else {lane for lane in np.unique(launching).tolist() if lane >= 0} - {program.main}
-    found = dict(program.doings)
-    for lane in sorted(others):
-        found[lane] = _doings(share, lane, copies, read)
-    return Told(found, program.main)
+    copies, known = copied(share), PROGRAM.found(share)
+    if known is None or waiting(share.threads, copies):
+        known = Told({}, main_thread(share))
+    launchers = set() if _xla(share) else set(np.unique(launching).tolist())
+    lanes = ({known.main} | launchers) - {-1} - known.doings.keys()
+    return Told({**known.doings, **{lane: _doings(share, lane, copies, read) for lane in sorted(lanes)}}, known.main)
 
 
 def _program(share: Share, given: Given) -> Told:
     del given
-    return _leading(share, copied(share).clear(), lambda lane: on_lanes(share, [lane]))
+    main = main_thread(share)
+    if main < 0:
+        return Told({}, main)
+    return Told({main: _doings(share, main, copied(share).clear(), lambda lane: on_lanes(share, [lane]))}, main)
 
 
 PROGRAM: Final = OfHost(_program)
 """What the program's own thread on a host is at, where no call waits for a copy of the rank's device."""
 
 
-def _leading(share: Share, copies: pl.DataFrame, read: Read) -> Told:
-    main = main_thread(share)
-    return Told({main: _doings(share, main, copies, read)} if main >= 0 else {}, main)
-
-
 def _doings(share: Share, lane: int, copies: pl.DataFrame, read: Read) -> tuple[Doing, ...]:
-    """What a thread is at: in one set, if it is at one thing at a time, else in one for each word."""
-    each = tuple(_at(read(lane), names_of(on_lanes(share, [lane])), copies))
-    if not each:
-        return ()
-    start, end = (np.concatenate(times) for times in zip(*(doing.when for doing in each), strict=True))
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], end[order]
-    if (start[1:] < end[:-1]).any():
-        return each
-    return (Doing(Intervals(start, end), np.concatenate([doing.words for doing in each])[order]),)
+    """What a thread is at: in one set, if it is at one thing at a time, else in one for each word.
 
-
-def _at(thread: pl.LazyFrame, names: Sequence[str], copies: pl.DataFrame) -> Iterator[Doing]:
-    """When a thread is at what; `names` are all that occur on it, `copies` those for which it may wait (`copied`).
-
-    Of its many events no more is read at once than each step of this needs.
+    `copies` are those for which it may wait (`copied`). Of its many events no more is read at once than each step of
+    this needs.
     """
+    thread = read(lane)
     events = collected(thread.select("id", "name", "kind", "parent"))
-    code, parent = doing_codes(events, names, waiting(thread, copies)), local_parent(events)
+    code = doing_codes(events, names_of(on_lanes(share, [lane])), waiting(thread, copies))
+    parent = local_parent(events)
     del events
     times = collected(thread.select("start", "end"))
-    owned = own_stretches(times["start"].to_numpy(), times["end"].to_numpy(), parent)
+    start, end, owner = innermost(times["start"].to_numpy(), times["end"].to_numpy(), parent, code)
     del times, parent
-    code = code[owned.owner]
-    for words in range(len(WORDS)):
-        mine = np.flatnonzero(code == words)
-        if len(mine):
-            when = union(owned.start[mine], owned.end[mine])
-            yield Doing(when, np.full(len(when.start), words))
+    code = code[owner]
+    if (start[1:] >= end[:-1]).all():
+        known = np.flatnonzero(code >= 0)
+        return (Doing(Intervals(start[known], end[known]), code[known]),)
+    chosen = (np.flatnonzero(code == words) for words in range(len(WORDS)))
+    sets = [(union(start[mine], end[mine]), code[mine[0]]) for mine in chosen if len(mine)]
+    return tuple(Doing(when, np.full(len(when.start), words)) for when, words in sets)
 
 
 def mattering(share: Share, found: Told, launching: Ints) -> Ints:
