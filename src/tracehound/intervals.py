@@ -7,6 +7,7 @@ disjoint and without touching neighbours, which is what `union` returns and the 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -125,6 +126,22 @@ def covered(a: Intervals, start: Ints, end: Ints) -> Ints:
         return np.where(k == 0, 0, before[i] + np.minimum(t - a.start[i], a.end[i] - a.start[i]))
 
     return until(end) - until(np.minimum(start, end))
+
+
+def passed(instants: Ints, now: Ints) -> Ints:
+    """How many of these instants, which are sorted, each of the others has reached.
+
+    Of many that lie in a few sorted runs, as starts of events do lane by lane, the fewer are looked up among the more.
+    """
+    turns = np.flatnonzero(now[1:] < now[:-1]) + 1
+    if (len(turns) + 1) * len(instants) > len(now):
+        return np.searchsorted(instants, now, side="right")
+    found = np.empty(len(now), np.int64)
+    number = np.arange(len(instants) + 1)
+    for low, high in pairwise([0, *turns.tolist(), len(now)]):
+        reached = np.searchsorted(now[low:high], instants)
+        found[low:high] = np.repeat(number, np.diff(reached, prepend=0, append=high - low))
+    return found
 
 
 class Latest:
