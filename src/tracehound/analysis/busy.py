@@ -136,7 +136,10 @@ def bounds(events: pl.DataFrame, share: Share) -> tuple[int, int]:
 
 def local_parent(events: pl.DataFrame) -> Ints:
     """The row of each event's parent among `events`, -1 where it has none there. `events` is sorted by id."""
-    return rows_with(events["id"].to_numpy(), events["parent"].fill_null(-1).to_numpy())
+    parent = events["parent"]
+    if parent.null_count() == events.height:
+        return np.full(events.height, -1, np.int64)
+    return rows_with(events["id"].to_numpy(), parent.fill_null(-1).to_numpy())
 
 
 def rows_with(ids: Ints, wanted: Ints) -> Ints:

@@ -12,6 +12,7 @@ from tracehound.analysis.busy import work
 from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.threads import codes
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import nearest, self_time
 from tracehound.trace import collected
@@ -70,17 +71,20 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     device = work(share, "launch", "external")
     clipped = np.minimum(device["end"].to_numpy(), share.end) - np.maximum(device["start"].to_numpy(), share.start)
     by = launchers(calls, device)
+    kind = BY.of(options.given)
     counted = _measured(calls, by, clipped, share.on_host)
     most = pl.col("device_total").max()
     longest = pl.when(pl.col("device_total") == most).then("host_total").otherwise(-1)
     return (
-        counted.with_columns(_inside(calls, BY.of(options.given), share))
+        counted.with_columns(_inside(calls, kind, share))
         .filter(pl.lit(pl.Series(calls.operator)) & (pl.col("seen") | (pl.col("device_total") > 0)))
-        .group_by("lane", *_KEY)
+        .group_by("place" if kind == "name" else ("place", "inside"))
         .agg(
+            pl.col("lane", "name").first(),
+            *([pl.col("inside").first()] if kind == "name" else []),
             pl.col("seen").sum().cast(pl.Int64).alias("calls"),
             pl.col("host_self", "device_self", "launched").sum(),
-            pl.col("host_total", "device_total").filter(~pl.col("again")).sum(),
+            pl.col("host_outer", "device_outer").sum().name.replace("outer", "total"),
             pl.col("id").get(longest.arg_max()).alias("event"),  # of several the first: they come in the order of ids
             most.alias("most"),
         )
@@ -94,7 +98,11 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 
 def _measured(calls: Tree, by: Ints, clipped: Ints, share: Share) -> pl.DataFrame:
-    """The host's events with their times in the window; `again` marks calls inside a call of the same name."""
+    """The host's events with their times in the window.
+
+    The outer times are the total ones of calls that are inside no call of the same name, 0 of the others. `place` is a
+    number for the lane and the name of each: of one column events are grouped several times as fast as of two.
+    """
     start, end = (calls.events[name].to_numpy() for name in ("start", "end"))
     length = np.maximum(np.minimum(end, share.end) - np.maximum(start, share.start), 0)
     seen = (length > 0) | (start == end) & (start >= share.start) & (start <= share.end)
@@ -108,22 +116,28 @@ def _measured(calls: Tree, by: Ints, clipped: Ints, share: Share) -> pl.DataFram
         np.add.at(total, at, amount)
         at = caller[at]
         at, amount = at[at >= 0], amount[at >= 0]
+    name, lane = codes(calls.events["name"]), calls.events["lane"].to_numpy()
+    outer = ~_again(calls, caller, name)
     return calls.events.select("id", "lane", "name").with_columns(
+        pl.Series("place", ((lane - lane.min()) << 32) + name),
         pl.Series("seen", seen),
-        pl.Series("again", _again(calls, caller)),
         pl.Series("host_self", self_time(np.where(frame, 0, length), calls.above)),
         pl.Series("host_total", length),
         pl.Series("device_self", own),
         pl.Series("device_total", total),
+        pl.Series("host_outer", length * outer),
+        pl.Series("device_outer", total * outer),
         pl.Series("launched", np.bincount(by[known], minlength=len(length))),
     )
 
 
-def _again(calls: Tree, caller: Ints) -> Mask:
-    """Which operators were called, with others between or none, by one of the same name."""
-    name = calls.events["name"].to_physical().to_numpy()
+def _again(calls: Tree, caller: Ints, name: Ints) -> Mask:
+    """Which operators were called, with others between or none, by one of the same name; names are numbers here."""
     again = np.zeros(len(caller), np.bool_)
     rows = np.flatnonzero(calls.operator & (caller >= 0))
+    calling = np.zeros(int(name.max(initial=0)) + 1, np.bool_)
+    calling[name[caller[rows]]] = True
+    rows = rows[calling[name[rows]]]  # what calls nothing has no call of its own name around it
     at = caller[rows]
     while len(rows):
         again[rows[name[at] == name[rows]]] = True

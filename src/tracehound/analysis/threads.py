@@ -13,7 +13,7 @@ import polars as pl
 
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.result import Share
-from tracehound.intervals import Intervals, Ints, merge
+from tracehound.intervals import Intervals, Ints, merge, passed
 from tracehound.nesting import Owned, own_stretches
 from tracehound.trace import collected
 
@@ -64,15 +64,18 @@ def near(windows: Intervals) -> pl.Expr:
     def overlap(times: pl.Series) -> pl.Series:
         """Whether the first window that ends after an event starts begins before it ends."""
         start, end = (times.struct.field(name).to_numpy() for name in ("start", "end"))
-        return pl.Series(begins[np.searchsorted(windows.end, start, side="right")] < end)
+        return pl.Series(begins[passed(windows.end, start)] < end)
 
     return pl.struct("start", "end").map_batches(overlap, return_dtype=pl.Boolean, is_elementwise=True)
 
 
 def names_of(threads: pl.LazyFrame) -> list[str]:
     """The names that occur among events of host lanes."""
-    names = collected(threads.select("name")).to_series()
-    return names[_one_of_each(_codes(names))].drop_nulls().cast(pl.String).to_list()
+    names = collected(threads.select("name")).to_series().drop_nulls()
+    physical = names.to_physical().to_numpy()
+    occurs = np.zeros(int(physical.max(initial=0)) + 1, np.bool_)
+    occurs[physical] = True
+    return pl.Series(np.flatnonzero(occurs).astype(physical.dtype)).cat.to(names.dtype).cast(pl.String).to_list()
 
 
 def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
@@ -146,7 +149,7 @@ def told_by_name(events: pl.DataFrame, say: Callable[[str, str], int | None]) ->
 
     `say` is asked once for each pair that occurs; of what has no name it is given "".
     """
-    names, kinds = (_codes(events[column]) for column in ("name", "kind"))
+    names, kinds = (codes(events[column]) for column in ("name", "kind"))
     pair = names * (int(kinds.max(initial=0)) + 1) + kinds
     one = _one_of_each(pair)
     told = events.select("name", "kind")[one].cast(pl.String)
@@ -163,7 +166,7 @@ def _one_of_each(codes: Ints) -> Ints:
     return row[row >= 0]
 
 
-def _codes(values: pl.Series) -> npt.NDArray[np.int64]:
+def codes(values: pl.Series) -> npt.NDArray[np.int64]:
     """A number for each value of a category; 0 for null."""
     physical = values.to_physical()
     if physical.null_count():
