@@ -8,7 +8,7 @@ disjoint and without touching neighbours, which is what `union` returns and the 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -131,17 +131,27 @@ def covered(a: Intervals, start: Ints, end: Ints) -> Ints:
 def passed(instants: Ints, now: Ints) -> Ints:
     """How many of these instants, which are sorted, each of the others has reached.
 
-    Of many that lie in a few sorted runs, as starts of events do lane by lane, the fewer are looked up among the more.
+    Of others that lie in few sorted runs, as starts of events do lane by lane, each run is looked up at once: the fewer
+    of the two among the more.
     """
     turns = np.flatnonzero(now[1:] < now[:-1]) + 1
-    if (len(turns) + 1) * len(instants) > len(now):
+    if len(turns) * _RUN > len(now):
         return np.searchsorted(instants, now, side="right")
     found = np.empty(len(now), np.int64)
-    number = np.arange(len(instants) + 1)
     for low, high in pairwise([0, *turns.tolist(), len(now)]):
-        reached = np.searchsorted(now[low:high], instants)
-        found[low:high] = np.repeat(number, np.diff(reached, prepend=0, append=high - low))
+        run = now[low:high]
+        first, last = np.searchsorted(instants, run[[0, -1]], side="right").tolist() if len(run) else (0, 0)
+        here = instants[first:last]
+        if len(here) < len(run):
+            many = np.diff(np.searchsorted(run, here), prepend=0, append=len(run))
+            found[low:high] = np.repeat(np.arange(first, last + 1), many)
+        else:
+            found[low:high] = first + np.searchsorted(here, run, side="right")
     return found
+
+
+_RUN: Final = 256
+"""Shorter runs are not worth a look of their own."""
 
 
 class Latest:

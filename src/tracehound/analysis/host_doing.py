@@ -97,8 +97,8 @@ def _doings(share: Share, lane: int, copies: pl.DataFrame, read: Read) -> tuple[
     """
     thread = read(lane)
     events = collected(thread.select("id", "name", "kind", "parent"))
-    code = doing_codes(events, names_of(on_lanes(share, [lane])), waiting(thread, copies))
     parent = local_parent(events)
+    code = doing_codes(events, parent, names_of(on_lanes(share, [lane])), waiting(thread, copies))
     del events
     times = collected(thread.select("start", "end"))
     start, end, owner = innermost(times["start"].to_numpy(), times["end"].to_numpy(), parent, code)

@@ -157,27 +157,30 @@ def doing(threads: pl.DataFrame, blocking: Collection[int] = (), of: pl.Series |
     With `of`, ids of some of them, for these alone.
     """
     names = threads["name"].unique().cast(pl.String).drop_nulls().to_list()
-    codes = doing_codes(threads, names, blocking)
+    codes = doing_codes(threads, local_parent(threads), names, blocking)
     rows = slice(None) if of is None else rows_with(threads["id"].to_numpy(), of.to_numpy())
     return pl.Series("doing", codes[rows]).replace_strict(dict(enumerate(WORDS)), default=None, return_dtype=pl.String)
 
 
-def doing_codes(threads: pl.DataFrame, names: Sequence[str], blocking: Collection[int] = ()) -> npt.NDArray[np.int8]:
+def doing_codes(
+    threads: pl.DataFrame, parent: Ints, names: Sequence[str], blocking: Collection[int] = ()
+) -> npt.NDArray[np.int8]:
     """The same as positions in `WORDS`, -1 for none.
 
-    `threads` are events of host lanes with the columns `id`, `name`, `kind` and `parent`, sorted by id, and all that is
-    around them; `names` are those of all events of these lanes, which tell whether tensors are lazy. An event means
-    what the nearest of the first words of `WORDS` around it means, or it itself; else what it or the nearest around it
-    that means anything does. Calls that are `blocking` (ids, see `host_waits`) do not launch, as their names say, but
-    wait for their copy. In PyTorch/XLA annotations and steps mean tracing; elsewhere frames, annotations and what is in
-    them is Python, at work or asleep, while the mark of a step alone says nothing: it would cover sleeping and waiting
-    alike.
+    `threads` are events of host lanes with the columns `id`, `name` and `kind`, sorted by id, and all that is around
+    them; `parent` has the row of what directly contains each, -1 for none (`local_parent`); `names` are those of all
+    events of these lanes, which tell whether tensors are lazy. An event means what the nearest of the first words of
+    `WORDS` around it means, or it itself; else what it or the nearest around it that means anything does. Calls that
+    are `blocking` (ids, see `host_waits`) do not launch, as their names say, but wait for their copy. In PyTorch/XLA
+    annotations and steps mean tracing; elsewhere frames, annotations and what is in them is Python, at work or asleep,
+    while the mark of a step alone says nothing: it would cover sleeping and waiting alike.
     """
     lazy = any(_LAZY.match(name) for name in names)
-    code, parent = told_by_name(threads, lambda name, kind: _code(name, kind, lazy)), local_parent(threads)
+    code = told_by_name(threads, lambda name, kind: _code(name, kind, lazy))
     own = np.where(code < len(WORDS), code, np.int8(-1))
-    if blocking:
-        own[threads["id"].is_in(list(blocking)).to_numpy() & (code == _NUMBER[LAUNCHING])] = _NUMBER[COPYING]
+    rows = rows_with(threads["id"].to_numpy(), np.array(list(blocking), np.int64))
+    rows = rows[rows >= 0]
+    own[rows[code[rows] == _NUMBER[LAUNCHING]]] = _NUMBER[COPYING]
     python = threads["kind"].is_in(["python", "annotation"]).to_numpy()
     marked = np.flatnonzero((threads["kind"] == "step").to_numpy())
     python[marked[nearest_around(parent, python, marked) >= 0]] = True

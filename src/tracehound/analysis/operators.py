@@ -72,12 +72,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     clipped = np.minimum(device["end"].to_numpy(), share.end) - np.maximum(device["start"].to_numpy(), share.start)
     by = launchers(calls, device)
     kind = BY.of(options.given)
-    counted = _measured(calls, by, clipped, share.on_host)
     most = pl.col("device_total").max()
     longest = pl.when(pl.col("device_total") == most).then("host_total").otherwise(-1)
     return (
-        counted.with_columns(_inside(calls, kind, share))
-        .filter(pl.lit(pl.Series(calls.operator)) & (pl.col("seen") | (pl.col("device_total") > 0)))
+        _measured(calls, by, clipped, share.on_host, _inside(calls, kind, share))
         .group_by("place" if kind == "name" else ("place", "inside"))
         .agg(
             pl.col("lane", "name").first(),
@@ -97,53 +95,60 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     )
 
 
-def _measured(calls: Tree, by: Ints, clipped: Ints, share: Share) -> pl.DataFrame:
-    """The host's events with their times in the window.
+def _measured(calls: Tree, by: Ints, clipped: Ints, share: Share, inside: pl.Series) -> pl.DataFrame:
+    """The operators that ran in the window, or launched what ran in it, with their times there.
 
     The outer times are the total ones of calls that are inside no call of the same name, 0 of the others. `place` is a
-    number for the lane and the name of each: of one column events are grouped several times as fast as of two.
+    number for the lane and the name of each: of one column rows are grouped several times as fast as of two.
     """
     start, end = (calls.events[name].to_numpy() for name in ("start", "end"))
     length = np.maximum(np.minimum(end, share.end) - np.maximum(start, share.start), 0)
     seen = (length > 0) | (start == end) & (start >= share.start) & (start <= share.end)
     frame = (calls.events["kind"] == "python").to_numpy()
+    host = self_time(np.where(frame, 0, length), calls.above)
     caller = calls.caller
     own, total = np.zeros(len(length), np.int64), np.zeros(len(length), np.int64)
     known = by >= 0
-    np.add.at(own, by[known], clipped[known])
     at, amount = by[known], clipped[known]
+    launched = np.bincount(at, minlength=len(length))
+    np.add.at(own, at, amount)
     while len(at):
         np.add.at(total, at, amount)
         at = caller[at]
         at, amount = at[at >= 0], amount[at >= 0]
+    rows = np.flatnonzero(calls.operator & (seen | (total > 0)))
     name, lane = codes(calls.events["name"]), calls.events["lane"].to_numpy()
-    outer = ~_again(calls, caller, name)
-    return calls.events.select("id", "lane", "name").with_columns(
-        pl.Series("place", ((lane - lane.min()) << 32) + name),
-        pl.Series("seen", seen),
-        pl.Series("host_self", self_time(np.where(frame, 0, length), calls.above)),
-        pl.Series("host_total", length),
-        pl.Series("device_self", own),
-        pl.Series("device_total", total),
-        pl.Series("host_outer", length * outer),
-        pl.Series("device_outer", total * outer),
-        pl.Series("launched", np.bincount(by[known], minlength=len(length))),
+    outer = ~_again(rows, caller, name)
+    return calls.events.select("id", "lane", "name")[rows].with_columns(
+        inside[rows].alias("inside"),
+        pl.Series("place", ((lane[rows] - lane[0]) << 32) + name[rows]),
+        pl.Series("seen", seen[rows]),
+        pl.Series("host_self", host[rows]),
+        pl.Series("host_total", length[rows]),
+        pl.Series("host_outer", length[rows] * outer),
+        pl.Series("device_self", own[rows]),
+        pl.Series("device_total", total[rows]),
+        pl.Series("device_outer", total[rows] * outer),
+        pl.Series("launched", launched[rows]),
     )
 
 
-def _again(calls: Tree, caller: Ints, name: Ints) -> Mask:
-    """Which operators were called, with others between or none, by one of the same name; names are numbers here."""
-    again = np.zeros(len(caller), np.bool_)
-    rows = np.flatnonzero(calls.operator & (caller >= 0))
-    calling = np.zeros(int(name.max(initial=0)) + 1, np.bool_)
-    calling[name[caller[rows]]] = True
-    rows = rows[calling[name[rows]]]  # what calls nothing has no call of its own name around it
-    at = caller[rows]
-    while len(rows):
-        again[rows[name[at] == name[rows]]] = True
+def _again(rows: Ints, caller: Ints, name: Ints) -> Mask:
+    """Which of these operators were called, with others between or none, by one of the same name.
+
+    Names are numbers here, of all rows as `caller` is.
+    """
+    again = np.zeros(len(rows), np.bool_)
+    calling = np.zeros(int(name.max()) + 1, np.bool_)
+    calling[name[caller[caller >= 0]]] = True
+    place = np.flatnonzero((caller[rows] >= 0) & calling[name[rows]])  # others have no call of their own name around
+    at, mine = caller[rows[place]], name[rows[place]]
+    while len(place):
+        alike = name[at] == mine
+        again[place[alike]] = True
         at = caller[at]
-        on = (at >= 0) & ~again[rows]
-        rows, at = rows[on], at[on]
+        on = (at >= 0) & ~alike
+        at, place, mine = at[on], place[on], mine[on]
     return again
 
 
