@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import work
+from tracehound.analysis.numbering import alike, codes
 from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.threads import codes
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import nearest, self_time
 from tracehound.trace import collected
@@ -71,41 +71,60 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     device = work(share, "launch", "external")
     clipped = np.minimum(device["end"].to_numpy(), share.end) - np.maximum(device["start"].to_numpy(), share.start)
     by = launchers(calls, device)
-    kind = BY.of(options.given)
-    most = pl.col("device_total").max()
-    longest = pl.when(pl.col("device_total") == most).then("host_total").otherwise(-1)
-    return (
-        _measured(calls, by, clipped, share.on_host, _inside(calls, kind, share))
-        .group_by("place" if kind == "name" else ("place", "inside"))
-        .agg(
-            pl.col("lane", "name").first(),
-            *([pl.col("inside").first()] if kind == "name" else []),
-            pl.col("seen").sum().cast(pl.Int64).alias("calls"),
-            pl.col("host_self", "device_self", "launched").sum(),
-            pl.col("host_outer", "device_outer").sum().name.replace("outer", "total"),
-            pl.col("id").get(longest.arg_max()).alias("event"),  # of several the first: they come in the order of ids
-            most.alias("most"),
-        )
-        .with_columns(
-            pl.col("name", "inside").cast(pl.String),
-            pl.lit(share.rank, pl.Int64).alias("rank"),
-            pl.lit(int(clipped.sum()), pl.Int64).alias("work"),
-            pl.lit(int(clipped[by < 0].sum()), pl.Int64).alias("unlaunched"),
-        )
+    counted = _measured(calls, by, clipped, share.on_host)
+    rows = counted.rows
+    inside = _inside(calls, BY.of(options.given), share)[rows]
+    keys = (calls.events["lane"], calls.events["name"])
+    lane, name = keys[0].to_numpy()[rows], codes(keys[1])[rows]
+    group, first = alike(lane - lane.min(initial=0), name, codes(inside.cast(pl.Categorical)))
+    outer = ~_again(calls, rows)
+
+    def summed(values: Ints) -> Ints:
+        sums = np.zeros(len(first), np.int64)
+        np.add.at(sums, group, values)
+        return sums
+
+    return pl.DataFrame(
+        {
+            "lane": keys[0].gather(rows[first]),
+            "name": keys[1].gather(rows[first]).cast(pl.String),
+            "inside": inside.gather(first).cast(pl.String),
+            "calls": np.bincount(group[counted.seen], minlength=len(first)),
+            "host_self": summed(counted.host_self),
+            "device_self": summed(counted.device_self),
+            "launched": summed(counted.launched),
+            "host_total": summed(counted.host_total * outer),
+            "device_total": summed(counted.device_total * outer),
+        }
+    ).with_columns(
+        *_most(calls, counted, group, len(first)),
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.lit(int(clipped.sum()), pl.Int64).alias("work"),
+        pl.lit(int(clipped[by < 0].sum()), pl.Int64).alias("unlaunched"),
     )
 
 
-def _measured(calls: Tree, by: Ints, clipped: Ints, share: Share, inside: pl.Series) -> pl.DataFrame:
-    """The operators that ran in the window, or launched what ran in it, with their times there.
+class Counted(NamedTuple):
+    """The operators that ran in a window, or launched what ran in it: their rows, and of each its times there, ps.
 
-    The outer times are the total ones of calls that are inside no call of the same name, 0 of the others. `place` is a
-    number for the lane and the name of each: of one column rows are grouped several times as fast as of two.
+    `seen` says which ran there; the totals are with what they call, and `launched` counts what each launched itself.
     """
+
+    rows: Ints
+    seen: Mask
+    host_self: Ints
+    host_total: Ints
+    device_self: Ints
+    device_total: Ints
+    launched: Ints
+
+
+def _measured(calls: Tree, by: Ints, clipped: Ints, share: Share) -> Counted:
+    """The operators with what they did; `by` has the operator that launched each event of the device."""
     start, end = (calls.events[name].to_numpy() for name in ("start", "end"))
     length = np.maximum(np.minimum(end, share.end) - np.maximum(start, share.start), 0)
     seen = (length > 0) | (start == end) & (start >= share.start) & (start <= share.end)
     frame = (calls.events["kind"] == "python").to_numpy()
-    host = self_time(np.where(frame, 0, length), calls.above)
     caller = calls.caller
     own, total = np.zeros(len(length), np.int64), np.zeros(len(length), np.int64)
     known = by >= 0
@@ -117,27 +136,25 @@ def _measured(calls: Tree, by: Ints, clipped: Ints, share: Share, inside: pl.Ser
         at = caller[at]
         at, amount = at[at >= 0], amount[at >= 0]
     rows = np.flatnonzero(calls.operator & (seen | (total > 0)))
-    name, lane = codes(calls.events["name"]), calls.events["lane"].to_numpy()
-    outer = ~_again(rows, caller, name)
-    return calls.events.select("id", "lane", "name")[rows].with_columns(
-        inside[rows].alias("inside"),
-        pl.Series("place", ((lane[rows] - lane[0]) << 32) + name[rows]),
-        pl.Series("seen", seen[rows]),
-        pl.Series("host_self", host[rows]),
-        pl.Series("host_total", length[rows]),
-        pl.Series("host_outer", length[rows] * outer),
-        pl.Series("device_self", own[rows]),
-        pl.Series("device_total", total[rows]),
-        pl.Series("device_outer", total[rows] * outer),
-        pl.Series("launched", launched[rows]),
-    )
+    host = self_time(np.where(frame, 0, length), calls.above)
+    return Counted(rows, seen[rows], host[rows], length[rows], own[rows], total[rows], launched[rows])
 
 
-def _again(rows: Ints, caller: Ints, name: Ints) -> Mask:
-    """Which of these operators were called, with others between or none, by one of the same name.
+def _most(calls: Tree, counted: Counted, group: Ints, groups: int) -> tuple[pl.Series, pl.Series]:
+    """Of each group the largest device time of a call, and that call; of several the one longest on the host."""
+    most, longest = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
+    np.maximum.at(most, group, counted.device_total)
+    rows = np.flatnonzero(counted.device_total == most[group])
+    np.maximum.at(longest, group[rows], counted.host_total[rows])
+    rows = rows[counted.host_total[rows] == longest[group[rows]]]
+    first = np.zeros(groups, np.int64)
+    first[group[rows][::-1]] = rows[::-1]
+    return pl.Series("most", most), calls.events["id"].gather(counted.rows[first]).alias("event")
 
-    Names are numbers here, of all rows as `caller` is.
-    """
+
+def _again(calls: Tree, rows: Ints) -> Mask:
+    """Which of these operators were called, with others between or none, by one of the same name."""
+    name, caller = codes(calls.events["name"]), calls.caller
     again = np.zeros(len(rows), np.bool_)
     calling = np.zeros(int(name.max()) + 1, np.bool_)
     calling[name[caller[caller >= 0]]] = True

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
+from tracehound.analysis.numbering import codes, one_of_each
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, merge, passed
 from tracehound.nesting import Owned, own_stretches
@@ -151,27 +152,12 @@ def told_by_name(events: pl.DataFrame, say: Callable[[str, str], int | None]) ->
     """
     names, kinds = (codes(events[column]) for column in ("name", "kind"))
     pair = names * (int(kinds.max(initial=0)) + 1) + kinds
-    one = _one_of_each(pair)
+    one = one_of_each(pair)
     told = events.select("name", "kind")[one].cast(pl.String)
     answers = (say(name or "", kind or "") for name, kind in told.iter_rows())
     known = np.full(int(pair.max(initial=0)) + 1, -1, np.int8)
     known[pair[one]] = [-1 if answer is None else answer for answer in answers]
     return np.asarray(known[pair])
-
-
-def _one_of_each(codes: Ints) -> Ints:
-    """A row of each number that occurs; they are not negative."""
-    row = np.full(int(codes.max(initial=0)) + 1, -1, np.int64)
-    row[codes] = np.arange(len(codes))
-    return row[row >= 0]
-
-
-def codes(values: pl.Series) -> npt.NDArray[np.int64]:
-    """A number for each value of a category; 0 for null."""
-    physical = values.to_physical()
-    if physical.null_count():
-        return (physical.cast(pl.Int64) + 1).fill_null(0).to_numpy()
-    return physical.to_numpy().astype(np.int64) + 1
 
 
 def overlaps(owned: Owned, windows: Intervals) -> tuple[Ints, Ints, Ints]:
