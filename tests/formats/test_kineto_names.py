@@ -8,6 +8,7 @@ from tracehound.formats.kineto_names import (
     copy_kind,
     kernel_kind,
     message_bytes,
+    operator_kind,
     step_number,
     tensor_bytes,
     thread_name,
@@ -113,6 +114,22 @@ def test_sizes_of_types_and_messages():
 )
 def test_names_of_threads(recorded, tid, shown):
     assert thread_name(recorded, tid) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Optimizer.step#SGD.step", "annotation"),
+        ("Optimizer.zero_grad#SGD.zero_grad", "annotation"),
+        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation"),
+        ("enumerate(DataPipe)#MapperIterDataPipe", "annotation"),
+        ("DistributedDataParallel.forward", "annotation"),
+        ("aten::add_", "op"),
+        ("OptimizerStep", "op"),
+    ],
+)
+def test_marks_of_old_releases(name, kind):
+    assert operator_kind(name) == kind
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ import numpy.typing as npt
 from tracehound.formats.json_columns import MISSING, Answers, Numbers
 from tracehound.formats.kineto_columns import GLOO, Columns, Id, Piece, Signature
 from tracehound.formats.kineto_lanes import LEGACY_DEVICE
-from tracehound.formats.kineto_names import call_kind, category, copy_kind, kernel_kind, step_number
+from tracehound.formats.kineto_names import call_kind, category, copy_kind, kernel_kind, operator_kind, step_number
 from tracehound.trace import KINDS
 
 _LEGACY: Final[dict[Id, str]] = {LEGACY_DEVICE: "kernel", "CPU functions": "op"}
 """The processes of the autograd profiler before Kineto, which writes no categories: what runs on each."""
 
 _NUMBER: Final = {name: position for position, name in enumerate(KINDS)}
-_NAMED: Final = {"kernel": kernel_kind, "copy": copy_kind, "runtime": call_kind}
+_NAMED: Final = {"kernel": kernel_kind, "copy": copy_kind, "runtime": call_kind, "op": operator_kind}
 
 
 class KnownKinds(dict[tuple[str, str], int]):

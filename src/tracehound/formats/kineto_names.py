@@ -88,6 +88,14 @@ def call_kind(name: str) -> str:
     return "sync" if _WAIT.match(name) else "runtime"
 
 
+_MARKED = re.compile(r"Optimizer\.\w+#|enumerate\((?:DataLoader|DataPipe)\)#|DistributedDataParallel\.")
+
+
+def operator_kind(name: str) -> str:
+    """Kind of what is categorised as an operator: PyTorch's own marks (`record_function`) were so until release 1.9."""
+    return "annotation" if _MARKED.match(name) else "op"
+
+
 def copy_kind(name: str) -> str:
     """Kind of what is categorised as a copy: ROCm files fills there too."""
     return "memset" if _FILL.search(name) else "copy"
