@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -59,6 +60,21 @@ def test_a_float_that_cannot_hold_nanoseconds_is_not_trusted():
 )
 def test_exact_ticks(value, ns):
     assert exact_ticks([value], NS_PER_US).tolist() == [ns]
+
+
+NUMBERS = st.one_of(
+    st.integers(-(10**20), 10**20).map(str),
+    st.decimals(-(10**16), 10**16, places=3).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.sampled_from(["-0", "-0.5", "1.0015", "1e3", "0.000000000000000000001", "9223372036854775807", "1" * 40]),
+)
+
+
+@given(st.lists(st.decimals(0, 10**15, places=3).map(str), max_size=9) | st.lists(NUMBERS, max_size=9))
+@pytest.mark.parametrize("per_us", [NS_PER_US, PS_PER_US])
+def test_numbers_of_json_are_exact_ticks_as_decimals_are(per_us, texts):
+    raws = [msgspec.Raw(text.encode()) for text in texts]
+    assert exact_ticks(raws, per_us).tolist() == exact_ticks([Decimal(text) for text in texts], per_us).tolist()
 
 
 def test_whole_numbers_of_any_spelling():

@@ -17,7 +17,7 @@ from tracehound.formats.json_slices import Extent, Shape, Slice, segments
 from tracehound.formats.json_window import Sizes
 
 DECODE = msgspec.json.Decoder(list[dict]).decode
-PLAIN = Shape(DECODE, DECODE, lambda event, _: dict(event))
+PLAIN = Shape(DECODE, lambda event, _: dict(event))
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=12)
 TRICKY = st.sampled_from(['},{"ph":"X"', "]", '"', "\\", '}]},{"name":', "\x00", "é", "\u2028"])
@@ -47,12 +47,13 @@ class Kept:
 
     def __init__(self) -> None:
         self.events: list[dict] = []
-        self.again: list[dict] = []
+        self.spelled: list[object] = []
         self.raws: list[object] = []
 
     def add(self, piece: Slice[dict]) -> None:
         self.events += piece.events
-        self.again += piece.exactly()
+        times = piece.spelled().start
+        self.spelled += [msgspec.json.decode(time) if isinstance(time, msgspec.Raw) else time for time in times]
         self.raws += map(msgspec.json.decode, piece.raws())
 
 
@@ -66,7 +67,7 @@ def read(path: Path, sizes: Sizes) -> tuple[list[dict], Document]:
     chain = chained(extent for extent, _ in found)
     assert chain is not None
     events = [event for _, kept in found for event in kept.events]
-    assert events == [event for _, kept in found for event in kept.again]
+    assert [event.get("ts", 0) for event in events] == [time for _, kept in found for time in kept.spelled]
     assert events == [event for _, kept in found for event in kept.raws]
     return events, document(chain)
 

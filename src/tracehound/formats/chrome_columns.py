@@ -6,7 +6,6 @@ Owns which fields of an event are read: XLA writes a profile's stats as args, al
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
@@ -67,13 +66,6 @@ class Event(msgspec.Struct, gc=False):
     args: Args = _NO_ARGS
 
 
-class ExactEvent(Event, gc=False):
-    """The same with times that a float cannot hold."""
-
-    ts: Decimal = Decimal(0)  # type: ignore[assignment]  # a narrower reading of the same field
-    dur: Decimal = Decimal(0)  # type: ignore[assignment]  # as above
-
-
 def _lenient(event: Mapping[str, Any], _: bytes) -> Event:
     args = event.get("args")
     said = args if isinstance(args, Mapping) else {}
@@ -88,11 +80,7 @@ def _lenient(event: Mapping[str, Any], _: bytes) -> Event:
     )
 
 
-def _exact(data: memoryview) -> list[Event]:
-    return [*msgspec.json.decode(data, type=list[ExactEvent])]
-
-
-SHAPE: Final = Shape(msgspec.json.Decoder(list[Event]).decode, _exact, _lenient)
+SHAPE: Final = Shape(msgspec.json.Decoder(list[Event]).decode, _lenient)
 
 
 class Op(NamedTuple):
@@ -227,11 +215,8 @@ def _times(piece: Slice[Event]) -> tuple[Ints, Ints]:
     length = ticks([event.dur for event in piece.events], PS_PER_US)
     if start is not None and length is not None:
         return start, length
-    exact = piece.exactly()
-    return (
-        exact_ticks([event.ts for event in exact], PS_PER_US),
-        exact_ticks([event.dur for event in exact], PS_PER_US),
-    )
+    spelled = piece.spelled()
+    return exact_ticks(spelled.start, PS_PER_US), exact_ticks(spelled.length, PS_PER_US)
 
 
 def _op(event: Event) -> Op:

@@ -10,6 +10,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import islice
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -67,7 +68,7 @@ class Answers:
 def ticks(values: Sequence[Any], per_us: int) -> Ints | None:
     """Microseconds as whole ticks, of which there are `per_us` to one; None where floats cannot tell them exactly.
 
-    None asks the caller to decode again with decimals and to use `exact_ticks`.
+    None asks the caller for the times as the file spells them, and to use `exact_ticks`.
     """
     try:
         us = np.fromiter(values, np.float64, len(values))
@@ -90,11 +91,35 @@ def ticks(values: Sequence[Any], per_us: int) -> Ints | None:
 
 
 def exact_ticks(values: Sequence[Any], per_us: int) -> Ints:
-    """Microseconds, given as decimals, ints or text, as whole ticks; `INVALID` for what is no time or does not fit."""
-    return np.fromiter((_exact(value, per_us) for value in values), np.int64, len(values))
+    """Microseconds, given as JSON, decimals, ints or text, as whole ticks; `INVALID` for what is no such time."""
+    found = _plain(values, per_us) if len(values) and isinstance(values[0], msgspec.Raw) else None
+    return np.fromiter((_exact(value, per_us) for value in values), np.int64, len(values)) if found is None else found
+
+
+def _plain(numbers: Sequence[msgspec.Raw], per_us: int) -> Ints | None:
+    """Numbers of JSON all at once; None where some have an exponent, parts of a tick, or more digits than fit.
+
+    They are read as whole numbers without their points, and each point tells by what its number is too large.
+    """
+    text = b",".join([*numbers, b""])
+    if b"e" in text or b"E" in text:
+        return None
+    characters = np.frombuffer(text, np.uint8)
+    ends, points = np.flatnonzero(characters == ord(",")), np.flatnonzero(characters == ord("."))
+    decimals = np.zeros(len(ends), np.int64)
+    of = np.searchsorted(ends, points)
+    decimals[of] = ends[of] - points - 1
+    if per_us % 10 ** int(decimals.max()):
+        return None
+    digits = np.fromstring(text.replace(b".", b""), np.int64, len(ends), sep=",")
+    factor = per_us // 10**decimals
+    most = 2**62 // factor
+    return digits * factor if np.all((digits > -most) & (digits < most)) else None
 
 
 def _exact(value: object, per_us: int) -> int:
+    if isinstance(value, msgspec.Raw):
+        value = str(value, "ascii")
     if isinstance(value, int):
         tick = value * per_us
         return tick if abs(tick) < 2**62 else INVALID

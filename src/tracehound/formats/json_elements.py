@@ -80,4 +80,4 @@ def _anew(event: Mapping[str, Any], text: bytes) -> msgspec.Raw:
         return msgspec.Raw(encoded(event))
 
 
-SHAPE: Final = Shape(_sound, _sound, _anew)
+SHAPE: Final = Shape(_sound, _anew)

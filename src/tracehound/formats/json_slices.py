@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -43,24 +43,38 @@ E_contra = TypeVar("E_contra", contravariant=True)
 class Shape(Generic[E]):
     """How the events of a format are decoded: a whole list of them at once, or one that had to be read leniently.
 
-    `exact` decodes like `fast` and keeps times as `Decimal`. Both raise `msgspec.MsgspecError` for what they do not
-    expect, and keep nothing of the bytes; `lenient` takes any object, and its text as it is in the file.
+    `fast` raises `msgspec.MsgspecError` for what it does not expect and keeps nothing of the bytes; `lenient` takes any
+    object, and its text as it is in the file.
     """
 
     fast: Callable[[memoryview], list[E]]
-    exact: Callable[[memoryview], list[E]]
     lenient: Callable[[Mapping[str, Any], bytes], E]
+
+
+class Spelled(NamedTuple):
+    """When some elements start and how long they last, as the file spells it; 0 where it does not tell."""
+
+    start: list[Any]
+    length: list[Any]
+
+
+class _Times(msgspec.Struct, gc=False):
+    ts: msgspec.Raw = msgspec.Raw(b"0")
+    dur: msgspec.Raw = msgspec.Raw(b"0")
+
+
+_TIMES = msgspec.json.Decoder(list[_Times])
 
 
 @dataclass(frozen=True)
 class Slice(Generic[E_co]):
     """Some successive elements of the array.
 
-    `exactly()` gives them again with times as `Decimal`, `raws()` each as JSON; both until the next slice is asked for.
+    `spelled()` gives their times, `raws()` each as JSON; both until the next slice is asked for.
     """
 
     events: list[E_co]
-    exactly: Callable[[], list[E_co]]
+    spelled: Callable[[], Spelled]
     raws: Callable[[], list[msgspec.Raw]]
 
 
@@ -166,7 +180,7 @@ class _Reader(Generic[E]):
                         extent.mends.tell("repaired", NO_UTF8, window.base + odd)
                     extent.places.append((window.base + 1, cut.end - 1, extent.elements, len(events)))
                     extent.elements += len(events)
-                    yield Slice(events, partial(self._exactly, cut.end), cache(partial(self._raws, cut.end)))
+                    yield Slice(events, partial(self._spelled, cut.end), cache(partial(self._raws, cut.end)))
                 self._joint = cut.moved(window.base)
                 window.drop(cut.start - 1)
                 if joint:
@@ -228,16 +242,13 @@ class _Reader(Generic[E]):
             for oddity in oddities(event):
                 extent.mends.tell("repaired", oddity, at)
         extent.elements += len(events)
-        return Slice(events, lambda: events, lambda: [_encoded(event) for event, _ in found])
+        lengths = [event.get("dur") for event, _ in found]
+        spelled = Spelled([event.get("ts", 0) for event, _ in found], [0 if it is None else it for it in lengths])
+        return Slice(events, lambda: spelled, lambda: [_encoded(event) for event, _ in found])
 
-    def _exactly(self, end: int) -> list[E]:
-        events = self._window.decoded(end, self._shape.exact)
-        if events is not None:
-            return events
-        data = bytes(memoryview(self._window.buffer)[1:end])
-        walked = walk(data, end, 0, Mends().tell, final=True)
-        spans = zip(walked.events, walked.spans, strict=True)
-        return [self._shape.lenient(event or {}, data[low:high]) for event, (low, high) in spans]
+    def _spelled(self, end: int) -> Spelled:
+        times = self._window.decoded(end, lambda data: _TIMES.decode(bytes(data))) or []
+        return Spelled([each.ts for each in times], [each.dur for each in times])
 
     def _raws(self, end: int) -> list[msgspec.Raw]:
         return self._window.decoded(end, lambda data: _RAWS.decode(bytes(data))) or []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, cast
 
@@ -52,13 +51,6 @@ class Event(msgspec.Struct, gc=False):
     args: Args = NO_ARGS
 
 
-class ExactEvent(Event, gc=False):
-    """The same with times that a float cannot hold."""
-
-    ts: Decimal = Decimal(0)  # type: ignore[assignment]  # a narrower reading of the same field
-    dur: Decimal = Decimal(0)  # type: ignore[assignment]  # as above
-
-
 def _lenient(event: Mapping[str, Any], _: bytes) -> Event:
     return Event(
         ph=as_text(event.get("ph")),
@@ -72,10 +64,6 @@ def _lenient(event: Mapping[str, Any], _: bytes) -> Event:
     )
 
 
-def _exact(data: memoryview) -> list[Event]:
-    return [*msgspec.json.decode(bytes(data), type=list[ExactEvent])]
-
-
 _EVENTS: Final = msgspec.json.Decoder(list[Event])
 
 
@@ -83,7 +71,7 @@ def _fast(data: memoryview) -> list[Event]:
     return _EVENTS.decode(bytes(data))  # raw args share the memory of what was decoded, which the reader uses again
 
 
-SHAPE: Final = Shape(_fast, _exact, _lenient)
+SHAPE: Final = Shape(_fast, _lenient)
 
 
 class _Inputs(msgspec.Struct):
@@ -300,11 +288,8 @@ def _times(piece: Slice[Event]) -> tuple[Ints, Ints]:
     length = ticks([event.dur for event in piece.events], NS_PER_US)
     if start is not None and length is not None:
         return start, length
-    exact = piece.exactly()
-    return (
-        exact_ticks([event.ts for event in exact], NS_PER_US),
-        exact_ticks([event.dur for event in exact], NS_PER_US),
-    )
+    spelled = piece.spelled()
+    return exact_ticks(spelled.start, NS_PER_US), exact_ticks(spelled.length, NS_PER_US)
 
 
 def _size(said: Args) -> int:
