@@ -70,12 +70,14 @@ def ticks(values: Sequence[Any], per_us: int) -> Ints | None:
 
     None asks the caller for the times as the file spells them, and to use `exact_ticks`.
     """
+    if not len(values):
+        return np.empty(0, np.int64)
     try:
+        if isinstance(values[0], int) and set(map(type, values)) <= {int, bool}:
+            return _multiplied(np.fromiter(values, np.int64, len(values)), per_us)
         us = np.fromiter(values, np.float64, len(values))
     except (TypeError, ValueError, OverflowError):
         return None
-    if not len(us):
-        return np.empty(0, np.int64)
     low, high, bound = us.min(), us.max(), _FLOAT_HOLDS[per_us]
     if low > -bound and high < bound:  # false for NaN
         whole = np.floor(us)
@@ -85,8 +87,6 @@ def ticks(values: Sequence[Any], per_us: int) -> Ints | None:
         whole *= per_us
         whole += us
         return whole.astype(np.int64)
-    if low > -(2.0**62) / per_us and high < 2.0**62 / per_us and set(map(type, values)) == {int}:
-        return np.fromiter(values, np.int64, len(values)) * per_us
     return None
 
 
@@ -112,9 +112,13 @@ def _plain(numbers: Sequence[msgspec.Raw], per_us: int) -> Ints | None:
     if per_us % 10 ** int(decimals.max()):
         return None
     digits = np.fromstring(text.replace(b".", b""), np.int64, len(ends), sep=",")
-    factor = per_us // 10**decimals
+    return _multiplied(digits, per_us // 10**decimals)
+
+
+def _multiplied(values: Ints, factor: Ints | int) -> Ints | None:
+    """None where that is too much for any."""
     most = 2**62 // factor
-    return digits * factor if np.all((digits > -most) & (digits < most)) else None
+    return values * factor if np.all((values > -most) & (values < most)) else None
 
 
 def _exact(value: object, per_us: int) -> int:
