@@ -187,6 +187,11 @@ def joined(parts: Sequence[Mapping[str, Column]], sizes: Sequence[int]) -> dict[
     return {name: _one_after_the_other([part.get(name) for part in parts], sizes) for name in names}
 
 
+def one_after_the_other(columns: Sequence[Column]) -> Column:
+    """These columns as one."""
+    return _one_after_the_other(columns, [len(column.values) for column in columns])
+
+
 def _one_after_the_other(columns: Sequence[Column | None], sizes: Sequence[int]) -> Column:
     values, valid = [], []
     for column, size in zip(columns, sizes, strict=True):

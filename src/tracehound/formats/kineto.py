@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +24,7 @@ from tracehound.formats.json_window import SIZES, Sizes
 from tracehound.formats.kineto_columns import SHAPE, Columns
 from tracehound.formats.kineto_curves import with_curves
 from tracehound.formats.kineto_events import Share, share
+from tracehound.formats.kineto_facets import Known
 from tracehound.formats.kineto_facts import calls_modules, claims, facts
 from tracehound.formats.kineto_kinds import KnownKinds
 from tracehound.formats.kineto_whole import whole
@@ -51,7 +53,7 @@ def decode(path: Path, portion: Portion, spill: Spill, progress: Progress, sizes
 
     `progress` is told of this portion's share of the bytes. Raises TracehoundError where the file has no events.
     """
-    found = segments(path, portion, SHAPE, Columns, progress, sizes)
+    found = segments(path, portion, SHAPE, partial(Columns, Known()), progress, sizes)
     known = KnownKinds()
     shares = tuple((extent, share(columns, known, spill, f"{extent.number}")) for extent, columns in found)
     return Portioned(shares, sizes)

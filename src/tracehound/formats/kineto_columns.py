@@ -31,7 +31,7 @@ from tracehound.formats.json_columns import (
 )
 from tracehound.formats.json_slices import Shape, Slice
 from tracehound.formats.kineto_args import NO_ARGS, Args, message, read
-from tracehound.formats.kineto_facets import Facets
+from tracehound.formats.kineto_facets import Facets, Known
 from tracehound.formats.kineto_memory import devices, held
 from tracehound.formats.kineto_names import category, message_bytes, tensor_bytes
 from tracehound.formats.kineto_tally import ENDLESS, Tally
@@ -136,16 +136,16 @@ class Columns:
     args have them) number the values that the columns stand for. `metadata` has the names that metadata events give to
     a (pid, tid), and `messages` the bytes of the message (-1: unknown) for the External id of every operator that
     started a collective. `endless` counts the complete events without a duration; `samples` are those of counters, by
-    `Series` or `Memory`; `facets` what only some events carry.
+    `Series` or `Memory`; `facets` what only some events carry, `known` what earlier segments had of it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Known) -> None:
         self.signatures, self.names, self.devices = Codes(), Codes(), Codes()
         self.metadata: dict[tuple[str, Id, Id], str] = {}
         self.messages: dict[int, int] = {}
         self.endless = Tally()
         self.samples = Samples()
-        self.facets = Facets()
+        self.facets = Facets(known)
         self._count = 0
         self._pieces: list[Piece] = []
         self._complete = Answers(self.signatures, lambda signature: signature[0] == "X")
@@ -187,7 +187,7 @@ class Columns:
             self._add_messages(special, piece, first)
         calls = np.flatnonzero(self._calls.of(signature))
         if len(calls):
-            self.facets.add("called", (calls + first).tolist(), [args[row] for row in calls.tolist()])
+            self.facets.add("called", calls + first, [args[row] for row in calls.tolist()])
 
     def all(self) -> Piece:
         """The columns of all events, in the order of the file."""
@@ -218,7 +218,7 @@ class Columns:
         columns.device[rows] = self.devices.column(said, len(args))
         columns.bytes[rows] = [_size(said) for said in args]
         columns.collective[rows] = [said.collective is not None for said in args]
-        self.facets.add("launched", (rows + first).tolist(), args)
+        self.facets.add("launched", rows + first, args)
 
     def _add_parameters(self, rows: Ints, args: list[Args], columns: Piece) -> None:
         for row in rows.tolist():
@@ -230,7 +230,7 @@ class Columns:
         named = [row for row in rows.tolist() if piece.events[row].args.collective is not None]
         raws = piece.raws() if named else []
         if named and len(raws) == len(piece.events):
-            self.facets.add("communicated", [first + row for row in named], [message(raws[row]) for row in named])
+            self.facets.add("communicated", np.array(named) + first, [message(raws[row]) for row in named])
 
     def _add_gloo(self, rows: Ints, piece: Slice[Event], columns: Piece) -> None:
         raws = piece.raws() if len(rows) else []

@@ -126,7 +126,7 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
         span=_span(columns, events),
         family=next((found for _, cat, *_ in columns.signatures if (found := category(cat).family)), ""),
         samples=columns.samples.done(),
-        facets={facet: spill.keep(frame, f"{name}-{facet}") for facet, frame in columns.facets.frames().items()},
+        facets=columns.facets.put(spill, name),
     )
 
 

@@ -7,31 +7,83 @@ stands there. Knows no lanes.
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from itertools import compress, repeat
+from itertools import compress, islice, repeat
 from operator import attrgetter, is_not
 from types import MappingProxyType, NoneType
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from tracehound.facets import FACETS
-from tracehound.formats.json_columns import INVALID, Codes
+from tracehound.formats.batches import joined, one_after_the_other
+from tracehound.formats.json_columns import INVALID, Codes, Numbers
 from tracehound.formats.kineto_args import NO_ARGS, Args, Message
+from tracehound.formats.spill import Column, Kept, Spill, columns_of
 from tracehound.intervals import Ints
+
+
+class Combinations:
+    """The args of one facet that events share: each combination of them has a number, and its values are told once.
+
+    They are kept over segments, which have most in common, as long as they are few.
+    """
+
+    def __init__(self, facet: str) -> None:
+        self._facet = facet
+        self._keys = Codes()
+        self._series: list[pl.Series] = []  # kept: a category that no series has is forgotten
+        self._told = 0
+        self._columns: dict[str, Column] = {}
+
+    @property
+    def many(self) -> bool:
+        """Whether they are too many to be kept."""
+        return len(self._keys) > _MANY
+
+    def numbers(self, keys: Sequence[_Combination]) -> Numbers:
+        """The number of each."""
+        try:
+            return self._keys.column(keys, len(keys))
+        except TypeError:  # a list or an object where a number or a text should be
+            return self._keys.column([tuple(map(_hashable, key)) for key in keys], len(keys))
+
+    def columns(self) -> Mapping[str, Column]:
+        """The values of all so far, in the order of their numbers."""
+        shared = (column for column in _VALUES[self._facet] if column not in _OWN[self._facet])
+        fresh = zip(*map(_apart, islice(self._keys, self._told, None)), strict=True)
+        for name, values in zip(shared, fresh, strict=False):
+            parts = [self._columns[name]] if name in self._columns else []
+            parts.append(_column(self._facet, name, values, self._series))
+            self._columns[name] = one_after_the_other(parts)
+        self._told = len(self._keys)
+        return self._columns
+
+
+_MANY: Final = 1 << 14
+
+
+class Known(dict[str, Combinations]):
+    """The combinations of each facet that earlier segments had."""
+
+    def of(self, facet: str) -> Combinations:
+        """Those to number on with."""
+        if facet not in self or self[facet].many:
+            self[facet] = Combinations(facet)
+        return self[facet]
 
 
 class Facets:
     """The facets of a segment so far. A record is the ordinal of an event in the segment."""
 
-    def __init__(self) -> None:
-        self._tables = {name: _Table(name) for name in _VALUES}
+    def __init__(self, known: Known) -> None:
+        self._tables = {name: _Table(name, known.of(name)) for name in _VALUES}
 
-    def add(self, facet: str, records: Iterable[int], args: Sequence[Args | Message]) -> None:
+    def add(self, facet: str, records: Ints, args: Sequence[Args | Message]) -> None:
         """What events carry of a facet; those that carry nothing of it are left out in the end."""
         if args:
             self._tables[facet].add(records, _own(facet, args), _combinations(facet, args))
@@ -42,77 +94,87 @@ class Facets:
         """Events of memory at these times (ns as in the file), which have a place where they have a time."""
         timed = time != INVALID
         columns = {
-            "time": time[timed].tolist(),
-            "device": device[timed].tolist(),
+            "time": time[timed],
+            "device": device[timed],
             **{name: compress(map(attrgetter(field), args), timed) for name, field in _FIELDS["allocated"].items()},
             "thread": compress(threads, timed),
         }
-        self._tables["allocated"].add(records[timed].tolist(), columns, ())
+        self._tables["allocated"].add(records[timed], columns, None)
 
-    def frames(self) -> dict[str, pl.DataFrame]:
-        """Those of which there is any row, in the schemas of `FACETS`; times are ns as in the file."""
-        made = {name: table.frame() for name, table in self._tables.items()}
-        return {name: frame for name, frame in made.items() if frame.height}
+    def put(self, spill: Spill, name: str) -> dict[str, Kept]:
+        """Put those of which there is any row aside, under names that start with this one; times are as in the file."""
+        made = {facet: table.columns() for facet, table in self._tables.items()}
+        return {
+            facet: spill.put(columns, FACETS[facet], f"{name}-{facet}")
+            for facet, columns in made.items()
+            if len(columns["record"].values)
+        }
 
 
 class _Table:
-    """The rows of one facet: the args in `_OWN` are kept row by row, of the others each combination once."""
+    """The rows of one facet: the args in `_OWN` are kept row by row, of the others the number of their combination."""
 
-    def __init__(self, name: str) -> None:
-        self._schema, self._values = FACETS[name], _VALUES[name]
-        self._own: dict[str, list[Any]] = {column: [] for column in _OWN[name]}
-        self._records, self._codes, self._keys = array("q"), array("i"), Codes()
+    def __init__(self, name: str, combinations: Combinations) -> None:
+        self._name, self._schema = name, FACETS[name]
+        self._combinations = combinations
+        self._slices: list[dict[str, Column]] = []
+        self._series: list[pl.Series] = []
 
     def add(
-        self, records: Iterable[int], own: Mapping[str, Iterable[Any]], combinations: Iterable[_Combination]
+        self, records: Ints, own: Mapping[str, Ints | Iterable[Any]], combinations: Iterable[_Combination] | None
     ) -> None:
         """Append rows."""
-        self._records.extend(records)
-        for column, values in self._own.items():
-            values.extend(own[column])
-        keys = list(combinations)
-        try:
-            self._codes.extend([self._keys[key] for key in keys])
-        except TypeError:  # a list or an object where a number or a text should be
-            self._codes.extend([self._keys[tuple(map(_hashable, key))] for key in keys])
+        columns = {column: _column(self._name, column, values, self._series) for column, values in own.items()}
+        columns["record"] = Column(records)
+        if combinations is not None:
+            columns[_NUMBER] = Column(self._combinations.numbers(list(combinations)))
+        self._slices.append(columns)
 
-    def frame(self) -> pl.DataFrame:
+    def columns(self) -> dict[str, Column]:
         """The rows that tell anything."""
-        if not self._records:
-            return pl.DataFrame(schema=self._schema)
-        codes = pl.Series(self._codes, dtype=pl.Int32)
-        columns = {column: self._series(column, values) for column, values in self._own.items()}
-        repeated = (column for column in self._values if column not in self._own)
-        for column, distinct in zip(repeated, zip(*map(_apart, self._keys), strict=True), strict=False):
-            columns[column] = self._series(column, distinct).gather(codes)
-        rows = pl.DataFrame([pl.Series("record", self._records, pl.Int64), *columns.values()])
-        absent = [pl.lit(None, dtype).alias(name) for name, dtype in self._schema.items() if name not in rows.columns]
-        return (
-            rows.with_columns(absent)
-            .select(self._schema.names())
-            .filter(~pl.all_horizontal(pl.exclude("record").is_null()))
-        )
-
-    def _series(self, column: str, values: Sequence[Any]) -> pl.Series:
-        value = self._values[column]
-        plain = _plain(column, values, _RANGES[value]) if value in _RANGES else None
-        if plain is not None:
-            return plain.cast(self._schema[column])
-        return pl.Series(column, [value(each) for each in values], self._schema[column])
+        found = joined(self._slices, [len(columns["record"].values) for columns in self._slices])
+        record, numbers = found.pop("record", _NOTHING), found.pop(_NUMBER, None)
+        if numbers is not None:
+            found.update({name: known.at(numbers.values) for name, known in self._combinations.columns().items()})
+        told = np.zeros(len(record.values), np.bool_)
+        for column in found.values():
+            told |= True if column.valid is None else column.valid
+        untold = Column(np.zeros(len(told), np.uint32), np.zeros(len(told), np.bool_))
+        columns = {name: record if name == "record" else found.get(name, untold) for name in self._schema}
+        return columns if told.all() else {name: column.at(np.flatnonzero(told)) for name, column in columns.items()}
 
 
-def _plain(column: str, values: Sequence[Any], within: tuple[int, int]) -> pl.Series | None:
+_NUMBER: Final = ""
+"""The column of the numbers of combinations."""
+
+_NOTHING: Final = Column(np.empty(0, np.int64))
+
+
+def _column(facet: str, name: str, values: Ints | Iterable[Any], series: list[pl.Series]) -> Column:
+    """A column of what the file says; `series` gets what keeps its categories alive."""
+    if isinstance(values, np.ndarray):
+        return Column(values)
+    value, values = _VALUES[facet][name], list(values)
+    plain = _plain(values, *_RANGES[value]) if value in _RANGES else None
+    if plain is not None:
+        return plain
+    series.append(pl.Series(name, [value(each) for each in values], FACETS[facet][name]))
+    return columns_of(series[-1].to_frame())[name]
+
+
+def _plain(values: Sequence[Any], low: int, high: int) -> Column | None:
     """Whole numbers that the file spells as such, at once, without those out of a range; None where some are not."""
     types = set(map(type, values))
     if types <= {NoneType, msgspec.UnsetType}:
-        return pl.Series(column, [None], pl.Int64).new_from_index(0, len(values))
-    if not types <= {int, NoneType}:
+        return Column(np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_))
+    if types != {int}:
         return None
     try:
-        numbers = pl.Series(column, values, pl.Int64)
-    except (OverflowError, TypeError, pl.exceptions.PolarsError):
+        numbers = np.fromiter(values, np.int64, len(values))
+    except OverflowError:
         return None
-    return numbers.set(~numbers.is_between(*within), None)
+    within = (numbers >= low) & (numbers <= high)
+    return Column(numbers, None if within.all() else within)
 
 
 _Combination = bytes | tuple[Any, ...]
