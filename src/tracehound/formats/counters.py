@@ -46,13 +46,13 @@ _SAMPLE: Final = msgspec.json.Decoder(_Sample)
 class Said(NamedTuple):
     """What events say of counters, one event after the other, as columns.
 
-    The position of the event among them, that of the counter in `keys`, and the value as it stands in the file.
+    The position of the event among them, that of the counter in `keys`, and the value (NaN: none).
     """
 
     event: npt.NDArray[np.intp]
     keys: Sequence[Any]
     key: Ints
-    values: npt.NDArray[np.object_]
+    values: Values
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Samples:
 
     def extend(self, ordinals: Ints, time: Ints, said: Said) -> None:
         """What many events say, at a time each."""
-        value, timed = numbers(said.values), time != INVALID
+        value, timed = said.values, time != INVALID
         sound = np.isfinite(value)
         good = np.bincount(said.event[sound], minlength=len(time)) > 0
         good[said.event[~sound]] = False

@@ -6,16 +6,15 @@ Owns the spelling of their args and the names of the counters. Knows no lanes an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
-from tracehound.formats.counters import Said
+from tracehound.formats.counters import Said, numbers
 from tracehound.formats.json_columns import whole_numbers
 from tracehound.formats.kineto_args import Args
-from tracehound.intervals import Ints
+from tracehound.intervals import Ints, Mask
 
 CPU: Final = 0
 """PyTorch's DeviceType of the host; all others are devices."""
@@ -37,22 +36,30 @@ class Memory(NamedTuple):
     held: Held
 
 
-_ARGS: Final = ("allocated", "reserved", "change")
-"""What tells the value of a counter, in the order of `TITLES`."""
-
-
 def devices(args: Sequence[Args]) -> Ints:
     """The devices whose allocators they are, -1 for the host's."""
-    kinds, numbers = (whole_numbers([getattr(said, name) for said in args]) for name in ("holder_type", "holder"))
-    return np.where(kinds <= CPU, -1, np.maximum(numbers, 0))
+    kinds = whole_numbers([said.holder_type for said in args])
+    return np.where(kinds <= CPU, -1, np.maximum(whole_numbers([said.holder for said in args]), 0))
 
 
 def held(args: Sequence[Args], device: Ints) -> Said:
-    """What events of these devices tell, by counter; `change` is what was allocated just then, below 0 where freed."""
-    columns = [np.fromiter(map(attrgetter(name), args), object, len(args)) for name in _ARGS]
-    totals = np.array([[value is not msgspec.UNSET for value in column] for column in columns[:-1]])
+    """What events of these devices tell, by counter, in the order of `TITLES`.
+
+    `change` is what was allocated just then, below 0 where freed; it counts where no total is told.
+    """
+    columns = [[said.allocated for said in args], [said.reserved for said in args], [said.change for said in args]]
+    totals = np.array([_told(column) for column in columns[:-1]])
     told = np.vstack([totals, ~totals.any(axis=0)])
     event, what = np.nonzero(told.T)
+    values = [
+        numbers(column) if some.any() else np.zeros(len(args)) for column, some in zip(columns, told, strict=True)
+    ]
     known, number = np.unique(device, return_inverse=True)
     keys = [Memory(each, held) for each in known.tolist() for held in TITLES]
-    return Said(event, keys, number[event] * len(TITLES) + what, np.vstack(columns).T[told.T])
+    return Said(event, keys, number[event] * len(TITLES) + what, np.vstack(values).T[told.T])
+
+
+def _told(column: Sequence[object]) -> Mask:
+    if msgspec.UnsetType not in set(map(type, column)):
+        return np.ones(len(column), np.bool_)
+    return np.array([value is not msgspec.UNSET for value in column])
