@@ -59,8 +59,8 @@ class Answers:
 
     def all(self) -> npt.NDArray[np.int8]:
         """The answers for all values so far."""
-        fresh = [self._question(value) for value in islice(self._codes, len(self._known), None)]
-        if fresh:
+        if len(self._known) < len(self._codes):
+            fresh = [self._question(value) for value in islice(self._codes, len(self._known), None)]
             self._known = np.concatenate([self._known, np.array(fresh, np.int8)])
         return self._known
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
@@ -91,8 +90,6 @@ Id = int | float | str | None
 Signature = tuple[str, str, Id, Id]
 """Phase, category, process and thread of an event."""
 
-_SIGNATURE: Final = attrgetter("ph", "cat", "pid", "tid")
-
 GLOO: Final = "gloo:"
 """How the annotations of Gloo's collectives begin, which run on the host."""
 
@@ -159,7 +156,7 @@ class Columns:
         events, count = piece.events, len(piece.events)
         args = [event.args for event in events]
         start, length = _times(piece)
-        signature = self.signatures.column(map(_SIGNATURE, events), count)
+        signature = self.signatures.column([(event.ph, event.cat, event.pid, event.tid) for event in events], count)
         columns = Piece(
             signature=signature,
             name=self.names.column([event.name for event in events], count),

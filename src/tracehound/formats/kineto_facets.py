@@ -191,17 +191,26 @@ def _own(facet: str, args: Sequence[Any]) -> dict[str, Iterable[Any]]:
 
 def _combinations(facet: str, args: Sequence[Any]) -> Iterable[_Combination]:
     """The other columns of each event, as the file spells them; JSON as its bytes, which outlive the slice."""
+    if facet == "called":
+        return _texts(args)
     fields = {column: field for column, field in _FIELDS[facet].items() if column not in _OWN[facet]}
     for column, old in _OLD.items():
         if column in fields and not _told(args, fields[column]):
             fields[column] = old
-    if facet == "called":
-        return map(_BETWEEN.join, map(attrgetter(*fields.values()), args))
     read = {column: map(attrgetter(field), args) for column, field in fields.items()}
     return zip(
         *(map(bytes, values) if _VALUES[facet][column] is _extent else values for column, values in read.items()),
         strict=True,
     )
+
+
+def _texts(args: Sequence[Args]) -> list[bytes]:
+    """What operators were called with, in the order of `_VALUES`."""
+    dims = map(attrgetter("dims" if _told(args, "dims") else "dims_old"), args)
+    return [
+        _BETWEEN.join((each, said.types, said.strides, said.concrete, said.stack, said.hierarchy))
+        for each, said in zip(dims, args, strict=True)
+    ]
 
 
 def _apart(key: _Combination) -> Sequence[Any]:
@@ -354,5 +363,5 @@ _FIELDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 )
 """The fields of `Args` that columns are read from."""
 
-_OLD: Final[Mapping[str, str]] = MappingProxyType({"dims": "dims_old", "occupancy": "occupancy_old"})
+_OLD: Final[Mapping[str, str]] = MappingProxyType({"occupancy": "occupancy_old"})
 """Where older files have the same, in slices that do not have it where newer ones do."""
