@@ -134,7 +134,7 @@ class HostColumns:
         told = {text.split(SCOPE)[-1] for plane in devices.get("GPU", ()) for text in plane.stat_names.values()}
 
         self._rows = rows
-        self._allocators = Allocators(rows)
+        self.allocators = Allocators(rows)
         self._run_bits = RUN_BITS if "TPU" in devices else -1
         self._on_cpu = not devices
         self._class = np.array([self._classes.index(each) for each in classes], np.int64)
@@ -151,8 +151,7 @@ class HostColumns:
         columns = dict(rows.common(part, position, self._run_bits)) | dict(rows.naming(part, position))
         kind = self._kind(self._class[local], position)
         rows.portioning.compiling.add(part.line, kind, part.start, part.start + part.length)
-        if (held := self._allocators.of(part, position)) is not None:
-            rows.portioning.held.append(held)
+        self.allocators.add(part, position)
         step, correlation, op = (columns[name] for name in ("step", "correlation", "hlo_op"))
         launched = correlation.known if isinstance(correlation, Known) else np.zeros(len(kind), bool)
         if isinstance(op, np.ndarray):
@@ -207,6 +206,7 @@ def read(portioning: Portioning, stretches: Sequence[tuple[int, Stretched]]) -> 
         elif HOST.match(name):
             host = HostColumns(rows, _devices(space))
             rows.fill(shelf, mine, host.columns, host.put)
+            portioning.held += host.allocators.told()
         else:
             rows.fill(shelf, mine, _other_columns(rows), rows.put)
     return portioning.share()

@@ -16,7 +16,8 @@ from tracehound.facets import FACETS
 from tracehound.formats.counters import Counters
 from tracehound.formats.wire import Rows
 from tracehound.formats.xevents import Slice
-from tracehound.formats.xla_rows import PlaneRows
+from tracehound.formats.xla_rows import PlaneRows, nullable_columns
+from tracehound.formats.xshelf import Shelf
 from tracehound.formats.xstats import DOUBLE
 from tracehound.trace import COUNTERS
 
@@ -34,48 +35,53 @@ _NUMBERS: Final = {
     "peak": "peak_bytes_in_use", "requested": "requested_bytes", "bytes": "allocation_bytes", "address": "addr",
 }  # fmt: skip
 
+_TEXTS: Final = {"allocator": "allocator_name", "framework": "tf_op"}
+
 _NOBODY: Final = "(null)"
 """What the runtime writes for a text that it has not."""
 
+_ENOUGH: Final = 1 << 15
+"""Events that are worth a frame."""
+
 
 class Allocators:
-    """The events of one plane that tell of allocators."""
+    """The events of one plane that tell of allocators, collected slice by slice."""
 
     def __init__(self, rows: PlaneRows) -> None:
         self._rows = rows
         self._sign = rows.by_name(1, lambda _, at: SIGNS.get(rows.shown[at], 0) if at >= 0 else 0)
+        self._shelf = Shelf()
+        self._frames: list[pl.DataFrame] = []
 
-    def of(self, part: Slice, position: Rows) -> pl.DataFrame | None:
-        """The facet ``held`` of a slice; None where nothing tells of allocators."""
+    def add(self, part: Slice, position: Rows) -> None:
+        """The events of a slice."""
         sign = self._sign(0, position)
         which = np.flatnonzero(sign)
         if not len(which):
-            return None
+            return
         some, at = part.take(which), position[which]  # type: ignore[arg-type]  # rows do as well as flags
-        found = {"record": some.record, "time": some.start}
-        frame = pl.DataFrame({**found, **{name: self._number(some, at, stat) for name, stat in _NUMBERS.items()}})
-        return (
-            frame.with_columns(
-                self._text(some, at, "allocator_name").alias("allocator"),
-                self._text(some, at, "tf_op").alias("framework"),
-                pl.Series("fragmentation", _doubles(some, "fragmentation")).fill_nan(None),
-                pl.Series("sign", sign[which]),
-            )
-            .with_columns(pl.col("bytes") * pl.col("sign"))
-            .select(pl.col(name).cast(dtype, strict=False) for name, dtype in FACETS["held"].items())
+        numbers = {name: self._rows.number_of(some, at, stat) for name, stat in _NUMBERS.items()}
+        texts = {name: self._rows.text_of(some, at, stat) for name, stat in _TEXTS.items()}
+        fragmentation = _doubles(some, "fragmentation").view(np.int64)
+        times = {"record": some.record, "time": some.start, "sign": sign[which]}
+        self._shelf.add(len(which), {**times, **numbers, **texts, "fragmentation": fragmentation})
+        if self._shelf.height >= _ENOUGH:
+            self._frames.append(self._frame())
+
+    def told(self) -> list[pl.DataFrame]:
+        """The facet ``held`` of all slices, in frames; none where nothing tells of allocators."""
+        return [*self._frames, self._frame()] if self._shelf.height else self._frames
+
+    def _frame(self) -> pl.DataFrame:
+        """What waits on the shelf."""
+        frame = self._shelf.table(self._rows.texts).frame()
+        told = {name: self._rows.texts.series(frame[name].to_numpy()) for name in _TEXTS if name in frame.columns}
+        frame = frame.with_columns(
+            pl.Series("fragmentation", frame["fragmentation"].to_numpy().view(np.float64)).fill_nan(None),
+            **{name: words.replace(_NOBODY, None) for name, words in told.items()},
         )
-
-    def _number(self, part: Slice, position: Rows, stat: str) -> pl.Series:
-        found = self._rows.number_of(part, position, stat)
-        if found is None:
-            return pl.Series([None] * len(position), dtype=pl.Int64)
-        return pl.Series(found.value).set(pl.Series(~found.known), None)
-
-    def _text(self, part: Slice, position: Rows, stat: str) -> pl.Series:
-        found = self._rows.text_of(part, position, stat)
-        if found is None:
-            return pl.Series([None] * len(position), dtype=pl.String)
-        return self._rows.texts.series(found).replace(_NOBODY, None)
+        frame = nullable_columns(frame, *FACETS["held"]).with_columns(pl.col("bytes") * pl.col("sign"))
+        return frame.select(pl.col(name).cast(dtype, strict=False) for name, dtype in FACETS["held"].items())
 
 
 def _doubles(part: Slice, stat: str) -> npt.NDArray[np.float64]:
