@@ -535,6 +535,20 @@ def test_a_headless_run_imports_no_terminal_toolkit(job: Path) -> None:
     assert found.stderr == "[]\n"
 
 
+@pytest.mark.parametrize(("said", "threads"), [(None, "1"), ("3", "3")])
+def test_starting_starts_no_threads_for_algebra(said: str | None, threads: str) -> None:
+    name = "OPENBLAS_NUM_THREADS"
+    program = f"""if True:
+        import os, sys, types
+        from tracehound.__main__ import start
+        sys.modules["tracehound.cli"] = types.SimpleNamespace(main=lambda: print(os.environ["{name}"]))
+        start()
+    """
+    environment = {key: value for key, value in os.environ.items() if key != name} | ({name: said} if said else {})
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert ran.stdout.strip() == threads
+
+
 def test_what_was_read_before_is_shown_without_what_reads(job: Path, tmp_path: Path) -> None:
     words = ["report", str(job), "ops", "--cache", str(tmp_path / "cache")]
     script = (

@@ -18,11 +18,15 @@ INTERRUPTED = 130
 FAULT = 70
 """Exit status of a fault of the program itself."""
 
+_ALGEBRA = "OPENBLAS_NUM_THREADS"
+"""How many threads numpy starts for products of matrices: nothing needs one, and they take a fifth of the start."""
+
 
 def start() -> NoReturn:
     """Run the command line; ends the process."""
     try:
         gc.disable()  # what is imported stays: looking for garbage in it is a tenth of the start
+        os.environ.setdefault(_ALGEBRA, "1")
         from tracehound.cli import main  # noqa: PLC0415, importing it is what can be interrupted
 
         gc.freeze()
