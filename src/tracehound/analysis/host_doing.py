@@ -72,7 +72,7 @@ def told(share: Share, launching: Ints, read: Read) -> Told:
     copies, known = copied(share), PROGRAM.found(share)
     if known is None or waiting(share.threads, copies):
         known = Told({}, main_thread(share))
-    launchers = set() if _xla(share) else set(np.unique(launching).tolist())
+    launchers = set() if _xla(share) else set(pl.Series(launching).unique().to_list())
     lanes = ({known.main} | launchers) - {-1} - known.doings.keys()
     return Told({**known.doings, **{lane: _doings(share, lane, copies, read) for lane in sorted(lanes)}}, known.main)
 

@@ -129,7 +129,7 @@ def within(
     lane = events["lane"].to_numpy()
     calls = launches(share, events)
     paused, unexplained = list[tuple[str, Pauses, Ints]](), EMPTY
-    streams = [(names[number], np.flatnonzero(lane == number)) for number in np.unique(lane).tolist()]
+    streams = [(names[number], np.flatnonzero(lane == number)) for number in events["lane"].unique().sort().to_list()]
     everything = np.argsort(events["start"].to_numpy(), kind="stable")
     for name, rows in ((DEVICE, everything), *(streams if len(streams) > 1 else ())):
         pauses = pauses_of(events, rows)
