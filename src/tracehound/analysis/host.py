@@ -8,11 +8,12 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.busy import local_parent, rows_with
 from tracehound.analysis.host_waits import blocking
-from tracehound.analysis.host_words import doing
+from tracehound.analysis.host_words import doing_codes, in_words
 from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Given
-from tracehound.analysis.threads import THREADS, during
+from tracehound.analysis.threads import THREADS, batches, during, names_of
 from tracehound.intervals import Intervals
 from tracehound.trace import collected
 
@@ -57,9 +58,11 @@ def _rows(share: Share, waits: Collection[int]) -> pl.DataFrame:
     """What ran on the threads between the bounds of the share; `waits` are calls that wait for their copy."""
     start, end = share.start, share.end
     window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
-    threads = collected(share.threads.select(*THREADS))
-    rows = during(threads, window)
-    rows = rows.with_columns(doing(threads, waits, rows["event"]))
+    names = names_of(share.threads)
+    found = [_told(collected(some.select(*THREADS)), names, waits, window) for some in batches(share)]
+    if not found:
+        return pl.DataFrame()
+    rows = pl.concat(found)
     return rows.join(share.lanes.select("lane", "host", pl.col("name").alias("thread")), on="lane").select(
         "lane",
         "host",
@@ -74,12 +77,21 @@ def _rows(share: Share, waits: Collection[int]) -> pl.DataFrame:
     )
 
 
+def _told(threads: pl.DataFrame, names: Sequence[str], waits: Collection[int], window: Intervals) -> pl.DataFrame:
+    """What ran on some of the threads, and what they were at then; `names` are those that occur on any of the host."""
+    rows = during(threads, window)
+    code = doing_codes(threads, local_parent(threads), names, waits)
+    event = rows_with(threads["id"].to_numpy(), rows["event"].to_numpy())
+    return rows.with_columns(in_words(code[event]).alias("doing"))
+
+
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """Rows by thread, the busiest thread first, each closed by the time in which it recorded nothing."""
-    if not any(table.height for table in tables):
+    filled = [table for table in tables if table.height]
+    if not filled:
         note = "no host thread recorded anything here: profile with ProfilerActivity.CPU, or host_tracer_level above 0"
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
-    rows = pl.concat(tables).unique(["lane", "what", "inside"], keep="first", maintain_order=True)
+    rows = pl.concat(filled).unique(["lane", "what", "inside"], keep="first", maintain_order=True)
     busy = rows.group_by("lane", "host", "thread", "window", maintain_order=True).agg(
         pl.col("time").sum().alias("busy")
     )

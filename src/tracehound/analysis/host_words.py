@@ -151,15 +151,15 @@ def _moving(name: str, kind: str) -> str | None:
     return SENDING_INPUTS if SENDING.search(name) else None
 
 
-def doing(threads: pl.DataFrame, blocking: Collection[int] = (), of: pl.Series | None = None) -> pl.Series:
-    """What a thread is at while an event is the innermost on it, for every event; one of `WORDS`, or null.
-
-    With `of`, ids of some of them, for these alone.
-    """
+def doing(threads: pl.DataFrame, blocking: Collection[int] = ()) -> pl.Series:
+    """What a thread is at while an event is the innermost on it, for every event; one of `WORDS`, or null."""
     names = threads["name"].unique().cast(pl.String).drop_nulls().to_list()
-    codes = doing_codes(threads, local_parent(threads), names, blocking)
-    rows = slice(None) if of is None else rows_with(threads["id"].to_numpy(), of.to_numpy())
-    return pl.Series("doing", codes[rows]).replace_strict(dict(enumerate(WORDS)), default=None, return_dtype=pl.String)
+    return in_words(doing_codes(threads, local_parent(threads), names, blocking))
+
+
+def in_words(codes: npt.NDArray[np.int8]) -> pl.Series:
+    """The words at these positions in `WORDS`, null for -1."""
+    return pl.Series("doing", codes).replace_strict(dict(enumerate(WORDS)), default=None, return_dtype=pl.String)
 
 
 def doing_codes(
