@@ -35,7 +35,7 @@ def test_integrals_against_a_loop(
 ) -> None:
     start = np.array([at for at, _, _ in parts], np.int64)
     length, height = (np.array([part[n] for part in parts], np.int64) for n in (1, 2))
-    curve = stacked(start, start + length, height / 4).capped(most)
+    curve = stacked(start, start + length, {"": height / 4})[""].capped(most)
     low = np.array([at for at, _ in windows], np.int64)
     high = low + np.array([wide for _, wide in windows], np.int64)
     expected = [

@@ -5,6 +5,7 @@ Owns the arithmetic: a height that holds from one instant to the next, and its i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -42,13 +43,18 @@ class Curve(NamedTuple):
         return np.maximum(before(end) - before(start), 0.0)
 
 
-def stacked(start: Ints, end: Ints, height: Floats) -> Curve:
-    """The sum of the heights of the intervals `[start, end)` that last at each instant."""
-    whole = np.rint(height * UNIT).astype(np.int64)
+def stacked(start: Ints, end: Ints, heights: Mapping[str, Floats]) -> dict[str, Curve]:
+    """The sums of the heights of the intervals `[start, end)` that last at each instant, for each sort of height."""
     time = np.concatenate([start, end])
     order = np.argsort(time, kind="stable")
-    total = np.cumsum(np.concatenate([whole, -whole])[order])
-    return Curve(time[order], np.maximum(total, 0) / UNIT)
+    time = time[order]
+
+    def curve(height: Floats) -> Curve:
+        whole = np.rint(height * UNIT).astype(np.int64)
+        total = np.cumsum(np.concatenate([whole, -whole])[order])
+        return Curve(time, np.maximum(total, 0) / UNIT)
+
+    return {name: curve(height) for name, height in heights.items()}
 
 
 _MICROSECOND: Final = 10**6

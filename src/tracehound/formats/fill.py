@@ -33,13 +33,12 @@ def curves(kernels: pl.DataFrame) -> dict[str, Curve]:
     """The sums over the kernels that run at each instant; `kernels` have `start`, `end` and what `residency` tells."""
     start, end = kernels["start"].to_numpy(), kernels["end"].to_numpy()
 
-    def curve(height: pl.Series) -> Curve:
-        return stacked(start, end, height.cast(pl.Float64).fill_null(0.0).to_numpy())
-
-    one = {name: kernels[name].is_not_null() for name in ("blocks", "occupancy", "limit")}
-    found = {name: curve(kernels[name]) for name in one} | {f"has {name}": curve(known) for name, known in one.items()}
-    runs = curve(pl.Series(np.ones(kernels.height)))
-    return {**found, "runs": runs, "taken": found["blocks"].capped(1.0)}
+    heights = {"runs": np.ones(kernels.height)}
+    for name in ("blocks", "occupancy", "limit"):
+        heights[name] = kernels[name].fill_null(0.0).to_numpy()
+        heights[f"has {name}"] = kernels[name].is_not_null().cast(pl.Float64).to_numpy()
+    found = stacked(start, end, heights)
+    return {**found, "taken": found["blocks"].capped(1.0)}
 
 
 def means(works: Intervals, of: Mapping[str, Curve], start: Ints, end: Ints) -> pl.DataFrame:
