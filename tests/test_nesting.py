@@ -48,6 +48,11 @@ def test_nothing_is_drawn_on_top_of_another(pairs: list[tuple[int, int]]) -> Non
         assert not [j for j in range(i) if depth[j] == depth[i] and s < reach[j]]
 
 
+@given(st.lists(st.integers(-2, 9)))
+def test_what_is_still_open_ends_no_earlier_than_all_later(ends: list[int]) -> None:
+    assert still_open(np.array(ends, np.int64)).tolist() == [i for i, end in enumerate(ends) if end >= max(ends[i:])]
+
+
 @given(PAIRS, st.integers(0, 14))
 def test_nesting_goes_on_with_what_is_still_open(pairs: list[tuple[int, int]], cut: int) -> None:
     pairs = sorted(pairs, key=lambda p: (p[0], -p[1]))

@@ -178,7 +178,9 @@ def still_open(until: Ints) -> npt.NDArray[np.intp]:
     """Of nested intervals of one lane, those that may contain what comes next: they end no earlier than all later."""
     if len(until) == 0:
         return np.empty(0, np.intp)
-    return np.flatnonzero(until >= np.maximum.accumulate(until[::-1])[::-1])
+    some = np.flatnonzero(until >= until[-1])  # few, and no other can be one
+    ends = until[some]
+    return some[ends >= np.maximum.accumulate(ends[::-1])[::-1]]
 
 
 def lane_order(lane: Ints, start: Ints, end: Ints) -> npt.NDArray[np.intp] | None:
