@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import get_args
 
+import polars as pl
 import pytest
 
 from results import EVERY_UNIT, every_unit
 from tracehound.analysis.result import Column, Unit
-from tracehound.draw.cells import alignment, cell, covers, heading, meanings, naming, shown, words
+from tracehound.draw.cells import alignment, cell, covers, heading, meanings, naming, shown, telling, words
 
 
 def column(unit: Unit) -> Column:
@@ -120,3 +121,22 @@ def test_a_row_is_named_by_its_name_else_by_what_tells_it_apart() -> None:
     address = Column("address", "text", "", brief=False)
     assert naming([*columns, address], {"thread": 1, "event": 5, "inside": 5, "address": 99}) == "event"
     assert naming([address], {"address": 99}) == "address", "where nothing else does"
+
+
+@pytest.mark.parametrize(
+    ("rows", "tells"),
+    [
+        ([("a", "x", "1"), ("b", "x", "2")], None),  # names tell
+        ([("a", "x", "1"), ("a", "y", "2")], "module"),  # the first of two that tell as much
+        ([("a", "x", "1"), ("a", "x", "2"), ("b", "y", "2")], "program"),
+        ([("a", "x", "1"), ("a", "x", "1")], None),  # nothing does
+    ],
+)
+def test_what_tells_rows_of_one_name_apart(rows, tells):
+    table = pl.DataFrame(rows, schema=["name", "module", "program"], orient="row")
+    columns = [Column(name, "text", name, brief=name == "name") for name in table.columns]
+    kept = {column.name for column in telling(columns, table) if column.brief}
+    assert kept == {"name"} | ({tells} if tells else set())
+    tree = [Column("depth", "depth", "how deep"), *columns]
+    assert telling(tree, table.with_columns(depth=0)) == tuple(tree)
+    assert telling(columns[1:], table) == tuple(columns[1:])

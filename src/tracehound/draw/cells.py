@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import polars as pl
 
 from tracehound import units
 from tracehound.analysis.result import TEXTS, Column, Result, Unit
+from tracehound.analysis.trees import depth_of
 from tracehound.errors import printable
 
 NOTHING = "–"
 """What stands where there is no value."""
+
+COMPARED: Final = 20_000
+"""Rows that are compared by their names; of more, finding out which are different would be felt at a key."""
 
 MOST = 4
 """How many host threads, or pools of them, are named of those that were at work in a gap."""
@@ -63,6 +68,23 @@ def readable(result: Result) -> tuple[Column, ...]:
 def valued(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:
     """The columns of which some row has a value; all of them when there are no rows."""
     return tuple(c for c in columns if table.is_empty() or table[c.name].null_count() < table.height)
+
+
+def telling(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:
+    """The columns, of which that is brief, too, by which rows of one name are told apart: it stays where they do.
+
+    It is the first text by which most of the first rows differ. A tree says by its branches what its rows are.
+    """
+    rows = table.head(COMPARED)
+    texts = [column for column in columns if column.unit == "text" and column.name != "name"]
+    named = any(column.name == "name" for column in columns) and depth_of(columns) is None
+    different = rows["name"].n_unique() if named else rows.height
+    if different == rows.height or not texts:
+        return tuple(columns)
+    pairs = {c.name: rows.select(pl.struct("name", c.name).n_unique()).item() for c in texts}
+    best = max(texts, key=lambda column: pairs[column.name])
+    tells = pairs[best.name] > different
+    return tuple(replace(column, brief=True) if tells and column is best else column for column in columns)
 
 
 def words(result: Result, column: Column, unit: units.TimeUnit = "auto") -> list[str]:

@@ -16,7 +16,7 @@ from rich.cells import cell_len, set_cell_size
 from tracehound.analysis.result import Column, Result
 from tracehound.analysis.trees import depths, stem
 from tracehound.draw.apart import apart, fitted
-from tracehound.draw.cells import alignment, covers, heading, meanings, naming, readable, valued, words
+from tracehound.draw.cells import alignment, covers, heading, meanings, naming, readable, telling, valued, words
 from tracehound.draw.indents import indents
 from tracehound.errors import printable
 from tracehound.units import TimeUnit, instant, middle
@@ -108,9 +108,10 @@ def caption(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
 def body(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
     """Header and rows; a word in their place when there are none.
 
-    Columns that are not `brief` make way first, then words are cut in the middle, then columns go from the right; the
-    words that say what a row is about are cut last. What host threads did takes lines of its own below its row where
-    not everything fits side by side; so do sentences, below the whole of what they are about where that is cut.
+    Columns that are not `brief` make way first (what tells rows of one name apart is, see `telling`), then words are
+    cut in the middle, then columns go from the right; the words that say what a row is about are cut last. What host
+    threads did takes lines of its own below its row where not everything fits side by side; so do sentences, below the
+    whole of what they are about where that is cut.
     """
     return _rows(_layout(result, width, unit), width)
 
@@ -127,7 +128,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
     stands, leads = stem(result.columns), _leads(result, width)
-    told = valued(readable(result), result.table)
+    told = telling(valued(readable(result), result.table), result.table)
     below = _prose(result, [column for column in told if column.unit == "prose"], width)
     blocks = [
         _block(column, words(result, column, unit), leads if column is stands else ())

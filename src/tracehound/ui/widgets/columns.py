@@ -15,16 +15,13 @@ from rich.cells import cell_len
 from tracehound.analysis.result import TEXTS, Column
 from tracehound.analysis.trees import depths, stem
 from tracehound.draw.apart import MOST, apart, fitted
-from tracehound.draw.cells import alignment, cell, heading, naming, valued
+from tracehound.draw.cells import COMPARED, alignment, cell, heading, naming, telling, valued
 from tracehound.draw.indents import STEP, indents
 from tracehound.draw.table import NAMED
 from tracehound.ui.sheet import ASIDE
 
 SAMPLE = 200
 """Rows that are looked at to find how wide a column is, besides those with its extreme values."""
-
-COMPARED = 20_000
-"""Rows whose names are told apart; of more, finding out which are different would be felt at a key."""
 
 GAP = 2
 
@@ -84,7 +81,7 @@ class Needed:
 def needed(columns: Sequence[Column], rows: pl.DataFrame) -> tuple[Needed, ...]:
     """What the columns that have values need, whatever the width of a line is."""
     shown = valued([column for column in columns if column.unit not in ASIDE], rows)
-    return tuple(_needed(column, rows[column.name]) for column in shown)
+    return tuple(_needed(column, rows[column.name]) for column in telling(shown, rows))
 
 
 def _needed(column: Column, values: pl.Series) -> Needed:
