@@ -52,7 +52,7 @@ class Kept:
 
     def add(self, piece: Slice[dict]) -> None:
         self.events += piece.events
-        times = piece.spelled().start
+        times = piece.starts()
         self.spelled += [msgspec.json.decode(time) if isinstance(time, msgspec.Raw) else time for time in times]
         self.raws += map(msgspec.json.decode, piece.raws())
 

@@ -213,10 +213,11 @@ class Columns:
 def _times(piece: Slice[Event]) -> tuple[Ints, Ints]:
     start = ticks([event.ts for event in piece.events], PS_PER_US)
     length = ticks([event.dur for event in piece.events], PS_PER_US)
-    if start is not None and length is not None:
-        return start, length
-    spelled = piece.spelled()
-    return exact_ticks(spelled.start, PS_PER_US), exact_ticks(spelled.length, PS_PER_US)
+    if start is None:
+        start = exact_ticks(piece.starts(), PS_PER_US)
+    if length is None:
+        length = exact_ticks(piece.lengths(), PS_PER_US)
+    return start, length
 
 
 def _op(event: Event) -> Op:

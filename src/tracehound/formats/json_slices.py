@@ -15,9 +15,9 @@ import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -35,6 +35,7 @@ LONGEST_TAIL: Final = 16 << 20
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 E = TypeVar("E")
+T = TypeVar("T")
 E_co = TypeVar("E_co", covariant=True)
 E_contra = TypeVar("E_contra", contravariant=True)
 
@@ -51,30 +52,29 @@ class Shape(Generic[E]):
     lenient: Callable[[Mapping[str, Any], bytes], E]
 
 
-class Spelled(NamedTuple):
-    """When some elements start and how long they last, as the file spells it; 0 where it does not tell."""
-
-    start: list[Any]
-    length: list[Any]
-
-
-class _Times(msgspec.Struct, gc=False):
+class _Start(msgspec.Struct, gc=False):
     ts: msgspec.Raw = msgspec.Raw(b"0")
+
+
+class _Length(msgspec.Struct, gc=False):
     dur: msgspec.Raw = msgspec.Raw(b"0")
 
 
-_TIMES = msgspec.json.Decoder(list[_Times])
+_STARTS = msgspec.json.Decoder(list[_Start])
+_LENGTHS = msgspec.json.Decoder(list[_Length])
 
 
 @dataclass(frozen=True)
 class Slice(Generic[E_co]):
     """Some successive elements of the array.
 
-    `spelled()` gives their times, `raws()` each as JSON; both until the next slice is asked for.
+    `starts()` and `lengths()` give their times as the file spells them (0 where it does not tell), `raws()` each as
+    JSON; all until the next slice is asked for.
     """
 
     events: list[E_co]
-    spelled: Callable[[], Spelled]
+    starts: Callable[[], list[Any]]
+    lengths: Callable[[], list[Any]]
     raws: Callable[[], list[msgspec.Raw]]
 
 
@@ -180,7 +180,7 @@ class _Reader(Generic[E]):
                         extent.mends.tell("repaired", NO_UTF8, window.base + odd)
                     extent.places.append((window.base + 1, cut.end - 1, extent.elements, len(events)))
                     extent.elements += len(events)
-                    yield Slice(events, partial(self._spelled, cut.end), cache(partial(self._raws, cut.end)))
+                    yield self._slice(events, cut.end)
                 self._joint = cut.moved(window.base)
                 window.drop(cut.start - 1)
                 if joint:
@@ -242,16 +242,23 @@ class _Reader(Generic[E]):
             for oddity in oddities(event):
                 extent.mends.tell("repaired", oddity, at)
         extent.elements += len(events)
-        lengths = [event.get("dur") for event, _ in found]
-        spelled = Spelled([event.get("ts", 0) for event, _ in found], [0 if it is None else it for it in lengths])
-        return Slice(events, lambda: spelled, lambda: [_encoded(event) for event, _ in found])
+        return Slice(
+            events,
+            lambda: [event.get("ts", 0) for event, _ in found],
+            lambda: [0 if event.get("dur") is None else event["dur"] for event, _ in found],
+            lambda: [_encoded(event) for event, _ in found],
+        )
 
-    def _spelled(self, end: int) -> Spelled:
-        times = self._window.decoded(end, lambda data: _TIMES.decode(bytes(data))) or []
-        return Spelled([each.ts for each in times], [each.dur for each in times])
+    def _slice(self, events: list[E], end: int) -> Slice[E]:
+        def again(decoder: msgspec.json.Decoder[list[T]]) -> list[T]:
+            return self._window.decoded(end, lambda data: decoder.decode(bytes(data))) or []
 
-    def _raws(self, end: int) -> list[msgspec.Raw]:
-        return self._window.decoded(end, lambda data: _RAWS.decode(bytes(data))) or []
+        return Slice(
+            events,
+            lambda: [each.ts for each in again(_STARTS)],
+            lambda: [each.dur for each in again(_LENGTHS)],
+            cache(lambda: again(_RAWS)),
+        )
 
     def _find_array(self, extent: Extent) -> None:
         """Move to the bracket that opens the array."""

@@ -181,7 +181,7 @@ class Columns:
             self._add_parameters(special[manner == _PARAMETERS], args, columns)
             self._add_gloo(special[manner == _GLOO], piece, columns)
             self._add_samples(special[manner >= _COUNTER], manner[manner >= _COUNTER] == _MEMORY, piece, columns, first)
-            self._add_messages(special, piece, first)
+            self._add_messages(special, args, piece, first)
         calls = np.flatnonzero(self._calls.of(signature))
         if len(calls):
             self.facets.add("called", calls + first, [args[row] for row in calls.tolist()])
@@ -222,9 +222,9 @@ class Columns:
             columns.bytes[row] = _size(args[row])
             self.messages[int(columns.external[row])] = int(columns.bytes[row])
 
-    def _add_messages(self, rows: Ints, piece: Slice[Event], first: int) -> None:
+    def _add_messages(self, rows: Ints, args: list[Args], piece: Slice[Event], first: int) -> None:
         """What names a collective, on devices and on the host."""
-        named = [row for row in rows.tolist() if piece.events[row].args.collective is not None]
+        named = [row for row in rows.tolist() if args[row].collective is not None]
         raws = piece.raws() if named else []
         if named and len(raws) == len(piece.events):
             self.facets.add("communicated", np.array(named) + first, [message(raws[row]) for row in named])
@@ -283,10 +283,11 @@ def _manner_by_name(name: str) -> int:
 def _times(piece: Slice[Event]) -> tuple[Ints, Ints]:
     start = ticks([event.ts for event in piece.events], NS_PER_US)
     length = ticks([event.dur for event in piece.events], NS_PER_US)
-    if start is not None and length is not None:
-        return start, length
-    spelled = piece.spelled()
-    return exact_ticks(spelled.start, NS_PER_US), exact_ticks(spelled.length, NS_PER_US)
+    if start is None:
+        start = exact_ticks(piece.starts(), NS_PER_US)
+    if length is None:
+        length = exact_ticks(piece.lengths(), NS_PER_US)
+    return start, length
 
 
 def _size(said: Args) -> int:
