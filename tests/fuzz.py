@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import multiprocessing
 import os
 import resource
@@ -27,7 +28,7 @@ from typing import NamedTuple
 import polars as pl
 
 from tracehound.errors import TracehoundError
-from tracehound.formats import FORMATS, recognise
+from tracehound.formats import CHROME, KINETO, MEMORY_TIMELINE, XPLANE, recognise
 from tracehound.formats.format import Format
 from tracehound.formats.inflate import whole
 from tracehound.trace import Part
@@ -38,6 +39,10 @@ PATIENCE = 10
 
 MEMORY = 3 << 30
 """Bytes of address space beyond what the process has at its start."""
+
+
+WALL = 1_700_000_000_000_000_000
+"""A time of a memory timeline, ns."""
 
 
 class Seed(NamedTuple):
@@ -75,23 +80,25 @@ def beginning(text: bytes, events: int) -> bytes:
 
 def seeds(target: str) -> list[Seed]:
     """The sound files of a target."""
-    kineto, chrome, xplane = FORMATS
     documents = inflated("torch_ddp_gloo/*.json.gz")
     if target == "json":
         large = inflated("torch_stacks/*.json.gz")
-        return [Seed(beginning(text, 200), kineto) for text in documents] + [Seed(text, kineto) for text in large]
+        return [Seed(beginning(text, 200), KINETO) for text in documents] + [Seed(text, KINETO) for text in large]
     if target == "gzip":
         small = beginning(documents[0], 400)
         half = len(small) // 2
         members = gzip.compress(small[:half]) + gzip.compress(small[half:])
-        return [Seed(gzip.compress(small), kineto, packed=True), Seed(members, kineto, packed=True)]
+        return [Seed(gzip.compress(small), KINETO, packed=True), Seed(members, KINETO, packed=True)]
+    if target == "memory":
+        rows = [[WALL + 1000 * at, 1 + at % 4, (-1) ** at * (at << 12), at % 8] for at in range(400)]
+        return [Seed(json.dumps(rows).encode(), MEMORY_TIMELINE)]
     if target == "chrome":
-        return [Seed(text, chrome) for text in inflated("torch_xla_s*/**/*.trace.json.gz")]
+        return [Seed(text, CHROME) for text in inflated("torch_xla_s*/**/*.trace.json.gz")]
     profiles = inflated("torch_xla_*/**/*.xplane.pb")
     if target == "xplane":
-        return [Seed(data, xplane) for data in profiles]
+        return [Seed(data, XPLANE) for data in profiles]
     return [
-        Seed(data, xplane, low=data.index(b"parameter"), high=data.rindex(b"parameter"))
+        Seed(data, XPLANE, low=data.index(b"parameter"), high=data.rindex(b"parameter"))
         for data in profiles
         if b"parameter" in data
     ]
@@ -162,7 +169,9 @@ def said(part: Part) -> set[tuple[str, str, int]]:
 
 
 def drawn(part: Part) -> int:
-    """How many events the file itself has: modules may be made of their ops."""
+    """How many events the file itself has (modules may be made of their ops), or samples, where it has no events."""
+    if not part.lanes["events"].sum():
+        return part.counters.height
     lanes = part.lanes.filter(pl.col("role") != "modules")["lane"]
     return part.events.filter(pl.col("lane").is_in(lanes.to_list())).height
 
@@ -277,7 +286,7 @@ def hunt(target: str, seconds: float, seed: int, keep: Path | None) -> int:
     return findings
 
 
-TARGETS = ("json", "gzip", "chrome", "xplane", "hlo")
+TARGETS = ("json", "gzip", "memory", "chrome", "xplane", "hlo")
 
 
 def main() -> int:
