@@ -1,14 +1,14 @@
-"""Items made ahead, or while something else is done, are the same items."""
+"""Items made ahead are the same items."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from threading import Event, Timer, current_thread
+from threading import Event, current_thread
 from threading import enumerate as enumerate_threads
 
 import pytest
 
-from tracehound.formats.ahead import ahead, meanwhile
+from tracehound.formats.ahead import ahead
 
 
 def test_all_items_in_their_order() -> None:
@@ -48,27 +48,3 @@ def test_who_stops_early_leaves_no_thread_behind() -> None:
     assert [thread for thread in enumerate_threads() if thread.name.startswith("tracehound ahead")]
     del coming
     assert not [thread for thread in enumerate_threads() if thread.name.startswith("tracehound ahead")]
-
-
-def test_all_items_are_made_meanwhile() -> None:
-    with meanwhile(current_thread().name for _ in range(3)) as made:
-        pass
-    assert len(made.result()) == 3
-    assert current_thread().name not in made.result()
-
-
-def test_a_body_that_fails_stops_what_is_made_meanwhile() -> None:
-    begun, go_on = Event(), Event()
-
-    def items() -> Iterator[int]:
-        yield 1
-        begun.set()
-        assert go_on.wait(10)
-        yield 2
-        yield 3
-
-    with pytest.raises(KeyboardInterrupt), meanwhile(items()) as made:  # noqa: PT012, it fails while one is made
-        assert begun.wait(10)
-        Timer(0.1, go_on.set).start()
-        raise KeyboardInterrupt
-    assert made.result() == [1, 2]

@@ -1,4 +1,4 @@
-"""Items made in a thread of their own: one ahead of who uses them, or while something else is done.
+"""Items made in a thread of their own, one ahead of who uses them.
 
 Worth it where both let go of the interpreter, as numpy does in long loops.
 """
@@ -6,10 +6,8 @@ Worth it where both let go of the interpreter, as numpy does in long loops.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from threading import Event
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -27,25 +25,3 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
         while made := coming.result():
             coming = maker.submit(following)
             yield made[0]
-
-
-@contextmanager
-def meanwhile(items: Iterable[T]) -> Iterator[Future[list[T]]]:
-    """All the items, made while the body runs; where that raises, no more than the one that is being made."""
-    failed = Event()
-
-    def made() -> list[T]:
-        found = []
-        for item in items:
-            found.append(item)
-            if failed.is_set():
-                break
-        return found
-
-    with ThreadPoolExecutor(1, "tracehound meanwhile") as maker:
-        coming = maker.submit(made)
-        try:
-            yield coming
-        except BaseException:
-            failed.set()
-            raise

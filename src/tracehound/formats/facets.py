@@ -22,32 +22,21 @@ Placed = Callable[[Ints], tuple[Mask, Ints]]
 """What tells which times of a file can be true, and what they are on the clock of the part."""
 
 
-Made = tuple[str, pl.DataFrame | Path]
-"""Some rows of the facet named, or the file that they are in."""
-
-
 def beside(
     segments: Sequence[Mapping[str, Kept]], firsts: Sequence[int], placed: Placed, spill: Spill
-) -> Iterator[Made]:
-    """The facets of all segments, whose first events have the records `firsts`, in their order: for `put_together`.
+) -> dict[str, pl.LazyFrame]:
+    """The facets of all segments, whose first events have the records `firsts`, in their order.
 
     They lie in the spill's folder, or in memory where it has none. Raises OSError as writing does.
     """
+    found: dict[str, list[pl.DataFrame | Path]] = {}
     for name in dict.fromkeys(name for segment in segments for name in segment):
         pieces = (
             _of_part(segment[name].rows(), first, placed)
             for segment, first in zip(segments, firsts, strict=True)
             if name in segment
         )
-        for number, rows in enumerate(_gathered(pieces)):
-            yield name, _filed(rows, name, number, spill)
-
-
-def put_together(made: Iterable[Made]) -> dict[str, pl.LazyFrame]:
-    """The facets of which these are the rows, in order."""
-    found: dict[str, list[pl.DataFrame | Path]] = {}
-    for name, rows in made:
-        found.setdefault(name, []).append(rows)
+        found[name] = [_filed(rows, name, number, spill) for number, rows in enumerate(_gathered(pieces))]
     return {name: _scan(name, pieces) for name, pieces in found.items()}
 
 

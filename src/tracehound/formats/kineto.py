@@ -14,9 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tracehound.formats.ahead import meanwhile
 from tracehound.formats.assemble import Decoded, part
-from tracehound.formats.facets import put_together
 from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
 from tracehound.formats.inflate import Section, section
 from tracehound.formats.json_document import chained, document, event_at
@@ -69,26 +67,25 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
         return finish(path, [decode(path, ALL, spill, silent, portions[0].sizes)], spill)
     read = document(chain)
     events = whole([found[extent.number][1] for extent in chain], read.firsts, read.metadata, spill)
-    with meanwhile(events.facets) as facets:
-        made = part(
-            Decoded(
-                path=path,
-                format="kineto",
-                pieces=events.pieces,
-                lanes=events.placed.lanes,
-                ranks=events.placed.ranks,
-                hosts=(events.placed.host,),
-                wall_ns=events.wall_ns,
-                facts=facts(read.metadata, events.span_ns),
-                notes=(*read.notes, *events.notes),
-                places=read.places,
-                counters=events.counters,
-                unmarked=recurring,
-            ),
-            spill,
-        )
-    told = {**made.facts, "modules": calls_modules(made.scan)}
-    return with_curves(replace(made, facts=told, facets=put_together(facets.result())))
+    made = part(
+        Decoded(
+            path=path,
+            format="kineto",
+            pieces=events.pieces,
+            lanes=events.placed.lanes,
+            ranks=events.placed.ranks,
+            hosts=(events.placed.host,),
+            wall_ns=events.wall_ns,
+            facts=facts(read.metadata, events.span_ns),
+            notes=(*read.notes, *events.notes),
+            places=read.places,
+            counters=events.counters,
+            unmarked=recurring,
+            facets=events.facets,
+        ),
+        spill,
+    )
+    return with_curves(replace(made, facts={**made.facts, "modules": calls_modules(made.scan)}))
 
 
 def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:

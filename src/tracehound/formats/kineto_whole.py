@@ -6,7 +6,7 @@ which kernels are collectives that another segment's operators describe.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,7 @@ import polars as pl
 
 from tracehound.formats.assemble import Piece
 from tracehound.formats.counters import Counters, Sampled, joined
-from tracehound.formats.facets import Made, beside
+from tracehound.formats.facets import beside
 from tracehound.formats.json_columns import INVALID, whole_number
 from tracehound.formats.kineto_columns import GLOO, Id
 from tracehound.formats.kineto_counters import drawn, tells_no_totals
@@ -37,7 +37,7 @@ UNIX: Final = 10**17
 class Whole:
     """All events of a file; times in ps from `wall_ns` (None: from an unknown instant).
 
-    `span_ns` is start and length of the profiler's own span. `facets` are made as they are asked for.
+    `span_ns` is start and length of the profiler's own span.
     """
 
     pieces: tuple[Piece, ...]
@@ -46,7 +46,7 @@ class Whole:
     span_ns: tuple[int, int] | None
     notes: tuple[Note, ...]
     counters: Counters
-    facets: Iterator[Made]
+    facets: Mapping[str, pl.LazyFrame]
 
 
 class _Times(NamedTuple):
