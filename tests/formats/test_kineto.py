@@ -240,6 +240,23 @@ def test_times_are_exact_in_every_spelling(tmp_path):
     assert (got.events["end"] - got.events["start"]).to_list() == [1_001_000, 500_000, 2_000_000, 0]
 
 
+ODD = [b'"1712195495501690.5"', b"1.7121954955017e15", b"1712195495501700", b"null", b'"soon"', b"-1", b"[1]", b"1e400"]
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("row", [0, 25, 49])
+def test_one_start_of_another_spelling_changes_no_other(tmp_path, row, odd):
+    path, starts = tmp_path / "t.json", [b"171219549550%04d.%03d" % (1000 + n, n) for n in range(50)]
+    starts[row] = odd
+    event = b'{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": %s, "dur": 0.5}'
+    path.write_bytes(b'{"traceEvents": [' + b",\n".join(event % start for start in starts) + b"]}")
+    whole, cut = decoded(path), decoded(path, sizes=Sizes(400, 2000, 120))
+    assert told(cut)[0] == told(whole)[0]
+    assert [(note.text, note.count) for note in cut.notes] == [(note.text, note.count) for note in whole.notes]
+    good = {int(start.replace(b".", b"")) for n, start in enumerate(starts) if n != row}
+    assert good <= {whole.wall_ns + start // 1000 for start in whole.events["start"].to_list()}
+
+
 def test_times_that_cannot_be_true_are_left_out(part):
     hour = 3600 * 10**6
     good = [x("cpu_op", f"op{n}", 2000 * hour + n, 1) for n in range(5)]
