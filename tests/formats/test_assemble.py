@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slow_assembly import slow_part
+from tracehound.formats import assemble
 from tracehound.formats.assemble import RAW, RAW_LANES, Decoded, Piece, held, part
 from tracehound.formats.spill import Spill
 from tracehound.trace import EVENTS, LANES, RANKS, STEPS, Part
@@ -171,3 +172,12 @@ def test_nothing_at_all(tmp_path: Path) -> None:
 def test_a_piece_must_hold_events() -> None:
     with pytest.raises(ValueError, match="events"):
         part(decoded([Piece(Spill().keep(pl.DataFrame({"lane": [1]}), "odd"))]))
+
+
+def test_lanes_alike_in_all_stay_in_their_order() -> None:
+    """However many they are: sorting by several threads would mix them."""
+    random = np.random.default_rng(0)
+    order, count = random.integers(0, 3, 500), random.integers(0, 3, 500)
+    lanes = pl.DataFrame({"name": [f"thread {row}" for row in range(500)], "order": order})
+    found = assemble._distinct(lanes.with_columns(host=0, rank=None), count)["order"].to_numpy()
+    assert np.argsort(found).tolist() == sorted(range(500), key=lambda row: (order[row], -count[row], row))

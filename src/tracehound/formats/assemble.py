@@ -205,14 +205,18 @@ def _by_number(lanes: pl.DataFrame) -> Lanes:
 def _distinct(lanes: pl.DataFrame, count: npt.NDArray[np.int64]) -> pl.DataFrame:
     """Lanes of one rank or host with names of their own.
 
-    Of those that share a name the fullest keeps it and comes first; the others follow it, numbered. `count` has the
-    number of events of each lane.
+    Of those that share a name the fullest keeps it and comes first; the others follow it, numbered. What nothing tells
+    apart stays in its order. `count` has the number of events of each lane.
     """
     alike = ["host", "rank", "name"]
+    row = pl.int_range(pl.len())
     return (
         lanes.with_columns(pl.Series("fewer", -count))
         .with_columns(
-            pl.struct(pl.col("order").min().over(alike), "fewer").rank("ordinal").cast(pl.Int32).alias("order"),
+            pl.struct(pl.col("order").min().over(alike), "fewer", row.alias("row"))
+            .rank("ordinal")
+            .cast(pl.Int32)
+            .alias("order"),
             pl.col("fewer").rank("ordinal").over(alike).alias("again"),
         )
         .with_columns(
