@@ -65,6 +65,7 @@ class Combinations:
 
 
 _MANY: Final = 1 << 14
+"""Combinations of more are not kept for the next segment: they would be those of texts that hardly repeat."""
 
 
 class Known(dict[str, Combinations]):
