@@ -169,9 +169,13 @@ def said(part: Part) -> set[tuple[str, str, int]]:
 
 
 def drawn(part: Part) -> int:
-    """How many events the file itself has (modules may be made of their ops), or samples, where it has no events."""
+    """How many events the file itself has: modules may be made of their ops.
+
+    Of one that has none it is the samples of its fullest counter: what happens at one time is one of each.
+    """
     if not part.lanes["events"].sum():
-        return part.counters.height
+        samples = part.counters["lane"].value_counts()["count"].to_list()
+        return max(samples, default=0)
     lanes = part.lanes.filter(pl.col("role") != "modules")["lane"]
     return part.events.filter(pl.col("lane").is_in(lanes.to_list())).height
 
