@@ -79,11 +79,16 @@ async def test_one_rank_says_what_is_missing(tmp_path: Path) -> None:
         assert explorer.is_running
 
 
-async def test_more_ranks_than_lines_scroll(tmp_path: Path) -> None:
+def forty(folder: Path) -> Opening:
+    """Forty ranks that meet in one collective, each later than the one before."""
     ranks = [Rank(number, 40) for number in range(40)]
     for rank in ranks:
         rank.collective(0, 10 + rank.rank, 500, Seq=1)
-    async with explored(open_paths(files(tmp_path, *ranks))) as (explorer, pilot):
+    return open_paths(files(folder, *ranks))
+
+
+async def test_more_ranks_than_lines_scroll(tmp_path: Path) -> None:
+    async with explored(forty(tmp_path)) as (explorer, pilot):
         await opened(explorer, pilot, 40)
         lines = await shown(explorer)
         assert "rank 39" in next(line for line in reversed(lines) if line)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_arrivals_pane import opened
+from test_arrivals_pane import forty, opened
 from test_hlo_page import disclose, page, view
 
 from exploring import explored, press, settled
-from jobs import Rank, files
 from tracehound.store import open_paths
 from tracehound.ui.screens.explorer import Explorer
 from tracehound.ui.widgets.result_table import ResultTable
@@ -53,10 +52,7 @@ async def test_rows_of_a_tree_are_entered(samples: Path) -> None:
 
 
 async def test_ranks_of_a_collective(tmp_path: Path) -> None:
-    ranks = [Rank(number, 40) for number in range(40)]
-    for rank in ranks:
-        rank.collective(0, 10 + rank.rank, 500, Seq=0)
-    async with explored(open_paths(files(tmp_path, *ranks))) as (explorer, pilot):
+    async with explored(forty(tmp_path)) as (explorer, pilot):
         await opened(explorer, pilot, 40)
         pane = explorer.deck.arrivals
         await press(pilot, "end")

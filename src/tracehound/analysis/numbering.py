@@ -5,13 +5,13 @@ Owns the counting of what is alike without sorting it. Knows no columns.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.intervals import Ints
+from tracehound.intervals import Ints, Mask
 
 
 def codes(values: pl.Series) -> npt.NDArray[np.int64]:
@@ -29,6 +29,13 @@ def one_of_each(numbers: Ints) -> Ints:
     return row[row >= 0]
 
 
+def occurring(numbers: npt.NDArray[np.integer[Any]]) -> Mask:
+    """Which numbers from 0 on occur; they are not negative."""
+    occurs = np.zeros(int(numbers.max(initial=0)) + 1, np.bool_)
+    occurs[numbers] = True
+    return occurs
+
+
 def alike(*keys: Ints) -> tuple[Ints, Ints]:
     """Of each row which combination of keys it has, and of each combination the first row that has it.
 
@@ -44,12 +51,10 @@ def alike(*keys: Ints) -> tuple[Ints, Ints]:
 
 def _counted(values: Ints) -> tuple[Ints, int]:
     """The values numbered in their order, and how many there are."""
-    most = int(values.max(initial=0))
-    if most > _DENSE * len(values):
+    if int(values.max(initial=0)) > _DENSE * len(values):
         known, number = np.unique(values, return_inverse=True)
         return number, len(known)
-    occurs = np.zeros(most + 1, np.bool_)
-    occurs[values] = True
+    occurs = occurring(values)
     place = np.cumsum(occurs) - 1
     return place[values], int(occurs.sum())
 

@@ -71,13 +71,13 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     device = work(share, "launch", "external")
     clipped = np.minimum(device["end"].to_numpy(), share.end) - np.maximum(device["start"].to_numpy(), share.start)
     by = launchers(calls, device)
-    counted = _measured(calls, by, clipped, share.on_host)
+    caller = calls.caller
+    counted = _measured(calls, caller, by, clipped, share.on_host)
     rows = counted.rows
     inside = _inside(calls, BY.of(options.given), share)[rows]
-    keys = (calls.events["lane"], calls.events["name"])
-    lane, name = keys[0].to_numpy()[rows], codes(keys[1])[rows]
-    group, first = alike(lane - lane.min(initial=0), name, codes(inside.cast(pl.Categorical)))
-    outer = ~_again(calls, rows)
+    lane, name = calls.events["lane"].to_numpy(), codes(calls.events["name"])
+    group, first = alike(lane[rows] - lane[0], name[rows], codes(inside.cast(pl.Categorical)))
+    outer = ~_again(rows, caller, name)
 
     def summed(values: Ints) -> Ints:
         sums = np.zeros(len(first), np.int64)
@@ -86,8 +86,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
     return pl.DataFrame(
         {
-            "lane": keys[0].gather(rows[first]),
-            "name": keys[1].gather(rows[first]).cast(pl.String),
+            "lane": lane[rows[first]],
+            "name": calls.events["name"].gather(rows[first]).cast(pl.String),
             "inside": inside.gather(first).cast(pl.String),
             "calls": np.bincount(group[counted.seen], minlength=len(first)),
             "host_self": summed(counted.host_self),
@@ -119,13 +119,12 @@ class Counted(NamedTuple):
     launched: Ints
 
 
-def _measured(calls: Tree, by: Ints, clipped: Ints, share: Share) -> Counted:
+def _measured(calls: Tree, caller: Ints, by: Ints, clipped: Ints, share: Share) -> Counted:
     """The operators with what they did; `by` has the operator that launched each event of the device."""
     start, end = (calls.events[name].to_numpy() for name in ("start", "end"))
     length = np.maximum(np.minimum(end, share.end) - np.maximum(start, share.start), 0)
     seen = (length > 0) | (start == end) & (start >= share.start) & (start <= share.end)
     frame = (calls.events["kind"] == "python").to_numpy()
-    caller = calls.caller
     own, total = np.zeros(len(length), np.int64), np.zeros(len(length), np.int64)
     known = by >= 0
     at, amount = by[known], clipped[known]
@@ -152,19 +151,21 @@ def _most(calls: Tree, counted: Counted, group: Ints, groups: int) -> tuple[pl.S
     return pl.Series("most", most), calls.events["id"].gather(counted.rows[first]).alias("event")
 
 
-def _again(calls: Tree, rows: Ints) -> Mask:
-    """Which of these operators were called, with others between or none, by one of the same name."""
-    name, caller = codes(calls.events["name"]), calls.caller
+def _again(rows: Ints, caller: Ints, name: Ints) -> Mask:
+    """Which of these operators were called, with others between or none, by one of the same name.
+
+    `caller` has the operator that called each event, `name` a number for its name.
+    """
     again = np.zeros(len(rows), np.bool_)
     calling = np.zeros(int(name.max()) + 1, np.bool_)
     calling[name[caller[caller >= 0]]] = True
     place = np.flatnonzero((caller[rows] >= 0) & calling[name[rows]])  # others have no call of their own name around
     at, mine = caller[rows[place]], name[rows[place]]
     while len(place):
-        alike = name[at] == mine
-        again[place[alike]] = True
+        same = name[at] == mine
+        again[place[same]] = True
         at = caller[at]
-        on = (at >= 0) & ~alike
+        on = (at >= 0) & ~same
         at, place, mine = at[on], place[on], mine[on]
     return again
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
-from tracehound.analysis.numbering import codes, one_of_each
+from tracehound.analysis.numbering import codes, occurring, one_of_each
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, merge, passed
 from tracehound.nesting import Owned, own_stretches
@@ -74,9 +74,8 @@ def names_of(threads: pl.LazyFrame) -> list[str]:
     """The names that occur among events of host lanes."""
     names = collected(threads.select("name")).to_series().drop_nulls()
     physical = names.to_physical().to_numpy()
-    occurs = np.zeros(int(physical.max(initial=0)) + 1, np.bool_)
-    occurs[physical] = True
-    return pl.Series(np.flatnonzero(occurs).astype(physical.dtype)).cat.to(names.dtype).cast(pl.String).to_list()
+    found = np.flatnonzero(occurring(physical)).astype(physical.dtype)
+    return pl.Series(found).cat.to(names.dtype).cast(pl.String).to_list()
 
 
 def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:

@@ -92,7 +92,7 @@ _MARKED = re.compile(r"Optimizer\.\w+#|enumerate\((?:DataLoader|DataPipe)\)#|Dis
 
 
 def operator_kind(name: str) -> str:
-    """Kind of what is categorised as an operator: PyTorch's own marks (`record_function`) were so until release 1.9."""
+    """Kind of what is categorised as an operator: PyTorch's own marks (`record_function`) were so in 2021."""
     return "annotation" if _MARKED.match(name) else "op"
 
 
