@@ -130,6 +130,8 @@ def test_a_row_is_named_by_its_name_else_by_what_tells_it_apart() -> None:
         ([("a", "x", "1"), ("a", "y", "2")], "module"),  # the first of two that tell as much
         ([("a", "x", "1"), ("a", "x", "2"), ("b", "y", "2")], "program"),
         ([("a", "x", "1"), ("a", "x", "1")], None),  # nothing does
+        ([("a", "x", "1"), *((str(row), "y", "2") for row in range(18)), ("0", "x", "1")], None),  # names tell most
+        ([("a", "x", "1"), *((str(row), "y", "2") for row in range(17)), ("0", "x", "1")], "module"),
     ],
 )
 def test_what_tells_rows_of_one_name_apart(rows, tells):

@@ -23,6 +23,9 @@ NOTHING = "–"
 COMPARED: Final = 20_000
 """Rows that are compared by their names; of more, finding out which are different would be felt at a key."""
 
+SHARED: Final = 20
+"""Up to one row in so many may have a name that another has, too, before something else must tell rows apart."""
+
 MOST = 4
 """How many host threads, or pools of them, are named of those that were at work in a gap."""
 
@@ -73,13 +76,14 @@ def valued(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]
 def telling(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:
     """The columns, of which that is brief, too, by which rows of one name are told apart: it stays where they do.
 
-    It is the first text by which most of the first rows differ. A tree says by its branches what its rows are.
+    It is the first text by which most of the first rows differ. Where few rows share a name, names keep their room. A
+    tree says by its branches what its rows are.
     """
     rows = table.head(COMPARED)
     texts = [column for column in columns if column.unit == "text" and column.name != "name"]
     named = any(column.name == "name" for column in columns) and depth_of(columns) is None
     different = rows["name"].n_unique() if named else rows.height
-    if different == rows.height or not texts:
+    if (rows.height - different) * SHARED <= rows.height or not texts:
         return tuple(columns)
     pairs = {c.name: rows.select(pl.struct("name", c.name).n_unique()).item() for c in texts}
     best = max(texts, key=lambda column: pairs[column.name])
