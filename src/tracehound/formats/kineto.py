@@ -21,8 +21,9 @@ from tracehound.formats.json_document import chained, document, event_at
 from tracehound.formats.json_glance import ends
 from tracehound.formats.json_slices import Extent, segments
 from tracehound.formats.json_window import SIZES, Sizes
-from tracehound.formats.kineto_columns import SHAPE, Columns
+from tracehound.formats.kineto_columns import Columns
 from tracehound.formats.kineto_curves import with_curves
+from tracehound.formats.kineto_elements import SHAPE
 from tracehound.formats.kineto_events import Share, share
 from tracehound.formats.kineto_facets import Known
 from tracehound.formats.kineto_facts import calls_modules, claims, facts

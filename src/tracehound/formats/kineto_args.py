@@ -6,7 +6,8 @@ Owns their spellings since 2020.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -24,11 +25,19 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     stream: int | float | str | None = None
     device: int | float | str | None = None
     bytes: Any = None
-    name: Any = None
     collective: Any = msgspec.field(default=None, name="Collective name")
+    dtype: Any = None
+    group: Any = msgspec.field(default=None, name="Process Group Name")
+    description: Any = msgspec.field(default=None, name="Process Group Description")
+    ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
+    size: Any = msgspec.field(default=None, name="Group size")
+    number: Any = msgspec.field(default=None, name="Seq")
     elements_in: Any = msgspec.field(default=None, name="In msg nelems")
     elements_out: Any = msgspec.field(default=None, name="Out msg nelems")
-    dtype: Any = None
+    split_in: Any = msgspec.field(default=None, name="In split size")
+    split_out: Any = msgspec.field(default=None, name="Out split size")
+    source: Any = msgspec.field(default=None, name="Src Rank")
+    destination: Any = msgspec.field(default=None, name="Dst Rank")
     dims: msgspec.Raw = msgspec.field(default=NOTHING, name="Input Dims")
     dims_old: msgspec.Raw = msgspec.field(default=NOTHING, name="Input dims")
     types: msgspec.Raw = msgspec.field(default=NOTHING, name="Input type")
@@ -46,6 +55,11 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     warps_per_sm: Any = msgspec.field(default=None, name="warps per SM")
     occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
     occupancy_old: Any = msgspec.field(default=None, name="theoretical occupancy %")  # the same until May 2021
+
+
+class InstantArgs(Args, gc=False, frozen=True):
+    """Those of an instant, which may tell that memory was allocated or freed."""
+
     change: Any = msgspec.field(default=None, name="Bytes")
     address: Any = msgspec.field(default=None, name="Addr")
     holder_type: Any = msgspec.field(default=None, name="Device Type")
@@ -54,53 +68,35 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     reserved: Any = msgspec.field(default=msgspec.UNSET, name="Total Reserved")
 
 
-class Message(msgspec.Struct, gc=False, frozen=True):
-    """The args that only collectives have: they are few, and decoded again for these."""
+class NameArgs(msgspec.Struct, gc=False, frozen=True):
+    """Those of a metadata event: what a process or a thread is called."""
 
-    collective: Any = msgspec.field(default=None, name="Collective name")
-    dtype: Any = None
-    group: Any = msgspec.field(default=None, name="Process Group Name")
-    description: Any = msgspec.field(default=None, name="Process Group Description")
-    ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
-    size: Any = msgspec.field(default=None, name="Group size")
-    sequence: Any = msgspec.field(default=None, name="Seq")
-    elements_in: Any = msgspec.field(default=None, name="In msg nelems")
-    elements_out: Any = msgspec.field(default=None, name="Out msg nelems")
-    split_in: Any = msgspec.field(default=None, name="In split size")
-    split_out: Any = msgspec.field(default=None, name="Out split size")
-    source: Any = msgspec.field(default=None, name="Src Rank")
-    destination: Any = msgspec.field(default=None, name="Dst Rank")
+    name: Any = None
 
 
-class _Collective(msgspec.Struct):
-    args: Message = Message()
-
+A = TypeVar("A", Args, InstantArgs, NameArgs)
 
 NO_ARGS: Final = Args()
 
-_NAMES: Final = dict(zip(Args.__struct_encode_fields__, Args.__struct_fields__, strict=True))
-_RAW: Final = {name for name in Args.__struct_fields__ if getattr(NO_ARGS, name) is NOTHING}
-
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
-_COLLECTIVE: Final = msgspec.json.Decoder(_Collective)
 
 
-def message(event: msgspec.Raw) -> Message:
-    """What the args of an event tell of a collective; nothing where they cannot be read."""
-    try:
-        return _COLLECTIVE.decode(event).args
-    except (msgspec.MsgspecError, RecursionError):
-        return Message()
-
-
-def read(said: object) -> Args:
+def read(said: object, kind: type[A]) -> A:
     """The args of an event that was decoded leniently."""
     if not isinstance(said, Mapping):
-        return NO_ARGS
-    found = {name: said[key] for key, name in _NAMES.items() if key in said}
+        return kind()
+    names, raw = _fields(kind)
+    found = {name: said[key] for key, name in names.items() if key in said}
     found.update({key: as_id(found[key]) for key in ("stream", "device") if key in found})
-    found.update({key: _encoded(found[key]) for key in _RAW & found.keys()})
-    return Args(**found)
+    found.update({key: _encoded(found[key]) for key in raw & found.keys()})
+    return kind(**found)
+
+
+@cache
+def _fields(kind: type[Args | InstantArgs | NameArgs]) -> tuple[Mapping[str, str], frozenset[str]]:
+    """The names of the fields by their spelling in files, and those that stay JSON."""
+    names, none = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)), kind()
+    return names, frozenset(name for name in names.values() if getattr(none, name) is NOTHING)
 
 
 def _encoded(value: object) -> msgspec.Raw:

@@ -17,27 +17,15 @@ import polars as pl
 from tracehound.formats.counters import Sampled
 from tracehound.formats.finishing import RAW
 from tracehound.formats.json_columns import INVALID, Answers, Numbers
-from tracehound.formats.kineto_columns import MEMORY as MEMORY_NAME
-from tracehound.formats.kineto_columns import Columns, Id, Piece, Signature
+from tracehound.formats.kineto_columns import Columns, Piece
+from tracehound.formats.kineto_elements import Id
 from tracehound.formats.kineto_kinds import KnownKinds, kinds_and_steps, may_be_collective
 from tracehound.formats.kineto_lanes import LaneKey, lane_keys
 from tracehound.formats.kineto_names import category
-from tracehound.formats.kineto_tally import (
-    COUNTERS,
-    FAR,
-    FLOWS,
-    MEMORY,
-    NEGATIVE,
-    NO_NUMBER,
-    NO_PHASE,
-    STRANGE,
-    UNTIMED,
-    Tally,
-)  # fmt: skip
+from tracehound.formats.kineto_tally import FAR, NEGATIVE, NO_NUMBER, UNTIMED, Tally
 from tracehound.formats.spill import Column, Kept, Spill
-from tracehound.intervals import Ints
+from tracehound.intervals import Ints, Mask
 
-Mask = npt.NDArray[np.bool_]
 FARTHEST: Final = 50 * 24 * 3600 * 10**9
 """Events farther than this (ns) from the middle one are strays: Int64 picoseconds hold 106 days."""
 
@@ -45,14 +33,6 @@ _TOGETHER: Final = 6 * 24 * 3600 * 10**9
 """Events that start within this (ns) of each other, and last less than twice `FARTHEST`, fit a frame of Int64 ps."""
 
 _SAMPLE: Final = 1_000
-_OWN_INSTANTS: Final = ("Record Window End", "Iteration Start")
-
-_COMPLETE, _INSTANT, _SILENT, _COUNTER, _FLOW, _NO_PHASE, _STRANGE = range(7)
-_PHASES: Final = {
-    "X": _COMPLETE, "i": _INSTANT, "I": _INSTANT, "M": _SILENT, "C": _COUNTER, "s": _FLOW, "t": _FLOW, "f": _FLOW,
-    "": _NO_PHASE,
-}  # fmt: skip
-_NOT_DRAWN: Final = {_COUNTER: COUNTERS, _FLOW: FLOWS, _NO_PHASE: NO_PHASE, _STRANGE: STRANGE}
 
 
 class Stretch(NamedTuple):
@@ -73,7 +53,7 @@ class Stretch(NamedTuple):
 class Share:
     """What one segment has: its events, put aside, and what the whole file needs to know of them.
 
-    `lanes` has the keys of the lanes in the order of their numbers, and how many elements each has; `named`, `messages`
+    `lanes` has the keys of the lanes in the order of their numbers, and how many events each has; `named`, `messages`
     are those of `Columns`. `sample` has some of the starts (ns), `span` the start and length of the profiler's own span
     (`INVALID` where that is no time; None without a span). `samples` are of counters, and `facets` of the
     sorts of `FACETS`, with times in ns.
@@ -94,18 +74,19 @@ class Share:
 def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share:
     """Put the events of a segment that are drawn aside, in files whose names start with `name`."""
     events, tally = columns.all(), Tally()
-    tally.merge(columns.endless, 0)
+    tally.merge(columns.tally, 0)
     tally.add(NO_NUMBER, len(columns.samples.broken), min(columns.samples.broken, default=0))
     keys, lane = lane_keys(columns, events)
-    drawn = _drawn(columns, events, tally)
+    own = Answers(columns.signatures, lambda signature: category(signature[0]).row == "none").of(events.signature) > 0
+    drawn = ~own
     timed = (events.start != INVALID) & (events.length != INVALID)
-    tally.rows(UNTIMED, drawn & ~timed)
+    tally.rows(UNTIMED, drawn & ~timed, events.record)
     drawn &= timed
     starts = events.start[drawn]
     endless = drawn & (events.length >= 2 * FARTHEST)
-    tally.rows(FAR, endless)
+    tally.rows(FAR, endless, events.record)
     drawn &= ~endless
-    tally.rows(NEGATIVE, drawn & (events.length < 0))
+    tally.rows(NEGATIVE, drawn & (events.length < 0), events.record)
     rows = np.flatnonzero(drawn)
     kept = events.at(rows)
     kind, step = kinds_and_steps(columns, kept, known)
@@ -113,7 +94,7 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
     held = {
         **_columns(kept, names.to_physical().to_numpy(), kind, step),
         "lane": Column(lane[rows]),
-        "record": Column(rows),
+        "record": Column(kept.record),
     }
     groups = _groups(kept.start, may_be_collective(columns, kept, kind))
     return Share(
@@ -123,31 +104,11 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
         messages=columns.messages,
         tally=tally,
         sample=starts[:: 1 + len(starts) // _SAMPLE],
-        span=_span(columns, events),
-        family=next((found for _, cat, *_ in columns.signatures if (found := category(cat).family)), ""),
+        span=_span(events, own),
+        family=next((found for cat, *_ in columns.signatures if (found := category(cat).family)), ""),
         samples=columns.samples.done(),
         facets=columns.facets.put(spill, name),
     )
-
-
-def _drawn(columns: Columns, events: Piece, tally: Tally) -> Mask:
-    """The events that lie on a lane: complete ones and instants, without the profiler's own rows."""
-    phase = Answers(columns.signatures, _phase).of(events.signature)
-    instant = phase == _INSTANT
-    drawn: Mask = (phase == _COMPLETE) | instant
-    for number, what in _NOT_DRAWN.items():
-        tally.rows(what, phase == number)
-    if instant.any():
-        memory = instant & (Answers(columns.names, lambda name: name == MEMORY_NAME).of(events.name) > 0)
-        own = instant & (Answers(columns.names, lambda name: name.startswith(_OWN_INSTANTS)).of(events.name) > 0)
-        tally.rows(MEMORY, memory)
-        drawn &= ~memory & ~own
-    return drawn
-
-
-def _phase(signature: Signature) -> int:
-    phase = _PHASES.get(signature[0], _STRANGE)
-    return _SILENT if phase <= _INSTANT and category(signature[1]).row == "none" else phase
 
 
 def _columns(
@@ -201,8 +162,7 @@ def _stretches(
         yield Stretch(kept, origin, int(begin.max()), int(until.max()), is_open)
 
 
-def _span(columns: Columns, events: Piece) -> tuple[int, int] | None:
+def _span(events: Piece, own: Mask) -> tuple[int, int] | None:
     """Start and length (ns) of the profiler's own span, without the file's base."""
-    own = Answers(columns.signatures, lambda signature: category(signature[1]).row == "none").of(events.signature)
     first = int(np.argmax(own)) if len(own) else 0
     return (int(events.start[first]), int(events.length[first])) if own.any() else None

@@ -22,7 +22,7 @@ import polars as pl
 from tracehound.facets import FACETS
 from tracehound.formats.batches import joined, one_after_the_other
 from tracehound.formats.json_columns import INVALID, Codes, Numbers
-from tracehound.formats.kineto_args import NO_ARGS, Args, Message
+from tracehound.formats.kineto_args import NO_ARGS, NOTHING, Args, InstantArgs
 from tracehound.formats.spill import Column, Kept, Spill, columns_of
 from tracehound.intervals import Ints
 
@@ -84,13 +84,13 @@ class Facets:
     def __init__(self, known: Known) -> None:
         self._tables = {name: _Table(name, known.of(name)) for name in _VALUES}
 
-    def add(self, facet: str, records: Ints, args: Sequence[Args | Message]) -> None:
+    def add(self, facet: str, records: Ints, args: Sequence[Args]) -> None:
         """What events carry of a facet; those that carry nothing of it are left out in the end."""
         if args:
             self._tables[facet].add(records, _own(facet, args), _combinations(facet, args))
 
     def add_memory(
-        self, records: Ints, time: Ints, device: Ints, threads: Sequence[object], args: Sequence[Args]
+        self, records: Ints, time: Ints, device: Ints, threads: Sequence[object], args: Sequence[InstantArgs]
     ) -> None:
         """Events of memory at these times (ns as in the file), which have a place where they have a time."""
         timed = time != INVALID
@@ -185,6 +185,9 @@ _BETWEEN: Final = b"\0"
 """What JSON cannot hold stands between texts: one key of all of them is made and looked up faster than several."""
 
 
+_NO_TEXTS: Final = _BETWEEN * 5
+
+
 def _own(facet: str, args: Sequence[Any]) -> dict[str, Iterable[Any]]:
     """The columns in `_OWN`, as the file spells them."""
     return {column: map(attrgetter(_FIELDS[facet][column]), args) for column in _OWN[facet]}
@@ -209,7 +212,14 @@ def _texts(args: Sequence[Args]) -> list[bytes]:
     """What operators were called with, in the order of `_VALUES`."""
     dims = map(attrgetter("dims" if _told(args, "dims") else "dims_old"), args)
     return [
-        _BETWEEN.join((each, said.types, said.strides, said.concrete, said.stack, said.hierarchy))
+        _NO_TEXTS
+        if each is NOTHING
+        and said.types is NOTHING
+        and said.strides is NOTHING
+        and said.concrete is NOTHING
+        and said.stack is NOTHING
+        and said.hierarchy is NOTHING
+        else _BETWEEN.join((each, said.types, said.strides, said.concrete, said.stack, said.hierarchy))
         for each, said in zip(dims, args, strict=True)
     ]
 
@@ -358,7 +368,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "launched": {column: column for column in _VALUES["launched"]},
         "called": {column: column for column in _VALUES["called"]},
-        "communicated": {column: column for column in _VALUES["communicated"]},
+        "communicated": {**{column: column for column in _VALUES["communicated"]}, "sequence": "number"},
         "allocated": {"bytes": "change", **{column: column for column in ("address", "allocated", "reserved")}},
     }
 )

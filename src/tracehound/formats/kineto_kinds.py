@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.formats.json_columns import MISSING, Answers, Numbers
-from tracehound.formats.kineto_columns import GLOO, Columns, Id, Piece, Signature
+from tracehound.formats.kineto_columns import GLOO, Columns, Piece, Signature
+from tracehound.formats.kineto_elements import Id
 from tracehound.formats.kineto_lanes import LEGACY_DEVICE
 from tracehound.formats.kineto_names import call_kind, category, copy_kind, kernel_kind, operator_kind, step_number
 from tracehound.trace import KINDS
@@ -64,7 +65,7 @@ def may_be_collective(columns: Columns, events: Piece, kind: npt.NDArray[np.int8
 
 
 def _kind(signature: Signature) -> int:
-    _, cat, pid, _ = signature
+    cat, pid, _ = signature
     legacy = None if cat else _LEGACY.get(pid)
     return _NUMBER[legacy or category(cat).kind]
 

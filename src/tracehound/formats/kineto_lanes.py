@@ -18,7 +18,8 @@ import polars as pl
 
 from tracehound.formats.assemble import RAW_LANES
 from tracehound.formats.json_columns import MISSING
-from tracehound.formats.kineto_columns import Columns, Id, Piece, Signature, number_in
+from tracehound.formats.kineto_columns import Columns, Piece, Signature, number_in
+from tracehound.formats.kineto_elements import Id
 from tracehound.formats.kineto_names import category, thread_name
 from tracehound.trace import RANKS
 
@@ -55,7 +56,7 @@ def lane_keys(columns: Columns, events: Piece) -> tuple[list[LaneKey], npt.NDArr
     """The lanes of a segment, and which of them every event is on."""
     numbers: dict[LaneKey, int] = {}
     signatures = list(columns.signatures)
-    of_thread = [numbers.setdefault(_thread(pid, tid), len(numbers)) for _, _, pid, tid in signatures]
+    of_thread = [numbers.setdefault(_thread(pid, tid), len(numbers)) for _, pid, tid in signatures]
     of_device = [numbers.setdefault(_stream(signatures[code], *said), len(numbers)) for code, *said in columns.devices]
     lane = np.array(of_thread, np.int32)[events.signature]
     on_device = events.device >= 0
@@ -78,7 +79,7 @@ def place(
     family: str,
     metadata: Mapping[str, Any],
 ) -> Placed:
-    """What the lanes of a file are; `used` says how many elements each has.
+    """What the lanes of a file are; `used` says how many events each has.
 
     One rank for each device that works, else a single one without a device.
     """
@@ -102,7 +103,7 @@ def _thread(pid: Id, tid: Id) -> LaneKey:
 
 def _stream(signature: Signature, device: Id, stream: Id) -> Stream:
     """The lane of a device's event: by its args, else by the process and the thread."""
-    _, cat, pid, tid = signature
+    cat, pid, tid = signature
     ordinal, number = number_in(pid if device is None else device), number_in(tid if stream is None else stream)
     return Stream(
         role=category(cat).row,

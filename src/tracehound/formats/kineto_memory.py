@@ -13,7 +13,7 @@ import numpy as np
 
 from tracehound.formats.counters import Said, numbers
 from tracehound.formats.json_columns import whole_numbers
-from tracehound.formats.kineto_args import Args
+from tracehound.formats.kineto_args import InstantArgs
 from tracehound.intervals import Ints, Mask
 
 CPU: Final = 0
@@ -36,13 +36,13 @@ class Memory(NamedTuple):
     held: Held
 
 
-def devices(args: Sequence[Args]) -> Ints:
+def devices(args: Sequence[InstantArgs]) -> Ints:
     """The devices whose allocators they are, -1 for the host's."""
     kinds = whole_numbers([said.holder_type for said in args])
     return np.where(kinds <= CPU, -1, np.maximum(whole_numbers([said.holder for said in args]), 0))
 
 
-def held(args: Sequence[Args], device: Ints) -> Said:
+def held(args: Sequence[InstantArgs], device: Ints) -> Said:
     """What events of these devices tell, by counter, in the order of `TITLES`.
 
     `change` is what was allocated just then, below 0 where freed; it counts where no total is told.

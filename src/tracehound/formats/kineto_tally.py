@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from tracehound.intervals import Ints, Mask
 from tracehound.trace import Level, Note
 
 What = tuple[Level, str]
@@ -48,9 +48,9 @@ class Tally:
             known, before = self.counts.get(what, (0, first))
             self.counts[what] = (known + count, min(before, first))
 
-    def rows(self, what: What, rows: npt.NDArray[np.bool_]) -> None:
-        """Count the rows of a mask."""
-        self.add(what, int(np.count_nonzero(rows)), int(np.argmax(rows)) if len(rows) else 0)
+    def rows(self, what: What, rows: Mask, ordinals: Ints) -> None:
+        """Count the rows of a mask; `ordinals` has that of each, in order."""
+        self.add(what, int(np.count_nonzero(rows)), int(ordinals[np.argmax(rows)]) if len(rows) else 0)
 
     def merge(self, other: Tally, first: int) -> None:
         """Count what another counted, whose ordinals begin at `first`."""

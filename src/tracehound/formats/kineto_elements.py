@@ -1,0 +1,154 @@
+"""The elements of a Kineto file's array -> objects of one class for each phase.
+
+Owns which fields of an element are read, and the phases that PyTorch writes. Knows no columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from tracehound.formats.json_columns import as_id, as_text
+from tracehound.formats.json_slices import Shape
+from tracehound.formats.kineto_args import NO_ARGS, A, Args, InstantArgs, NameArgs, read
+
+Id = int | float | str | None
+"""A process, thread, device or stream, as the file spells it."""
+
+Time = int | float
+"""Microseconds, as the file spells them."""
+
+
+class Complete(msgspec.Struct, tag_field="ph", tag="X", gc=False):
+    """An event with a length."""
+
+    cat: str = ""
+    name: str = ""
+    pid: Id = None
+    tid: Id = None
+    ts: Time = 0
+    dur: Time = False  # which is 0, and tells that the file says nothing
+    args: Args = NO_ARGS
+
+
+class Instant(msgspec.Struct, tag_field="ph", tag="i", gc=False):
+    """An event without one."""
+
+    cat: str = ""
+    name: str = ""
+    pid: Id = None
+    tid: Id = None
+    ts: Time = 0
+    dur: Time = 0
+    args: InstantArgs = InstantArgs()
+
+
+class OldInstant(Instant, tag="I", gc=False):
+    """The same, as it was spelled first."""
+
+
+class Counter(msgspec.Struct, tag_field="ph", tag="C", gc=False):
+    """The values of a counter at one time; they are in its args."""
+
+    name: str = ""
+    pid: Id = None
+    ts: Time = 0
+
+
+class Metadata(msgspec.Struct, tag_field="ph", tag="M", gc=False):
+    """The name of a process or a thread."""
+
+    name: str = ""
+    pid: Id = None
+    tid: Id = None
+    args: NameArgs = NameArgs()
+
+
+class Arrow(msgspec.Struct, tag_field="ph", tag="s", gc=False):
+    """One end of a flow, of which nothing is read: they are a fifth to a third of all elements."""
+
+
+class ArrowStep(Arrow, tag="t", gc=False):
+    """The same."""
+
+
+class ArrowEnd(Arrow, tag="f", gc=False):
+    """The same."""
+
+
+class Strange(msgspec.Struct, gc=False):
+    """An element of another phase, or of none."""
+
+    ph: str
+
+
+Element = Complete | Instant | OldInstant | Counter | Metadata | Arrow | ArrowStep | ArrowEnd | Strange
+
+_KNOWN: Final[Mapping[str, type[Element]]] = {
+    "X": Complete, "i": Instant, "I": OldInstant, "C": Counter, "M": Metadata,
+    "s": Arrow, "t": ArrowStep, "f": ArrowEnd,
+}  # fmt: skip
+
+_ELEMENTS: Final[msgspec.json.Decoder[list[Element]]] = msgspec.json.Decoder(
+    list[Complete | Instant | OldInstant | Counter | Metadata | Arrow | ArrowStep | ArrowEnd]
+)
+
+
+class _Any(msgspec.Struct, gc=False):
+    """An element of whatever phase."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: Id = None
+    tid: Id = None
+    ts: Time = 0
+    dur: Time = False
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+    def element(self, args: Callable[[type[Any]], Any]) -> Element:
+        """The same in the class of its phase; `args` reads its args as those of a class."""
+        kind = _KNOWN.get(self.ph)
+        if kind is None:
+            return Strange(self.ph)
+        if issubclass(kind, Complete):
+            return kind(self.cat, self.name, self.pid, self.tid, self.ts, self.dur, args(Args))
+        if issubclass(kind, Instant):
+            return kind(self.cat, self.name, self.pid, self.tid, self.ts, self.dur, args(InstantArgs))
+        if issubclass(kind, Counter):
+            return kind(self.name, self.pid, self.ts)
+        return Metadata(self.name, self.pid, self.tid, args(NameArgs)) if issubclass(kind, Metadata) else Arrow()
+
+
+_ANY: Final = msgspec.json.Decoder(list[_Any])
+
+
+def _fast(data: memoryview) -> list[Element]:
+    text = bytes(data)  # raw args share the memory of what was decoded, which the reader uses again
+    try:
+        return _ELEMENTS.decode(text)
+    except msgspec.ValidationError:  # of an unknown phase, most likely
+        return [each.element(partial(_decoded, each.args)) for each in _ANY.decode(text)]
+
+
+def _decoded(args: msgspec.Raw, kind: type[A]) -> A:
+    return msgspec.json.decode(args, type=kind)
+
+
+def _lenient(event: Mapping[str, Any], _: bytes) -> Element:
+    found = _Any(
+        ph=as_text(event.get("ph")),
+        cat=as_text(event.get("cat")),
+        name=as_text(event.get("name")),
+        pid=as_id(event.get("pid")),
+        tid=as_id(event.get("tid")),
+        ts=event.get("ts", 0),
+        dur=False if event.get("dur") is None else event["dur"],
+    )
+    return found.element(partial(read, event.get("args")))
+
+
+SHAPE: Final = Shape(_fast, _lenient)
