@@ -303,8 +303,15 @@ def _workshop(asked: Namespace) -> Workshop:
 
 
 def _helpers(trace: Trace, shop: Workshop) -> Executor | None:
-    """Workers for the maps of an analysis, where they do more than starting them costs."""
-    return shop.pool.executor if shop.pool.started or trace.ranks.height >= MANY_RANKS else None
+    """Workers for the maps of an analysis, where they do more than starting them costs.
+
+    One rank is mapped here, on all processors; the workers that read it go, and what they hold with them.
+    """
+    ranks = trace.ranks.height
+    if ranks > 1 and (shop.pool.started or ranks >= MANY_RANKS):
+        return shop.pool.executor
+    shop.pool.close()
+    return None
 
 
 def _cache(asked: Namespace) -> int:

@@ -18,7 +18,7 @@ import polars as pl
 
 from tracehound.analysis.result import Analysis, Options, Share
 
-VERSION: Final = 24
+VERSION: Final = 25
 """Raised whenever an analysis changes what its map gives: older tables are not found any more."""
 
 MOST_ROWS: Final = 20_000
@@ -82,6 +82,6 @@ def _digest(content: bytes) -> bytes:
 
 def _key(analysis: Analysis, options: Options, share: Share) -> str:
     """Differs where the question does, or the part's place in the trace: ids, times and ranks are of the trace."""
-    said = (VERSION, analysis.name, options, share.rank, share.label, share.start, share.end)
+    said = (VERSION, analysis.name, options, share.rank, share.label, share.start, share.end, share.alone)
     rows = (frame.hash_rows(seed=VERSION).to_numpy().tobytes() for frame in (share.lanes, share.steps))
     return _digest(b"".join((repr(said).encode(), *rows))).hex()

@@ -103,7 +103,7 @@ class Share:
     the bounds are those of the rank's own, and `hosted` goes over those of all ranks that its host drives.
     `home` is where the part lies in a cache.
     `ordinal` is the number that the file gives the rank's device, and `properties` what it says of that. `known` are
-    the answers that were found before to questions about the `host`.
+    the answers that were found before to questions about the `host`. `alone` says that the trace has no other rank.
     """
 
     rank: int
@@ -125,6 +125,7 @@ class Share:
     asked: tuple[int, ...] | None = None
     hosted: tuple[int, int] | None = None
     known: Mapping[tuple[OfHost[Any], Given], Any] = field(default_factory=dict)
+    alone: bool = False
 
     @property
     def chosen(self) -> pl.Expr:

@@ -187,6 +187,7 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
             facets=trace.facets[part],
             ordinal=ordinal,
             properties=properties(trace.parts[part].facts, ordinal),
+            alone=trace.ranks.height == 1,
         )
 
 

@@ -63,10 +63,13 @@ COLUMNS = (
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """The calls of the rank, and (with a value in `call`) what it did before each."""
+    """The calls of the rank, and (with a value in `call`) what it did before each, where others may wait for it."""
     del options
     mine = calls(share)
-    return pl.concat([mine, activities(share, mine)], how="diagonal") if mine.height else mine
+    if not mine.height:
+        return mine
+    before = pl.DataFrame(schema=ACTIVITIES) if share.alone else activities(share, mine)
+    return pl.concat([mine, before], how="diagonal")
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

@@ -27,12 +27,13 @@ def beside(
 ) -> dict[str, pl.LazyFrame]:
     """The facets of all segments, whose first events have the records `firsts`, in their order.
 
-    They lie in the spill's folder, or in memory where it has none. Raises OSError as writing does.
+    A segment may leave out columns of which it has nothing. The facets lie in the spill's folder, or in memory where it
+    has none. Raises OSError as writing does.
     """
     found: dict[str, list[pl.DataFrame | Path]] = {}
     for name in dict.fromkeys(name for segment in segments for name in segment):
         pieces = (
-            _of_part(segment[name].rows(), first, placed)
+            _of_part(segment[name].rows(), name, first, placed)
             for segment, first in zip(segments, firsts, strict=True)
             if name in segment
         )
@@ -80,8 +81,10 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for name in FACETS for path in folder.glob(f"{name}-*.arrow"))
 
 
-def _of_part(rows: pl.DataFrame, first: int, placed: Placed) -> pl.DataFrame:
-    rows = rows.with_columns(pl.col("record") + first)
+def _of_part(rows: pl.DataFrame, name: str, first: int, placed: Placed) -> pl.DataFrame:
+    """The rows with all columns of the facet, and records and times of the part."""
+    absent = {column: pl.lit(None, dtype) for column, dtype in FACETS[name].items() if column not in rows.columns}
+    rows = rows.with_columns(pl.col("record") + first, **absent).select(FACETS[name].names())
     if "time" not in rows.columns:
         return rows
     good, time = placed(rows["time"].to_numpy())

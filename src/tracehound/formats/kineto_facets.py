@@ -103,10 +103,13 @@ class Facets:
         self._tables["allocated"].add(records[timed], columns, None)
 
     def put(self, spill: Spill, name: str) -> dict[str, Kept]:
-        """Put those of which there is any row aside, under names that start with this one; times are as in the file."""
+        """Put those of which there is any row aside, under names that start with this one; times are as in the file.
+
+        Columns without any value are left out.
+        """
         made = {facet: table.columns() for facet, table in self._tables.items()}
         return {
-            facet: spill.put(columns, FACETS[facet], f"{name}-{facet}")
+            facet: spill.put(columns, {each: FACETS[facet][each] for each in columns}, f"{name}-{facet}")
             for facet, columns in made.items()
             if len(columns["record"].values)
         }
@@ -132,16 +135,16 @@ class _Table:
         self._slices.append(columns)
 
     def columns(self) -> dict[str, Column]:
-        """The rows that tell anything."""
+        """The rows that tell anything, of the columns that do."""
         found = joined(self._slices, [len(columns["record"].values) for columns in self._slices])
         record, numbers = found.pop("record", _NOTHING), found.pop(_NUMBER, None)
         if numbers is not None:
             found.update({name: known.at(numbers.values) for name, known in self._combinations.columns().items()})
+        found = {name: column for name, column in found.items() if column.valid is None or column.valid.any()}
         told = np.zeros(len(record.values), np.bool_)
         for column in found.values():
             told |= True if column.valid is None else column.valid
-        untold = Column(np.zeros(len(told), np.uint32), np.zeros(len(told), np.bool_))
-        columns = {name: record if name == "record" else found.get(name, untold) for name in self._schema}
+        columns = {"record": record, **{name: found[name] for name in self._schema if name in found}}
         return columns if told.all() else {name: column.at(np.flatnonzero(told)) for name, column in columns.items()}
 
 
