@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
@@ -118,6 +118,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS)
+@example([(0, 0, 0, "Optimizer.step#Adam")] * 2 + [(0, 0, 1, "Optimizer.step#Adam")])
 def test_any_events_give_steps_in_order_each_with_its_event(events: list[tuple[int, int, int, str]]) -> None:
     b = Building()
     for lane, start, length, name in events:

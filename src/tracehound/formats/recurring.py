@@ -101,7 +101,7 @@ def _iterations(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _ended(rows: pl.DataFrame) -> pl.DataFrame:
     """From the end of one to the end of the next; of several optimizers by the one that steps most often."""
-    leading = _most(rows)
+    leading = _most(rows).sort("end", maintain_order=True)  # they may nest
     begun = leading.with_columns(pl.col("end").shift(1).alias("start"))
     return begun.slice(1) if leading.height >= MIN_EXECUTIONS else begun.clear()
 
