@@ -56,19 +56,12 @@ def merge(*sets: Intervals) -> Intervals:
 
 def intersect(a: Intervals, b: Intervals) -> Intervals:
     """What both sets cover."""
-    if len(a.start) == 0 or len(b.start) == 0:
-        return EMPTY
-    edges = np.concatenate([a.start, a.end, b.start, b.end])
-    change = np.concatenate([
-        np.ones(len(a.start), np.int8), -np.ones(len(a.start), np.int8),
-        np.ones(len(b.start), np.int8), -np.ones(len(b.start), np.int8),
-    ])  # fmt: skip
-    order = np.argsort(edges, kind="stable")
-    edges, depth = edges[order], np.cumsum(change[order])
-    last = np.append(edges[1:] != edges[:-1], True)  # the state after all changes at one instant
-    edges, depth = edges[last], depth[last]
-    both = np.flatnonzero(depth == 2)
-    return union(edges[both], edges[both + 1])
+    few, many = (a, b) if len(a.start) <= len(b.start) else (b, a)
+    low = np.searchsorted(many.end, few.start, side="right")
+    pairs = np.searchsorted(many.start, few.end, side="left") - low
+    one = np.repeat(np.arange(len(pairs)), pairs)
+    other = np.arange(len(one)) + np.repeat(low - (np.cumsum(pairs) - pairs), pairs)
+    return Intervals(np.maximum(few.start[one], many.start[other]), np.minimum(few.end[one], many.end[other]))
 
 
 def together(*sets: Intervals) -> Ints:
