@@ -8,7 +8,8 @@ page cache; they take turns, and the table has the medians. `cpu` is the time of
 memory that they had together with no file behind it. A ratio compares with the first line of its group. The groups:
 
 columns      every event decoded into columns; `json.loads` makes a document of it, `parse_trace_dataframe` a frame
-page         the whole summary of a file never seen; HTA's trace and four of its tables, which need a GPU's trace
+tables       breakdown, kernels, overlap and idle time of a file never seen; HTA's trace and the same four of its tables
+page         the whole summary of a file never seen
 table        a first table of a file that was read before, from the cache
 """
 
@@ -37,9 +38,12 @@ def ours(file: Path, folder: Path, jobs: int) -> list[Program]:
     """Tracehound with workers and without. A cold run begins with an empty folder, a cached one after a cold one."""
     empty = partial(measure.emptied, folder)
     said = "" if jobs == 1 else f" --jobs {jobs}"
-    columns, page, again = f"columns{said}", f"summary, cold{said}", f"ops, cached{said}"
+    columns, first, page, again = (
+        f"{name}{said}" for name in ("columns", "four tables, cold", "summary, cold", "ops, cached")
+    )
     programs = [
         Program(columns, _script("columns", file, folder, jobs), prepare=empty),
+        Program(first, _script("tables", file, folder, jobs), prepare=empty),
         Program(page, _command("summary", file, folder, jobs), prepare=empty),
         Program(again, _command("report", file, folder, jobs, "ops", "--top", "10")),
         Program(f"trace placed, cold{said}", _script("load", file, folder, jobs), page, empty),
@@ -48,13 +52,14 @@ def ours(file: Path, folder: Path, jobs: int) -> list[Program]:
     if jobs > 1:
         programs += [
             Program("columns --jobs 1", _script("columns", file, folder, 1), columns, empty),
+            Program("four tables, cold --jobs 1", _script("tables", file, folder, 1), first, empty),
             Program("summary, cold --jobs 1", _command("summary", file, folder, 1), page, empty),
             Program("ops, cached --jobs 1", _command("report", file, folder, 1, "ops", "--top", "10"), again),
         ]
     return programs
 
 
-def peers(file: Path, asked: argparse.Namespace, columns: str, page: str) -> list[Program]:
+def peers(file: Path, asked: argparse.Namespace, columns: str, first: str) -> list[Program]:
     """The others; those that are not there say so."""
     wanted, hta = asked.peers.split(","), asked.hta_python or sys.executable
     found = []
@@ -67,7 +72,7 @@ def peers(file: Path, asked: argparse.Namespace, columns: str, page: str) -> lis
         missing = "" if version else "not installed"
         name = f"HTA {version}".strip()
         found.append((f"{name} parse_trace_dataframe", hta, "hta-parse", columns, missing))
-        found.append((f"{name} four tables", hta, "hta-tables", page, missing))
+        found.append((f"{name} four tables", hta, "hta-tables", first, missing))
     programs = [
         Program(name, (python, str(HERE / "peers.py"), way, str(file)), against, missing=missing)
         for name, python, way, against, missing in found
@@ -112,8 +117,8 @@ def main() -> None:
         grown = grow(asked.source, file, asked.size)
         limits = measure.limits(asked)
         mine = ours(file, folder, asked.jobs)
-        columns, page = (program.name for program in mine[:2])
-        programs = [*mine, *peers(file, asked, columns, page)]
+        columns, first = (program.name for program in mine[:2])
+        programs = [*mine, *peers(file, asked, columns, first)]
         checked = agreement(file, folder, asked.jobs, limits)
         measure.say(checked)
         taken = measure.take_turns(

@@ -2,6 +2,7 @@
 
 python tests/benchmarks/ours.py columns FILE --jobs N --folder EMPTY    decode the file's events, and no more
 python tests/benchmarks/ours.py load FILE --jobs N --folder EMPTY       open it as a trace, in a cache in EMPTY
+python tests/benchmarks/ours.py tables FILE --jobs N --folder EMPTY     the same; the tables of `peers.py hta-tables`
 python tests/benchmarks/ours.py sums FILE --jobs N --folder EMPTY       the same; prints events and their time in ps
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tracehound.analysis import Options, Result, named, run_all
 from tracehound.formats.format import ALL, Portion
 from tracehound.store import cache, load, open_paths, workshop
 from tracehound.store.board import Board
@@ -46,6 +48,14 @@ def loaded(path: Path, jobs: int, folder: Path) -> Trace:
         return load(open_paths([path], workshop=shop))
 
 
+def tables(path: Path, jobs: int, folder: Path) -> list[Result]:
+    """Temporal and kernel breakdown, overlap, idle time."""
+    with workshop(jobs, partial(cache.opened, folder)) as shop:
+        trace = load(open_paths([path], workshop=shop))
+        shop.pool.close()
+        return run_all([(named(name), Options()) for name in ("breakdown", "kernels", "overlap", "idle")], trace)
+
+
 def sums(path: Path, jobs: int, folder: Path) -> None:
     """Print how many events the trace has, and how long they are together."""
     events = loaded(path, jobs, folder).events()
@@ -57,7 +67,7 @@ def sums(path: Path, jobs: int, folder: Path) -> None:
     print(json.dumps(row))
 
 
-WAYS = {"columns": columns, "load": loaded, "sums": sums}
+WAYS = {"columns": columns, "load": loaded, "tables": tables, "sums": sums}
 
 
 def main() -> None:
