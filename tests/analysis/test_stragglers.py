@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from building import US
 from jobs import Rank, asked, job, rows
-from tracehound.analysis import named, run
+from tracehound.analysis import Options, named, run
 from tracehound.analysis.activities import PER_STEP, activities
 from tracehound.analysis.calls import calls
 from tracehound.analysis.share import shares
@@ -300,3 +301,21 @@ def test_every_step_of_the_sample_names_the_rank_that_loads_data(samples: Path) 
     table = run(named("stragglers"), load(open_paths([samples / "torch_ddp_gloo"]))).table
     first = [(row["rank"], row["cause"]) for row in table.head(3).rows(named=True)]
     assert first == [(1, "data")] * 3
+
+
+def test_of_a_lone_rank_nobody_asks_what_it_did(tmp_path: Path) -> None:
+    """Before each collective of two ranks it did something; of one there is nobody who would have waited."""
+    for count in (1, 2):
+        job_ = ranks(count)
+        for rank in job_:
+            rank.step(1, 0, 1000)
+            rank.kernel("gemm", 10, 20, 120)
+            rank.collective(90, 200, 550, Seq=1)
+        folder = tmp_path / f"{count}"
+        folder.mkdir()
+        trace = job(folder, *job_)
+        for share in shares(trace, Window()):
+            found = named("stragglers").per_rank(share, Options())
+            before = found.filter(pl.col("call").is_not_null())
+            assert found.height - before.height == 1
+            assert (before.height == 0) == (count == 1)
