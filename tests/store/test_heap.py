@@ -48,3 +48,20 @@ def test_a_worker_hands_back_what_long_work_took() -> None:
     finally:
         workers.kill()
     assert left < full - PIECES * PIECE // 4096 // 2
+
+
+def _array() -> int:
+    """Pages that go when an array of the size of a slice's is freed."""
+    array = b"x" * (8 << 20)
+    full = _weight()
+    del array
+    return full - _weight()
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt") or not STATM.exists(), reason="no glibc")
+def test_a_worker_holds_an_array_for_the_next() -> None:
+    workers = Workers(1, int)
+    try:
+        assert workers.submit(_array).result() < 100
+    finally:
+        workers.kill()

@@ -1,7 +1,7 @@
 """Memory that this process holds and has no use for.
 
-Owns handing it back. Reading leaves holes of many sizes in the heap, which the C library keeps for this process alone:
-of all that several workers held, that was a third.
+Owns how much of it is held, and handing it back. Reading leaves holes of many sizes in the heap, which the C library
+keeps for this process alone: of all that several workers held, that was a third.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Final
 _MMAP_THRESHOLD: Final = -3
 _TRIM_THRESHOLD: Final = -1
 
-KEPT: Final = 32 << 20
-"""So much that is free stays with a process that works, for what it needs next."""
+_HELD: Final = 32 << 20
+"""So much that is free stays with a process that works, for what it needs next; more is no threshold for glibc."""
 
 
-def keep() -> None:
-    """Have the C library keep what was freed, up to `KEPT`: else it fetches arrays of every slice from the system anew.
+def hold() -> None:
+    """Have the C library keep what is freed, up to `_HELD`: else the arrays of every slice are fetched anew.
 
     Without glibc nothing is to be done.
     """
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     if tune is not None:
-        tune(_MMAP_THRESHOLD, KEPT)
-        tune(_TRIM_THRESHOLD, KEPT)
+        tune(_MMAP_THRESHOLD, _HELD)
+        tune(_TRIM_THRESHOLD, _HELD)
 
 
 def release() -> None:

@@ -19,6 +19,7 @@ from tracehound.store.board import Board
 from tracehound.store.cache import Cache, Stamp, stamp
 from tracehound.store.find import Found
 from tracehound.store.head import load, save
+from tracehound.store.heap import hold, release
 from tracehound.trace import Part
 
 _PIECES: Final = "pieces"
@@ -46,8 +47,11 @@ def on_disk(found: Found, cache: Cache, progress: Progress) -> Part:
     """
     before, folder = stamp(found.path), cache.bench()
     (folder / _PIECES).mkdir()
+    hold()
     portion = found.format.reader.decode(found.path, ALL, Spill(folder / _PIECES), progress)
     finished(found, [portion], folder)
+    del portion
+    release()
     return keep(cache, folder, found, before)
 
 

@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from time import monotonic
 from typing import Final, ParamSpec, TypeVar
 
-from tracehound.store.heap import keep, release
+from tracehound.store.heap import hold, release
 
 LONG: Final = 0.2
 """Seconds of work after which a worker hands the memory that it took back."""
@@ -130,7 +130,7 @@ def _started(settle: Callable[[], None]) -> _Worker:
 def _serve(line: Connection, settle: Callable[[], None]) -> None:
     """Do what is asked, one after the other, until nobody is there to ask."""
     settle()
-    keep()
+    hold()
     with suppress(EOFError, OSError):
         while True:
             asked = line.recv_bytes()
