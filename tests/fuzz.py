@@ -193,6 +193,11 @@ def look(part: Part, known: Format, random: Random) -> None:
             continue
 
 
+STATS = 16
+"""So many stats an event may have in an xplane. They have the field number of a line's events: behind an event whose
+length is damaged they look like events, to whoever reads that wire."""
+
+
 def tried(found: Damaged, sound: Part, known: Format, path: Path, random: Random) -> None:
     """Read a damaged file. Raises Finding, or whatever the reader raises that it should not."""
     path.write_bytes(found.data)
@@ -208,7 +213,8 @@ def tried(found: Damaged, sound: Part, known: Format, path: Path, random: Random
     silent = said(part) <= said(sound)
     if lost > len(found.how) and silent and (known.name != "xplane" or set(found.how) == {"cut"}):
         raise Finding(f"{lost} events are lost without a note")  # what a wire does not know it may hold: no loss
-    if -lost > len(found.how) and not {"splice", "nest"} & set(found.how):
+    most = len(found.how) * (STATS if known.name == "xplane" else 1)
+    if -lost > most and not {"splice", "nest"} & set(found.how):
         raise Finding(f"{-lost} events are invented")
 
 
