@@ -175,7 +175,8 @@ def _diff(asked: Namespace) -> int:
     if asked.save_baseline:
         refuse_other(asked.save_baseline)
     with _workshop(asked) as shop:
-        base, other = (_profile([path], asked, shop) for path in asked.paths)
+        first, second = asked.paths
+        base, other = _profile([first], asked, shop, more=True), _profile([second], asked, shop)
     _warn({"base": base, "other run": other}, conditions)
     verdicts = judged(base, other, conditions)
     page = report.comparison(compare(base, other, asked.top), verdicts)
@@ -196,15 +197,15 @@ def _check(asked: Namespace) -> int:
     return _judge(report.check(found, verdicts), found, verdicts, form, asked)
 
 
-def _profile(paths: Sequence[str], asked: Namespace, shop: Workshop) -> Profile:
-    """What is known of a run: measured, or kept in a file."""
+def _profile(paths: Sequence[str], asked: Namespace, shop: Workshop, *, more: bool = False) -> Profile:
+    """What is known of a run: measured, or kept in a file. There may be `more` runs after it."""
     kept = loaded(Path(paths[0])) if len(paths) == 1 else None
     if kept is not None:
         if asked.rank or asked.step or asked.window:
             console.say(printable(f"{paths[0]} is a baseline: --rank, --step and --window narrow the other run alone"))
         return kept
     trace, window = _ready(_opening(paths, asked, shop), asked)
-    return profile(trace, window, _helpers(trace, shop))
+    return profile(trace, window, _helpers(trace, shop, more=more))
 
 
 def _warn(runs: Mapping[str, Profile], conditions: Sequence[Condition]) -> None:
@@ -302,15 +303,17 @@ def _workshop(asked: Namespace) -> Workshop:
     return workshop(asked.jobs, partial(cache.opened, asked.cache or cache.default_root()))
 
 
-def _helpers(trace: Trace, shop: Workshop) -> Executor | None:
+def _helpers(trace: Trace, shop: Workshop, *, more: bool = False) -> Executor | None:
     """Workers for the maps of an analysis, where they do more than starting them costs.
 
-    One rank is mapped here, on all processors; the workers that read it go, and what they hold with them.
+    One rank is mapped here, on all processors. The workers that read it go, and what they hold with them, unless there
+    is `more` to read.
     """
     ranks = trace.ranks.height
     if ranks > 1 and (shop.pool.started or ranks >= MANY_RANKS):
         return shop.pool.executor
-    shop.pool.close()
+    if not more:
+        shop.pool.close()
     return None
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from time import monotonic
 
+import msgspec
 import orjson
 import polars as pl
 import pytest
@@ -18,7 +19,11 @@ from tracehound.errors import TracehoundError
 from tracehound.formats import KINETO, kineto
 from tracehound.formats.format import ALL, Portion, Progress, silent
 from tracehound.formats.inflate import whole
+from tracehound.formats.json_slices import Slice
 from tracehound.formats.json_window import SIZES, Sizes
+from tracehound.formats.kineto_columns import Columns
+from tracehound.formats.kineto_elements import Counter, Instant
+from tracehound.formats.kineto_facets import Known
 from tracehound.formats.spill import Spill
 from tracehound.trace import Part
 
@@ -557,3 +562,75 @@ def test_the_time_for_threads_grows_with_their_number_alone(part):
     got = part([*named, *(x("cpu_op", "a", n, 1, pid=n, tid=n + 1) for n in range(count))])
     assert monotonic() - started < 8  # a look at every other thread for each takes a minute
     assert got.lanes["process"].to_list() == [f"p{n}" for n in range(count)]
+
+
+@pytest.mark.parametrize("phase", ["b", "", "X"])
+def test_an_instant_is_no_event_that_lacks_its_duration(tmp_path: Path, phase: str) -> None:
+    """However it is read: with the whole slice, beside an unknown phase, or leniently as the last of the file."""
+    mark = {"ph": "i", "cat": "cpu_instant_event", "name": "mark", "pid": 10, "tid": 10, "ts": 1}
+    events = [
+        x("cpu_op", "a", 0, 3),
+        mark,
+        {"ph": phase, "cat": "cpu_op", "name": "odd", "pid": 10, "tid": 10, "ts": 2},
+    ]
+    notes = {note.text for note in KINETO.read(write(tmp_path / "t.json", [*events, mark])).notes}
+    assert ("complete event without a duration, read as 0" in notes) == (phase == "X")
+
+
+def test_every_phase_is_read_the_same_beside_one_that_is_unknown(tmp_path: Path) -> None:
+    """A slice with such a phase is decoded in another way."""
+    args = {"Device Type": 1, "Device Id": 0, "Bytes": 512, "Addr": 7, "Total Allocated": 512}
+    events = [
+        {"ph": "M", "name": "process_name", "pid": 10, "tid": 0, "args": {"name": "train.py"}},
+        x("cpu_op", "aten::add", 0, 3, **{"Input Dims": [[2]], "Input type": ["float"], "Sequence number": 5}),
+        gpu("kernel", "k", 1, 1, correlation=4, grid=[1, 1, 1], block=[32, 1, 1]),
+        {"ph": "i", "name": "[memory]", "pid": 10, "tid": 10, "ts": 2, "args": args},
+        {"ph": "I", "cat": "cpu_instant_event", "name": "mark", "pid": 10, "tid": 10, "ts": 2},
+        {"ph": "C", "name": "load", "pid": 10, "ts": 2, "args": {"value": 3}},
+        *({"ph": phase, "id": 4, "pid": 10, "tid": 10, "ts": 0, "cat": "ac2g", "name": "ac2g"} for phase in "stf"),
+    ]
+    plain = KINETO.read(write(tmp_path / "plain.json", [*events, x("cpu_op", "end", 9, 1)]))
+    odd = KINETO.read(write(tmp_path / "odd.json", [*events, x("cpu_op", "end", 9, 1), {"ph": "b", "name": "odd"}]))
+    assert [note for note in odd.notes if "phase" not in note.text] == list(plain.notes)
+    assert told(odd)[:6] == told(plain)[:6]
+    assert odd.counters.equals(plain.counters)
+    assert odd.hosts == plain.hosts == ("train.py (10)",)
+
+
+def test_times_are_spelled_out_once_for_all_samples_of_a_slice() -> None:
+    """Memory and counters in turn, at times that a float cannot hold: a slice is decoded again for them once."""
+    elements = [kind(name="[memory]", ts=1.7e15 + 0.5) for _ in range(50) for kind in (Instant, Counter)]
+    asked = []
+
+    def starts() -> list[int]:
+        asked.append(1)
+        return [1_700_000_000_000_000 + number for number in range(len(elements))]
+
+    columns = Columns(Known())
+    columns.add(Slice(elements, starts, starts, lambda: [msgspec.Raw(b'{"args":{"a":1}}')] * len(elements)))
+    assert len(asked) == 1
+    assert columns.samples.done().time.tolist()[:2] == [1_700_000_000_000_001_000, 1_700_000_000_000_003_000]
+
+
+def test_the_process_of_a_trace_without_host_events_has_its_name(tmp_path: Path) -> None:
+    named = [
+        {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+        for pid, name in ((4321, "train.py"), (0, "train.py"), ("Spans", "Spans"))
+    ]
+    span = {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "PyTorch Profiler",
+            "ts": 0, "dur": 9}  # fmt: skip
+    part = KINETO.read(write(tmp_path / "t.json", [*named, gpu("kernel", "k", 1, 1), span]))
+    assert part.hosts == ("train.py (4321)",)
+
+
+def test_a_facet_has_all_its_columns_though_a_segment_lacks_some(tmp_path: Path) -> None:
+    """The first segment tells of shapes alone, the second of sequence numbers alone."""
+    shapes = [x("cpu_op", "a", n, 1, **{"Input Dims": [[n]], "Input type": ["float"]}) for n in range(40)]
+    numbers = [x("cpu_op", "b", 40 + n, 1, **{"Sequence number": n}) for n in range(40)]
+    path = write(tmp_path / "t.json", shapes + numbers)
+    one = KINETO.read(path)
+    small = Sizes(slice=512, segment=2048, glance=256)
+    (tmp_path / "pieces").mkdir()
+    for part in (decoded(path, sizes=small), by_portions(path, 2, small, tmp_path / "pieces")):
+        assert rows(part.facets["called"]) == rows(one.facets["called"])
+    assert len(rows(one.facets["called"])) == 80

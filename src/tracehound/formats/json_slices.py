@@ -255,7 +255,7 @@ class _Reader(Generic[E]):
 
         return Slice(
             events,
-            lambda: [each.ts for each in again(_STARTS)],
+            cache(lambda: [each.ts for each in again(_STARTS)]),
             lambda: [each.dur for each in again(_LENGTHS)],
             cache(lambda: again(_RAWS)),
         )

@@ -31,7 +31,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     description: Any = msgspec.field(default=None, name="Process Group Description")
     ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
     size: Any = msgspec.field(default=None, name="Group size")
-    number: Any = msgspec.field(default=None, name="Seq")
+    collective_number: Any = msgspec.field(default=None, name="Seq")
     elements_in: Any = msgspec.field(default=None, name="In msg nelems")
     elements_out: Any = msgspec.field(default=None, name="Out msg nelems")
     split_in: Any = msgspec.field(default=None, name="In split size")
@@ -74,14 +74,14 @@ class NameArgs(msgspec.Struct, gc=False, frozen=True):
     name: Any = None
 
 
-A = TypeVar("A", Args, InstantArgs, NameArgs)
+SomeArgs = TypeVar("SomeArgs", Args, InstantArgs, NameArgs)
 
 NO_ARGS: Final = Args()
 
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
 
 
-def read(said: object, kind: type[A]) -> A:
+def read(said: object, kind: type[SomeArgs]) -> SomeArgs:
     """The args of an event that was decoded leniently."""
     if not isinstance(said, Mapping):
         return kind()

@@ -1,7 +1,7 @@
 """Slices of Kineto events -> columns.
 
-Owns which fields of an event are read and how they are spelled. What every event has goes into columns at once; what
-only few have (devices, messages, names of threads) is looked at for those alone. Knows no lanes and no frames.
+What every event has goes into columns at once; what only few have (devices, messages, names of threads) is looked at
+for those alone. Owns which those are. Knows no spelling, no lanes and no frames.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ class Columns:
         phases = np.fromiter(map(_PHASES.__getitem__, map(type, elements)), np.int8, len(elements))
         drawn = phases == _COMPLETE
         if not drawn.all():
-            drawn |= self._add_others(piece, phases, first)
+            instants, memory = _instants(piece.events, phases)
+            drawn |= instants
+            self._add_others(piece, phases, memory, first)
         rows = np.flatnonzero(drawn)
         if len(rows):
             events = elements if len(rows) == len(elements) else compress(elements, drawn.tolist())
@@ -169,7 +171,8 @@ class Columns:
             self.facets.add("called", columns.record[calls], [args[row] for row in calls.tolist()])
 
     def _count_endless(self, events: Sequence[Complete | Instant], columns: Piece) -> None:
-        rows = [row for row in np.flatnonzero(columns.length == 0).tolist() if events[row].dur is False]
+        silent = [row for row in np.flatnonzero(columns.length == 0).tolist() if events[row].dur is False]
+        rows = [row for row in silent if isinstance(events[row], Complete)]
         self.tally.add(ENDLESS, len(rows), int(columns.record[rows[0]]) if rows else 0)
 
     def _add_devices(self, rows: Ints, args: Sequence[Args], columns: Piece) -> None:
@@ -181,7 +184,7 @@ class Columns:
             strict=True,
         )
         columns.device[rows] = self.devices.column(said, len(args))
-        columns.bytes[rows] = [
+        columns.bytes[rows] = [  # few kernels have any: asked here, for it is asked of every kernel
             MISSING if said.bytes is None and said.elements_in is None and said.elements_out is None else _size(said)
             for said in args
         ]
@@ -203,33 +206,30 @@ class Columns:
             size = _size(args[row])
             columns.bytes[row] = _inputs_size(args[row]) if size == MISSING else size
 
-    def _add_others(self, piece: Slice[Element], phases: npt.NDArray[np.int8], first: int) -> Mask:
-        """Look at, or count, what is no event of the columns; which of the instants are."""
+    def _add_others(self, piece: Slice[Element], phases: npt.NDArray[np.int8], memory: Mask, first: int) -> None:
+        """Look at, or count, what is no event of the columns; `memory` says which instants tell of it."""
         for row in np.flatnonzero(phases == _METADATA).tolist():
             named = cast(Metadata, piece.events[row])
             self.metadata[named.name, named.pid, named.tid] = as_text(named.args.name)
         for row in np.flatnonzero(phases == _STRANGE).tolist():
             self.tally.add(STRANGE if cast(Strange, piece.events[row]).ph else NO_PHASE, 1, first + row)
-        memory, drawn = np.zeros((2, len(phases)), np.bool_)
-        rows, elements = np.flatnonzero(phases == _INSTANT), cast("list[Instant]", piece.events)
-        names = [elements[row].name for row in rows.tolist()]
-        memory[rows] = [name == _MEMORY for name in names]
-        drawn[rows] = [name != _MEMORY and not name.startswith(_OWN) for name in names]
         counters = phases == _COUNTER
         for what, found in ((FLOWS, phases == _ARROW), (MEMORY, memory), (COUNTERS, counters)):
             self.tally.add(what, int(np.count_nonzero(found)), first + int(np.argmax(found)))
         self._add_samples(np.flatnonzero(counters | memory), memory, piece, first)
-        return drawn
 
     def _add_samples(self, rows: Ints, memory: Mask, piece: Slice[Element], first: int) -> None:
         """The values of counters and of memory, in the order of the file."""
-        for run in np.split(rows, np.flatnonzero(np.diff(memory[rows])) + 1) if len(rows) else ():
-            events = cast("list[Counter | Instant]", [piece.events[row] for row in run.tolist()])
-            time = _ticks([event.ts for event in events], piece.starts, run)
-            if memory[run[0]]:
-                self._add_memory(cast("list[Instant]", events), first + run, time)
+        if not len(rows):
+            return
+        events = cast("list[Counter | Instant]", [piece.events[row] for row in rows.tolist()])
+        time = _ticks([event.ts for event in events], piece.starts, rows)
+        for run in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(memory[rows])) + 1):
+            some, records = events[run[0] : run[-1] + 1], first + rows[run]
+            if memory[rows[run[0]]]:
+                self._add_memory(cast("list[Instant]", some), records, time[run])
             else:
-                self._add_counters(cast("list[Counter]", events), first + run, time, piece.raws(), run)
+                self._add_counters(cast("list[Counter]", some), records, time[run], piece.raws(), rows[run])
 
     def _add_counters(
         self, counters: Sequence[Counter], records: Ints, time: Ints, raws: Sequence[msgspec.Raw], rows: Ints
@@ -246,6 +246,17 @@ class Columns:
         device = devices(args)
         self.samples.extend(records, time, held(args, device))
         self.facets.add_memory(records, time, device, [instant.tid for instant in instants], args)
+
+
+def _instants(elements: Sequence[Element], phases: npt.NDArray[np.int8]) -> tuple[Mask, Mask]:
+    """Which elements are instants that are drawn, and which tell of memory; the profiler's own are neither."""
+    drawn, memory = np.zeros((2, len(phases)), np.bool_)
+    rows = np.flatnonzero(phases == _INSTANT)
+    instants = cast("Sequence[Instant]", elements)
+    names = [instants[row].name for row in rows.tolist()]
+    memory[rows] = [name == _MEMORY for name in names]
+    drawn[rows] = [name != _MEMORY and not name.startswith(_OWN) for name in names]
+    return drawn, memory
 
 
 def _signatures(events: Sequence[Complete | Instant]) -> Iterable[Signature]:

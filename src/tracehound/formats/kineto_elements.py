@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
 from tracehound.formats.json_columns import as_id, as_text
 from tracehound.formats.json_slices import Shape
-from tracehound.formats.kineto_args import NO_ARGS, A, Args, InstantArgs, NameArgs, read
+from tracehound.formats.kineto_args import NO_ARGS, Args, InstantArgs, NameArgs, SomeArgs, read
 
 Id = int | float | str | None
 """A process, thread, device or stream, as the file spells it."""
@@ -68,15 +68,15 @@ class Metadata(msgspec.Struct, tag_field="ph", tag="M", gc=False):
 
 
 class Arrow(msgspec.Struct, tag_field="ph", tag="s", gc=False):
-    """One end of a flow, of which nothing is read: they are a fifth to a third of all elements."""
+    """Where a flow begins. Nothing is read of flows: their ends are a fifth to a third of all elements."""
 
 
 class ArrowStep(Arrow, tag="t", gc=False):
-    """The same."""
+    """What a flow passes on its way."""
 
 
 class ArrowEnd(Arrow, tag="f", gc=False):
-    """The same."""
+    """The other end."""
 
 
 class Strange(msgspec.Struct, gc=False):
@@ -87,14 +87,13 @@ class Strange(msgspec.Struct, gc=False):
 
 Element = Complete | Instant | OldInstant | Counter | Metadata | Arrow | ArrowStep | ArrowEnd | Strange
 
-_KNOWN: Final[Mapping[str, type[Element]]] = {
-    "X": Complete, "i": Instant, "I": OldInstant, "C": Counter, "M": Metadata,
-    "s": Arrow, "t": ArrowStep, "f": ArrowEnd,
-}  # fmt: skip
-
 _ELEMENTS: Final[msgspec.json.Decoder[list[Element]]] = msgspec.json.Decoder(
     list[Complete | Instant | OldInstant | Counter | Metadata | Arrow | ArrowStep | ArrowEnd]
 )
+
+_KNOWN: Final[Mapping[object, type[Element]]] = {
+    kind.__struct_config__.tag: kind for kind in get_args(Element) if kind is not Strange
+}
 
 
 class _Any(msgspec.Struct, gc=False):
@@ -130,11 +129,11 @@ def _fast(data: memoryview) -> list[Element]:
     text = bytes(data)  # raw args share the memory of what was decoded, which the reader uses again
     try:
         return _ELEMENTS.decode(text)
-    except msgspec.ValidationError:  # of an unknown phase, most likely
+    except msgspec.ValidationError:  # of a phase that PyTorch does not write, most likely: takes half as much again
         return [each.element(partial(_decoded, each.args)) for each in _ANY.decode(text)]
 
 
-def _decoded(args: msgspec.Raw, kind: type[A]) -> A:
+def _decoded(args: msgspec.Raw, kind: type[SomeArgs]) -> SomeArgs:
     return msgspec.json.decode(args, type=kind)
 
 

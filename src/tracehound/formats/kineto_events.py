@@ -99,7 +99,7 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
     groups = _groups(kept.start, may_be_collective(columns, kept, kind))
     return Share(
         stretches=tuple(_stretches(held, kept.start, np.maximum(kept.length, 0), groups, spill, name)),
-        lanes=dict(zip(keys, np.bincount(lane, minlength=len(keys)).tolist(), strict=True)),
+        lanes=dict(zip(keys, np.bincount(lane[~own], minlength=len(keys)).tolist(), strict=True)),
         named=columns.metadata,
         messages=columns.messages,
         tally=tally,

@@ -189,6 +189,7 @@ _BETWEEN: Final = b"\0"
 
 
 _NO_TEXTS: Final = _BETWEEN * 5
+"""What six texts make that are not there."""
 
 
 def _own(facet: str, args: Sequence[Any]) -> dict[str, Iterable[Any]]:
@@ -243,7 +244,9 @@ def _hashable(value: object) -> object:
 
 def _text(value: object) -> str | None:
     """Any text, or what stands where one should be; None for nothing."""
-    return None if value is None else str(value) or None
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return str(value) or None
 
 
 @lru_cache(maxsize=1 << 12)
@@ -371,7 +374,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "launched": {column: column for column in _VALUES["launched"]},
         "called": {column: column for column in _VALUES["called"]},
-        "communicated": {**{column: column for column in _VALUES["communicated"]}, "sequence": "number"},
+        "communicated": {**{column: column for column in _VALUES["communicated"]}, "sequence": "collective_number"},
         "allocated": {"bytes": "change", **{column: column for column in ("address", "allocated", "reserved")}},
     }
 )

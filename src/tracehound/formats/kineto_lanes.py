@@ -166,10 +166,15 @@ class _Threads:
         }
 
     def host(self, metadata: Mapping[str, Any]) -> str:
-        """The process: its machine where recorded, its name and its id."""
+        """The process: its machine where recorded, its name and its id.
+
+        Where no thread has events, that with a name and the highest number: processes of devices have their ordinals.
+        """
         main = max(self.used, key=lambda key: (key.pid == key.tid, self.used[key]), default=None)
-        known = main is not None and main.pid not in ("", None)
-        process = f"{self._processes.get(main.pid) or 'process'} ({main.pid})" if main and known else ""
+        pid = (
+            max((each for each in self._processes if isinstance(each, int)), default=None) if main is None else main.pid
+        )
+        process = "" if pid in ("", None) else f"{self._processes.get(pid) or 'process'} ({pid})"
         machine = metadata.get("host_name")
         return ": ".join(part for part in (machine if isinstance(machine, str) else "", process) if part) or "host"
 
