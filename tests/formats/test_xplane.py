@@ -152,6 +152,28 @@ def test_what_lies_before_the_end_of_a_cut_file_is_kept(tmp_path: Path) -> None:
     assert "plane '/host:CPU' has events but not their names" in notes(read)
 
 
+def test_an_event_of_a_damaged_length_moves_no_other(tmp_path: Path) -> None:
+    """What is behind its end has the numbers of a line's fields: its duration that of the time the line begins."""
+    events = [Event(name, 1000 * at, 700, [Stat("size", 4, 5)]) for at, name in enumerate("abcd")]
+    sound = space(Plane("/host:CPU", [Line("python", events, timestamp_ns=50), Line("other", [Event("z")])]))
+    length = (
+        sound.index(block(4, whole(1, 2) + whole(2, 1000) + whole(3, 700) + block(4, whole(1, 1) + whole(4, 5)))) + 1
+    )
+    damaged = bytearray(sound)
+    damaged[length] = 2  # the name, and no more
+    found = []
+    for content in (sound, bytes(damaged)):
+        path = tmp_path / "damaged.xplane.pb"
+        path.write_bytes(content)
+        read = XPLANE.read(path, silent)
+        found.append(read.events.select("start", pl.col("name").cast(pl.String)).rows())
+    before, after = found
+    assert set(before) - set(after) == {(51_000, "b")}
+    assert [note.text for note in read.notes if note.level == "repaired"] == [
+        "fields of an event among those of its line: its length is damaged, and its stats are drawn as events"
+    ]
+
+
 # What the planes mean.
 
 

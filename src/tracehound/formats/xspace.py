@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Final
 
 from tracehound.formats.wire import (
     BYTES,
@@ -178,6 +179,7 @@ def _line(file: File, start: int, end: int, extent: Extent, space: Space) -> Lin
             space.damage(file, "a line", end, error)
             break
         others.append(part)
+    others = _of_line(others, space)
     return Line(
         id=_whole(others, LINE_ID),
         name=_text(file, others, DISPLAY_NAME) or _text(file, others, LINE_NAME),
@@ -185,6 +187,28 @@ def _line(file: File, start: int, end: int, extent: Extent, space: Space) -> Lin
         timestamp_ns=_whole(others, TIMESTAMP_NS),
         stretches=tuple(stretches),
     )
+
+
+_WIRES: Final = {LINE_ID: VARINT, LINE_NAME: BYTES, TIMESTAMP_NS: VARINT, DISPLAY_ID: VARINT, DISPLAY_NAME: BYTES}
+
+
+def _of_line(parts: list[Field], space: Space) -> list[Field]:
+    """The fields that are a line's own: of each number the first, which is before the events or behind all of them.
+
+    Others are noted. Behind an event whose length is damaged lie fields with the numbers of a line's: its duration
+    would be the start of the line, and its stats look like events.
+    """
+    own, foreign = dict[int, Field](), list[Field]()
+    for part in parts:
+        if part.number in own or part.wire != _WIRES.get(part.number, part.wire):
+            foreign.append(part)
+        else:
+            own[part.number] = part
+    strange = next((part for part in foreign if part.number in _WIRES), None)
+    if strange is not None:
+        text = "fields of an event among those of its line: its length is damaged, and its stats are drawn as events"
+        space.notes.append(Note("repaired", text, where=f"byte {strange.at:,}"))
+    return list(own.values())
 
 
 def followed(file: File, at: int, end: int) -> list[Stretch]:
