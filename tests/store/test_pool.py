@@ -119,7 +119,7 @@ def test_workers_are_started_once_and_give_way() -> None:
 
 
 def test_ctrl_c_does_not_reach_a_worker_that_begins() -> None:
-    code = (
+    code = (  # which takes the signal also under nohup
         "import os, signal, time\nfrom tracehound.store.pool import Pool\n"
         "if __name__ == '__main__':\n    pool = Pool(2)\n    future = pool.executor.submit(os.getpid)\n"
         "    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
@@ -134,9 +134,9 @@ def test_ctrl_c_does_not_reach_a_worker_that_begins() -> None:
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP])
 def test_who_is_ended_says_nothing(end: signal.Signals) -> None:
-    code = (
-        "import os, time\nfrom tracehound.store.pool import Pool\n"
-        "if __name__ == '__main__':\n    pool = Pool(2)\n"
+    code = (  # which takes the signal also under nohup
+        "import os, signal, time\nfrom tracehound.store.pool import Pool\n"
+        f"if __name__ == '__main__':\n    signal.signal({end.value}, signal.SIG_DFL)\n    pool = Pool(2)\n"
         "    print(pool.executor.submit(os.getpid).result(), flush=True)\n    time.sleep(60)"
     )
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
