@@ -22,8 +22,8 @@ Time = int | float
 """Microseconds, as the file spells them."""
 
 
-class Complete(msgspec.Struct, tag_field="ph", tag="X", gc=False):
-    """An event with a length."""
+class _Event(msgspec.Struct, gc=False):
+    """What is drawn on a lane; what it carries depends on its phase."""
 
     cat: str = ""
     name: str = ""
@@ -31,18 +31,17 @@ class Complete(msgspec.Struct, tag_field="ph", tag="X", gc=False):
     tid: Id = None
     ts: Time = 0
     dur: Time = False  # which is 0, and tells that the file says nothing
+
+
+class Complete(_Event, tag_field="ph", tag="X", gc=False):
+    """An event with a length."""
+
     args: Args = NO_ARGS
 
 
-class Instant(msgspec.Struct, tag_field="ph", tag="i", gc=False):
+class Instant(_Event, tag_field="ph", tag="i", gc=False):
     """An event without one."""
 
-    cat: str = ""
-    name: str = ""
-    pid: Id = None
-    tid: Id = None
-    ts: Time = 0
-    dur: Time = 0
     args: InstantArgs = InstantArgs()
 
 
@@ -96,16 +95,10 @@ _KNOWN: Final[Mapping[object, type[Element]]] = {
 }
 
 
-class _Any(msgspec.Struct, gc=False):
+class _Any(_Event, gc=False):
     """An element of whatever phase."""
 
     ph: str = ""
-    cat: str = ""
-    name: str = ""
-    pid: Id = None
-    tid: Id = None
-    ts: Time = 0
-    dur: Time = False
     args: msgspec.Raw = msgspec.Raw(b"{}")
 
     def element(self, args: Callable[[type[Any]], Any]) -> Element:
