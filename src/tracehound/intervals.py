@@ -57,11 +57,19 @@ def merge(*sets: Intervals) -> Intervals:
 def intersect(a: Intervals, b: Intervals) -> Intervals:
     """What both sets cover."""
     few, many = (a, b) if len(a.start) <= len(b.start) else (b, a)
-    low = np.searchsorted(many.end, few.start, side="right")
-    pairs = np.searchsorted(many.start, few.end, side="left") - low
-    one = np.repeat(np.arange(len(pairs)), pairs)
-    other = np.arange(len(one)) + np.repeat(low - (np.cumsum(pairs) - pairs), pairs)
+    one, other = pairs_of(few.start, few.end, many)
     return Intervals(np.maximum(few.start[one], many.start[other]), np.minimum(few.end[one], many.end[other]))
+
+
+def pairs_of(start: Ints, end: Ints, a: Intervals) -> tuple[Ints, Ints]:
+    """Every pair of a stretch `[start[i], end[i])` and an interval of the set that overlap: the positions of both.
+
+    The stretches may be any, the intervals may touch; the pairs are in the order of the stretches.
+    """
+    first = np.searchsorted(a.end, start, side="right")
+    many = np.maximum(np.searchsorted(a.start, end, side="left") - first, 0)
+    stretch = np.repeat(np.arange(len(many)), many)
+    return stretch, np.arange(len(stretch)) + np.repeat(first - (np.cumsum(many) - many), many)
 
 
 def together(*sets: Intervals) -> Ints:

@@ -17,7 +17,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.errors import printable
-from tracehound.intervals import Ints
+from tracehound.intervals import Intervals, Ints, pairs_of
 from tracehound.nesting import Owned, nearest, own_stretches
 from tracehound.trace import collected
 from tracehound.units import duration
@@ -135,7 +135,7 @@ def _rows(legs: Sequence[Leg], host: pl.DataFrame) -> pl.DataFrame:
     what_of, ids = _classes(host), host["id"].to_numpy()
     for thread, ran in _innermost(host, np.unique(lane[on_host]).tolist()):
         mine = on_host & (lane == thread)
-        leg, at = _pairs(ran.start, ran.end, start[mine], end[mine])
+        leg, at = pairs_of(start[mine], end[mine], Intervals(ran.start, ran.end))
         pieces.append(
             pl.DataFrame(
                 {
@@ -169,14 +169,6 @@ def _classes(host: pl.DataFrame) -> Ints:
     inside = nearest(local_parent(host), host["name"].is_in(loading.implode()).to_numpy()) >= 0
     by_kind = pl.when(kind="sync").then(SYNC).when(kind="collective").then(COMMUNICATION).otherwise(CPU)
     return np.where(inside, LOADING, host.select(by_kind.cast(pl.Int64)).to_series().to_numpy())
-
-
-def _pairs(start: Ints, end: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    """Each window, of disjoint ones in order, with each stretch, likewise, that overlaps it: their rows."""
-    low = np.searchsorted(end, begins, side="right")
-    count = np.maximum(np.searchsorted(start, ends, side="left") - low, 0)
-    window = np.repeat(np.arange(len(begins)), count)
-    return window, low[window] + np.arange(len(window)) - np.repeat(np.cumsum(count) - count, count)
 
 
 def _filled(rows: pl.DataFrame, start: Ints, end: Ints, lane: Ints) -> pl.DataFrame:

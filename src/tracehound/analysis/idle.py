@@ -17,7 +17,7 @@ from tracehound.analysis.host_waits import ALLOCATION, LOADING, OCCUPIED, SYNCHR
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
 from tracehound.analysis.threads import THREADS, near, on_lanes
-from tracehound.intervals import EMPTY, Intervals, Ints, covered, union
+from tracehound.intervals import EMPTY, Intervals, Ints, covered, pairs_of, union
 from tracehound.trace import collected
 from tracehound.units import duration
 
@@ -195,10 +195,7 @@ def _with_edges(
 
 def _inside(when: Intervals, pauses: Pauses, cause: Ints) -> tuple[Pauses, Ints]:
     """The parts of pauses that lie in the stretches, and their causes; both are in order, and none overlaps another."""
-    first = np.searchsorted(when.end, pauses.start, side="right")
-    many = np.maximum(np.searchsorted(when.start, pauses.end, side="left") - first, 0)
-    pause = np.repeat(np.arange(len(many)), many)
-    stretch = np.arange(len(pause)) + np.repeat(first - np.cumsum(many) + many, many)
+    pause, stretch = pairs_of(pauses.start, pauses.end, when)
     start, end = np.maximum(pauses.start[pause], when.start[stretch]), np.minimum(pauses.end[pause], when.end[stretch])
     return Pauses(start, end, pauses.after[pause]), cause[pause]
 

@@ -14,7 +14,7 @@ import polars as pl
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.numbering import codes, occurring, one_of_each
 from tracehound.analysis.result import Share
-from tracehound.intervals import Intervals, Ints, merge, passed
+from tracehound.intervals import Intervals, Ints, merge, pairs_of, passed
 from tracehound.nesting import Owned, own_stretches
 from tracehound.trace import collected
 
@@ -164,12 +164,7 @@ def overlaps(owned: Owned, windows: Intervals) -> tuple[Ints, Ints, Ints]:
 
     The windows are a set of intervals, the stretches may be any.
     """
-    low = np.searchsorted(windows.end, owned.start, side="right")
-    high = np.searchsorted(windows.start, owned.end, side="left")
-    pairs = np.maximum(high - low, 0)
-    stretch = np.repeat(np.arange(len(pairs)), pairs)
-    first = np.repeat(np.cumsum(pairs) - pairs, pairs)
-    window = low[stretch] + np.arange(len(stretch)) - first
+    stretch, window = pairs_of(owned.start, owned.end, windows)
     start = np.maximum(owned.start[stretch], windows.start[window])
     end = np.minimum(owned.end[stretch], windows.end[window])
     return window, owned.owner[stretch], end - start

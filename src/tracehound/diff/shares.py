@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tracehound.diff.stretches import Stretches
-from tracehound.intervals import EMPTY, Intervals, Ints, Mask, covered, merge, union
+from tracehound.intervals import EMPTY, Intervals, Ints, Mask, covered, merge, pairs_of, union
 from tracehound.nesting import Owned
 
 COMPUTE, COMMUNICATION, COPY = range(3)
@@ -63,11 +63,7 @@ def _in_turn(owner: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
 
 def cut(owner: Ints, start: Ints, end: Ints, when: Stretches) -> tuple[Ints, Ints, Ints, Ints]:
     """Pieces of time cut at the edges of stretches: owner, stretch, start and end of what lies in one."""
-    low = np.searchsorted(when.end, start, side="right")
-    high = np.searchsorted(when.start, end, side="left")
-    many = np.maximum(high - low, 0)
-    piece = np.repeat(np.arange(len(start)), many)
-    stretch = np.repeat(low, many) + np.arange(len(piece)) - np.repeat(np.cumsum(many) - many, many)
+    piece, stretch = pairs_of(start, end, Intervals(when.start, when.end))
     starts, ends = np.maximum(start[piece], when.start[stretch]), np.minimum(end[piece], when.end[stretch])
     return owner[piece], stretch, starts, ends
 
