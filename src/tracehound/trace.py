@@ -284,6 +284,10 @@ class Trace:
         rows = self.frames[lane >> 32].slice(low, high - low)
         return collected(rows.select(columns) if columns else rows)
 
+    def begins(self, lanes: Sequence[int]) -> list[int]:
+        """The id of the first event of each of these lanes; the others of a lane follow it."""
+        return [lane >> 32 << 32 | self._slices[lane][0] for lane in lanes]
+
     def samples(self, lane: int) -> pl.DataFrame:
         """The samples of a counter, in order: `time` and `value`. Empty for a lane of events."""
         low, high = np.searchsorted(self.counters["lane"].to_numpy(), [lane, lane + 1])

@@ -20,7 +20,7 @@ from tracehound.analysis.host_doing import told
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given, Setting
 from tracehound.analysis.share import scene, shares
-from tracehound.analysis.threads import THREADS, during, near, on_lanes
+from tracehound.analysis.threads import THREADS, beside, during, lanes_with, near, on_lanes
 from tracehound.intervals import union
 from tracehound.store import load, open_paths, place, workshop
 from tracehound.store.cache import opened
@@ -134,3 +134,27 @@ def test_only_what_overlaps_one_of_many_windows_is_read() -> None:
     starts = np.arange(95, 1000, 30) * US
     read = share.threads.filter(near(union(starts, starts + 6 * US))).collect()["start"]
     assert (read // US).to_list() == [start for start in range(90, 1000, 10) if start % 30 in (0, 10)]
+
+
+WHERE = st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 300)), min_size=1, max_size=30)
+
+
+@given(st.lists(WHERE, min_size=1, max_size=2), st.data())
+def test_the_lanes_of_events_are_those_that_they_are_found_on(
+    hosts: list[list[tuple[bool, int, int]]], data: st.DataObject
+) -> None:
+    parts = []
+    for events in hosts:
+        b = Building()
+        b.event(stream(), "gemm", 0, 10)
+        for on_device, lane, start in events:
+            b.event(stream(0, lane) if on_device else Lane(f"python {lane}"), "work", start, start + 9)
+        parts.append(b.part())
+    trace = place("some", parts)
+    every = trace.events().collect()["id"].to_list()
+    ids = pl.Series(data.draw(st.lists(st.sampled_from([*every, every[-1] + 1, None]))), dtype=pl.Int64)
+    for share in shares(trace, Window()):
+        found = share.threads.filter(pl.col("id").is_in(ids.drop_nulls().implode())).collect()
+        assert lanes_with(share, ids) == sorted(set(found["lane"]))
+        read = beside(share, ids).collect()
+        assert_frame_equal(read, share.threads.filter(pl.col("lane").is_in(found["lane"].implode())).collect())

@@ -17,7 +17,7 @@ import polars as pl
 
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.result import Share
-from tracehound.analysis.threads import batches, told_by_name
+from tracehound.analysis.threads import batches, beside, lanes_with, told_by_name
 from tracehound.intervals import Intervals, Ints, Mask, covered, union
 from tracehound.nesting import outermost, own_stretches
 from tracehound.trace import collected, schema
@@ -130,14 +130,8 @@ def _without_numbers(rows: pl.DataFrame) -> pl.Series:
 
 def _threads(share: Share, *, has_device: bool) -> tuple[list[int], int | None]:
     """The lanes of the host that matter, and the one with the steps."""
-    launches = share.anytime.filter(pl.col("launch").is_not_null()).select(pl.col("launch").unique())
-    marks = share.steps.select(launch=pl.col("event")).lazy()
-    launching, marking = (
-        collected(share.threads.join(ids, left_on="id", right_on="launch", how="semi").select(pl.col("lane").unique()))[
-            "lane"
-        ].to_list()
-        for ids in (launches, marks)
-    )
+    launching = lanes_with(share, collected(share.anytime.select(pl.col("launch").unique())).to_series())
+    marking = lanes_with(share, share.steps["event"])
     running = pl.col("kind") == "op"
     ops = (
         [] if has_device else collected(share.threads.filter(running).select(pl.col("lane").unique()))["lane"].to_list()
@@ -176,10 +170,9 @@ def _on_device(share: Share, calls: pl.DataFrame) -> pl.DataFrame:
     rows = collected(share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list())).select(*_READ, "launch")).sort(
         "id"
     )
-    threads = share.threads if streams else share.threads.clear()
-    launched = collected(threads.select(launch="id", launched="start").join(
-        rows.lazy().select(pl.col("launch").unique()), on="launch", how="semi"
-    ))  # fmt: skip
+    launches = rows["launch"].drop_nulls().unique() if streams else rows["launch"].clear()
+    events = beside(share, launches).filter(pl.col("id").is_in(launches.implode()))
+    launched = collected(events.select(launch="id", launched="start"))
     parent = np.full(rows.height, -1) if len(streams) == lanes.height else local_parent(rows)
     own = own_stretches(rows["start"].to_numpy(), rows["end"].to_numpy(), parent)
     pieces = rows[own.owner].with_columns(pl.Series("begin", own.start), pl.Series("until", own.end))

@@ -15,6 +15,7 @@ from tracehound.analysis import replica_groups
 from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
+from tracehound.analysis.threads import beside
 from tracehound.trace import collected, schema
 
 CALLS: Final = schema(
@@ -103,12 +104,9 @@ def _executions(share: Share) -> pl.DataFrame:
     mine = pl.col("kind") == "collective"
     events = events if share.windowed else events.filter(mine)  # what is cut needs its children to be measured
     found = measured(collected(events), share.start, share.end).filter(mine)
-    launches = found["launch"].drop_nulls().unique().to_list()
-    calls = collected(
-        share.threads.filter(pl.col("id").is_in(launches)).select(launch="id", launched="start")
-        if launches
-        else pl.LazyFrame(schema={"launch": pl.Int64, "launched": pl.Int64})
-    )
+    launches = found["launch"].drop_nulls().unique()
+    events = beside(share, launches).filter(pl.col("id").is_in(launches.implode()))
+    calls = collected(events.select(launch="id", launched="start"))
     streams = share.lanes.select("lane", stream=pl.when(pl.col("role") == "stream").then("name"))
     return found.join(calls, on="launch", how="left").join(streams, on="lane", how="left")
 

@@ -16,6 +16,7 @@ from tracehound.analysis.busy import COPY, bounds, local_parent, work
 from tracehound.analysis.result import Share
 from tracehound.analysis.series import Series
 from tracehound.analysis.stretches import stretches
+from tracehound.analysis.threads import beside
 from tracehound.formats.curves import Curve, Floats, bucket, buckets
 from tracehound.formats.fill import curves, means, resident
 from tracehound.intervals import Intervals, Ints, union
@@ -74,7 +75,7 @@ def filled(share: Share) -> Filled:
 def _resident(share: Share, kernels: pl.DataFrame) -> pl.DataFrame:
     """What each of the kernels fills."""
     launches = kernels["launch"].drop_nulls().unique()
-    calls = collected(share.threads.select("id", "name").filter(pl.col("id").is_in(launches.implode())))
+    calls = collected(beside(share, launches).select("id", "name").filter(pl.col("id").is_in(launches.implode())))
     return resident(kernels, collected(share.facet("launched")), calls, share.properties)
 
 

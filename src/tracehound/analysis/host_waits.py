@@ -17,7 +17,7 @@ import polars as pl
 from tracehound.analysis.launched import UNKNOWN, at_the_latest, calls_of
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
-from tracehound.analysis.threads import names_of
+from tracehound.analysis.threads import beside, names_of
 from tracehound.intervals import EMPTY, Intervals, Ints, Mask, merge, union
 from tracehound.trace import collected
 
@@ -70,7 +70,8 @@ class Launches(NamedTuple):
 
 def launches(share: Share, events: pl.DataFrame) -> Launches:
     """The launches of these events of the rank's device, of which `lane`, `end` and `launch` are read."""
-    calls = pl.concat([events.select("launch", "end"), calls_of(share.threads, events["launch"])], how="horizontal")
+    called = calls_of(beside(share, events["launch"]), events["launch"])
+    calls = pl.concat([events.select("launch", "end"), called], how="horizontal")
     waits = _blocking(calls)
     on_stream = events["lane"].is_in(_streams(share))
     queued = calls["caller"].is_not_null() & on_stream

@@ -14,6 +14,7 @@ import polars as pl
 
 from tracehound.analysis.busy import rows_with
 from tracehound.analysis.result import Share
+from tracehound.analysis.threads import beside
 from tracehound.intervals import Ints
 from tracehound.trace import collected
 
@@ -62,7 +63,7 @@ def launched(share: Share, device: pl.LazyFrame, *more: str) -> Launched:
     lanes = enqueued(share.lanes)["lane"].to_list()
     columns = ("id", "lane", "start", "end", "name", "launch", *more)
     work = collected(device.filter(pl.col("lane").is_in(lanes)).select(columns))
-    calls = calls_of(share.threads.filter(pl.col("kind").is_in(CALLS)), work["launch"])
+    calls = calls_of(beside(share, work["launch"]).filter(pl.col("kind").is_in(CALLS)), work["launch"])
     joined = pl.concat([work, calls], how="horizontal").drop_nulls("caller")
     return Launched(joined, work.height - joined.height)
 

@@ -11,6 +11,7 @@ import polars as pl
 from tracehound.analysis.own_clock import clock_of, clocks_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.threads import beside
 from tracehound.intervals import Ints
 from tracehound.trace import collected
 
@@ -122,9 +123,9 @@ def _enqueues(share: Share, runs: pl.DataFrame) -> pl.DataFrame:
 
     The first op of a run, which stands in for a launch that lies before the recording, is none.
     """
-    wanted = runs.lazy().select("launch").drop_nulls().unique()
-    calls = share.threads.filter(pl.col("kind") != "op").select("id", "start", "name")
-    return collected(calls.join(wanted, left_on="id", right_on="launch", how="semi")).select(
+    wanted = runs["launch"].drop_nulls().unique()
+    calls = beside(share, wanted).filter((pl.col("kind") != "op") & pl.col("id").is_in(wanted.implode()))
+    return collected(calls.select("id", "start", "name")).select(
         pl.col("id").alias("launch"), pl.col("name").cast(pl.String).alias("enqueue"), pl.col("start").alias("called")
     )
 

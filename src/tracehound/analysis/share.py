@@ -165,6 +165,7 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
         lanes = trace.lanes_of([rank]).filter(pl.col("events") > 0)  # analyses know no counters
         if window.lanes is not None:
             lanes = lanes.filter(pl.col("lane").is_in(list(window.lanes)))
+        lanes = lanes.with_columns(pl.Series("begin", trace.begins(lanes["lane"].to_list()), pl.Int64))
         here = pl.col("rank").is_null() & (pl.col("host") == host) | (pl.col("rank") == rank)
         part = trace.hosts[host].part
         device = trace.events(lanes.filter(pl.col("rank").is_not_null())["lane"].to_list())

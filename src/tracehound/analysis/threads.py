@@ -36,6 +36,20 @@ def on_lanes(share: Share, lanes: Collection[int]) -> pl.LazyFrame:
     return pl.concat(frames) if frames else share.threads.clear()
 
 
+def lanes_with(share: Share, ids: pl.Series) -> list[int]:
+    """The lanes of the host on which these events are (null: no event)."""
+    of_host = share.lanes.filter(pl.col("rank").is_null()).sort("begin")
+    wanted, begin = ids.drop_nulls().to_numpy(), of_host["begin"].to_numpy()
+    lane = np.searchsorted(begin, wanted, side="right") - 1
+    there = (lane >= 0) & (wanted < np.append((of_host["begin"] + of_host["events"]).to_numpy(), 0)[lane])
+    return of_host["lane"].gather(np.unique(lane[there])).to_list()
+
+
+def beside(share: Share, ids: pl.Series) -> pl.LazyFrame:
+    """The events of the lanes of the host on which these are, sorted by id: a few of them are found sooner there."""
+    return on_lanes(share, lanes_with(share, ids))
+
+
 def batches(share: Share, lanes: Collection[int] | None = None) -> Iterator[pl.LazyFrame]:
     """The events of these lanes of the host (None: of all), some lanes at a time: as many as fit, at least one."""
     of_host = share.lanes.filter(pl.col("rank").is_null()).sort("lane")

@@ -7,23 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import polars as pl
 
 from tracehound.analysis.findings.finding import Place
 from tracehound.analysis.result import Share
+from tracehound.analysis.threads import beside
 from tracehound.trace import collected
 
 
 def places(share: Share, on_device: Sequence[pl.Series], on_host: Sequence[pl.Series]) -> pl.DataFrame:
     """Of the events with these ids when they run, whatever the window: event, rank, start and duration (ps)."""
-    found = [_times(events, ids) for events, ids in ((share.anytime, on_device), (share.threads, on_host))]
+    device, host = (pl.concat([_NONE, *(each.cast(pl.Int64) for each in ids)]).unique() for ids in (on_device, on_host))
+    found = [_times(share.anytime, device), _times(beside(share, host), host)]
     return pl.concat(found).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
 
 
-def _times(events: pl.LazyFrame, ids: Sequence[pl.Series]) -> pl.DataFrame:
-    wanted = sorted({int(number) for each in ids for number in each.drop_nulls()})
-    chosen = events.filter(pl.col("id").is_in(wanted)) if wanted else events.head(0)
+_NONE: Final = pl.Series(dtype=pl.Int64())
+
+
+def _times(events: pl.LazyFrame, ids: pl.Series) -> pl.DataFrame:
+    chosen = events.filter(pl.col("id").is_in(ids.drop_nulls().implode())) if ids.count() else events.head(0)
     return collected(chosen.select("start", event="id", duration=pl.col("end") - pl.col("start")))
 
 
