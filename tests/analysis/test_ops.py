@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import pytest
 from hypothesis import given
@@ -105,8 +105,8 @@ def test_nothing_to_count() -> None:
 NESTED = st.recursive(st.just([]), lambda inner: st.lists(inner, max_size=3), max_leaves=8)
 
 
-@given(NESTED, st.tuples(st.integers(0, 40), st.integers(1, 40)))
-def test_nested_ops_in_a_window(tree: list, bounds: tuple[int, int]) -> None:
+@given(NESTED, st.tuples(st.integers(0, 40), st.integers(1, 40)), st.sampled_from([OPS, thread()]))
+def test_nested_ops_in_a_window(tree: list, bounds: tuple[int, int], lane: Lane) -> None:
     """A random tree of ops: each takes a unit before, between and after its children."""
     b, spans = Building(unit=1), []
 
@@ -120,7 +120,7 @@ def test_nested_ops_in_a_window(tree: list, bounds: tuple[int, int]) -> None:
 
     lay(tree, 0, 0)
     for start, end, depth in spans:
-        b.event(OPS, f"op{depth}", start, end, "op")
+        b.event(lane, f"op{depth}", start, end, "op")
     trace = b.trace()
     low, high = Window(bounds[0], sum(bounds)).within(*trace.span)
     expected: dict[str, int] = defaultdict(int)
@@ -128,5 +128,7 @@ def test_nested_ops_in_a_window(tree: list, bounds: tuple[int, int]) -> None:
         inside = [depth for start, end, depth in spans if start <= t < end]
         if inside:
             expected[f"op{max(inside)}"] += 1
+    counts = Counter(f"op{depth}" for start, end, depth in spans if start < high and end > low)
     rows = ops(trace, Window(bounds[0], sum(bounds))).table.rows(named=True)
+    assert {row["name"]: row["count"] for row in rows} == counts
     assert {row["name"]: row["self"] for row in rows if row["self"]} == dict(expected)

@@ -10,6 +10,7 @@ from tracehound.analysis.core_time import core_time, has_clock
 from tracehound.analysis.measured import measured
 from tracehound.analysis.own_clock import CLOCKED
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.share import overlapping
 from tracehound.intervals import union
 from tracehound.trace import collected
 from tracehound.units import duration
@@ -100,7 +101,8 @@ def counted(share: Share) -> tuple[pl.DataFrame, str]:
     elif streams.height:
         events, what = share.device.filter(pl.col("lane").is_in(streams["lane"].to_list())), "kernels"
     else:
-        events, what = share.threads.filter(pl.col("kind").is_in(["op", "collective"])), ON_HOST
+        threads = overlapping(share.threads, share.start, share.end) if share.windowed else share.threads
+        events, what = threads.filter(pl.col("kind").is_in(["op", "collective"])), ON_HOST
     return collected(events.select(*_COUNTED)), what
 
 

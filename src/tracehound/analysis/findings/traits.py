@@ -47,9 +47,8 @@ _PAGEABLE: Final = r"(?i)memcpy.*pageable"
 def traits(share: Share) -> pl.DataFrame:
     """The traits of a rank, in its window."""
     name = pl.col("name").cast(pl.String)
-    length = pl.col("end") - pl.col("start")
     copies = share.device.filter(pl.col("kind") == "copy").filter(name.str.contains(_PAGEABLE))
-    pageable = collected(_longest(copies.with_columns(length.alias("length")), "pageable", "pageable_event"))
+    pageable = collected(_longest(copies.with_columns(_length(share)), "pageable", "pageable_event"))
     return pl.concat(
         [
             pl.DataFrame({"rank": [share.rank], "window": [share.on_host.end - share.on_host.start]}),
@@ -87,7 +86,7 @@ Of those in `_PLACED` the longest event, too.
 
 def _compiling(share: Share) -> pl.DataFrame:
     """What was compiled on the thread that compiles most."""
-    found = compilations(share).with_columns((pl.col("end") - pl.col("start")).alias("length"))
+    found = compilations(share).with_columns(_length(share.on_host))
     busiest = found.group_by("lane").agg(pl.col("length").sum()).sort("length", "lane", descending=[True, False])
     mine = found.filter(pl.col("lane") == busiest["lane"][0]) if busiest.height else found
     longest = mine.sort("length", "event", descending=[True, False]).head(1)
@@ -107,6 +106,11 @@ def _compiling(share: Share) -> pl.DataFrame:
             for name in ("compiling", "compilations", "compile_event", "compiled", "recompiled", "recompilations")
         },
     )
+
+
+def _length(share: Share) -> pl.Expr:
+    """How long an event lasts in the window."""
+    return (pl.col("end").clip(share.start, share.end) - pl.col("start").clip(share.start, share.end)).alias("length")
 
 
 def _longest(events: pl.LazyFrame, total: str, event: str) -> pl.LazyFrame:
