@@ -229,6 +229,62 @@ def test_blocks_against_a_loop(events: list[tuple[int, int, int, int]]) -> None:
         assert row["allocations"] == sum(fact["bytes"] > 0 for fact in mine)
 
 
+WINDOWS = st.tuples(st.integers(0, 40), st.integers(1, 30))
+
+
+def levels(facts: list[dict[str, Any]], low: int, high: int) -> list[tuple[int, int]]:
+    """When what is held changes in a window, and to what; first what is held as it begins."""
+    sums = [(fact["time"] // US, sum(each["bytes"] for each in facts[: row + 1])) for row, fact in enumerate(facts)]
+    before = [(low, level) for time, level in sums if time < low][-1:]
+    return before + [(time, level) for time, level in sums if low <= time <= high]
+
+
+@given(EVENTS, WINDOWS, st.sampled_from([True, False]))
+def test_what_is_held_in_a_window_against_a_loop(
+    events: list[tuple[int, int, int, int]], bounds: tuple[int, int], totals: object
+) -> None:
+    m, now, (low, high) = Memory(totals=bool(totals)), 0, (bounds[0], sum(bounds))
+    for wait, size, address, device in events:
+        now += wait + 1
+        m.give(now, size, address, device=device)
+        m.facets["allocated"][-1]["category"] = str(address)
+    trace, window = m.trace(), Window(low * US, high * US)
+    devices = {"CPU": -1, "GPU 0": 0, "GPU 1": 1}
+    facts = {name: [fact for fact in m.facets["allocated"] if fact["device"] == n] for name, n in devices.items()}
+    curves = {name: curve for name, mine in facts.items() if (curve := levels(mine, low, high))}
+    peaks = {name: max(curve, key=lambda at: (at[1], -at[0])) for name, curve in curves.items()}
+    memory = told(trace, "memory", window)
+    assert {row["device"]: (row["at"] // US, row["peak"]) for row in memory.table.rows(named=True)} == peaks
+    if events and not peaks:
+        assert memory.notes == ("no memory event in the window, nor before it: what is held there is not known",)
+    stretches = rows(trace, "memory_curve", window)
+    for name in curves:
+        mine = [row for row in stretches if row["device"] == name]
+        assert max(row["allocated"] for row in mine) == peaks[name][1]
+        assert sum(row["changes"] for row in mine) == sum(low <= fact["time"] // US <= high for fact in facts[name])
+    kinds = {
+        (name, category): levels([fact for fact in mine if fact["category"] == category], low, high)
+        for name, mine in facts.items()
+        for category in "123"
+    }
+    most = {key: max(level for _, level in curve) for key, curve in kinds.items() if curve}
+    found = {(row["device"], row["category"]): row["most"] for row in rows(trace, "memory", window, by="category")}
+    assert {key: value for key, value in found.items() if value} == {key: value for key, value in most.items() if value}
+
+
+def test_a_block_that_is_held_as_the_window_begins_is_held_at_its_peak() -> None:
+    m = Memory()
+    m.give(0, 800, 1)
+    m.give(10, 200, 2)
+    m.give(20, -800, 1)
+    (peak,) = rows(m.trace(), "memory", Window(5 * US, 9 * US))
+    assert (peak["peak"], peak["at"], peak["blocks"], peak["allocations"]) == (800, 5 * US, 1, 0)
+    held = rows(m.trace(), "memory_blocks", Window(5 * US, 25 * US), of="peak")
+    assert [(block["size"], block["at_peak"]) for block in held] == [(800, True), (200, True)]
+    (step,) = rows(m.trace(), "memory_curve", Window(5 * US, 9 * US))
+    assert (step["start"], step["duration"], step["allocated"], step["changes"]) == (5 * US, 4 * US, 800, 0)
+
+
 OPERATORS = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(0, 30), st.integers(1, 20)), max_size=6
 )  # of one thread, which may overlap only by nesting

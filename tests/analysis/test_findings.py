@@ -317,6 +317,17 @@ def test_pageable_copies_are_found() -> None:
     assert (row["start"], row["duration"], row["rank"]) == (91 * US, 3 * US, 0)
 
 
+def test_what_a_window_cuts_costs_no_more_than_the_window() -> None:
+    b = Building(facts={"devices": [V100]})
+    work(b, "k", 0, 10)
+    work(b, "Memcpy DtoH (Pageable -> Device)", 20, 80, "copy")
+    b.event(MAIN, "compile f", 5, 95, "compile")
+    work(b, "k", 90, 100)
+    rows = {row["finding"]: row for row in run(ANALYSIS, b.trace(), Window(30 * US, 60 * US)).table.rows(named=True)}
+    for said in ("copies go through pageable memory of the host", "programs are compiled during the run"):
+        assert (rows[said]["cost"], rows[said]["share"]) == (30 * US, 1.0)
+
+
 def test_data_parallel_is_found_where_it_drives_several_devices() -> None:
     b = steps(busy=99)
     b.event(MAIN, "DataParallel.forward", 1, 5, "annotation")

@@ -23,8 +23,14 @@ HOST: Final = -1
 """The device of the host's own memory."""
 
 
-def unrecorded(scene: Scene) -> str:
-    """Why there are no memory events, and what would record them."""
+ELSEWHERE: Final = pl.DataFrame(schema={"elsewhere": pl.Int64()})
+"""What a map gives where the file has memory events, but neither in the window nor before it."""
+
+
+def unrecorded(scene: Scene, tables: Sequence[pl.DataFrame]) -> str:
+    """Why maps gave no memory events, and what would record them."""
+    if any("elsewhere" in table.columns for table in tables):
+        return "no memory event in the window, nor before it: what is held there is not known"
     if scene.formats and "kineto" not in scene.formats and "memory_timeline" not in scene.formats:
         return "no memory events: those are PyTorch's; an XLA profile has allocator, and hlo_memory for its programs"
     return "no memory events: profile with profile_memory=True"
@@ -34,7 +40,7 @@ LEVELS: Final = """\
 allocated is what the allocator holds of tensors, reserved what it has taken from the device; both as the profiler
 recorded them with every allocation (Total Allocated, Total Reserved). Files of before 2021's end tell no totals: there
 allocated is the sum of what was given and taken back since the recording began, which may be below 0. Reserved memory
-that is not allocated is unused: cached or lost in fragments."""
+that is not allocated is unused: cached or lost in fragments. A window begins with what is held at its start."""
 
 
 def allocations(share: Share) -> pl.DataFrame:
@@ -57,6 +63,19 @@ _MOST: Final = 1 << 50
 def inside(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     """Those of the window."""
     return rows.filter(pl.col("time").is_between(share.start, share.end)) if share.windowed else rows
+
+
+def holding(rows: pl.DataFrame, share: Share, of: Sequence[str] = ("device",)) -> pl.DataFrame:
+    """Those of the window, and as it begins what was held then: the last row before it of each, which gives nothing.
+
+    `rows` are in the order of time.
+    """
+    if not share.windowed:
+        return rows
+    before = rows.filter(pl.col("time") < share.start).unique(of, keep="last", maintain_order=True)
+    begins = {"time": share.start, "bytes": 0, "record": -1}
+    carried = before.with_columns(pl.lit(value, rows.schema[name]).alias(name) for name, value in begins.items())
+    return pl.concat([carried, inside(rows, share)])
 
 
 def named(device: pl.Expr) -> pl.Expr:

@@ -8,12 +8,13 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.allocations import (
+    ELSEWHERE,
     HOST,
     alive,
     allocations,
     blocks,
     callers,
-    inside,
+    holding,
     named,
     of_ranks,
     peaks,
@@ -57,9 +58,9 @@ MOST: Final = 20_000
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The largest blocks of the rank's file, sizes in bytes."""
     rows = allocations(share)
-    held = inside(rows, share)
+    held = holding(rows, share)
     if held.is_empty():
-        return pl.DataFrame()
+        return pl.DataFrame() if rows.is_empty() else ELSEWHERE
     found = blocks(rows).join(peaks(held), on="device").with_columns(alive(pl.col("at")).alias("at_peak"))
     if share.windowed:
         began, ended = pl.col("born").fill_null(share.start), pl.col("died").fill_null(share.end)
@@ -101,8 +102,8 @@ def _operators(blocks: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.Dat
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The blocks of all ranks, of devices first, the largest first."""
-    if not any(table.width for table in tables):
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [unrecorded(scene)])
+    if not any("size" in table.columns for table in tables):
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [unrecorded(scene, tables)])
     rows = of_ranks(tables, scene)
     if rows.is_empty():
         why = "no such block here, or the file has no addresses (PyTorch tells them since 1.10)"

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.allocations import HOST, LEVELS, allocations, inside, named, of_ranks, unrecorded
+from tracehound.analysis.allocations import ELSEWHERE, HOST, LEVELS, allocations, holding, named, of_ranks, unrecorded
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 
 DEFINITION = f"""\
@@ -36,9 +36,9 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each stretch of each device of the rank's file in which anything changes; bytes."""
     del options
     everything = allocations(share)
-    rows = inside(everything, share)
+    rows = holding(everything, share)
     if rows.is_empty():
-        return pl.DataFrame()
+        return pl.DataFrame() if everything.is_empty() else ELSEWHERE
     found = [_stretches(device, share) for device in rows.partition_by("device", maintain_order=True)]
     return pl.concat(found).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
 
@@ -58,7 +58,7 @@ def _stretches(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
             pl.col("level").max().alias("allocated"),
             pl.col("reserved").max(),
             unused.max().alias("unused"),
-            pl.len().cast(pl.Int64).alias("changes"),
+            (pl.col("bytes") != 0).sum().cast(pl.Int64).alias("changes"),
             pl.col("level", "reserved").last().name.prefix("last "),
         )
         .with_columns(
@@ -77,7 +77,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The stretches of all ranks, of devices before the host, in the order of time."""
     rows = of_ranks(tables, scene)
     if rows.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [unrecorded(scene)])
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [unrecorded(scene, tables)])
     table = rows.with_columns(named(pl.col("number"))).sort("rank", pl.col("number") == HOST, "number", "start")
     return answer(ANALYSIS, table, scene, options)
 

@@ -7,7 +7,17 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.allocations import HOST, allocations, callers, chains, inside, named, of_ranks, unrecorded
+from tracehound.analysis.allocations import (
+    ELSEWHERE,
+    HOST,
+    allocations,
+    callers,
+    chains,
+    inside,
+    named,
+    of_ranks,
+    unrecorded,
+)
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 
 DEFINITION = """\
@@ -40,9 +50,10 @@ _SUMS: Final = ("size_increase", "allocations", "allocation_size")
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each operator and device; bytes."""
     del options
-    rows = inside(allocations(share), share)
+    everything = allocations(share)
+    rows = inside(everything, share)
     if rows.is_empty():
-        return pl.DataFrame()
+        return pl.DataFrame() if everything.is_empty() else ELSEWHERE
     calls, innermost = callers(share, rows)
     names = calls.events.select(pl.col("name").cast(pl.String).alias("name"), "id").with_row_index("operator")
     names = names.with_columns(pl.col("operator").cast(pl.Int64))
@@ -86,7 +97,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The operators of all ranks, of devices first, those that were given most first."""
     rows = of_ranks(tables, scene)
     if rows.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [unrecorded(scene)])
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [unrecorded(scene, tables)])
     table = rows.with_columns(named(pl.col("number"))).sort(
         pl.col("number") == HOST,
         "self_allocation_size",

@@ -9,12 +9,13 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.allocations import (
+    ELSEWHERE,
     HOST,
     LEVELS,
     alive,
     allocations,
     blocks,
-    inside,
+    holding,
     named,
     of_ranks,
     peaks,
@@ -76,9 +77,9 @@ BY_CATEGORY: Final = (
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each device of the rank's file, or for each category of its memory; bytes."""
     everything = allocations(share)
-    rows = inside(everything, share)
+    rows = holding(everything, share)
     if rows.is_empty():
-        return pl.DataFrame()
+        return pl.DataFrame() if everything.is_empty() else ELSEWHERE
     return (
         _categories(everything, rows, share)
         if BY.of(options.given) == "category"
@@ -97,20 +98,17 @@ def _categories(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> p
     earlier = (pl.col("time") < pl.col("peak time")) | (
         (pl.col("time") == pl.col("peak time")) & (pl.col("record") <= pl.col("peak record"))
     )
-    within = pl.col("time").is_between(share.start, share.end)
     table = (
-        known.join(top, on="device", maintain_order="left")
+        holding(known, share, ["device", "category"])
+        .filter((pl.col("held") != 0) | (pl.col("bytes") != 0))
+        .join(top, on="device", maintain_order="left")
         .group_by("device", "category", maintain_order=True)
         .agg(
             pl.col("peak", "peak time").first(),
             pl.col("held").filter(earlier).last().fill_null(0).alias("at_peak"),
-            pl.col("held").filter(within).max().alias("most"),
-            pl.col("time")
-            .filter(within)
-            .get(pl.col("held").filter(within).arg_max(), null_on_oob=True)
-            .alias("most_at"),
+            pl.col("held").max().alias("most"),
+            pl.col("time").get(pl.col("held").arg_max()).alias("most_at"),
         )
-        .drop_nulls("most")
     )
     believed = (pl.col("at_peak") >= 0) & (pl.col("at_peak") <= pl.col("peak"))
     return table.select(
@@ -177,7 +175,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     shown = replace(ANALYSIS, columns=BY_CATEGORY if by_category else COLUMNS)
     rows = of_ranks(tables, scene)
     if rows.is_empty():
-        why = _UNTOLD if by_category and any(table.width for table in tables) else unrecorded(scene)
+        untold = by_category and any("category" in table.columns for table in tables)
+        why = _UNTOLD if untold else unrecorded(scene, tables)
         return answer(shown, blank(shown.columns), scene, options, [why])
     if by_category:
         order = ["rank", "number", "at_peak", "most"]

@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.allocations import holding
 from tracehound.analysis.compilations import compilations
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
@@ -123,8 +124,7 @@ def _longest(events: pl.LazyFrame, total: str, event: str) -> pl.LazyFrame:
 
 def _peak(share: Share) -> pl.DataFrame:
     """The most that the allocator of the rank's device held, by its own word."""
-    inside = pl.col("time").is_between(share.start, share.end)
-    held = collected(share.facet("allocated").filter((pl.col("device") >= 0) & inside).drop_nulls("allocated"))
-    most = held.sort("allocated", "time", descending=[True, False]).head(1)
+    told = collected(share.facet("allocated").filter(pl.col("device") >= 0).drop_nulls("allocated"))
+    most = holding(told.sort("time", "record"), share).sort("allocated", "time", descending=[True, False]).head(1)
     found = (most["allocated"][0], most["time"][0]) if most.height else (None, None)
     return pl.DataFrame({"peak": [found[0]], "peak_time": [found[1]]}, schema={"peak": pl.Int64, "peak_time": pl.Int64})
