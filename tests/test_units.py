@@ -110,6 +110,7 @@ def test_counts_have_separators() -> None:
         ("-2ms", -2 * 10**9),
         ("2m", 120 * 10**12),
         ("0.0000000000001s", 0),
+        (" 0", 0),
     ],
 )
 def test_a_written_time_is_read_exactly(text: str, ps: int) -> None:

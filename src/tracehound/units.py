@@ -123,10 +123,12 @@ def number(value: float) -> str:
 
 
 def parse_duration(text: str) -> int:
-    """A time that a person wrote (``10ms``, ``1.5 s``, ``250us``) in ps; a bare number is refused, it has no unit.
+    """A time that a person wrote (``10ms``, ``1.5 s``, ``250us``) in ps; but for 0, a bare number is refused.
 
     Raises TracehoundError with what was expected.
     """
+    if text.strip() == "0":
+        return 0
     match = _QUANTITY.fullmatch(text)
     unit = _ALIASES.get(match[2], match[2]) if match else ""
     if match is None or unit not in PS:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane, stream
+from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Result, named, run
 from tracehound.trace import Trace, Window
+from tracehound.units import duration
 
 CORE = Lane("XLA Ops", 0, "ops", work=True)
 MODULES = Lane("XLA Modules", 0, "modules")
@@ -138,3 +141,31 @@ def test_every_instant_belongs_to_one_part(work: list[tuple[int, int, int]]) -> 
     low, high = min(start for _, start, _ in work), max(start + length for _, start, length in work)
     within = first[low:high]
     assert parts(duty(b.trace())) == [*(within.count(kind) for kind in range(5)), within.count(9)]
+
+
+WORK = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50), st.integers(1, 9)), min_size=1, max_size=6)
+
+
+@given(WORK, st.integers(0, 50), st.integers(1, 20))
+def test_a_device_that_rests_for_all_of_a_window_is_idle_in_it(
+    work: list[tuple[int, int, int]], low: int, length: int
+) -> None:
+    b = Building(format="xplane", ops=[OPS[0] | {"name": "dot", "category": "dot"}])
+    b.event(thread(), "main", 0, 100, "annotation")
+    for rank, start, lasting in work:
+        b.event(replace(CORE, rank=rank), "dot", start, start + lasting, "op", op=0)
+    trace, window = b.trace(), Window(low * US, (low + length) * US)
+    busy = {
+        rank: sum(any(r == rank and s <= at < s + n for r, s, n in work) for at in range(low, low + length))
+        for rank, *_ in work
+    }
+    duty = run(named("duty_cycle"), trace, window).table
+    assert duty["span"].to_list() == [length * US] * len(busy)
+    assert (duty["on_duty"] // US).to_list() == [busy[rank] for rank in sorted(busy)]
+    assert (duty["idle"] // US).to_list() == [length - busy[rank] for rank in sorted(busy)]
+    if any(busy.values()):
+        idle = (
+            f"idle {(1 - sum(busy.values()) / length / len(busy)) * 100:.3f} % of {duration(length * len(busy) * US)}"
+        )
+        for name in ("ops", "hlo_ops"):
+            assert any(note.startswith(idle) for note in run(named(name), trace, window).notes), name

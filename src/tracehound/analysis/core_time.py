@@ -60,6 +60,12 @@ def core_time(events: pl.DataFrame, share: Share) -> tuple[int, int]:
     return int(events["device_start"].to_numpy().min()), int(events["device_end"].to_numpy().max())
 
 
+def rest_time(share: Share) -> int:
+    """The time of a device that rests for all of a window: as long as that, and 0 without a window or any work; ps."""
+    works = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height > 0
+    return share.end - share.start if share.windowed and works else 0
+
+
 def has_clock(events: pl.DataFrame) -> bool:
     """Whether all of this work has the device's own clock."""
     return events.height > 0 and not events["device_start"].null_count() and not events["device_end"].null_count()

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.core_time import on_own_clock
+from tracehound.analysis.core_time import on_own_clock, rest_time
 from tracehound.analysis.device_parts import PARTS, device_parts, device_work
 from tracehound.analysis.own_clock import CLOCKED, window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
@@ -63,22 +63,16 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """One row; ps."""
     del options
     events = device_work(share, "lane", *CLOCKED)
+    whose = {"rank": share.rank, "device": share.label}
     if events.is_empty():
-        return pl.DataFrame()
+        rest = rest_time(share)
+        idle = {"span": rest, "on_duty": 0, "time": rest, **dict.fromkeys(PARTS, 0), "idle": rest}
+        return pl.DataFrame([{**whose, **idle}]) if rest else pl.DataFrame()
     own = on_own_clock(events, share)
     on, span = _duty(share, events)
     parts = {name: clip(when, own.start, own.end).length for name, when in device_parts(share, own.events).items()}
-    return pl.DataFrame(
-        {
-            "rank": [share.rank],
-            "device": [share.label],
-            "span": [span],
-            "on_duty": [on],
-            "time": [own.time],
-            **{name: [length] for name, length in parts.items()},
-            "idle": [own.time - own.used],
-        }
-    )
+    told = {"span": span, "on_duty": on, "time": own.time, **parts, "idle": own.time - own.used}
+    return pl.DataFrame([{**whose, **told}])
 
 
 def _duty(share: Share, events: pl.DataFrame) -> tuple[int, int]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.async_ops import executions_of, joined
-from tracehound.analysis.core_time import core_time, has_clock
+from tracehound.analysis.core_time import core_time, has_clock, rest_time
 from tracehound.analysis.measured import LENGTH, measured
 from tracehound.analysis.own_clock import CLOCKED
 from tracehound.analysis.result import Options, Share
@@ -38,8 +38,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     `count` is how often it ran, `kernels` in how many kernels (null where ops are not kernels), `runs` the count less
     what a window cut off; `self`, `total`, `min`, `max` are ps. `flight` is the sum of the times from the beginning of
     an asynchronous op to its end, on the row of the half that ends it, and `flights` how many those are, both less what
-    a window cut off: where that half lies out of the window, its row counts no execution. A GPU that ran no op but was
-    at work has one row of what is true of it.
+    a window cut off: where that half lies out of the window, its row counts no execution. A device
+    that ran no op, but works at times, has one row of what is true of it.
     """
     del options
     lanes = share.lanes.filter(pl.col("rank").is_not_null())
@@ -156,10 +156,10 @@ def _of_rank(events: pl.DataFrame, share: Share) -> dict[str, int]:
     found["used"] = found["busy"] = _running(events.select(*sides), low, high)
     if streams:
         found["busy"] = _running(collected(ran.select("start", "end")), share.start, share.end)
-    if share.windowed and found["span"]:
-        found["span"] = share.end - share.start
-    elif not found["span"] and events.height:
+    if events.height and not found["span"]:
         found["span"] = high - low
+    elif share.windowed:
+        found["span"] = rest_time(share)
     return {"rank": share.rank, **found}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.core_time import core_time, has_clock
+from tracehound.analysis.core_time import core_time, has_clock, rest_time
 from tracehound.analysis.measured import measured
 from tracehound.analysis.own_clock import CLOCKED
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
@@ -79,8 +79,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.col("event").sort_by("max", "event", descending=[True, False]).first(),
         pl.col("max").max(),
     )
-    idle = found.is_empty() and share.windowed and what != ON_HOST
-    return (found.clear(1) if idle else found).with_columns(
+    rests = found.is_empty() and rest_time(share) > 0
+    return (found.clear(1) if rests else found).with_columns(
         pl.lit(span, pl.Int64).alias("span"),
         pl.lit(used, pl.Int64).alias("used"),
         pl.lit(share.rank, pl.Int64).alias("rank"),
