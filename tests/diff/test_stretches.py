@@ -119,6 +119,47 @@ def test_time_of_work_is_that_of_steps_and_of_none(edges: list[int], work: list[
         assert last >= max([until, *mine]) * US
 
 
+@given(st.lists(times, min_size=2, max_size=7, unique=True).map(sorted), st.lists(works, min_size=1, max_size=8))
+def test_a_step_that_is_asked_for_is_that_of_the_run(edges: list[int], work: list[Work]) -> None:
+    marks = list(zip(edges[::2], edges[1::2], strict=False))
+    trace = story(marks, [each for each in work if each[2] > each[1]])
+    whole = profile(trace, Window())
+    assume(whole.what == "steps" and not whole.partial)
+    for step in whole.steps["step"].to_list():
+        asked = profile(trace, Window(steps=(step,)))
+        assert asked.steps.rows() == whole.steps.filter(step=step).rows()
+        assert asked.ops.rows() == whole.ops.filter(step=step).rows()
+        assert asked.measures.rows() == whole.measures.filter(step=step).rows()
+
+
+def test_a_last_step_that_lacks_work_is_left_out_unless_it_is_all_that_is_asked_for() -> None:
+    trace = story([(0, 100), (100, 200), (200, 210)], [(5, 10, 60), (20, 60, 90), (105, 110, 190), (120, 190, 195)])
+    found = profile(trace, Window())
+    assert (found.steps["step"].to_list(), found.partial) == ([0, 1], 1)
+    assert found.about.endswith("2 steps on 1 rank, work on the device, 1 partial step left out")
+    last = profile(trace, Window(steps=(2,)))
+    assert (last.steps["step"].to_list(), last.partial) == ([2], 0)
+
+
+def test_the_clock_of_a_device_measures_its_steps_ops_and_pauses() -> None:
+    built = Building(format="xplane")
+    built.event(Lane("Steps", 0, "steps"), "0", 0, 100, "step", step=0)
+    built.event(Lane("Steps", 0, "steps"), "1", 100, 260, "step", step=1)
+    steps = [(0, 0), (100, 100)]
+    for at, own in steps:
+        stretch = 1 if at == 0 else 2  # in the second step the trace's clock runs at half the pace
+        for begin, end in ((0, 30), (50, 80)):
+            on_device = {"device_start": (own + begin) * US, "device_end": (own + end) * US}
+            start, until = at + begin * stretch, at + end * stretch
+            built.event(Lane("XLA Ops", 0, "ops", work=True), "dot", start, until, "op", step=at // 100, **on_device)
+    found = profile(built.trace(), Window())
+    assert found.ops["time"].to_list() == [60 * US, 60 * US]
+    assert found.steps["duration"].to_list() == [100 * US, 80 * US]
+    idle = found.measures.filter(topic="idle").group_by("step").agg(pl.col("value").sum()).sort("step")
+    assert idle["value"].to_list() == found.steps["idle"].to_list() == [40 * US, 20 * US]
+    assert found.stretches.rows() == [(0, 0, 0, 100 * US), (0, 1, 100 * US, 260 * US)]
+
+
 def test_what_lies_outside_is_in_the_baseline(tmp_path: Path) -> None:
     found, path = measured(story([(100, 200)], [(110, 120, 180)], gone=[(0, 20)])), tmp_path / "base.json"
     saved(found, path)

@@ -126,21 +126,21 @@ def stretched(share: Share, events: pl.DataFrame, bounds: str) -> pl.DataFrame:
     `events` is all work of the device, with the columns `step` and `launch`; `bounds` is a value of the setting.
     """
     steps = share.steps
-    found = stretches(steps, events, bounds).with_columns(_partial(steps, events))
+    found = stretches(steps, events, bounds).with_columns(partial(steps, events))
     if not share.windowed:
         return found
     return found.filter(steps.sort("start").select(share.chosen).to_series())  # in the order of the stretches
 
 
-def _partial(steps: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
-    """Which steps, in the order of their starts, are the last one and lack device work."""
+def partial(steps: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
+    """Which of all steps, in the order of their starts, are the last one and lack device work."""
     launched = events.filter(pl.col("launch").is_not_null())["step"].value_counts(name="work")
     ordered = steps.sort("start").join(launched, on="step", how="left", maintain_order="left")["work"].fill_null(0)
-    partial = np.zeros(steps.height, np.bool_)
+    found = np.zeros(steps.height, np.bool_)
     if steps.height > 1:
         before, last = ordered.tail(2).to_list()
-        partial[-1] = last < _WHOLE * before
-    return pl.Series("partial", partial)
+        found[-1] = last < _WHOLE * before
+    return pl.Series("partial", found)
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

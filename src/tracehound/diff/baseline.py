@@ -55,6 +55,7 @@ def saved(profile: Profile, path: Path) -> None:
         "form": profile.form,
         "outside": profile.outside,
         "lost": profile.lost,
+        "partial": profile.partial,
     }
     beside = path.with_name(f".{path.name}.part")
     try:
@@ -114,4 +115,5 @@ def _profile(document: dict[str, Any]) -> Profile:
         raise TypeError("no text")
     name, what, of, form = words
     outside = float(document.get("outside", 0))
-    return Profile(name, int(document["ranks"]), what, of, steps, ops, measures, form, outside, tuple(lost))
+    partial = int(document.get("partial", 0))
+    return Profile(name, int(document["ranks"]), what, of, steps, ops, measures, form, outside, tuple(lost), partial)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from tracehound.analysis.busy import WORK, work
+from tracehound.analysis.own_clock import CLOCKED
 from tracehound.analysis.result import Share
 from tracehound.diff.launched import callers
 from tracehound.diff.names import call_family, kernel_family, module_name, op_name, signature
@@ -24,7 +25,7 @@ them from there inwards, `family` the sort of a kernel or of a custom call."""
 
 def counted(share: Share) -> tuple[pl.DataFrame, str]:
     """The work of the device, sorted by id; where none was recorded the operators of the host."""
-    more = ("lane", "name", "op", "launch", "step")
+    more = ("lane", "name", "op", "launch", "step", *CLOCKED)
     events = work(share, *more)
     if events.height or share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height:
         return events, ON_DEVICE

@@ -18,7 +18,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.diff.identity import ON_DEVICE
 from tracehound.diff.marks import marks
 from tracehound.diff.shares import cut
-from tracehound.diff.stretches import Stretches, compared
+from tracehound.diff.stretches import Compared, Stretches, compared
 from tracehound.formats.torch_names import CURVES
 from tracehound.intervals import Ints, covered, union
 from tracehound.trace import Trace, collected
@@ -45,7 +45,7 @@ def _per_rank(share: Share, options: Options) -> pl.DataFrame:
     share, when = here.share, here.when
     found = [_compiling(share, when), *(_rows(when, *each) for each in marks(share, when))]
     if here.of == ON_DEVICE:
-        found += [_launches(share, when), *_idle(share, here.events, when, options)]
+        found += [_launches(share, when), *_idle(here.on_own_clock(), options)]
     rows = pl.concat(found, how="vertical_relaxed")
     return rows.filter((pl.col("count") > 0) | (pl.col("value") > 0)).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank")
@@ -67,9 +67,12 @@ def _launches(share: Share, when: Stretches) -> pl.DataFrame:
     return _rows(when, "launches", "launches", *_added(at[inside], length[inside], len(when.start)))
 
 
-def _idle(share: Share, events: pl.DataFrame, when: Stretches, options: Options) -> list[pl.DataFrame]:
+def _idle(here: Compared, options: Options) -> list[pl.DataFrame]:
     """The pauses of the whole device by their causes, and what is idle beside them."""
-    pauses, cause = of_device(share, options)
+    (pauses, cause), when = of_device(here.share, options), here.when
+    if here.clock is not None:
+        begin, until = here.clock.bounds(pauses.start, pauses.end)
+        pauses = pauses._replace(start=begin, end=until)
     owner, stretch, start, end = cut(np.arange(len(cause)), pauses.start, pauses.end, when)
     at, inside = _stretch_of(pauses.start, when)
     found, size = [], len(when.start)
@@ -78,7 +81,7 @@ def _idle(share: Share, events: pl.DataFrame, when: Stretches, options: Options)
         _, time = _added(stretch[mine], (end - start)[mine], size)
         count, _ = _added(at[inside & (cause == number)], np.zeros(0, np.int64), size)
         found.append(_rows(when, "idle", name, count, time))
-    return [*found, _rows(when, "idle", EDGES, np.zeros(size, np.int64), _outside(events, pauses, when))]
+    return [*found, _rows(when, "idle", EDGES, np.zeros(size, np.int64), _outside(here.events, pauses, when))]
 
 
 def _outside(events: pl.DataFrame, pauses: Pauses, when: Stretches) -> Ints:

@@ -20,7 +20,7 @@ from tracehound.analysis.share import run_all
 from tracehound.diff import measures, shares
 from tracehound.diff.identity import IDENTITY, identified
 from tracehound.diff.measures import MEASURES
-from tracehound.diff.stretches import Stretches, compared
+from tracehound.diff.stretches import WHOLE, WINDOW, Stretches, compared
 from tracehound.intervals import Ints
 from tracehound.nesting import own_stretches
 from tracehound.trace import Trace, Window
@@ -46,9 +46,9 @@ class Profile:
     step and op: step, `IDENTITY`, count, time (own time; several streams add up) and exposed (see `exposed_times`).
     `measures` has what else was measured of each step (see there). `what` says what the steps are, `of` which events
     the ops are and `form` which profiler wrote them; `outside` is the share of the work's time that lies in no step,
-    and `lost` what its files lack, in words. Of a run whose trace is open `stretches` has the steps of each rank (rank,
-    step, start, end) and `longest` the longest execution of each op (`IDENTITY`, event, length); what was saved has
-    neither.
+    `partial` how many steps of a rank lack work and are left out, and `lost` what its files lack, in words. Of a run
+    whose trace is open `stretches` has the steps of each rank (rank, step, start, end) and `longest` the longest
+    execution of each op (`IDENTITY`, event, length); what was saved has neither.
     """
 
     name: str
@@ -61,12 +61,13 @@ class Profile:
     form: str = ""
     outside: float = 0.0
     lost: tuple[str, ...] = ()
+    partial: int = 0
     stretches: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STRETCHES))
     longest: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LONGEST))
 
     @property
     def unit(self) -> str:
-        """What is compared, of whatever program: ``steps``, ``executions`` or ``the whole run``."""
+        """What is compared, of whatever program: ``steps``, ``executions``, ``the whole run`` or ``the window``."""
         return self.what.split(" of ", 1)[0]
 
     @property
@@ -77,8 +78,9 @@ class Profile:
             return f"nothing on {ranks}"
         one = self.steps.height == 1
         what = self.what.replace("steps", "step", 1).replace("executions", "execution", 1) if one else self.what
-        count = "" if self.what == "the whole run" else f"{self.steps.height:,} "
-        return f"{count}{what} on {ranks}, {self.of}"
+        count = "" if self.what in (WHOLE, WINDOW) else f"{self.steps.height:,} "
+        left = f", {self.partial} partial step{'s' * (self.partial > 1)} left out" if self.partial else ""
+        return f"{count}{what} on {ranks}, {self.of}{left}"
 
 
 def not_alike(base: Profile, other: Profile) -> str:
@@ -107,7 +109,9 @@ _COLUMNS: Final = (
     Column("of", "text", "what the ops are"),
     Column("outside", "time", "in which the rank works in no step"),
     Column("worked", "time", "in which the rank works"),
+    Column("partial", "count", "steps that lack work, and are left out"),
     Column("start", "instant", "start of the step; null in the rows of ops"),
+    Column("end", "instant", "its end"),
     Column("duration", "time", "length of the step; null in the rows of ops"),
     *(Column(name, "text", name) for name in IDENTITY),
     Column("count", "count", "executions that begin in the step"),
@@ -134,7 +138,7 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
     idle = (pl.col("duration") - pl.sum_horizontal(shares.CLASSES)).alias("idle")
     mean = pl.col("duration", *PARTS) / pl.col("ranks")
     of_ops = ops.group_by("step", *IDENTITY).agg(pl.col("count", "time", "exposed").sum().cast(pl.Float64))
-    placed = steps.select("rank", "step", "start", (pl.col("start") + pl.col("duration")).alias("end"))
+    placed = steps.select("rank", "step", "start", "end")
     return Profile(
         name=trace.name,
         ranks=rows["rank"].n_unique(),
@@ -151,6 +155,7 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
         lost=tuple(
             f"{note.text} ({note.where or count(note.count)})" for note in trace.notes if note.level == "dropped"
         ),
+        partial=int(rows["partial"].to_numpy().max(initial=0)),
         stretches=placed,
         longest=_longest(ops),
     )
@@ -181,9 +186,9 @@ def _one(words: pl.Series) -> str:
 def _per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row per step, and a row per step and op."""
     del options
-    here = compared(share)
+    traced = compared(share)
+    here, (outside, worked) = traced.on_own_clock(), traced.outside
     share, events, when = here.share, here.events, here.when
-    outside, worked = here.outside
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
     owned = own_stretches(start, end, local_parent(events))
     found = identified(events, share)
@@ -198,18 +203,23 @@ def _per_rank(share: Share, options: Options) -> pl.DataFrame:
     }
     named = found.ops.drop("kind").with_columns(pl.Series("class", classes, pl.Int64))
     longest = events[times["count"].event].select("id", (pl.col("end") - pl.col("start")).alias("length"))
-    return pl.concat([_steps(when), _summed(named, found.row, times, longest, when)], how="diagonal").with_columns(
+    return pl.concat(
+        [_steps(when, traced.when), _summed(named, found.row, times, longest, when)], how="diagonal"
+    ).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(when.what).alias("what"),
         pl.lit(here.of).alias("of"),
+        pl.lit(here.partial, pl.Int64).alias("partial"),
         pl.lit(outside, pl.Int64).alias("outside"),
         pl.lit(worked, pl.Int64).alias("worked"),
     )
 
 
-def _steps(when: Stretches) -> pl.DataFrame:
-    length = when.end - when.start
-    return pl.DataFrame({"step": when.number, "start": when.start, "duration": length})
+def _steps(when: Stretches, traced: Stretches) -> pl.DataFrame:
+    """How long steps last, and where they lie in the trace."""
+    return pl.DataFrame(
+        {"step": when.number, "start": traced.start, "end": traced.end, "duration": when.end - when.start}
+    )
 
 
 def _summed(

@@ -6,13 +6,16 @@ Owns which they are, and which work of the device is held against them. Knows no
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import polars as pl
 
 from tracehound.analysis.busy import bounds
+from tracehound.analysis.core_time import has_clock, on_own_clock
+from tracehound.analysis.own_clock import OwnClock, clock_of
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
+from tracehound.analysis.step_parts import partial
 from tracehound.analysis.stretches import stretches as lasting_work
 from tracehound.diff.identity import ON_DEVICE, counted
 from tracehound.diff.names import module_name
@@ -33,13 +36,24 @@ class Stretches(NamedTuple):
 class Compared:
     """What is compared of a rank: `events` (`of` says what they are, see `counted`) in the stretches `when`.
 
-    `share` is the rank's own; of a window it sees all that its steps reach over.
+    `share` is the rank's own; of a window it sees all that its steps reach over. `partial` says how many steps lack
+    work and are left out. Times are the trace's; `clock` is the device's own, where that measures the stretches.
     """
 
     share: Share
     events: pl.DataFrame
     of: str
     when: Stretches
+    partial: int = 0
+    clock: OwnClock | None = None
+
+    def on_own_clock(self) -> Compared:
+        """The same with the times of events and stretches on the clock that measures them."""
+        if self.clock is None:
+            return self
+        start, end = self.clock.bounds(self.when.start, self.when.end)
+        events = on_own_clock(self.events, self.share).events
+        return replace(self, events=events, when=self.when._replace(start=start, end=end))
 
     @property
     def outside(self) -> tuple[int, int]:
@@ -56,35 +70,46 @@ def compared(share: Share) -> Compared:
     `step_parts`): so what runs behind the host is of the step that asked for it, and none of it is lost at the last
     one. Where the operators of the host are compared it lasts as long as its mark.
     """
-    marks = _apart(_inside(share.steps.filter(share.chosen), share))
-    if marks.height:
-        return _of_steps(share, marks)
+    every = _apart(share.steps.filter(pl.col("end") > pl.col("start")))
+    marked = every.select(share.chosen & _inside(share)).to_series()
+    if marked.any():
+        return _of_steps(share, every, marked)
     events, of = counted(share)
     module, runs = _executions(share)
+    clock = clock_of(share) if has_clock(events) else None
     if runs.height:
-        return Compared(share, events, of, _stretches(_apart(runs.with_row_index("step")), f"executions of {module}"))
+        when = _stretches(_apart(runs.with_row_index("step")), f"executions of {module}")
+        return Compared(share, events, of, when, clock=clock)
     low, high = bounds(events, share)
     whole = pl.DataFrame({"step": [0], "start": [low], "end": [high]})
-    return Compared(share, events, of, _stretches(whole, "the whole run"))
+    return Compared(share, events, of, _stretches(whole, WINDOW if share.windowed else WHOLE), clock=clock)
 
 
-def _of_steps(share: Share, marks: pl.DataFrame) -> Compared:
+WHOLE: Final = "the whole run"
+WINDOW: Final = "the window"
+"""What is compared where nothing is a step."""
+
+
+def _of_steps(share: Share, every: pl.DataFrame, marked: pl.Series) -> Compared:
+    """The marked ones of all steps of the rank; without those that are partial, unless it is all of them."""
     events, of = counted(replace(share, device=share.anytime))
-    lasting = lasting_work(marks, events, "work") if of == ON_DEVICE else marks
-    when = _stretches(lasting, "steps")
+    lasting = lasting_work(every, events, "work") if of == ON_DEVICE else every
+    whole = marked & ~partial(every, events)
+    chosen = whole if whole.any() else marked
+    left = int((marked & ~chosen).sum())
+    when = _stretches(lasting.filter(chosen), "steps")
+    clock = clock_of(share) if has_clock(events) and not every["rank"].null_count() else None
     if not share.windowed:
-        return Compared(share, events, of, when)
+        return Compared(share, events, of, when, left, clock)
     low, high = min(share.start, int(when.start[0])), max(share.end, int(when.end[-1]))
     reached = replace(share, start=low, end=high, device=overlapping(share.anytime, low, high))
     seen = overlapping(events.lazy(), low, high).collect()
-    return Compared(reached, seen, of, when)
+    return Compared(reached, seen, of, when, left, clock)
 
 
-def _inside(found: pl.DataFrame, share: Share) -> pl.DataFrame:
+def _inside(share: Share) -> pl.Expr:
     """What lies in the window."""
-    return found.filter(
-        (pl.col("start") >= share.start) & (pl.col("end") <= share.end) & (pl.col("end") > pl.col("start"))
-    )
+    return (pl.col("start") >= share.start) & (pl.col("end") <= share.end)
 
 
 def _executions(share: Share) -> tuple[str, pl.DataFrame]:
@@ -93,7 +118,7 @@ def _executions(share: Share) -> tuple[str, pl.DataFrame]:
     if lanes.is_empty():
         return "", pl.DataFrame()
     runs = collected(share.device.filter(pl.col("lane").is_in(lanes.to_list())).select("name", "start", "end"))
-    named = _inside(runs, share).with_columns(
+    named = runs.filter(_inside(share) & (pl.col("end") > pl.col("start"))).with_columns(
         pl.col("name").cast(pl.String).map_elements(module_name, return_dtype=pl.String)
     )
     if named.is_empty():
