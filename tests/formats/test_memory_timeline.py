@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from tracehound.analysis import ANALYSES, Options, named, run, run_all
 from tracehound.analysis.topics import lacking
+from tracehound.diff import compare, condition, judged_alone, profile
 from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS, MEMORY_TIMELINE, recognise
+from tracehound.report import summarise
 from tracehound.store import find, load, open_paths
-from tracehound.trace import Trace
+from tracehound.trace import Trace, Window
 
 START = 1_696_966_047_000_000_000
 PARAMETER, ACTIVATION, GRADIENT, UNKNOWN = 0, 4, 5, 7
@@ -94,6 +96,30 @@ def test_of_several_questions_those_about_memory_are_answered(tmp_path: Path) ->
 def test_what_is_missing_of_memory_is_still_said(tmp_path: Path) -> None:
     (note,) = run(named("memory_blocks"), opened(tmp_path, ROWS)).notes
     assert "the file has no addresses" in note
+
+
+def test_its_page_is_about_memory(tmp_path: Path) -> None:
+    page = summarise(opened(tmp_path, ROWS), Window())
+    assert [result.analysis for result in page.results] == ["overview", "memory", "health"]
+    (memory,) = (result for result in page.results if result.analysis == "memory")
+    assert memory.table["category"][0] == "parameter"
+    assert memory.notes[0] == "at its peak, 0.020 us, untold of rank 0 holds 180 B"
+
+
+def test_two_are_compared_by_what_their_categories_held_at_most(tmp_path: Path) -> None:
+    base = profile(opened(tmp_path, ROWS), Window())
+    other = profile(opened(tmp_path, [*ROWS, [START + 50, CREATED, 60, GRADIENT]]), Window())
+    assert base.about == "the whole run on 1 rank, nothing but memory"
+    (memory,) = compare(base, other).results
+    assert memory.analysis == "diff-memory"
+    found = {
+        counter: (ours, theirs) for counter, ours, theirs in memory.table.select("counter", "base", "other").rows()
+    }
+    assert found["gradient"] == (30, 90)
+    assert found["memory allocated"] == (180, 190), "at the last instant"
+    assert found["activation"] == (50, 50)
+    with pytest.raises(TracehoundError, match="nothing was measured"):
+        judged_alone(base, [condition("idle > 1%")])
 
 
 def test_it_is_drawn_as_counters_of_the_device(tmp_path: Path) -> None:

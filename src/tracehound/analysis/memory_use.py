@@ -23,7 +23,7 @@ from tracehound.analysis.allocations import (
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.units import bytes_
+from tracehound.units import bytes_, instant
 from tracehound.units import share as percent
 
 DEFINITION = f"""\
@@ -116,6 +116,7 @@ def _categories(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> p
         pl.col("device").cast(pl.Int64).alias("number"),
         pl.col("category").cast(pl.String),
         "at_peak",
+        "peak",
         pl.when(believed).then(pl.col("at_peak") / pl.col("peak")).fill_nan(None).alias("share"),
         pl.col("peak time").alias("at"),
         "most",
@@ -181,12 +182,21 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if by_category:
         order = ["rank", "number", "at_peak", "most"]
         table = rows.sort(order, descending=[False, False, True, True]).with_columns(named(pl.col("number")))
-        return answer(shown, table, scene, options)
+        return answer(shown, table, scene, options, _peaks(table))
     believed = (pl.col("capacity") >= pl.col("peak")) & (pl.col("peak") >= 0)
     table = rows.with_columns(
         named(pl.col("number")), pl.when(believed).then(pl.col("peak") / pl.col("capacity")).alias("peak_share")
     ).sort("rank", pl.col("number") == HOST, "number")
     return answer(ANALYSIS, table, scene, options, _notes(table))
+
+
+def _peaks(table: pl.DataFrame) -> list[str]:
+    """The most that each device held of all categories together."""
+    devices = table.unique(["rank", "number"], maintain_order=True).head(4)
+    return [
+        f"at its peak, {instant(row['at'])}, {row['device']} of rank {row['rank']} holds {bytes_(row['peak'])}"
+        for row in devices.iter_rows(named=True)
+    ]
 
 
 def _notes(table: pl.DataFrame) -> list[str]:

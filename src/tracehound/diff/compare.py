@@ -14,7 +14,7 @@ import polars as pl
 
 from tracehound.analysis.result import Column, Result
 from tracehound.diff.columns import CATEGORIES, OPS, STEP, WATERFALL
-from tracehound.diff.identity import IDENTITY
+from tracehound.diff.identity import IDENTITY, ONLY_MEMORY
 from tracehound.diff.matching import ALONE, Match, matched
 from tracehound.diff.noise import LEAST
 from tracehound.diff.numbers import Pair, Side, grouped, often, tabled, verdicts
@@ -69,6 +69,13 @@ class Comparison:
     waterfall: Result
     sections: tuple[Result, ...]
     keys: tuple[pl.DataFrame, pl.DataFrame]
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """The tables that there is anything to say in: of a memory timeline nothing else is known."""
+        if ONLY_MEMORY in (self.base.of, self.other.of):
+            return self.sections
+        return (self.step, self.categories, self.ops, *self.sections)
 
 
 def compare(base: Profile, other: Profile, top: int | None = None) -> Comparison:

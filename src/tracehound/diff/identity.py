@@ -36,6 +36,9 @@ def counted(share: Share) -> tuple[pl.DataFrame, str]:
 ON_DEVICE: Final = "work on the device"
 """What is compared where any was recorded."""
 
+ONLY_MEMORY: Final = "nothing but memory"
+"""What is compared of memory timelines."""
+
 
 class Identified(NamedTuple):
     """The distinct ops of some events (`IDENTITY` and their `kind`), and of each event which of them it is."""

@@ -18,7 +18,7 @@ from tracehound.analysis.busy import COMMUNICATION, COPY, local_parent
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.share import run_all
 from tracehound.diff import measures, shares
-from tracehound.diff.identity import IDENTITY, identified
+from tracehound.diff.identity import IDENTITY, ONLY_MEMORY, identified
 from tracehound.diff.measures import MEASURES
 from tracehound.diff.stretches import WHOLE, WINDOW, Stretches, compared
 from tracehound.intervals import Ints
@@ -30,9 +30,11 @@ PARTS: Final = ("compute", "communication", "copy", "idle")
 """What a step's time goes to; they add up to it."""
 
 
+_SUMS: Final = ("count", "time", "exposed")
+
 STRETCHES: Final = {"rank": pl.Int64, "step": pl.Int64, "start": pl.Int64, "end": pl.Int64}
 
-FORMS: Final = {"kineto": "PyTorch", "xplane": "XLA", "chrome": "XLA"}
+FORMS: Final = {"kineto": "PyTorch", "memory_timeline": "PyTorch", "xplane": "XLA", "chrome": "XLA"}
 """Whose names the ops of a format have."""
 
 LONGEST: Final = {**dict.fromkeys(IDENTITY, pl.String), "event": pl.Int64, "length": pl.Int64}
@@ -125,6 +127,8 @@ _COLUMNS: Final = (
 
 def profile(trace: Trace, window: Window, executor: Executor | None = None) -> Profile:
     """The run measured, in a window."""
+    if {part.format for part in trace.parts} == {"memory_timeline"}:
+        return _of_memory(trace, window)
     asked = [(_MEASURED, Options()), (measures.ANALYSIS, Options())]
     rows, more = (result.table for result in run_all(asked, trace, window, executor))
     steps, ops = rows.filter(pl.col("duration").is_not_null()), rows.filter(pl.col("duration").is_null())
@@ -137,7 +141,7 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
     lengths = lengths.with_columns(pl.col(*shares.CLASSES).fill_null(0).cast(pl.Float64))
     idle = (pl.col("duration") - pl.sum_horizontal(shares.CLASSES)).alias("idle")
     mean = pl.col("duration", *PARTS) / pl.col("ranks")
-    of_ops = ops.group_by("step", *IDENTITY).agg(pl.col("count", "time", "exposed").sum().cast(pl.Float64))
+    of_ops = ops.group_by("step", *IDENTITY).agg(pl.col(_SUMS).sum().cast(pl.Float64))
     placed = steps.select("rank", "step", "start", "end")
     return Profile(
         name=trace.name,
@@ -146,7 +150,7 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
         of=_one(rows["of"]),
         steps=lengths.with_columns(idle).with_columns(mean).select("step", "ranks", "duration", *PARTS).sort("step"),
         ops=of_ops.join(ranks, on="step")
-        .with_columns(pl.col("count", "time", "exposed") / pl.col("ranks"))
+        .with_columns(pl.col(_SUMS) / pl.col("ranks"))
         .drop("ranks")
         .sort("step", *IDENTITY),
         measures=_measures(trace, more, placed, ranks),
@@ -158,6 +162,27 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
         partial=int(rows["partial"].to_numpy().max(initial=0)),
         stretches=placed,
         longest=_longest(ops),
+    )
+
+
+def _of_memory(trace: Trace, window: Window) -> Profile:
+    """A run of which only memory is known: one stretch, in which no time is measured."""
+    low, high = window.within(*trace.span)
+    ranks = trace.ranks["rank"].to_list() if window.ranks is None else list(window.ranks)
+    until = high + (window.end is None)  # with the last sample
+    placed = pl.DataFrame([(rank, 0, low, until) for rank in ranks], schema=STRETCHES, orient="row")
+    one = {"step": 0, "ranks": len(ranks), **dict.fromkeys(("duration", *PARTS), 0.0)}
+    ops = {"step": pl.Int64(), **dict.fromkeys(IDENTITY, pl.String()), **dict.fromkeys(_SUMS, pl.Float64())}
+    return Profile(
+        name=trace.name,
+        ranks=len(ranks),
+        what=WINDOW if window.timed else WHOLE,
+        of=ONLY_MEMORY,
+        steps=pl.DataFrame([one]),
+        ops=pl.DataFrame(schema=ops),
+        measures=measures.of_counters(trace, placed).select(list(MEASURES)).sort("step", "topic", "name"),
+        form=FORMS["memory_timeline"],
+        stretches=placed,
     )
 
 

@@ -14,10 +14,10 @@ import polars as pl
 
 from tracehound.analysis.result import Column, Result
 from tracehound.diff.columns import CAUSES, COUNTERS, MARKS, MEMORY
-from tracehound.diff.identity import ON_DEVICE
+from tracehound.diff.identity import ON_DEVICE, ONLY_MEMORY
 from tracehound.diff.noise import Floats
 from tracehound.diff.numbers import Pair, tabled
-from tracehound.diff.profile import Profile
+from tracehound.diff.profile import Profile, not_alike
 
 TOPICS: Final = ("launches", "idle", "compiling")
 """What is measured in ps, in the order of the table."""
@@ -60,7 +60,9 @@ def sections(base: Profile, other: Profile) -> list[Section]:
     """The tables that there is anything to say in."""
     if base.measures.is_empty() and other.measures.is_empty():
         return []
-    found = [_causes(base, other), _marked(base, other), *(_counted(base, other, *each) for each in _COUNTED)]
+    of_memory = ONLY_MEMORY in (base.of, other.of)
+    found = [] if of_memory else [_causes(base, other), _marked(base, other)]
+    found += [_counted(base, other, *each) for each in _COUNTED[: 1 if of_memory else None]]
     return [section for section in found if section.names or section.notes]
 
 
@@ -102,6 +104,8 @@ def _counted(base: Profile, other: Profile, topic: str, title: str, columns: tup
     names = sorted(ours & theirs)
     alone = ((ours - theirs, "the base"), (theirs - ours, "the other run"))
     notes = tuple(f"recorded in {run} alone: {', '.join(sorted(left))}" for left, run in alone if left)
+    if ONLY_MEMORY in (base.of, other.of) and (unlike := not_alike(base, other)):
+        notes = (*notes, unlike)
     keys = [(topic, name) for name in names]
     time = Pair(_by_step(base, keys, "value"), _by_step(other, keys, "value"))
     return Section(f"diff-{topic}", title, columns, tuple(names), time, time, notes)

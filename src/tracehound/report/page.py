@@ -38,10 +38,8 @@ class Page:
 def comparison(found: Comparison, verdicts: Sequence[Verdict]) -> Page:
     """The page of a comparison, and of what was demanded of it."""
     runs = (("base", _of(found.base)), ("other", _of(found.other)))
-    results = (found.step, found.categories, found.ops, *found.sections)
-    return _page(
-        COMPARISON, f"{printable(found.base.name)} against {printable(found.other.name)}", runs, results, verdicts
-    )
+    title = f"{printable(found.base.name)} against {printable(found.other.name)}"
+    return _page(COMPARISON, title, runs, found.results, verdicts)
 
 
 def check(found: Profile, verdicts: Sequence[Verdict]) -> Page:

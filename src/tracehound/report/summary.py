@@ -22,6 +22,9 @@ ROWS: Mapping[str, int] = MappingProxyType(
 )
 """The questions of the page, in order, and how many rows of each it shows when nobody says."""
 
+OF_MEMORY: Mapping[str, int] = MappingProxyType({"overview": 16, "memory": 16, "health": 10})
+"""The same of memory timelines, which have nothing else."""
+
 OPTIONAL = ("findings", "collectives", "health")
 """What the page leaves out where there is nothing to say."""
 
@@ -48,8 +51,13 @@ class Summary:
 
 def summarise(trace: Trace, window: Window, top: int | None = None, executor: Executor | None = None) -> Summary:
     """The page of a trace, for a window; at most `top` rows of every table instead of the page's own measure."""
-    limits = {name: rows if top is None else top for name, rows in ROWS.items()}
-    asked = [(named(name), Options(None if name == "steps" else limit)) for name, limit in limits.items()]
+    of_memory = {part.format for part in trace.parts} == {"memory_timeline"}
+    limits = {name: rows if top is None else top for name, rows in (OF_MEMORY if of_memory else ROWS).items()}
+    given = {"memory": (("by", "category"),)}
+    asked = [
+        (named(name), Options(None if name == "steps" else limit, given.get(name, ())))
+        for name, limit in limits.items()
+    ]
     results = []
     lengths: tuple[tuple[int, int], ...] = ()
     for (name, limit), every in zip(limits.items(), run_all(asked, trace, window, executor), strict=True):

@@ -91,7 +91,7 @@ class Differences(Column):
     def show(self, found: Comparison) -> None:
         """Show what two runs differ in, and before that what of them cannot be compared."""
         doubt = strangers(found.base, found.other)
-        known = {result.analysis: result for result in (found.step, found.categories, found.ops, *found.sections)}
+        known = {result.analysis: result for result in found.results}
         for name, pane in self.tables.items():
             if name in known:
                 pane.show(known[name], None, NOTHING[name], doubt)
