@@ -105,6 +105,29 @@ def test_a_launch_before_the_window_is_still_named() -> None:
 
 
 NS = 1_000
+
+
+def test_what_a_window_is_of_a_gap_keeps_what_is_around_the_gap() -> None:
+    trace = story()
+    (whole,) = run(named("gaps"), trace).table.filter(duration=70 * US).rows(named=True)
+    same = ("before", "after", "launch", "thread", "launched", "event")
+    for low, high in ((150, 200), (120, 150), (205, 215), (120, 215)):
+        result = run(named("gaps"), trace, Window(low * US, high * US))
+        (row,) = result.table.rows(named=True)
+        assert (row["start"], row["start"] + row["duration"]) == (max(low, 140) * US, min(high, 210) * US)
+        assert {name: row[name] for name in same} == {name: whole[name] for name in same}
+
+
+def test_a_launch_that_seems_to_begin_after_its_op_is_told_of() -> None:
+    b = Building()
+    b.event(stream(), "gemm", 0, 10)
+    b.event(stream(), "relu", 50, 60, correlation=1)
+    b.event(thread(), "cudaLaunchKernel", 55, 57, "runtime", correlation=1)
+    result = run(named("gaps"), b.trace())
+    assert result.table.select("launch", "launched").row(0) == ("cudaLaunchKernel", None)
+    assert "1 device events begin before their launch: the clocks of host and device disagree" in result.notes
+
+
 WORK = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40), st.integers(1, 6)), min_size=1, max_size=12)
 HOST = st.lists(
     st.tuples(st.integers(0, 1), st.sampled_from("abc"), st.integers(0, 40), st.integers(0, 20)), max_size=10

@@ -11,7 +11,7 @@ import polars as pl
 from tracehound.analysis.busy import bounds, rounding, work, worked
 from tracehound.analysis.core_time import has_clock, on_own_clock
 from tracehound.analysis.host_doing import PROGRAM, mattering, mostly, told
-from tracehound.analysis.launched import calls_of
+from tracehound.analysis.launched import calls_of, doubts
 from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.threads import THREADS, during, near
@@ -22,12 +22,12 @@ from tracehound.units import share as percent
 
 DEFINITION = """\
 A gap is a stretch in which no work runs on any stream or line of a rank's device, between its first and its last work
-(with a window: between the window's ends); one of 1 ns is none, as files have times in whole ns and cut a start and a
-length each by itself. before = the op that ended last at or before its start; after = the op that starts at its end;
-launch = the host event that enqueued `after` (the runtime call of its correlation id, the producer of its context, or
-the execution of its run id); launched = the start of that call before the end of the gap: when it is shorter than the
-gap, the device had nothing to do because the host had not asked for it. host = for each host thread the events that
-were the innermost on it during the gap, with their share of the gap.
+(with a window: what of the window it is); one of 1 ns is none, as files have times in whole ns and cut a start and a
+length each by itself. before = the op that ended last at or before its start; after = the op that starts next; launch =
+the host event that enqueued `after` (the runtime call of its correlation id, the producer of its context, or the
+execution of its run id); launched = how long before `after` that call began: when it is shorter than the gap, the
+device had nothing to do because the host had not asked for it; empty where it seems to have begun later. host = for
+each host thread the events that were the innermost on it during the gap, with their share of the gap.
 
 why = what one thread of the host was at for most of the gap, in words: the thread that launched `after` in a PyTorch
 trace; in an XLA profile, where pools of threads launch, the program's own, which has the marks of steps. The names of
@@ -56,7 +56,7 @@ COLUMNS = (
     Column("after", "text", "op after it"),
     Column("launch", "text", "host event that enqueued the op after it", brief=False),
     Column("thread", "text", "thread of the launch", brief=False),
-    Column("launched", "time", "from the launch to the end of the gap", brief=False),
+    Column("launched", "time", "from the launch to the op after the gap", brief=False),
     Column("why", "text", "what the host was at for most of it"),
     Column("why_share", "share", "what the host was at", "the gap", brief=False),
     Column("host", "host", "what host threads did meanwhile"),
@@ -68,7 +68,7 @@ COLUMNS = (
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The longest gaps (as many as are asked for), and on every row the number and length of all."""
-    events = work(share, "name", "launch", "lane", *CLOCKED)
+    events = work(replace(share, device=share.anytime), "name", "launch", "lane", *CLOCKED)
     low, high = bounds(events, share)
     idle, span = complement(worked(events), low, high), high - low
     lengths = idle.end - idle.start
@@ -123,7 +123,7 @@ def _neighbours(events: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
     starts = events["start"].to_numpy()[order]
     at = np.searchsorted(starts, gaps.end, side="left")
     after = np.where(at >= len(starts), -1, order[np.minimum(at, len(starts) - 1)])
-    rows = events.select("name", "id", "launch")
+    rows = events.select("name", "id", "launch", "start")
 
     def pick(index: Ints) -> pl.DataFrame:
         picked = rows[np.maximum(index, 0)].with_columns(pl.col("name").cast(pl.String))
@@ -137,6 +137,7 @@ def _neighbours(events: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
             second["name"].alias("after"),
             second["id"].alias("event"),
             second["launch"].alias("launch_event"),
+            second["start"].alias("resumed"),
         ]
     )
 
@@ -175,7 +176,8 @@ def _with_launch(gaps: pl.DataFrame, calls: pl.DataFrame, lanes: pl.DataFrame) -
     called = calls.select(pl.col("call").cast(pl.String).alias("launch"), pl.col("caller").alias("lane"), "called")
     names = lanes.select("lane", pl.col("name").alias("thread"))
     known = pl.concat([gaps, called], how="horizontal").join(names, on="lane", how="left", maintain_order="left")
-    return known.with_columns((pl.col("start") + pl.col("duration") - pl.col("called")).alias("launched"))
+    launched = pl.col("resumed") - pl.col("called")
+    return known.with_columns(pl.when(launched >= 0).then(launched).alias("launched"), early=launched < 0)
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -188,7 +190,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     number, idle, span = (int(ranks[name].sum()) for name in ("gaps", "idle", "span"))
     many = f"{ranks.height} ranks" if ranks.height > 1 else "one rank"
     note = f"{number:,} gaps, {duration(idle)} idle in all: {idle / span * 100:.2f} % of {duration(span)} on {many}"
-    result = answer(ANALYSIS, rows, scene, options, [note, *_other_clock(ranks)])
+    result = answer(ANALYSIS, rows, scene, options, [note, *doubts(0, int(rows["early"].sum())), *_other_clock(ranks)])
     return replace(result, total=number)
 
 
