@@ -136,6 +136,16 @@ def test_a_trace_without_any_says_how_to_make_them() -> None:
         assert "record_function" in shown.notes[0]
 
 
+def test_work_in_a_window_counts_for_an_annotation_that_ended_before() -> None:
+    b = Building()
+    b.event(MAIN, "forward", 0, 10, "annotation")
+    b.event(MAIN, "cudaLaunchKernel", 2, 4, "runtime", correlation=1)
+    b.event(stream(), "gemm", 20, 60, correlation=1)
+    shown = result(b.trace(), Window(30 * US, 50 * US))
+    assert told(shown, "count", "total", "average", "device") == {("forward", "host"): [0, 0, None, 20]}
+    assert b.trace().event(shown.table["event"][0])["name"] == "forward"
+
+
 HOST = st.lists(
     st.tuples(st.sampled_from(["annotation", "op"]), st.sampled_from("ab"), st.integers(0, 20), st.integers(1, 20)),
     min_size=1, max_size=12,
@@ -160,7 +170,9 @@ def test_against_a_loop(
     trace = b.trace()
     window = Window(span[0] * US, (span[0] + span[1]) * US)
     expected = _slow(trace, *window.within(*trace.span))
-    for (name, _), row in told(result(trace, window), "device", "busy", "exposed", "launched").items():
+    rows = told(result(trace, window), "device", "busy", "exposed", "launched")
+    assert all((name, "host") in rows for name in expected)
+    for (name, _), row in rows.items():
         assert [value or 0 for value in row] == expected[name]
 
 

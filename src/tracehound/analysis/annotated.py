@@ -27,7 +27,7 @@ def launched_inside(share: Share, calls: Tree) -> pl.DataFrame:
 
     `device` is the sum of its lengths in the window, `busy` when any of it ran, `exposed` the time of communication
     among it while nothing on the device computed, `launched` how much there is. Work counts for every annotation around
-    its launch, once for each name.
+    its launch, once for each name, whenever that was; `event` and `start` are of the first of these annotations.
     """
     device = work(share, "launch", "external")
     low, high = (np.clip(device[side].to_numpy(), share.start, share.end) for side in ("start", "end"))
@@ -38,7 +38,7 @@ def launched_inside(share: Share, calls: Tree) -> pl.DataFrame:
     first[np.unique(owner, return_index=True)[1]] = 1
     piece, at = _around(calls, calls.events["kind"].is_in(MARKS).to_numpy(), call[owner])
     kinds = device["kind"].cast(pl.String).gather(owner)
-    told = calls.events.select("lane", pl.col("name").cast(pl.String)).gather(at)
+    told = calls.events.select("lane", pl.col("name").cast(pl.String), "start", event="id").gather(at)
     place = told.select(pl.struct("lane", "name").rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
     computes = ~kinds.is_in([*COMMUNICATION, *COPY]).to_numpy()
     alone = _alone(start, end, computes, kinds.is_in(COMMUNICATION).to_numpy())
@@ -50,7 +50,12 @@ def launched_inside(share: Share, calls: Tree) -> pl.DataFrame:
             pl.Series("launched", first[piece]),
         )
         .group_by("place")
-        .agg(pl.col("lane", "name").first(), pl.col("device", "exposed", "launched").sum())
+        .agg(
+            pl.col("lane", "name").first(),
+            pl.col("device", "exposed", "launched").sum(),
+            pl.col("event").sort_by("start", "event").first(),
+            pl.col("start").min(),
+        )
         .sort("place")
         .with_columns(pl.Series("busy", _busy(place, start[piece], end[piece])))
         .drop("place")

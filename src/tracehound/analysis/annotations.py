@@ -87,11 +87,28 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         .with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
     )
     works = bool(share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height)
-    if works and rows.filter(~pl.col("device_lane")).height:
-        inside = launched_inside(share, tree(share)).select("lane", "name", *_LAUNCHED)
-        rows = rows.join(inside, on=["lane", "name"], how="left")
-        return rows.with_columns(pl.when(~pl.col("device_lane")).then(pl.col(_LAUNCHED).fill_null(0)))
+    if works and (rows.filter(~pl.col("device_lane")).height or _earlier(share)):
+        return _with_work(rows, launched_inside(share, tree(share)), share)
     return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in _LAUNCHED)
+
+
+def _earlier(share: Share) -> bool:
+    """Whether the host has annotations outside of the window, whose work may run in it."""
+    return share.windowed and collected(share.threads.filter(pl.col("kind").is_in(MARKS)).head(1)).height > 0
+
+
+def _with_work(rows: pl.DataFrame, inside: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """The rows with the work that was launched in them; what has only its work in the window was entered 0 times."""
+    joined = rows.join(inside, on=["lane", "name"], how="full", coalesce=True, maintain_order="left_right")
+    told = joined.with_columns(
+        pl.col("device_lane").fill_null(value=False),
+        pl.col("count", "total", "self").fill_null(0),
+        pl.coalesce("event", "event_right").alias("event"),
+        pl.coalesce("start", "start_right").alias("start"),
+        pl.lit(share.rank, rows.schema["rank"]).alias("rank"),
+    )
+    work = pl.when(~pl.col("device_lane")).then(pl.col(_LAUNCHED).fill_null(0))
+    return told.with_columns(work).select(*rows.columns, *_LAUNCHED)
 
 
 def _measured(events: pl.LazyFrame, share: Share) -> pl.DataFrame:
@@ -109,6 +126,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return _of_paths(tables, scene, options)
     rows = pl.concat(tables, how="vertical_relaxed")
     once = rows.unique(["lane", "name"], keep="first", maintain_order=True)
+    calls = pl.when(pl.col("count") > 0).then("count")
     work = rows.group_by("lane", "name").agg(_summed(name) for name in _LAUNCHED)
     table = (
         once.drop(_LAUNCHED)
@@ -124,7 +142,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
         .with_columns(
             pl.when("device_lane").then(pl.lit("device")).otherwise(pl.lit("host")).alias("on"),
-            (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("average"),
+            (pl.col("total") / calls).round().cast(pl.Int64).alias("average"),
             pl.lit(0, pl.Int64).alias("depth"),
         )
         .sort("device_lane", "total", "name", descending=[False, True, False])
