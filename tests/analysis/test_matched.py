@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane, stream
+from building import US, Building, Lane, stream, thread
 from jobs import Rank, asked, job, rows
 from tracehound.analysis.calls import collective_of
 from tracehound.analysis.matched import _median_of_others
@@ -205,6 +205,44 @@ def test_ranks_in_words() -> None:
 def test_a_window_keeps_the_collectives_in_it(tmp_path: Path) -> None:
     trace = pair(tmp_path, [(10, 30, {"Seq": 1}), (50, 80, {"Seq": 2})], [(15, 30, {"Seq": 1}), (60, 80, {"Seq": 2})])
     assert [row["late"] // US for row in rows("collective_calls", trace, Window(0, 40 * US))] == [5]
+
+
+def test_a_wait_is_explained_in_a_window_that_the_late_rank_comes_after(tmp_path: Path) -> None:
+    trace = pair(tmp_path, [(100, 1000, {"Seq": 1})], [(950, 1000, {"Seq": 1})])
+    window = Window(0, 105 * US)  # since the first launch, 95 us before
+    found = [(row["rank"], *times(row, "after", "wait", "transfer")) for row in rows("arrivals", trace, window)]
+    assert found == [(0, 0, 850, 50), (1, 850, 0, 50)]
+    (kind,) = rows("collectives", trace, window)
+    assert (kind["count"], *times(kind, "total", "transfer")) == (1, 100, 50)
+    assert kind["last"] == "1 (1)"
+    assert rows("collectives", trace, Window(0, 4 * US)) == []
+
+
+SAME = ("after", "wait", "transfer", "late", "event")
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 60), st.integers(1, 20)), min_size=1, max_size=10),
+    st.tuples(st.integers(0, 60), st.integers(1, 40)),
+)
+def test_a_collective_is_the_same_in_every_window(calls: list[tuple[int, int, int]], bounds: tuple[int, int]) -> None:
+    """Two ranks with collectives that order alone matches: a window must not change what meets what."""
+    b = Building()
+    b.event(thread(), "begin", 0, 0, "other")
+    for rank, start, length in calls:
+        b.event(stream(rank), "ncclDevKernel_AllReduce", start, start + length, "collective")
+    trace = b.trace()
+    low, high = (edge * US for edge in (bounds[0], sum(bounds)))
+    every = [{name: row[name] for name in (*SAME, "rank", "number")} for row in rows("arrivals", trace)]
+    touched = {
+        row["number"] for row in every if (event := trace.event(row["event"]))["start"] < high and event["end"] > low
+    }
+    wanted = [tuple(row[name] for name in SAME) for row in every if row["number"] in touched]
+    window = Window(low, high)
+    assert [tuple(row[name] for name in SAME) for row in rows("arrivals", trace, window)] == wanted
+    counts = {row["name"]: row["count"] for row in rows("collectives", trace, window)}
+    ran = sum(start * US < high and (start + length) * US > low for _, start, length in calls)
+    assert sum(counts.values()) == ran
 
 
 @given(st.lists(st.lists(st.integers(-50, 50), min_size=2, max_size=7), min_size=1, max_size=5))

@@ -39,9 +39,11 @@ CALLS: Final = schema(
         "start": pl.Int64(),
         "end": pl.Int64(),
         "length": pl.Int64(),  # of what lies in the window
+        "in_window": pl.Boolean(),  # whether any of it does
     }
 )
-"""The calls of a rank, in the order in which they were issued. Times in ps; null where the file does not say."""
+"""The calls of a rank, in the order in which they were issued, those out of its window too: which of them are the same
+collective as those of other ranks, only all of them tell. Times in ps; null where the file does not say."""
 
 POINT_TO_POINT: Final = ("send", "recv")
 
@@ -82,7 +84,7 @@ def collective_of(name: str) -> str | None:
 
 
 def calls(share: Share) -> pl.DataFrame:
-    """The calls of a rank that overlap the window, in the schema `CALLS`."""
+    """The calls of a rank, in the schema `CALLS`."""
     rows = _described(_joined(_executions(share), share), share)
     issued = pl.coalesce("launched", "start").alias("issued")
     return (
@@ -98,12 +100,15 @@ def _executions(share: Share) -> pl.DataFrame:
     device = share.lanes.filter(pl.col("rank").is_not_null())
     ops = device.filter(pl.col("role") == "ops")
     lanes = (ops if ops.height else device.filter(pl.col("work")))["lane"].to_list()
-    events = share.device.filter(pl.col("lane").is_in(lanes))
-    if not lanes:
-        events = overlapping(share.threads, share.start, share.end)
+    every = share.anytime.filter(pl.col("lane").is_in(lanes)) if lanes else share.threads
     mine = pl.col("kind") == "collective"
-    events = events if share.windowed else events.filter(mine)  # what is cut needs its children to be measured
-    found = measured(collected(events), share.start, share.end).filter(mine)
+    # what the window cuts needs its children to be measured
+    near = overlapping(every, share.start, share.end) if share.windowed else every.filter(mine)
+    found = measured(collected(near), share.start, share.end).filter(mine).with_columns(in_window=pl.lit(value=True))
+    if share.windowed:
+        away = collected(every.filter(mine)).join(found, on="id", how="anti")
+        away = away.with_columns(length=pl.lit(0, pl.Int64), in_window=pl.lit(value=False))
+        found = pl.concat([found, away], how="diagonal").sort("id")
     launches = found["launch"].drop_nulls().unique()
     events = beside(share, launches).filter(pl.col("id").is_in(launches.implode()))
     calls = collected(events.select(launch="id", launched="start"))

@@ -70,10 +70,14 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per name, type, group and size; the largest total first."""
-    if not any(table.height for table in tables):
+    if not any(table["in_window"].any() for table in tables if table.height):
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [NONE])
     found = matched(tables, scene)
-    rows = found.calls.with_columns(pl.coalesce("description", "group").alias("process_group"))
+    latest = pl.col("rank").sort_by("arrived", "rank").last().over("meeting")
+    rows = found.calls.with_columns(
+        pl.coalesce("description", "group").alias("process_group"),
+        latest.alias("latest"),  # the sides of an exchange have names, and rows, of their own
+    ).filter("in_window")
     alike = ["name", "collective", "dtype", "process_group", "group_size"]
     if BY.of(options.given) == "size":
         alike.append("message")
@@ -111,8 +115,6 @@ def _instances(rows: pl.DataFrame, alike: Sequence[str]) -> pl.DataFrame:
         pl.coalesce("meeting", pl.col("event").hash()).alias("instance"),
         pl.coalesce("transfer", length).alias("transfer"),
     )
-    latest = pl.col("rank").sort_by("arrived", "rank").last().over("instance")
-    each = each.with_columns(latest.alias("latest"))  # the sides of an exchange have names, and rows, of their own
     ones = each.group_by(*alike, "instance").agg(
         pl.col("transfer").first(),
         pl.col("bytes").max(),

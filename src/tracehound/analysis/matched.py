@@ -23,7 +23,8 @@ Calls on different ranks are one collective when they have the same process grou
 sequence number in it (XLA: the same execution of the program, HLO op and replica group). Where a file has no sequence
 numbers they are matched by their order among the calls of that group (else stream), collective, type, size and step,
 and only where they overlap in time; calls that a rank lacks or has too many are matched to those that end nearest.
-Sends are matched to receives by both ranks and their order. What no other rank has stays unmatched, and is counted."""
+Sends are matched to receives by both ranks and their order. What no other rank has stays unmatched, and is counted. A
+window keeps the collectives that any rank here has a call of in it, with the calls of all."""
 
 _AT_ONCE: Final = (*TOGETHER, "send_recv")
 """Collectives whose calls overlap in time. Who only sends or receives may leave before others come."""
@@ -49,6 +50,7 @@ OPEN_ALL: Final = "open the files of all ranks together"
 class Matched(NamedTuple):
     """The calls of all ranks, those of one collective by the same `meeting`, and the clocks of the ranks.
 
+    Of a window the calls are those in it, and those of other ranks that are the same collectives, whenever they ran.
     `calls` has the columns of `CALLS` and: meeting (null: no other rank here has it), present (ranks that have it),
     arrived and ended (start and end on the common clock, ps), transfer (the shortest of its calls: what the last to
     come took), wait (from arrival to the last rank's, at most the call), late (arrival less the median of the others'),
@@ -72,6 +74,9 @@ def matched(tables: Sequence[pl.DataFrame], scene: Scene) -> Matched:
     found = offsets(rows)
     rows = rows.join(found.select("part", "applied"), on="part", how="left", maintain_order="left").with_columns(
         (pl.col("start") + pl.col("applied")).alias("arrived"), (pl.col("end") + pl.col("applied")).alias("ended")
+    )
+    rows = rows.filter(
+        pl.when(pl.col("meeting").is_null()).then("in_window").otherwise(pl.col("in_window").any().over("meeting"))
     )
     return Matched(_timed(rows, circles), _by_rank(found, parts), (*notes, *_unmatched(rows), *_by_order(rows)))
 
