@@ -127,15 +127,49 @@ def step_row(event: Event, step: int, end: int, *, guessed: bool) -> Event:
 
 
 def marked(events: list[Event]) -> list[Event]:
+    """The longest mark of each number that overlap; what is marked again later has a number of its own."""
     marks = [event for event in events if event["step"] is not None]
     chosen = [mark for mark in marks if mark["rank"] is None] or marks
-    best: dict[Any, Event] = {}
-    for mark in chosen:
-        key = (mark["host"], mark["rank"], mark["step"])
-        if key not in best or mark["end"] - mark["start"] > best[key]["end"] - best[key]["start"]:
-            best[key] = mark
-    longest = sorted(best.values(), key=lambda mark: (mark["start"] - mark["end"], mark["id"]))
-    return [step_row(mark, mark["step"], mark["end"], guessed=False) for mark in longest]
+    steps = []
+    for whose in {(mark["host"], mark["rank"]): None for mark in chosen}:
+        mine = [mark for mark in chosen if (mark["host"], mark["rank"]) == whose]
+        kept = []
+        for number in {mark["step"]: None for mark in mine}:
+            longest = [
+                max(stretch, key=lambda mark: (mark["end"] - mark["start"], -mark["id"]))
+                for stretch in stretches([mark for mark in mine if mark["step"] == number])
+            ]
+            longest.sort(key=lambda mark: (mark["start"] - mark["end"], mark["id"]))
+            kept += [mark for mark in longest if not any(inside(mark, other) for other in mine)] or longest[:1]
+        taken, following = set[int](), max(mark["step"] for mark in kept) + 1
+        for mark in sorted(kept, key=lambda mark: (mark["start"], mark["step"])):
+            number = mark["step"]
+            if number in taken:
+                number, following = following, following + 1
+            taken.add(number)
+            steps.append(({**mark}, number))
+    steps.sort(key=lambda step: (step[0]["start"] - step[0]["end"], step[0]["id"]))
+    return [step_row(mark, number, mark["end"], guessed=False) for mark, number in steps]
+
+
+def inside(one: Event, other: Event) -> bool:
+    """Whether a longer event contains one."""
+    around = other["start"] <= one["start"] and one["end"] <= other["end"]
+    return around and (one["start"], one["end"]) != (other["start"], other["end"])
+
+
+def stretches(marks: list[Event]) -> list[list[Event]]:
+    """The marks, those together that overlap or begin together, directly or by others."""
+    found: list[list[Event]] = []
+    for mark in marks:
+        near = [stretch for stretch in found if any(overlap(mark, other) for other in stretch)]
+        found = [stretch for stretch in found if stretch not in near]
+        found.append([mark, *(other for stretch in near for other in stretch)])
+    return found
+
+
+def overlap(one: Event, other: Event) -> bool:
+    return one["start"] == other["start"] or (one["start"] < other["end"] and other["start"] < one["end"])
 
 
 def inferred(events: list[Event], lanes: Sequence[Lane]) -> list[Event]:

@@ -113,12 +113,12 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
     sources = [Source(piece.kept, piece.shift, piece.first, piece.ops) for piece in decoded.pieces]
     raw = Raw(runs, sources, _by_number(lanes), size)
     seen, ran = nothing_seen(lanes.height), executed(raw)
-    steps = steps_of(raw, ran, decoded.unmarked)
+    steps, told = steps_of(raw, ran, decoded.unmarked)
     scan = written(finished(raw, ran, steps, seen), spill.folder)
     marks = np.concatenate([np.empty(0, np.int64), *seen.marks])
     if len(marks):
         steps = steps.with_columns(pl.Series("event", marks[steps["event"].to_numpy()]))
-    notes = list(decoded.notes)
+    notes = [*decoded.notes, *told]
     if steps.height and steps["inferred"].all():
         how = f"the repeating module {steps['name'][0]}" if len(ran.lane) else told_by(steps)
         notes.append(Note("inferred", f"no step marks; steps inferred from {how}", steps["step"].n_unique()))

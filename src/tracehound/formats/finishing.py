@@ -21,7 +21,7 @@ from tracehound.formats.links import HostCalls, executions, from_parents
 from tracehound.formats.nests import Course, Nested, Open, nest, survey
 from tracehound.formats.recurring import GRAPHS
 from tracehound.formats.spill import Column, frame_of
-from tracehound.formats.steps import calendar, infer, mark
+from tracehound.formats.steps import Told, calendar, infer, mark
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import lane_order
 from tracehound.trace import KIND, KINDS, schema
@@ -116,7 +116,7 @@ Unmarked = Callable[[pl.DataFrame], pl.DataFrame]
 """What tells steps by the annotations and replays of graphs on hosts; see `recurring`."""
 
 
-def steps_of(raw: Raw, ran: Rows, unmarked: Unmarked | None) -> pl.DataFrame:
+def steps_of(raw: Raw, ran: Rows, unmarked: Unmarked | None) -> Told:
     """The steps of the file: marked, else inferred from the modules that `ran`, else told by what is `unmarked`.
 
     The `event` of a mark is its place among the marks, the first being 0: `Seen.marks` has the ids. Those of steps that
@@ -126,8 +126,8 @@ def steps_of(raw: Raw, ran: Rows, unmarked: Unmarked | None) -> pl.DataFrame:
     if marks.height:
         return mark(marks)
     if len(ran.lane) or unmarked is None:
-        return infer(_placed(ran, raw.lanes))
-    return unmarked(_candidates(raw))
+        return Told(infer(_placed(ran, raw.lanes)))
+    return Told(unmarked(_candidates(raw)))
 
 
 def _candidates(raw: Raw) -> pl.DataFrame:

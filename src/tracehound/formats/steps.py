@@ -5,30 +5,89 @@ Owns what a step is. Knows no bytes.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from tracehound.intervals import Ints
-from tracehound.trace import STEPS
+from tracehound.trace import STEPS, Note
 
 MIN_EXECUTIONS = 3
 """A module that ran fewer times is not taken for the step of a loop."""
 
 
-def mark(marks: pl.DataFrame) -> pl.DataFrame:
-    """The steps that the profiler marked. Schema `STEPS`, sorted by (rank, start).
+class Told(NamedTuple):
+    """The steps of a file, schema `STEPS`, and what is to be said of them."""
+
+    steps: pl.DataFrame
+    notes: tuple[Note, ...] = ()
+
+
+def mark(marks: pl.DataFrame) -> Told:
+    """The steps that the profiler marked, sorted by (rank, start).
 
     `marks` are the events whose `step` is set, sorted, with their id (`event`), `host` and `rank`. Marks on a host
-    count for all ranks it drives; where the host has marks, those on devices are its shadows and are left out. One mark
-    per (host, step): of several threads' marks the longest.
+    count for all ranks it drives; where the host has marks, those on devices are its shadows and are left out. Marks of
+    one number that overlap are one step, that of the longest: several threads mark it. Of those that do not, the first
+    keeps the number and the others are numbered on, so that a number is one step of a host or rank: a loop that runs
+    again counts from 0 again. Such a mark inside of a longer one of another number is left out where the number has
+    others: its events have a step.
     """
     on_host = marks.filter(pl.col("rank").is_null())
     chosen = on_host if on_host.height else marks
-    longest = chosen.sort(pl.col("end") - pl.col("start"), descending=True, maintain_order=True)
-    return _steps(longest.unique(["host", "rank", "step"], keep="first", maintain_order=True), inferred=False)
+    numbered = _numbered_on(_apart(chosen.with_row_index("row")))
+    again = numbered.filter(pl.col("step") != pl.col("said")).sort("start", "row")
+    steps = _steps(numbered.sort(-_LENGTH, "row"), inferred=False)
+    if again.is_empty():
+        return Told(steps)
+    first = again.row(0, named=True)
+    where = f"{first['name']} is step {first['step']}"
+    return Told(steps, (Note("inferred", AGAIN, again.height, where),))
+
+
+AGAIN: Final = "steps with a number that an earlier one has: numbered anew"
+"""What is said of steps that do not keep the number that they are marked with."""
+
+_LENGTH: Final = pl.col("end") - pl.col("start")
+_WHOSE: Final = ("host", "rank")
+_LARGEST: Final = (1 << 31) - 1
+
+
+def _apart(marks: pl.DataFrame) -> pl.DataFrame:
+    """One mark for each stretch that those of one number cover, without needless ones inside of others."""
+    reach = pl.col("end").cum_max().shift(1)
+    ordered = marks.sort("start", -pl.col("end"), "row").with_columns(
+        (reach >= pl.col("end")).over(_WHOSE).fill_null(value=False).alias("inside")
+    )
+    begins = (reach <= pl.col("start")) & (pl.col("start").shift(1) < pl.col("start"))
+    stretches = ordered.with_columns(
+        pl.col("inside").first().over(*_WHOSE, "start", "end"),
+        begins.fill_null(value=True).cum_sum().over(*_WHOSE, "step").alias("stretch"),
+    )
+    longest = stretches.sort(-_LENGTH, "row").unique([*_WHOSE, "step", "stretch"], keep="first", maintain_order=True)
+    needed = ~pl.col("inside") | (pl.col("inside").all() & (pl.int_range(pl.len()) == 0)).over(*_WHOSE, "step")
+    return longest.filter(needed)
+
+
+def _numbered_on(marks: pl.DataFrame) -> pl.DataFrame:
+    """Marks whose numbers are their own; what the file says is `said`.
+
+    Where no number is left after the largest, all are counted from 0 in the order of time.
+    """
+    again = (pl.int_range(pl.len()) > 0).over(*_WHOSE, "step")
+    ordered = marks.sort("start", "step").with_columns(pl.col("step").alias("said"), again.alias("again"))
+    number = pl.col("step").max() + pl.col("again").cum_sum()
+    fits = number.max() <= _LARGEST
+    return ordered.with_columns(
+        pl.when(~fits.over(_WHOSE))
+        .then(pl.int_range(pl.len()).over(_WHOSE))
+        .when("again")
+        .then(number.over(_WHOSE))
+        .otherwise("step")
+        .alias("step")
+    )
 
 
 def infer(runs: pl.DataFrame) -> pl.DataFrame:
