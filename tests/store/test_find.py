@@ -45,6 +45,15 @@ def test_a_folder_of_ranks(tmp_path: Path) -> None:
     assert trace.name == tmp_path.name
 
 
+def test_a_folder_is_in_the_order_in_which_people_count(tmp_path: Path) -> None:
+    for number in range(12):
+        kineto(tmp_path / f"rank{number}.json", number)
+    assert names(tmp_path) == [f"rank{number}.json" for number in range(12)]
+    for number in range(12):
+        kineto(tmp_path / "jobs" / f"r{number}" / "trace.json", number)
+    assert [file.path.parent.name for file in find([tmp_path / "jobs"]).files] == [f"r{number}" for number in range(12)]
+
+
 def test_a_gzip_in_a_folder_that_was_cut_at_its_start_is_told_of_with_the_place(tmp_path: Path) -> None:
     kineto(tmp_path / "rank0.json.gz")
     cut = kineto(tmp_path / "rank1.json.gz", 1)

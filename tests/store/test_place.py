@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -81,6 +82,24 @@ def test_ranks_from_names() -> None:
     assert numbers("rank-3.Apr_03.1102.pt.trace.json.gz", "rank-10.Apr_03.77.pt.trace.json.gz") == [3, 10]
     assert numbers("trace_1.json", "trace_0.json") == [1, 0]
     assert numbers("r1/x.json", "r0/x.json") == [1, 0]
+
+
+def test_of_several_numbers_in_names_that_of_the_rank_counts() -> None:
+    assert numbers("gpu00_rank10.json", "gpu00_rank2.json") == [10, 2]
+    assert numbers("rank1_worker7.json", "rank0_worker7.json") == [1, 0]
+    assert numbers("worker3_gpu0.json", "worker3_gpu1.json") == [0, 1]
+    assert numbers("old_rank7_rank3.json", "old_rank7_rank2.json") == [3, 2]
+    assert numbers("rank1_of_rank2.json", "rank0_of_rank2.json") == [1, 0]
+    assert numbers("Rank2.json", "gpu1_worker5.json") == [2, 5]
+
+
+def test_names_that_do_not_tell_are_counted_as_people_count() -> None:
+    """As a shell and a folder give them, host 10 is before host 2."""
+    names = sorted(f"job.node{number}.json" for number in range(12))
+    assert numbers(*names) == [int(re.findall(r"\d+", name)[0]) for name in names]
+    trace = place("t", [part(name, 0, 0) for name in names])
+    (note,) = (note for note in trace.notes if "no rank recorded" in note.text)
+    assert note.text.endswith("from the order of the files' names")
 
 
 def test_process_ids_are_no_ranks() -> None:

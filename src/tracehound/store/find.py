@@ -16,6 +16,7 @@ from tracehound.formats import recognise
 from tracehound.formats.format import Format
 from tracehound.formats.inflate import is_compressed
 from tracehound.formats.unknown import CompanionError
+from tracehound.store.natural import natural
 from tracehound.trace import Note
 
 _XLA_NAME = re.compile(r"(?P<host>.*)\.(?P<form>xplane\.pb|trace\.json)(\.gz)?")
@@ -50,7 +51,7 @@ class Finding:
 
 
 def find(paths: Sequence[Path], run: str | None = None) -> Finding:
-    """The files of the trace under `paths`, in the order given, sorted by name within a folder.
+    """The files of the trace under `paths`, in the order given; within a folder by name, ``2`` before ``10``.
 
     `run` names a run of a TensorBoard log folder; without it the newest is taken. Raises TracehoundError when nothing
     readable is there. A file named outright must be a trace; of a folder, what is none is noted and passed over.
@@ -141,7 +142,7 @@ def _files_of(folder: Path) -> Finding:
     """The traces among a folder's own files. Of an XLA host that left both forms, the xplane is taken."""
     files: list[Found] = []
     notes: list[Note] = []
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.iterdir(), key=natural):
         if not path.is_file() or path.name.startswith(".") or _DERIVED.fullmatch(path.name):
             continue
         try:
@@ -172,7 +173,8 @@ def _below(folder: Path, run: str | None, notes: tuple[Note, ...], seen: set[Pat
     """The traces of subfolders."""
     found: dict[Path, Finding] = {}
     several: dict[Path, _SeveralError] = {}
-    for child in sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith(".")):
+    children = [child for child in folder.iterdir() if child.is_dir() and not child.name.startswith(".")]
+    for child in sorted(children, key=natural):
         if (place := child.resolve()) in seen:
             continue
         seen.add(place)

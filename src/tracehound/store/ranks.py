@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from tracehound.store.natural import natural
 from tracehound.trace import Note, Part
 
 RANKED = "kineto"
 """The format whose files are written by one rank of a job each; the devices of an XLA profile are counted through."""
 
-_NAMED = re.compile(r"(?:rank|worker|gpu|device|proc)[-_. ]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_WORDS: Final = ("rank", "worker", "gpu", "device", "proc")
+"""What stands before a number of a rank, the surest first."""
+
+_NAMED = re.compile(rf"({'|'.join(_WORDS)})[-_. ]?(\d{{1,6}})(?!\d)", re.IGNORECASE)
 _NUMBERED = re.compile(r"[-_](\d{1,6})(?=\.|$)")
 _FOLDER = re.compile(r"(?:rank|worker|r|proc|node)?[-_]?(\d{1,6})", re.IGNORECASE)
 
@@ -34,15 +39,16 @@ def number(parts: Sequence[Part]) -> Numbering:
     """Number the ranks of all parts so that none repeats.
 
     A rank that its file records keeps that number. Files without one, of a single rank each, are numbered by their
-    names (``rank3``, ``worker-3``, ``_3``, a folder ``r3``) if that gives distinct and plausible numbers, else in
-    order. Of two files that claim one number the second is renumbered.
+    names (``rank3``, ``worker-3``, ``_3``, a folder ``r3``) if that gives distinct and plausible numbers, else in the
+    order of their names, in which ``2`` is before ``10``. Of two files that claim one number the second is renumbered.
     """
     claims = [_claim(part) for part in parts]
     named = _by_name([part.path for part in parts]) if None in claims else {}
     taken: set[int] = set()
-    numbers: list[tuple[int, ...]] = []
+    numbers: list[tuple[int, ...]] = [()] * len(parts)
     notes: list[Note] = []
-    for part, claim in zip(parts, claims, strict=True):
+    for at in sorted(range(len(parts)), key=lambda at: natural(parts[at].path)):
+        part, claim = parts[at], claims[at]
         wanted = claim if claim is not None else named.get(part.path)
         fits = part.ranks.height == 1 and wanted is not None and wanted not in taken
         mine = (wanted,) if fits and wanted is not None else _free(taken, claims, part.ranks.height)
@@ -50,13 +56,13 @@ def number(parts: Sequence[Part]) -> Numbering:
             text = f"rank {claim} is claimed by several files; numbered {mine[0]}"
             notes.append(Note("inferred", text, 1, str(part.path)))
         taken.update(mine)
-        numbers.append(mine)
+        numbers[at] = mine
     inferred = tuple(
         mine != (claim,) and part.format == RANKED for part, claim, mine in zip(parts, claims, numbers, strict=True)
     )
     silent = [part.path for part, claim in zip(parts, claims, strict=True) if claim is None and part.format == RANKED]
     if silent and len(parts) > 1:
-        how = "from the file name" if named else "from the order of the files"
+        how = "from the file name" if named else "from the order of the files' names"
         notes.append(Note("inferred", f"no rank recorded in the file: taken {how}", len(silent), str(silent[0])))
     return Numbering(tuple(numbers), inferred, tuple(notes))
 
@@ -82,12 +88,30 @@ def _by_name(paths: Sequence[Path]) -> dict[Path, int]:
 
     A bare number (``host_851``) is as often a process id; it counts only where the numbers of all files are dense.
     """
-    for pattern, strict in ((_NAMED, False), (_NUMBERED, True)):
-        found = {path: int(match[1]) for path in paths if (match := pattern.search(path.name))}
-        if _tell(found, paths) and (not strict or max(found.values()) < 2 * len(paths)):
+    for found in _by_words(paths):
+        if _tell(found, paths):
             return found
+    bare = {path: int(match[1]) for path in paths if (match := _NUMBERED.search(path.name))}
     folders = {path: int(match[1]) for path in paths for match in [_in_folder(path)] if match}
-    return folders if _tell(folders, paths) and max(folders.values()) < 2 * len(paths) else {}
+    for found in (bare, folders):
+        if _tell(found, paths) and max(found.values()) < 2 * len(paths):
+            return found
+    return {}
+
+
+def _by_words(paths: Sequence[Path]) -> Iterator[dict[Path, int]]:
+    """What names may mean: the number behind one word in all of them, else behind the surest word in each.
+
+    Of several behind one word the last, else the first: ``rank0_of_rank8``.
+    """
+    said = {path: [(word.lower(), int(digits)) for word, digits in _NAMED.findall(path.name)] for path in paths}
+    for word in _WORDS:
+        mine = {path: [number for by, number in found if by == word] for path, found in said.items()}
+        for place in (-1, 0):
+            yield {path: numbers[place] for path, numbers in mine.items() if numbers}
+    yield {
+        path: min(reversed(found), key=lambda each: _WORDS.index(each[0]))[1] for path, found in said.items() if found
+    }
 
 
 def _in_folder(path: Path) -> re.Match[str] | None:
