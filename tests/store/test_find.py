@@ -68,6 +68,29 @@ def test_several_paths_and_the_same_twice(tmp_path: Path) -> None:
     assert names(a, b, a, tmp_path) == ["a.json", "b.json"]
 
 
+def test_other_ways_to_a_file_are_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = kineto(tmp_path / "here" / "one.json")
+    other = kineto(tmp_path / "there" / "one.json", 1)
+    (tmp_path / "here" / "linked").symlink_to(tmp_path / "there")
+    monkeypatch.chdir(tmp_path / "here")
+    ways = [one, Path("one.json"), Path("./one.json"), Path("../here/one.json"), Path("linked/../here/one.json")]
+    assert len(find(ways).files) == 1
+    assert [file.path.resolve() for file in find([one, Path("linked/one.json"), other]).files] == [one, other]
+    through = kineto(tmp_path / "one.json", 2)
+    behind = Path("linked/../one.json")
+    assert behind.resolve() == through, "which is not the one beside the link"
+    assert len(find([one, behind]).files) == 2
+
+
+def test_links_to_a_file_are_files_of_their_own(tmp_path: Path) -> None:
+    real = kineto(tmp_path / "real" / "one.json")
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).symlink_to(real)
+    (tmp_path / "c.json").hardlink_to(real)
+    assert names(tmp_path) == ["a.json", "b.json", "c.json"]
+    assert names(tmp_path / "a.json", tmp_path / "b.json", real) == ["a.json", "b.json", "one.json"]
+
+
 def test_a_family_of_subfolders_is_one_trace(tmp_path: Path) -> None:
     for rank in (0, 1):
         kineto(tmp_path / f"rank_{rank}" / "trace.json", rank)

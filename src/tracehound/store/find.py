@@ -54,7 +54,8 @@ def find(paths: Sequence[Path], run: str | None = None) -> Finding:
     """The files of the trace under `paths`, in the order given; within a folder by name, ``2`` before ``10``.
 
     `run` names a run of a TensorBoard log folder; without it the newest is taken. Raises TracehoundError when nothing
-    readable is there. A file named outright must be a trace; of a folder, what is none is noted and passed over.
+    readable is there. A file named outright must be a trace; of a folder, what is none is noted and passed over. A file
+    to which several paths lead, through whatever folders, is one.
     """
     files: list[Found] = []
     notes: list[Note] = []
@@ -64,8 +65,13 @@ def find(paths: Sequence[Path], run: str | None = None) -> Finding:
         notes.extend(found.notes)
     if run is not None and not any(run in file.path.parts for file in files):
         raise TracehoundError(f"no run {run!r} here", path=paths[0])
-    unique = {file.path.absolute(): file for file in files}
+    unique = {_place(file.path): file for file in files}
     return Finding(tuple(unique.values()), tuple(notes))
+
+
+def _place(path: Path) -> Path:
+    """What all ways to a file have in common. Links to one file are files of their own: ranks that share it."""
+    return path.parent.resolve() / path.name
 
 
 def _is_folder(path: Path) -> bool:
