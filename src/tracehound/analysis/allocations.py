@@ -15,6 +15,7 @@ import polars as pl
 from tracehound.analysis.operator_tree import Tree, tree
 from tracehound.analysis.result import Scene, Share
 from tracehound.facets import UNTOLD
+from tracehound.formats.sizes import MOST_BYTES
 from tracehound.intervals import Ints, Latest
 from tracehound.nesting import own_stretches
 from tracehound.trace import collected
@@ -50,14 +51,10 @@ def allocations(share: Share) -> pl.DataFrame:
     `level` (allocated, or the sum where the file has no totals). Sizes of 0 and events without one are left out.
     """
     rows = collected(share.facet("allocated").filter(pl.col("bytes").fill_null(0) != 0)).sort("time", "record")
-    held = pl.col("bytes").clip(-_MOST, _MOST).cum_sum().over("device")
+    held = pl.col("bytes").clip(-MOST_BYTES, MOST_BYTES).cum_sum().over("device")
     totals = pl.col("allocated").is_not_null().any().over("device")
     level = pl.when(totals).then(pl.col("allocated").forward_fill().over("device")).otherwise("summed")
     return rows.with_columns(held.alias("summed")).with_columns(level.alias("level"))
-
-
-_MOST: Final = 1 << 50
-"""Bytes beyond which a size cannot be true: sums of them stay what they are."""
 
 
 def inside(rows: pl.DataFrame, share: Share) -> pl.DataFrame:

@@ -33,6 +33,7 @@ from tracehound.formats.finishing import (
 from tracehound.formats.nests import CONCURRENT
 from tracehound.formats.packed import written
 from tracehound.formats.recurring import told_by, with_events
+from tracehound.formats.sizes import NO_SIZE
 from tracehound.formats.spill import Kept, Spill
 from tracehound.intervals import Ints
 from tracehound.trace import LANES, OPS, RANKS, ROLE, Note, Part, schema
@@ -76,7 +77,7 @@ class Decoded:
     """One file, decoded: `pieces` in the order of the file.
 
     Times are ps from `wall_ns`, or from any instant when that is unknown. `unmarked` tells the steps of a file that
-    marks none and runs no modules, where the format knows what does.
+    marks none and runs no modules, where the format knows what does. `counted` is what records count, for people.
     """
 
     path: Path
@@ -92,6 +93,7 @@ class Decoded:
     places: Any = None
     counters: Counters = field(default_factory=Counters)
     unmarked: Unmarked | None = None
+    counted: str = "event"
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
 
 
@@ -119,6 +121,9 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
     if len(marks):
         steps = steps.with_columns(pl.Series("event", marks[steps["event"].to_numpy()]))
     notes = [*decoded.notes, *told]
+    if seen.unsized:
+        unsized = np.concatenate(seen.unsized)
+        notes.append(Note("repaired", NO_SIZE, len(unsized), f"{decoded.counted} {unsized.min():,}"))
     if steps.height and steps["inferred"].all():
         how = f"the repeating module {steps['name'][0]}" if len(ran.lane) else told_by(steps)
         notes.append(Note("inferred", f"no step marks; steps inferred from {how}", steps["step"].n_unique()))

@@ -20,6 +20,7 @@ from tracehound.formats.batches import Batch, Rows, Runs, Source, batches, joine
 from tracehound.formats.links import HostCalls, executions, from_parents
 from tracehound.formats.nests import Course, Nested, Open, nest, survey
 from tracehound.formats.recurring import GRAPHS
+from tracehound.formats.sizes import possible
 from tracehound.formats.spill import Column, frame_of
 from tracehound.formats.steps import Told, calendar, infer, mark
 from tracehound.intervals import Ints, Mask
@@ -89,12 +90,16 @@ class Raw:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What the events say of their lanes, and the ids of those that mark steps; grows with every batch."""
+    """What the events say of their lanes, the ids of those that mark steps, and the records of those of no size.
+
+    Grows with every batch.
+    """
 
     rows: Ints
     first: Ints
     last: Ints
     marks: list[Ints]
+    unsized: list[Ints]
 
     def add(self, events: Rows, depth: Ints) -> None:
         """The events of a batch, drawn on these rows."""
@@ -109,7 +114,7 @@ class Seen:
 def nothing_seen(lanes: int) -> Seen:
     """For a file with so many lanes."""
     none = np.iinfo(np.int64)
-    return Seen(np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [])
+    return Seen(np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [], [])
 
 
 Unmarked = Callable[[pl.DataFrame], pl.DataFrame]
@@ -235,7 +240,7 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
         step = own_step(batch.events)
         calls.add(batch.events, step)
         seen.add(batch.events, batch.nested.depth)
-        yield _events(batch, lanes, step, batch.call)
+        yield _events(batch, lanes, step, batch.call) | _sizes(batch.events, seen)
     launches = calls.launches()
     modules = executions(ran.lane, lanes.rank[ran.lane], ran.start, ran.end, launches.joined(ran))
 
@@ -252,7 +257,7 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
         by_launch = launches.steps(batch.call)
         step = np.where(by_launch >= 0, by_launch, own_step(batch.events))
         seen.add(batch.events, batch.nested.depth)
-        yield _events(batch, lanes, step, launches.ids(batch.call))
+        yield _events(batch, lanes, step, launches.ids(batch.call)) | _sizes(batch.events, seen)
 
 
 class _Batch(NamedTuple):
@@ -304,3 +309,13 @@ def _events(batch: _Batch, lanes: Lanes, step: Ints, launch: Ints) -> dict[str, 
         "self": Column(nested.own),
         "launch": Column(launch, launch >= 0),
     }
+
+
+def _sizes(events: Rows, seen: Seen) -> dict[str, Column]:
+    """The bytes of events, where they have any; those that cannot be true are seen."""
+    if "bytes" not in events.columns:
+        return {}
+    sizes, beyond = possible(events.columns["bytes"])
+    if beyond.any():
+        seen.unsized.append(events.columns.get("record", Column(events.ids)).values[beyond])
+    return {"bytes": sizes}

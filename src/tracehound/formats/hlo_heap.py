@@ -22,6 +22,7 @@ from tracehound.facets import FACETS
 from tracehound.formats.hlo import NAME, OPCODE, SHAPE, Instruction, Table, instruction_at, module_spans
 from tracehound.formats.hlo_fields import Message, message
 from tracehound.formats.hlo_shape import Shape, shape_of
+from tracehound.formats.sizes import MOST_BYTES
 from tracehound.formats.wire import BYTES, VARINT, Bytes, Rows, WireError, rounds
 
 ASSIGNMENT: Final = 3
@@ -35,9 +36,6 @@ ALLOC, FREE, SHARE = 0, 1, 2
 
 DETAILED: Final = 20_000
 """Buffers of a peak that are told in detail, the largest."""
-
-LARGEST: Final = 1 << 62
-"""Bytes of a buffer that are believed."""
 
 
 class Lifetime(NamedTuple):
@@ -149,7 +147,7 @@ def _largest(heap: Heap, sizes: Mapping[int, int]) -> set[int]:
 def _logical(assignment: Message) -> tuple[dict[int, int], dict[int, int]]:
     """Bytes and memory space of every buffer, by its id."""
     table = numbers(assignment, LOGICAL, (ID, SIZE, COLOUR))
-    sound = (table[SIZE] >= 0) & (table[SIZE] < LARGEST)
+    sound = (table[SIZE] >= 0) & (table[SIZE] <= MOST_BYTES)
     ids = table[ID][sound].tolist()
     return dict(zip(ids, table[SIZE][sound].tolist(), strict=True)), dict(
         zip(ids, (table[COLOUR][sound] & 0xFFFF).tolist(), strict=True)
@@ -239,7 +237,7 @@ class _Origins:
         one: Instruction = instruction_at(self._file, self._table, row, self._rows, self._frames)
         shape = self._shape(row, buffer)
         return {
-            "unpadded": min(shape.own_bytes, LARGEST), "opcode": self._table.text(OPCODE, row), "shape": shape.text,
+            "unpadded": min(shape.own_bytes, MOST_BYTES), "opcode": self._table.text(OPCODE, row), "shape": shape.text,
             "framework": one.framework or None, "source": one.source or None,
         }  # fmt: skip
 

@@ -107,7 +107,7 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
         span=_span(events, own),
         family=next((found for cat, *_ in columns.signatures if (found := category(cat).family)), ""),
         samples=columns.samples.done(),
-        facets=columns.facets.put(spill, name),
+        facets=columns.facets.put(spill, name, tally),
     )
 
 

@@ -23,6 +23,8 @@ from tracehound.facets import FACETS
 from tracehound.formats.batches import joined, one_after_the_other
 from tracehound.formats.json_columns import INVALID, Codes, Numbers
 from tracehound.formats.kineto_args import NO_ARGS, NOTHING, Args, InstantArgs
+from tracehound.formats.kineto_tally import UNSIZED, Tally
+from tracehound.formats.sizes import MOST_BYTES, possible
 from tracehound.formats.spill import Column, Kept, Spill, columns_of
 from tracehound.intervals import Ints
 
@@ -102,12 +104,13 @@ class Facets:
         }
         self._tables["allocated"].add(records[timed], columns, None)
 
-    def put(self, spill: Spill, name: str) -> dict[str, Kept]:
+    def put(self, spill: Spill, name: str, tally: Tally) -> dict[str, Kept]:
         """Put those of which there is any row aside, under names that start with this one; times are as in the file.
 
-        Columns without any value are left out.
+        Columns without any value are left out. Events of memory with a size that cannot be true are counted.
         """
         made = {facet: table.columns() for facet, table in self._tables.items()}
+        made["allocated"] = _with_sizes(made["allocated"], tally)
         return {
             facet: spill.put(columns, {each: FACETS[facet][each] for each in columns}, f"{name}-{facet}")
             for facet, columns in made.items()
@@ -146,6 +149,19 @@ class _Table:
             told |= True if column.valid is None else column.valid
         columns = {"record": record, **{name: found[name] for name in self._schema if name in found}}
         return columns if told.all() else {name: column.at(np.flatnonzero(told)) for name, column in columns.items()}
+
+
+def _with_sizes(memory: dict[str, Column], tally: Tally) -> dict[str, Column]:
+    """Events of memory without the sizes that cannot be true."""
+    sized = {name: possible(memory[name], least) for name, least in _LEAST.items() if name in memory}
+    if sized:
+        odd = np.logical_or.reduce([beyond for _, beyond in sized.values()])
+        tally.rows(UNSIZED, odd, memory["record"].values)
+    return memory | {name: sizes for name, (sizes, _) in sized.items()}
+
+
+_LEAST: Final = MappingProxyType({"bytes": -MOST_BYTES, "allocated": 0, "reserved": 0})
+"""The sizes of events of memory, and what each is at least."""
 
 
 _NUMBER: Final = ""

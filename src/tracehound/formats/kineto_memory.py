@@ -14,6 +14,7 @@ import numpy as np
 from tracehound.formats.counters import Said, numbers
 from tracehound.formats.json_columns import whole_numbers
 from tracehound.formats.kineto_args import InstantArgs
+from tracehound.formats.sizes import MOST_BYTES
 from tracehound.intervals import Ints, Mask
 
 CPU: Final = 0
@@ -45,18 +46,20 @@ def devices(args: Sequence[InstantArgs]) -> Ints:
 def held(args: Sequence[InstantArgs], device: Ints) -> Said:
     """What events of these devices tell, by counter, in the order of `TITLES`.
 
-    `change` is what was allocated just then, below 0 where freed; it counts where no total is told.
+    `change` is what was allocated just then, below 0 where freed; it counts where no total is told. Sizes that cannot
+    be true are not told.
     """
     columns = [[said.allocated for said in args], [said.reserved for said in args], [said.change for said in args]]
     totals = np.array([_told(column) for column in columns[:-1]])
     told = np.vstack([totals, ~totals.any(axis=0)])
+    values = np.vstack(
+        [numbers(column) if some.any() else np.zeros(len(args)) for column, some in zip(columns, told, strict=True)]
+    )
+    told &= ~(np.abs(values) > MOST_BYTES)
     event, what = np.nonzero(told.T)
-    values = [
-        numbers(column) if some.any() else np.zeros(len(args)) for column, some in zip(columns, told, strict=True)
-    ]
     known, number = np.unique(device, return_inverse=True)
     keys = [Memory(each, held) for each in known.tolist() for held in TITLES]
-    return Said(event, keys, number[event] * len(TITLES) + what, np.vstack(values).T[told.T])
+    return Said(event, keys, number[event] * len(TITLES) + what, values.T[told.T])
 
 
 def _told(column: Sequence[object]) -> Mask:

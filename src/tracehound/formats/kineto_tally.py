@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from tracehound.formats.sizes import NO_SIZE
 from tracehound.intervals import Ints, Mask
 from tracehound.trace import Level, Note
 
@@ -29,10 +30,11 @@ AT_ZERO: Final[What] = ("dropped", "event at time 0, far from all others")
 FAR: Final[What] = ("dropped", "event more than 50 days from the others")
 NEGATIVE: Final[What] = ("repaired", "negative duration read as 0")
 ENDLESS: Final[What] = ("repaired", "complete event without a duration, read as 0")
+UNSIZED: Final[What] = ("repaired", NO_SIZE)
 
 _ORDER: Final = (
     COUNTERS, MEMORY, FLOWS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NO_NUMBER, UNPLACED, NEGATIVE, ENDLESS,
-    NO_TOTALS,
+    UNSIZED, NO_TOTALS,
 )  # fmt: skip
 
 

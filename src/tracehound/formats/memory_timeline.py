@@ -22,6 +22,7 @@ from tracehound.formats.assemble import Decoded, part
 from tracehound.formats.counters import Counters
 from tracehound.formats.format import Portion, Progress, Reader
 from tracehound.formats.inflate import Section, section, whole
+from tracehound.formats.sizes import MOST_BYTES
 from tracehound.formats.spill import Spill
 from tracehound.intervals import Ints
 from tracehound.trace import COUNTERS, RANKS, Note, Part
@@ -107,10 +108,15 @@ def _rows(text: bytes, path: Path) -> tuple[npt.NDArray[np.int64], tuple[Note, .
         except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
             raise TracehoundError("damaged beyond the last row that can be read", path) from error
         notes.append(Note("repaired", "the memory timeline breaks off", where=str(path)))
-    good = [row for row in found if _good(row)]
-    if len(good) < len(found):
-        notes.append(Note("dropped", "rows that are not four whole numbers", len(found) - len(good), str(path)))
-    return np.array(good, np.int64).reshape(-1, _WIDTH), tuple(notes)
+    places = [at for at, row in enumerate(found) if _good(row)]
+    if len(places) < len(found):
+        notes.append(Note("dropped", "rows that are not four whole numbers", len(found) - len(places), str(path)))
+    rows = np.array([found[at] for at in places], np.int64).reshape(-1, _WIDTH)
+    odd = np.abs(rows[:, 2]) > MOST_BYTES
+    if odd.any():
+        first = f"row {places[int(np.argmax(odd))]:,}"
+        notes.append(Note("dropped", "rows of more than 16 TiB", int(np.count_nonzero(odd)), first))
+    return rows[~odd], tuple(notes)
 
 
 def _cut(text: bytes) -> bytes:
@@ -125,7 +131,7 @@ def _good(row: object) -> bool:
 
 
 _FAR: Final = 1 << 61
-"""Numbers beyond this are neither a time nor a size."""
+"""Numbers beyond this are no time."""
 
 
 def finish(path: Path, portions: Sequence[Rows | None], spill: Spill) -> Part:

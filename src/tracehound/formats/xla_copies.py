@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from tracehound.formats.sizes import MOST_BYTES
 from tracehound.formats.xla_names import shape_bytes, split_shape, tuple_elements
 
 HOST: Final = "host"
@@ -105,14 +106,10 @@ def _asynchronous(name: str, opcode: str, parts: list[str], operands: list[str])
     return found if _SLICING.search(name) or found.source != found.target else None
 
 
-_MOST: Final = 1 << 56
-"""More bytes than this (64 PiB) no op copies: what tells of more is damaged, and sums would overflow."""
-
-
 def _size(shape: str) -> int | None:
     """Bytes of a shape; None for more than there can be."""
     size = shape_bytes(shape)
-    return size if size < _MOST else None
+    return size if size <= MOST_BYTES else None
 
 
 def space(shape: str) -> str:

@@ -14,12 +14,13 @@ import polars as pl
 
 from tracehound.facets import FACETS
 from tracehound.formats.counters import Counters
+from tracehound.formats.sizes import MOST_BYTES, NO_SIZE
 from tracehound.formats.wire import Rows
 from tracehound.formats.xevents import Slice
 from tracehound.formats.xla_rows import PlaneRows, nullable_columns
 from tracehound.formats.xshelf import Shelf
 from tracehound.formats.xstats import DOUBLE
-from tracehound.trace import COUNTERS
+from tracehound.trace import COUNTERS, Note
 
 SIGNS: Final = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
 """The events, and the sign of their bytes."""
@@ -34,6 +35,8 @@ _NUMBERS: Final = {
     "device": "index_on_host", "stack": "bytes_reserved", "allocated": "bytes_allocated", "free": "bytes_available",
     "peak": "peak_bytes_in_use", "requested": "requested_bytes", "bytes": "allocation_bytes", "address": "addr",
 }  # fmt: skip
+
+_SIZES: Final = ("stack", "allocated", "free", "peak", "requested", "bytes")
 
 _TEXTS: Final = {"allocator": "allocator_name", "framework": "tf_op"}
 
@@ -93,10 +96,18 @@ def _doubles(part: Slice, stat: str) -> npt.NDArray[np.float64]:
     return np.where(column.whole, column.bits.view(np.int64).astype(np.float64), fractional)
 
 
-def gathered(pieces: Iterable[pl.DataFrame]) -> pl.DataFrame | None:
-    """All portions' events, in the order of time; None without any."""
+def gathered(pieces: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame | None, tuple[Note, ...]]:
+    """All portions' events, in the order of time, with the sizes that can be true; None without any."""
     found = list(pieces)
-    return pl.concat(found).sort("time", "record") if found else None
+    if not found:
+        return None, ()
+    held = pl.concat(found).sort("time", "record")
+    sound = {name: pl.col(name).is_between(-MOST_BYTES, MOST_BYTES) for name in _SIZES}
+    odd = held.filter(~pl.all_horizontal(sound.values()))["record"].to_list()
+    if not odd:
+        return held, ()
+    sized = held.with_columns(pl.when(true).then(name).alias(name) for name, true in sound.items())
+    return sized, (Note("repaired", NO_SIZE, len(odd), f"byte {min(odd):,}"),)
 
 
 def counted(held: pl.DataFrame | None, ranks: pl.DataFrame) -> Counters:

@@ -85,7 +85,8 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
         return finish(path, [decode(path, ALL, spill, silent)], spill)
     outline = portions[0].outline
     pieces, gathered = together(outline.planes, shares, spill)
-    told = {"buffers": outline.buffers, "held": in_order(held for share in shares for held in share.held)}
+    held, unsized = in_order(held for share in shares for held in share.held)
+    told = {"buffers": outline.buffers, "held": held}
     return part(
         Decoded(
             path=path,
@@ -97,10 +98,11 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             wall_ns=outline.wall_ns,
             ops=gathered.ops.frame(),
             facts=outline.facts,
-            notes=(*outline.notes, *_left_out(shares)),
+            notes=(*outline.notes, *_left_out(shares), *unsized),
             places=outline.places,
+            counted="byte",
             facets={name: frame.lazy() for name, frame in told.items() if frame is not None},
-            counters=counted(told["held"], gathered.rank_frame()),
+            counters=counted(held, gathered.rank_frame()),
         ),
         spill,
     )
