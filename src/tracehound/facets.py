@@ -72,6 +72,7 @@ FACETS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
                 "reserved": pl.Int64(),
                 "thread": pl.Int64(),
                 "category": pl.Categorical(),  # what it is for: "activation", "gradient"; of memory timelines alone
+                "moved": pl.Boolean(),  # nothing is given or taken back: it was there, or comes to another category
             }
         ),
         "held": pl.Schema(  # what XLA's allocators held after each event of theirs, in the order of time

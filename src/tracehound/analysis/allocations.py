@@ -48,13 +48,15 @@ def allocations(share: Share) -> pl.DataFrame:
     """All memory events of the rank's file with a size, in the order of time.
 
     The columns of the facet `allocated`, and `summed` (what was given less what was taken back so far, by device),
-    `level` (allocated, or the sum where the file has no totals). Sizes of 0 and events without one are left out.
+    `level` (allocated, or the sum where the file has no totals) and `change` (bytes, less than 0 where taken back; 0 of
+    what was there already). Sizes of 0 and events without one are left out.
     """
     rows = collected(share.facet("allocated").filter(pl.col("bytes").fill_null(0) != 0)).sort("time", "record")
     held = pl.col("bytes").clip(-MOST_BYTES, MOST_BYTES).cum_sum().over("device")
     totals = pl.col("allocated").is_not_null().any().over("device")
     level = pl.when(totals).then(pl.col("allocated").forward_fill().over("device")).otherwise("summed")
-    return rows.with_columns(held.alias("summed")).with_columns(level.alias("level"))
+    change = pl.when(pl.col("moved").fill_null(value=False)).then(0).otherwise("bytes")
+    return rows.with_columns(held.alias("summed"), change.alias("change")).with_columns(level.alias("level"))
 
 
 def inside(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
@@ -70,8 +72,10 @@ def holding(rows: pl.DataFrame, share: Share, of: Sequence[str] = ("device",)) -
     if not share.windowed:
         return rows
     before = rows.filter(pl.col("time") < share.start).unique(of, keep="last", maintain_order=True)
-    begins = {"time": share.start, "bytes": 0, "record": -1}
-    carried = before.with_columns(pl.lit(value, rows.schema[name]).alias(name) for name, value in begins.items())
+    begins = {"time": share.start, "bytes": 0, "change": 0, "record": -1}
+    carried = before.with_columns(
+        pl.lit(value, rows.schema[name]).alias(name) for name, value in begins.items() if name in rows.columns
+    )
     return pl.concat([carried, inside(rows, share)])
 
 

@@ -59,9 +59,9 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     names = names.with_columns(pl.col("operator").cast(pl.Int64))
     held = rows.select(
         pl.col("device").cast(pl.Int64).alias("number"),
-        pl.col("bytes").alias("size_increase"),
-        (pl.col("bytes") > 0).cast(pl.Int64).alias("allocations"),
-        pl.col("bytes").clip(lower_bound=0).alias("allocation_size"),
+        pl.col("change").alias("size_increase"),
+        (pl.col("change") > 0).cast(pl.Int64).alias("allocations"),
+        pl.col("change").clip(lower_bound=0).alias("allocation_size"),
         pl.Series("innermost", innermost),
     ).with_row_index("row")
     held = held.with_columns(pl.col("row").cast(pl.Int64))

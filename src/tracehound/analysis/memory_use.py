@@ -133,7 +133,7 @@ def _devices(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.D
         .agg(
             pl.col("reserved").max().alias("most_reserved"),
             pl.col("unused").max().alias("most_unused"),
-            (pl.col("bytes") > 0).sum().cast(pl.Int64).alias("allocations"),
+            (pl.col("change") > 0).sum().cast(pl.Int64).alias("allocations"),
             pl.col("allocated").is_not_null().any().alias("totals"),
             pl.col("address").is_not_null().any().alias("addresses"),
         )

@@ -24,7 +24,7 @@ from tracehound.formats.format import Portion, Progress, Reader
 from tracehound.formats.inflate import Section, section, whole
 from tracehound.formats.sizes import MOST_BYTES
 from tracehound.formats.spill import Spill
-from tracehound.intervals import Ints
+from tracehound.intervals import Ints, Mask
 from tracehound.trace import COUNTERS, RANKS, Note, Part
 
 CATEGORIES: Final = (
@@ -42,11 +42,15 @@ _LABEL: Final = "untold device"
 
 
 class Rows(NamedTuple):
-    """The rows of a file: `time` (ns), `bytes` and `category`, in order of time; `notes` says what was wrong."""
+    """The rows of a file: `time` (ns), `bytes` and `category`, in order of time; `notes` says what was wrong.
+
+    `moved` says of which rows nothing is given or taken back.
+    """
 
     time: Ints
     bytes: Ints
     category: Ints
+    moved: Mask
     notes: tuple[Note, ...]
 
 
@@ -66,7 +70,8 @@ def decode(path: Path, portion: Portion, spill: Spill, progress: Progress) -> Ro
     time = np.where(time == _BEFORE, int(known.min()) if len(known) else 0, time)
     order = np.argsort(time, kind="stable")
     category = np.where((rows[:, 3] >= 0) & (rows[:, 3] < len(CATEGORIES)), rows[:, 3], len(CATEGORIES) - 1)
-    return Rows(time[order], rows[order, 2], category[order], (*notes, *wrong, *strays))
+    moved = np.isin(rows[order, 1], (_THERE, _VERSION))
+    return Rows(time[order], rows[order, 2], category[order], moved, (*notes, *wrong, *strays))
 
 
 def _near(rows: npt.NDArray[np.int64], path: Path) -> tuple[npt.NDArray[np.int64], tuple[Note, ...]]:
@@ -76,7 +81,7 @@ def _near(rows: npt.NDArray[np.int64], path: Path) -> tuple[npt.NDArray[np.int64
     middle = int(times[(len(times) - 1) // 2]) if len(times) else 0  # the time of a row, so that one always stays
     near = ~known | (np.abs(rows[:, 0] - middle) < _FARTHEST)
     lost = int(np.count_nonzero(~near))
-    return rows[near], ((Note("dropped", "rows that are 50 days from the others", lost, str(path)),) if lost else ())
+    return rows[near], ((Note("dropped", "rows that are 50 days from the others", lost, path.name),) if lost else ())
 
 
 _FARTHEST: Final = 50 * 24 * 3600 * 10**9
@@ -91,6 +96,9 @@ def _unmoved(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     pairs[same] = pairs[same + 1] = True
     return pairs
 
+
+_THERE: Final = 1
+"""The action of what was there before the recording."""
 
 _VERSION: Final = 3
 """The action that stands for a change in place: the size leaves one category and comes to another, or to the same."""
@@ -107,10 +115,10 @@ def _rows(text: bytes, path: Path) -> tuple[npt.NDArray[np.int64], tuple[Note, .
             found = msgspec.json.decode(kept + b"]", type=list[Any])
         except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
             raise TracehoundError("damaged beyond the last row that can be read", path) from error
-        notes.append(Note("repaired", "the memory timeline breaks off", where=str(path)))
+        notes.append(Note("repaired", "the memory timeline breaks off", where=path.name))
     places = [at for at, row in enumerate(found) if _good(row)]
     if len(places) < len(found):
-        notes.append(Note("dropped", "rows that are not four whole numbers", len(found) - len(places), str(path)))
+        notes.append(Note("dropped", "rows that are not four whole numbers", len(found) - len(places), path.name))
     rows = np.array([found[at] for at in places], np.int64).reshape(-1, _WIDTH)
     odd = np.abs(rows[:, 2]) > MOST_BYTES
     if odd.any():
@@ -147,6 +155,7 @@ def finish(path: Path, portions: Sequence[Rows | None], spill: Spill) -> Part:
             "bytes": rows.bytes,
             "allocated": np.cumsum(rows.bytes),
             "category": np.array(CATEGORIES, dtype=object)[rows.category],
+            "moved": rows.moved,
         },
         schema_overrides={"category": pl.String},
     )
@@ -165,7 +174,7 @@ def finish(path: Path, portions: Sequence[Rows | None], spill: Spill) -> Part:
             ranks=pl.DataFrame(ranks, schema={name: dtype for name, dtype in RANKS.items() if name != "inferred"}),
             hosts=("host",),
             wall_ns=origin if origin > _UNIX else None,
-            notes=(*rows.notes, Note("inferred", whose, where=str(path))),
+            notes=(*rows.notes, Note("inferred", whose, where=path.name)),
             places=np.empty(0, np.int64),
             counters=_counters(rows, time),
             facets={"allocated": _kept(allocated, spill)},
