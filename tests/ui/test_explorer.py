@@ -309,6 +309,13 @@ async def test_threads_of_the_window_are_a_key_away(opening: Opening) -> None:
         assert any("load batch" in line for line in lines(table(explorer, "host")))
 
 
+async def test_a_search_from_another_tab_shows_what_it_finds(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "/", *"gemm", "escape", "2", "/", "f")
+        assert explorer.deck.active == "search"
+        assert any("softmax" in line for line in lines(table(explorer, "search")))
+
+
 async def test_a_search_without_matches_says_so(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash", *"zebra", "enter")

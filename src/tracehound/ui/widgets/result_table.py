@@ -225,8 +225,11 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
         self.post_message(self.Highlighted(self, self.row))
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:  # noqa: FBT001, FBT002, as Textual
-        """Other columns may fit now; placed before they are painted, since `Resize` comes when they have been."""
-        if size != self._size:
+        """Other columns may fit now; placed before they are painted, since `Resize` comes when they have been.
+
+        Out of sight there was room for none.
+        """
+        if size != self._size or not self._places:
             self._place()
             self.set_reactive(ResultTable.virtual_size, self._extent)
         return super()._size_updated(size, virtual_size, container_size, layout)
