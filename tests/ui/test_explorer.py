@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import orjson
+import polars as pl
 import pytest
 
 from exploring import explored, header, press, said, selected, settled
@@ -456,16 +457,19 @@ async def test_an_analysis_without_a_key_of_its_own_shows_its_rows_too(opening: 
         assert selected(explorer) == "void softmax<float>(float*)"
 
 
-async def test_a_failing_analysis_is_one_line(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [ZeroDivisionError, pl.exceptions.PanicException])
+async def test_a_failing_analysis_is_one_line(
+    kind: type[BaseException], opening: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object) -> None:
-        raise ZeroDivisionError("by\x1b[31m nothing")
+        raise kind("by\x1b[31m nothing")
 
     monkeypatch.setattr("tracehound.ui.answers.run", broken)
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2")
         assert caption(explorer, "ops").split() == ["Ops"]
         assert [line for line in lines(table(explorer, "ops")) if line] == [
-            " ops failed: ZeroDivisionError: by␛[31m nothing"
+            f" analysis for ops failed: {kind.__name__}: by␛[31m nothing"
         ]
 
 

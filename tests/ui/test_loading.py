@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import orjson
+import polars as pl
 import pytest
 from textual.pilot import Pilot
 
@@ -223,6 +224,20 @@ async def test_when_nothing_can_be_read_the_explorer_ends(tmp_path: Path) -> Non
         assert isinstance(app, TracehoundApp)
         await until(pilot, lambda: app.failure is not None)
         assert "is damaged" in str(app.failure)
+
+
+async def test_when_polars_panics_the_screen_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def panics(*_: object) -> None:
+        raise pl.exceptions.PanicException("index out of bounds")
+
+    opening = gated(tmp_path, 2)
+    async with exploring(opening) as (explorer, pilot):
+        await let(explorer, pilot, opening, 1)
+        monkeypatch.setattr(opening, "settled", panics)
+        opening.let(0)
+        await until(pilot, lambda: not explorer.reading.busy)
+        await quiet(explorer, pilot)
+        assert explorer.header.news == "reading failed: PanicException: index out of bounds"
 
 
 async def test_esc_stops_reading_and_what_is_read_stays(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import polars as pl
 import pytest
 from textual.pilot import Pilot
 
@@ -124,9 +125,10 @@ async def test_rows_stay_when_the_trace_grows(gate: Gate) -> None:
         assert "ncclDevKernel_AllReduce" in lines(timeline)[3]
 
 
-async def test_a_lane_that_cannot_be_read_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [OSError("is gone", Path("x")), pl.exceptions.PanicException("is damaged")])
+async def test_a_lane_that_cannot_be_read_is_empty(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*_: object) -> object:
-        raise OSError("is gone", Path("x"))
+        raise error
 
     monkeypatch.setattr("tracehound.draw.shelf.FEW_EVENTS", 0)
     monkeypatch.setattr(Rows, "make", gone)

@@ -8,7 +8,6 @@ widget but the one that is told.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from textual.cache import LRUCache
@@ -17,7 +16,6 @@ from textual.message_pump import MessagePump
 
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.settings import Given
-from tracehound.errors import TracehoundError, printable
 from tracehound.preferences import preferred
 from tracehound.trace import Trace, Window
 from tracehound.ui.background import Background
@@ -107,7 +105,11 @@ class Answers:
         self._asked[pane] = question
         known = self._known.get(question)
         if known is None:
-            self._background.submit(f"analysis for {pane}", self._work(pane, trace, question))
+            self._background.submit(
+                f"analysis for {pane}",
+                lambda: self._work(pane, trace, question),
+                lambda why: self._target.post_message(self.Answered(pane, question, None, why)),
+            )
         else:
             self._target.post_message(self.Answered(pane, question, known))
         return known is None
@@ -120,23 +122,14 @@ class Answers:
         """The pane waits for nothing."""
         self._asked.pop(pane, None)
 
-    def _work(self, pane: str, trace: Trace, question: Question) -> Callable[[], None]:
-        def work() -> None:
-            began = time.monotonic()
-            try:
-                analysis = named(question.analysis)
-                given = preferred(analysis, [f"{name}={value}" for name, value in question.given])
-                options = Options(MOST_ROWS.get(question.analysis), given)
-                result = run(analysis, trace, question.window, options)
-            except TracehoundError as error:
-                self._target.post_message(self.Answered(pane, question, None, str(error)))
-            except Exception as error:  # noqa: BLE001 - a fault in one analysis must not end the explorer
-                failure = printable(f"{question.analysis} failed: {type(error).__name__}: {error}")
-                self._target.post_message(self.Answered(pane, question, None, failure))
-            else:
-                self._known[question] = result
-                self._target.post_message(self.Answered(pane, question, result))
+    def _work(self, pane: str, trace: Trace, question: Question) -> None:
+        began = time.monotonic()
+        try:
+            analysis = named(question.analysis)
+            given = preferred(analysis, [f"{name}={value}" for name, value in question.given])
+            options = Options(MOST_ROWS.get(question.analysis), given)
+            result = self._known[question] = run(analysis, trace, question.window, options)
+        finally:
             ended = time.monotonic()
             self._rests_until = ended + max(PAUSE, RATIO * (ended - began))
-
-        return work
+        self._target.post_message(self.Answered(pane, question, result))

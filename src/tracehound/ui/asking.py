@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from threading import Event
 
-from tracehound.errors import TracehoundError, printable
+from tracehound.analysis import Result
 from tracehound.query import answer, prepare
 from tracehound.trace import Trace, Window, interruptible
 from tracehound.ui.background import Background
@@ -31,21 +31,17 @@ class Asker(Background):
         self._stop = stop = Event()
         span = (window.start, window.end) if window.start is not None and window.end is not None else None
 
-        def work() -> None:
-            reply = partial(QueryPane.Answered, asked.statement, window=span, so_far=so_far)
-            try:
-                query = prepare(asked.statement)
-                collect = partial(interruptible, stopped=stop.is_set)
-                asked.pane.post_message(reply(answer(query, trace, window, MOST, collect=collect)))
-            except InterruptedError:
-                asked.pane.post_message(reply(None, failure="Query: stopped"))
-            except TracehoundError as error:
-                asked.pane.post_message(reply(None, failure=str(error)))
-            except Exception as error:  # noqa: BLE001 - a fault in a query must not end the explorer
-                failure = printable(f"the query failed: {type(error).__name__}: {error}")
-                asked.pane.post_message(reply(None, failure=failure))
+        def tell(result: Result | None, failure: str = "") -> None:
+            asked.pane.post_message(QueryPane.Answered(asked.statement, result, span, so_far, failure))
 
-        self.submit("query", work)
+        def work() -> None:
+            collect = partial(interruptible, stopped=stop.is_set)
+            try:
+                tell(answer(prepare(asked.statement), trace, window, MOST, collect=collect))
+            except InterruptedError:
+                tell(None, "Query: stopped")
+
+        self.submit("the query", work, lambda why: tell(None, why))
 
     def stop(self) -> None:
         """Give up the query that runs."""

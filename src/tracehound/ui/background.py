@@ -1,7 +1,8 @@
 """Work that must not hold up the screen.
 
-Owns one thread and what waits for it: of each sort of work only the newest request counts. Knows no widget. The thread
-does not keep the program alive, so that leaving never waits for an analysis to end.
+Owns one thread, what waits for it, and the words for work that fails: of each sort of work only the newest request
+counts, and none ends the thread. Knows no widget. The thread does not keep the program alive, so that leaving never
+waits for an analysis to end.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+
+from tracehound.errors import TracehoundError, printable
 
 NICE = 5
 """How much a thread that works gives way to the one that draws, where the system knows that of threads."""
@@ -21,11 +24,17 @@ def give_way() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
+Work = Callable[[], None]
+
+Failed = Callable[[str], object]
+"""Is told, in the thread of the work, the one line that says why it failed."""
+
+
 class Background:
     """One thread that does the newest request of each sort, in the order in which the sorts were asked for."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, Callable[[], None]] = {}
+        self._waiting: dict[str, tuple[Work, Failed]] = {}
         self._changed = threading.Condition()
         self._running = False
         self._closed = False
@@ -37,12 +46,15 @@ class Background:
         with self._changed:
             return self._running or bool(self._waiting)
 
-    def submit(self, sort: str, work: Callable[[], None]) -> None:
-        """Do `work` in the thread; what of its sort has not begun yet is forgotten. `work` raises nothing."""
+    def submit(self, sort: str, work: Work, failed: Failed) -> None:
+        """Do `work` in the thread; what of its sort has not begun yet is forgotten.
+
+        Whatever it raises, `failed` is told: a TracehoundError in its own words, anything else as ``SORT failed``.
+        """
         with self._changed:
             if self._closed:
                 return
-            self._waiting[sort] = work
+            self._waiting[sort] = (work, failed)
             if self._thread.ident is None:
                 self._thread.start()
             self._changed.notify_all()
@@ -63,6 +75,16 @@ class Background:
                 if self._closed:
                     return
                 sort = next(iter(self._waiting))
-                work = self._waiting.pop(sort)
+                work, failed = self._waiting.pop(sort)
                 self._running = True
-            work()
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001, polars' panics are no Exception
+                with suppress(Exception):  # who asked may have left the screen
+                    failed(_why(sort, error))
+
+
+def _why(sort: str, error: BaseException) -> str:
+    if isinstance(error, TracehoundError):
+        return str(error)
+    return printable(f"{sort} failed: {type(error).__name__}: {error}")

@@ -5,22 +5,17 @@ Owns what was measured, so that a swap costs no reading. Knows no widget but the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from textual.message import Message
 from textual.message_pump import MessagePump
 
 from tracehound.diff import Comparison, Profile, compare, profile
 from tracehound.diff.slots import Place, Slotted, slotted
-from tracehound.errors import TracehoundError, printable
 from tracehound.trace import Trace, Window
 from tracehound.ui.background import Background
 
 Traces = tuple[Trace, Trace]
-
-Found = TypeVar("Found")
 
 
 class Contrast(Background):
@@ -50,20 +45,21 @@ class Contrast(Background):
     def compare(self, traces: Traces) -> None:
         """Have `Compared` sent to the target."""
 
-        def work() -> None:
-            found, failure = _tried(lambda: compare(self._measured(traces[0]), self._measured(traces[1])), "comparing")
+        def tell(found: Comparison | None, failure: str = "") -> None:
             self._target.post_message(self.Compared(traces, found, failure))
 
-        self.submit("compare", work)
+        def work() -> None:
+            tell(compare(self._measured(traces[0]), self._measured(traces[1])))
+
+        self.submit("comparing", work, lambda why: tell(None, why))
 
     def align(self, traces: Traces, places: tuple[Place, Place], found: Comparison) -> None:
         """Have `Aligned` sent to the target."""
 
-        def work() -> None:
-            done, failure = _tried(lambda: slotted(traces, places, found.keys), "aligning")
+        def tell(done: Slotted | None, failure: str = "") -> None:
             self._target.post_message(self.Aligned(places, done, failure))
 
-        self.submit("align", work)
+        self.submit("aligning", lambda: tell(slotted(traces, places, found.keys)), lambda why: tell(None, why))
 
     def _measured(self, trace: Trace) -> Profile:
         """The profile of a whole run, measured once."""
@@ -71,13 +67,3 @@ class Contrast(Background):
         if known is None:
             known = self._profiles[id(trace)] = profile(trace, Window())
         return known
-
-
-def _tried(work: Callable[[], Found], what: str) -> tuple[Found | None, str]:
-    """What work gives, or the one line that says why it gives nothing."""
-    try:
-        return work(), ""
-    except TracehoundError as error:
-        return None, str(error)
-    except Exception as error:  # noqa: BLE001 - a fault in it must not end what shows the traces
-        return None, printable(f"{what} failed: {type(error).__name__}: {error}")

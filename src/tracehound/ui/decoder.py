@@ -12,7 +12,7 @@ from pathlib import Path
 from textual.message import Message
 from textual.message_pump import MessagePump
 
-from tracehound.errors import TracehoundError, printable
+from tracehound.errors import TracehoundError
 from tracehound.formats.inflate import Section
 from tracehound.store import Sections, args
 from tracehound.trace import Trace
@@ -41,6 +41,12 @@ class Decoder(Background):
         args: Facts | None
         failure: str = ""
 
+    @dataclass
+    class Unprepared(Message):
+        """The args of a file will not be found at once, and why."""
+
+        words: str
+
     def __init__(self, target: MessagePump) -> None:
         super().__init__()
         self._target = target
@@ -61,37 +67,31 @@ class Decoder(Background):
         """See to it that the args of any event of a file are found at once, some seconds from now."""
 
         def work() -> None:
-            with suppress(TracehoundError):
+            with suppress(TracehoundError):  # who asks for args is told
                 self._sections.build(path)
 
-        self._builder.submit(str(path), work)
+        self._builder.submit(f"preparing {path}", work, lambda why: self._target.post_message(self.Unprepared(why)))
 
     def describe(self, trace: Trace, event: int) -> None:
         """Have `Described` sent to the target, unless another event follows at once."""
 
-        def work() -> None:
-            try:
-                words = describe(trace, View(event=event))
-            except Exception as error:  # noqa: BLE001 - one damaged event must not end the explorer
-                words = (printable(f"cannot be read: {type(error).__name__}: {error}"),)
+        def tell(*words: str) -> None:
             self._target.post_message(self.Described(event, words))
 
-        self.submit("words", work)
+        self.submit("reading the event", lambda: tell(*describe(trace, View(event=event))), tell)
 
     def decode(self, trace: Trace, event: int) -> None:
         """Have `Decoded` sent to the target, first without the args, unless another event follows at once."""
-        self.submit("details", lambda: self._decode(trace, event))
-
-    def _decode(self, trace: Trace, event: int) -> None:
         known: Facts = ()
-        try:
+
+        def tell(found: Facts | None, failure: str = "") -> None:
+            self._target.post_message(self.Decoded(event, known, found, failure))
+
+        def work() -> None:
+            nonlocal known
             known = facts(trace, event)
-            self._target.post_message(self.Decoded(event, known, None))
-            message = self.Decoded(event, known, carried(args(trace, event, self._sections.read)))
-        except TracehoundError as error:
-            message = self.Decoded(event, known, (), str(error))
-        except Exception as error:  # noqa: BLE001 - one damaged event must not end the explorer
-            failure = printable(f"its args cannot be decoded: {type(error).__name__}: {error}")
-            message = self.Decoded(event, known, (), failure)
-        self._target.post_message(message)
-        self.prepare(trace.parts[event >> 32].path)
+            tell(None)
+            tell(carried(args(trace, event, self._sections.read)))
+            self.prepare(trace.parts[event >> 32].path)
+
+        self.submit("decoding the args", work, lambda why: tell((), why))

@@ -36,7 +36,7 @@ class Disclosing:
     def __init__(self, screen: Explorer, give: Section) -> None:
         self._screen = screen
         self._give = give
-        self.errands = Errands(screen, "its HLO cannot be shown")
+        self.errands = Errands(screen, "showing its HLO")
         self._last: tuple[Program, Module] | None = None
         self._event: int | None = None
 

@@ -9,36 +9,26 @@ from collections.abc import Callable
 
 from textual.screen import Screen
 
-from tracehound.errors import TracehoundError, printable
 from tracehound.ui.background import Background
 from tracehound.ui.outside import warn
 
 Errand = Callable[[], Callable[[], None]]
-"""Done in the thread; it gives what the screen's thread is to do then. A TracehoundError is said on the screen."""
+"""Done in the thread; it gives what the screen's thread is to do then. What it raises is said on the screen."""
 
 
 class Errands(Background):
     """One errand after the other; of those that wait only the newest is run."""
 
-    def __init__(self, screen: Screen[None], failed: str) -> None:
-        """`failed` introduces what went wrong where nobody foresaw it."""
+    def __init__(self, screen: Screen[None], sort: str) -> None:
+        """`sort` says what they are for."""
         super().__init__()
         self._screen = screen
-        self._failed = failed
+        self._sort = sort
 
     def run(self, errand: Errand) -> None:
         """Go on it."""
 
-        def safely() -> None:
-            try:
-                then = errand()
-            except TracehoundError as error:
-                then = self._saying(str(error))
-            except Exception as error:  # noqa: BLE001 - one damaged event must not end the explorer
-                then = self._saying(printable(f"{self._failed}: {type(error).__name__}: {error}"))
-            self._screen.call_later(then)
+        def work() -> None:
+            self._screen.call_later(errand())
 
-        self.submit("errand", safely)
-
-    def _saying(self, words: str) -> Callable[[], None]:
-        return lambda: warn(self._screen.app, words)
+        self.submit(self._sort, work, lambda why: self._screen.call_later(warn, self._screen.app, why))

@@ -6,6 +6,7 @@ Owns the names of the trace, once they are needed, and what was asked last. Know
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from textual.message import Message
 from textual.message_pump import MessagePump
@@ -22,16 +23,17 @@ class Finder:
 
     @dataclass
     class Searched(Message):
-        """What a needle matches is known."""
+        """What a needle matches is known, or why that cannot be."""
 
         found: search.Found
 
     @dataclass
     class Walked(Message):
-        """The instances of an event's op are known."""
+        """The instances of an event's op are known; or why they cannot be."""
 
         event: int
-        walk: Walk
+        walk: Walk | None
+        failure: str = ""
 
     def __init__(self, target: MessagePump, background: Background) -> None:
         self._target = target
@@ -44,20 +46,31 @@ class Finder:
         def work() -> None:
             self._known(trace)
 
-        self._background.submit("names", work)
+        self._background.submit("reading the names", work, partial(self._fail, ""))
 
     def search(self, trace: Trace, needle: str) -> None:
         """Have `Searched` sent to the target, unless another needle follows at once."""
-        self._background.submit("search", lambda: self._tell(self.Searched(search.find(self._known(trace), needle))))
+        self._background.submit(
+            "search",
+            lambda: self._tell(self.Searched(search.find(self._known(trace), needle))),
+            partial(self._fail, needle),
+        )
 
     def walk(self, trace: Trace, event: int) -> None:
         """Have `Walked` sent to the target."""
-        self._background.submit("walk", lambda: self._tell(self.Walked(event, instances(trace, event))))
+        self._background.submit(
+            "walk",
+            lambda: self._tell(self.Walked(event, instances(trace, event))),
+            lambda why: self._tell(self.Walked(event, None, why)),
+        )
 
     def _known(self, trace: Trace) -> Names:
         if self._names is None or self._names.trace is not trace:
             self._names = search.names(trace)
         return self._names
+
+    def _fail(self, needle: str, why: str) -> None:
+        self._tell(self.Searched(search.failed(needle, why)))
 
     def _tell(self, message: Message) -> None:
         self._target.post_message(message)

@@ -11,7 +11,6 @@ import polars as pl
 from tracehound.analysis import Options, named, run
 from tracehound.analysis.measured import LENGTH
 from tracehound.analysis.settings import Given
-from tracehound.errors import TracehoundError
 from tracehound.preferences import preferred
 from tracehound.trace import Trace, collected
 from tracehound.ui.background import Background
@@ -27,7 +26,7 @@ def measure(background: Background, trace: Trace, asked: ChartedTable.LengthsAsk
         lengths, ranks = (column.to_numpy() for column in executions(trace, asked.event, asked.window or trace.span))
         asked.charted.post_message(ChartedTable.Measured(asked.event, lengths, ranks))
 
-    background.submit("lengths", work)
+    background.submit("measuring for the chart", work, lambda why: asked.charted.post_message(ChartedTable.Failed(why)))
 
 
 def executions(trace: Trace, event: int, window: tuple[int, int]) -> pl.DataFrame:
@@ -43,11 +42,8 @@ def also(background: Background, trace: Trace, view: View, asked: ChartedTable.A
     window = view.window.at(*(asked.window or (None, None)))
 
     def work() -> None:
-        try:
-            words = [f"{name}={value}" for name, value in (*given, *asked.given)]
-            result = run(analysis, trace, window, Options(None, preferred(analysis, words)))
-        except TracehoundError:
-            result = None  # the table says why
+        words = [f"{name}={value}" for name, value in (*given, *asked.given)]
+        result = run(analysis, trace, window, Options(None, preferred(analysis, words)))
         asked.charted.post_message(ChartedTable.Also(result, asked.window))
 
-    background.submit("for the chart", work)
+    background.submit("analysis for the chart", work, lambda why: asked.charted.post_message(ChartedTable.Failed(why)))

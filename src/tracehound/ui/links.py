@@ -17,7 +17,6 @@ import polars as pl
 from textual.message import Message
 from textual.message_pump import MessagePump
 
-from tracehound.errors import printable
 from tracehound.intervals import Ints
 from tracehound.trace import Trace, collected
 from tracehound.ui.background import Background
@@ -136,11 +135,7 @@ class Linker(Background):
         """Have `Linked` sent to the target."""
         find: Callable[[Trace, int], Link] = cause if direction < 0 else effects
 
-        def work() -> None:
-            try:
-                link = find(trace, event)
-            except Exception as error:  # noqa: BLE001 - one damaged event must not end the explorer
-                link = Link(None, printable(f"cannot be followed: {type(error).__name__}: {error}"))
+        def tell(link: Link) -> None:
             self._target.post_message(self.Linked(event, link))
 
-        self.submit("link", work)
+        self.submit("following the link", lambda: tell(find(trace, event)), lambda why: tell(Link(None, why)))

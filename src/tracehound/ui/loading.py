@@ -111,12 +111,14 @@ class Loading:
             self._send(self.Loaded(self._opening.settled([parts[number] for number in sorted(parts)]), frozenset()))
         except CancelledError:
             self._send(self.Stopped(len(parts)))
-        except TracehoundError as error:
-            self._send(self.Failed(error))
-        except Exception as error:  # noqa: BLE001 - the screen must say why it stays empty
-            self._send(self.Failed(TracehoundError(f"reading failed: {type(error).__name__}: {error}")))
-            if parts:
-                self._send(self.Loaded(self._placed(parts, {}), frozenset()))
+        except BaseException as error:  # noqa: BLE001 - the screen must say why, of polars' panics too
+            words = f"reading failed: {type(error).__name__}: {error}"
+            why = error if isinstance(error, TracehoundError) else TracehoundError(words)
+            try:
+                if parts:
+                    self._send(self.Loaded(self._placed(parts, {}), frozenset()))
+            finally:  # the last word
+                self._send(self.Failed(why))
 
     def _fill(self, parts: dict[int, Part]) -> None:
         """Read all files, and tell now and then what is there; a file that is not read yet has a place already."""

@@ -29,4 +29,6 @@ def save(background: Background, trace: Trace, view: View, asked: TablePane.Save
         else:
             asked.pane.post_message(TablePane.Saved(asked))
 
-    background.submit(f"save {asked.path}", work)
+    background.submit(
+        f"saving {asked.path}", work, lambda why: asked.pane.post_message(TablePane.Saved(asked, failure=why))
+    )

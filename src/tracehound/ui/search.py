@@ -13,7 +13,7 @@ import polars as pl
 
 from tracehound.analysis import needle
 from tracehound.analysis.measured import LENGTH
-from tracehound.analysis.result import Column, Result
+from tracehound.analysis.result import Column, Result, blank
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace, collected
 from tracehound.ui.walk import Walk
@@ -84,12 +84,18 @@ def names(trace: Trace) -> Names:
 
 def find(known: Names, text: str) -> Found:
     """What matches: a piece of a name in any case, or what stands after ``~`` as a regular expression."""
-    failure = ""
-    table = known.table.clear()
     try:
-        table = known.table.filter(needle.found(pl.col("name"), text)) if text else table
+        table = known.table.filter(needle.found(pl.col("name"), text)) if text else known.table.clear()
     except TracehoundError as error:
-        failure = error.message
-    title = f"Events named {text}" if text else "Search"
-    result = Result("search", title, COLUMNS, table, table.height, (failure,) if failure else ())
-    return Found(text, result, known.walk(text, table["name"].unique()), failure)
+        return failed(text, error.message)
+    return Found(text, _result(text, table), known.walk(text, table["name"].unique()))
+
+
+def failed(text: str, why: str) -> Found:
+    """Nothing, and why."""
+    nothing = np.empty(0, np.int64)
+    return Found(text, _result(text, blank(COLUMNS), why), Walk(text, nothing, nothing), why)
+
+
+def _result(text: str, table: pl.DataFrame, *notes: str) -> Result:
+    return Result("search", f"Events named {text}" if text else "Search", COLUMNS, table, table.height, notes)

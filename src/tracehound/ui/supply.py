@@ -16,7 +16,6 @@ from tracehound.draw.colouring import By
 from tracehound.draw.rows import NO_ROW, NO_WORDS, Slices
 from tracehound.draw.shelf import NotReadError, Rows, Shelf, Wish
 from tracehound.draw.sight import Sight
-from tracehound.errors import printable
 from tracehound.trace import Trace
 from tracehound.ui.background import Background
 from tracehound.ui.view import View
@@ -94,7 +93,11 @@ class Supply:
         missing = next((wish for wish in wishes if not rows.here(wish)), None)
         if missing is not None and self._asked != (rows, missing):
             self._asked = (rows, missing)
-            self._background.submit("rows", lambda: self._make(rows, missing))
+            self._background.submit(
+                "reading a lane",
+                lambda: self._tell(self.Arrived(rows, missing, rows.make(missing))),
+                lambda why: self._tell(self.Arrived(rows, missing, NOTHING, why)),
+            )
 
     def take(self, message: Arrived) -> list[Move]:
         """Keep what has come; the moves that waited are due now, in the order in which they were made."""
@@ -117,9 +120,5 @@ class Supply:
         """The moves that wait are not wanted any more."""
         self._due.clear()
 
-    def _make(self, rows: Rows, wish: Wish) -> None:
-        try:
-            made, failure = rows.make(wish), ""
-        except Exception as error:  # noqa: BLE001 - one damaged lane must not end the explorer
-            made, failure = NOTHING, printable(f"a lane cannot be read: {type(error).__name__}: {error}")
-        self._target.post_message(self.Arrived(rows, wish, made, failure))
+    def _tell(self, arrived: Arrived) -> None:
+        self._target.post_message(arrived)

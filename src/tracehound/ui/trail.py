@@ -14,7 +14,6 @@ from textual.message import Message
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.topics import lacking
 from tracehound.draw.path import Path
-from tracehound.errors import TracehoundError, printable
 from tracehound.preferences import preferred
 from tracehound.trace import Trace, Window
 from tracehound.ui import navigate
@@ -67,17 +66,16 @@ class Trail:
             return
         window = replace(screen.view.window, ranks=None if rank is None else (rank,))
         screen.key_bar.say("critical path: working it out")
-        self._background.submit("critical path", lambda: self._work(trace, window, event))
+        self._background.submit(
+            "critical path",
+            lambda: self._work(trace, window, event),
+            lambda why: screen.post_message(self.Found(None, event, why)),
+        )
 
     def _work(self, trace: Trace, window: Window, event: int | None) -> None:
         analysis = named(NAME)
-        try:
-            found = self.Found(run(analysis, trace, window, Options(None, preferred(analysis))), event)
-        except TracehoundError as error:
-            found = self.Found(None, event, str(error))
-        except Exception as error:  # noqa: BLE001 - a fault in the analysis must not end the explorer
-            found = self.Found(None, event, printable(f"{NAME} failed: {type(error).__name__}: {error}"))
-        self._screen.post_message(found)
+        result = run(analysis, trace, window, Options(None, preferred(analysis)))
+        self._screen.post_message(self.Found(result, event))
 
     def show(self, found: Found) -> None:
         """Mark it, bring it into sight, and walk on it from now on."""

@@ -16,6 +16,7 @@ from textual.widget import Widget
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace
 from tracehound.ui import choosing, follow, navigate, places
+from tracehound.ui.finder import Finder
 from tracehound.ui.history import History, Marks, letters, returned
 from tracehound.ui.links import Direction, Linker
 from tracehound.ui.session import Session, sound
@@ -130,10 +131,13 @@ class Travels:
         self._screen.walk = None
         self._screen.seeking.finder.walk(trace, event)
 
-    def begun(self, walk: Walk) -> None:
+    def begun(self, found: Finder.Walked) -> None:
         """They are known: make the steps that were asked for meanwhile."""
-        self._screen.walk = walk
+        self._screen.walk = found.walk
         due, self._steps_due = self._steps_due, 0
+        if found.walk is None:
+            self._screen.key_bar.say(found.failure)
+            return
         if due:
             self.walk(due)
 

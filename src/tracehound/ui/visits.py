@@ -32,7 +32,7 @@ class Visits:
         self._screen = screen
         self._sources = sources
         self._glyphs = glyphs
-        self.errands = Errands(screen, "its source cannot be shown")
+        self.errands = Errands(screen, "showing its source")
 
     def of_event(self, trace: Trace, event: int) -> None:
         """Show the source line of an event; where it has several, let the user choose."""

@@ -23,6 +23,7 @@ from tracehound.analysis.settings import Given
 from tracehound.draw import plots, spreads
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.sentences import prose
+from tracehound.draw.table import wrapped
 from tracehound.ui.sheet import Sheet
 from tracehound.ui.widgets.chart_view import ChartView
 from tracehound.ui.widgets.plain_box import Line
@@ -79,10 +80,16 @@ class ChartedTable(Line):
 
     @dataclass
     class Also(Message):
-        """Another result of an analysis, for the window that it was asked for; None where it failed."""
+        """Another result of an analysis, for the window that it was asked for."""
 
-        result: Result | None
+        result: Result
         window: Span | None
+
+    @dataclass
+    class Failed(Message):
+        """What the chart needs cannot be had, and why."""
+
+        words: str
 
     def __init__(self, glyphs: Glyphs = UNICODE, aside: tuple[str, ...] = ()) -> None:
         super().__init__()
@@ -201,6 +208,12 @@ class ChartedTable(Line):
     def _came(self, message: Also) -> None:
         message.stop()
         result = self.table.result
-        if result is not None and message.result is not None and message.window == self.window:
+        if result is not None and message.window == self.window:
             self._also = (result, message.window, message.result)
             self.draw()
+
+    @on(Failed)
+    def _failed(self, message: Failed) -> None:
+        message.stop()
+        if self.chart.draws is None:
+            self.chart.draws = lambda size: wrapped(message.words, size[0])[: size[1]]

@@ -31,6 +31,7 @@ from tracehound.ui.finder import Finder
 from tracehound.ui.growth import Growth
 from tracehound.ui.links import Linker
 from tracehound.ui.loading import Loading
+from tracehound.ui.outside import warn
 from tracehound.ui.panes.arrivals import ArrivalsPane
 from tracehound.ui.panes.charted import ChartedTable
 from tracehound.ui.panes.deck import Deck
@@ -244,6 +245,10 @@ class Explorer(Screen[None]):
     def _described(self, message: Decoder.Described) -> None:
         self.selected.described(message)
 
+    @on(Decoder.Unprepared)
+    def _unprepared(self, message: Decoder.Unprepared) -> None:
+        warn(self.app, message.words)
+
     @on(FactSheet.SourceAsked)
     @on(FlameView.SourceAsked)
     def _source_asked(self, message: FactSheet.SourceAsked | FlameView.SourceAsked) -> None:
@@ -272,7 +277,7 @@ class Explorer(Screen[None]):
 
     @on(Finder.Walked)
     def _walked(self, message: Finder.Walked) -> None:
-        self.travels.begun(message.walk)
+        self.travels.begun(message)
 
     @on(Linker.Linked)
     def _linked(self, message: Linker.Linked) -> None:
