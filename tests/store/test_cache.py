@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from shutil import copy
+from shutil import copy, rmtree
 
 import polars as pl
 import pytest
@@ -166,7 +166,11 @@ def test_a_damaged_entry_is_read_again(
     cache.close()
 
 
-@pytest.mark.parametrize("damage", [zero_tail, emptied])
+def removed(file: Path) -> None:
+    rmtree(file.parent)
+
+
+@pytest.mark.parametrize("damage", [zero_tail, emptied, removed])
 def test_an_entry_damaged_in_use_is_removed(damage: Callable[[Path], object], root: Path, samples: Path) -> None:
     path = trace_file(samples)
     with workshop(1, partial(opened, root)) as shop:
@@ -214,6 +218,34 @@ def test_the_last_used_stay(root: Path, samples: Path, tmp_path: Path) -> None:
     assert second.clear() == (1, 1)
     assert folders(root) == [stamp(paths[3]).key]
     second.close()
+
+
+@pytest.mark.parametrize("between", ["entries", "bench"])
+@pytest.mark.parametrize("action", [Cache.trim, Cache.clear])
+def test_an_entry_that_another_begins_to_use_stays(
+    action: Callable[[Cache], object], between: str, root: Path, samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = trace_file(samples)
+    maker = opened(root)
+    kept(maker, path)
+    maker.close()
+    first, second, parts = opened(root, limit=1), opened(root), list[Part | None]()
+    then = getattr(first, between)
+
+    def meanwhile() -> object:
+        parts.append(second.part(stamp(path)))
+        return then()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(first, between, meanwhile)
+        assert action(first) in (None, (0, 1))
+    assert folders(root) == [stamp(path).key]
+    assert parts[0] is not None
+    assert parts[0].events.height
+    second.close()
+    first.clear()
+    assert folders(root) == []
+    first.close()
 
 
 def test_what_a_killed_process_left_is_swept(root: Path) -> None:

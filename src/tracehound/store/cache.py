@@ -87,6 +87,7 @@ class Cache:
     fleeting: bool
     _lock: FileIO
     _made: int = field(default=0)
+    _used: dict[str, Path] = field(default_factory=dict)
 
     @property
     def _session(self) -> str:
@@ -103,14 +104,17 @@ class Cache:
         except DamagedError:
             shutil.rmtree(folder, ignore_errors=True)
             return None
+        self._used[of.key] = of.path
         with suppress(OSError):
             os.utime(folder)
         return part
 
     def distrust(self) -> list[Path]:
-        """Look at the entries in use once more and remove those that were damaged since; the files they were of."""
-        keys = dict.fromkeys(Path(os.fsdecode(self._lock.name)).read_text("ascii", "replace").split())
-        return [Path(entry.source) for key in keys if (entry := self._damaged(self.root / "entries" / key)) is not None]
+        """Look at the entries in use once more and remove those that were damaged since.
+
+        The files that those, and the ones that are gone, were of.
+        """
+        return [path for key, path in self._used.items() if self._damaged(self.root / "entries" / key, path)]
 
     def bench(self) -> Path:
         """A new empty folder to make an entry in. Raises OSError."""
@@ -133,7 +137,9 @@ class Cache:
             if not final.is_dir():
                 raise
             shutil.rmtree(folder, ignore_errors=True)
-        return load(final, of.path)
+        part = load(final, of.path)
+        self._used[of.key] = of.path
+        return part
 
     def entries(self) -> list[Entry]:
         """What the cache holds, the last used first."""
@@ -142,21 +148,16 @@ class Cache:
 
     def trim(self) -> None:
         """Remove the entries that were not used for longest until the rest fits; those in use stay."""
-        total, busy = 0, self._in_use()
+        total = 0
         for entry in self.entries():
             total += entry.size
-            if total > self.limit and entry.key not in busy:
-                self._remove(entry.key)
+            if total > self.limit and self._remove(entry.key):
                 total -= entry.size
 
     def clear(self) -> tuple[int, int]:
         """Remove all entries but those in use; how many went, and how many stayed."""
-        busy = self._in_use()
-        here = self.entries()
-        for entry in here:
-            if entry.key not in busy:
-                self._remove(entry.key)
-        return sum(entry.key not in busy for entry in here), sum(entry.key in busy for entry in here)
+        gone = [self._remove(entry.key) for entry in self.entries()]
+        return sum(gone), len(gone) - sum(gone)
 
     def close(self) -> None:
         """Nothing here is in use by this process any more."""
@@ -167,27 +168,34 @@ class Cache:
         if self.fleeting:
             shutil.rmtree(self.root, ignore_errors=True)
 
-    def _damaged(self, folder: Path) -> Entry | None:
-        """The entry, if it was damaged; it is gone then."""
-        entry = _entry(folder)
-        if entry is not None:
-            try:
-                load(folder, Path(entry.source))
-            except DamagedError:
-                shutil.rmtree(folder, ignore_errors=True)
-                return entry
-        return None
+    def _damaged(self, folder: Path, path: Path) -> bool:
+        """Whether the entry of a file is not as it was; it is gone then."""
+        try:
+            load(folder, path)
+        except DamagedError:
+            shutil.rmtree(folder, ignore_errors=True)
+            return True
+        return False
 
     def _use(self, key: str) -> None:
         with suppress(OSError):
             self._lock.write(f"{key}\n".encode())
 
-    def _remove(self, key: str) -> None:
-        """Move the entry away first, so that nobody finds half of it."""
-        with suppress(OSError):
-            bench = self.bench()
-            (self.root / "entries" / key).rename(bench / key)
-            shutil.rmtree(bench, ignore_errors=True)
+    def _remove(self, key: str) -> bool:
+        """Remove an entry, unless it is in use; whether it is gone.
+
+        It is moved away first, so that nobody finds half of it, and back where somebody has begun to use it by then:
+        who says so later does not find it any more.
+        """
+        folder = self.root / "entries" / key
+        if key not in self._in_use():
+            with suppress(OSError):
+                bench = self.bench()
+                folder.rename(bench / key)
+                if key in self._in_use():
+                    (bench / key).rename(folder)
+                shutil.rmtree(bench, ignore_errors=True)
+        return not folder.exists()
 
     def _in_use(self) -> set[str]:
         """The keys that living processes use."""
