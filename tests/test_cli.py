@@ -388,6 +388,21 @@ def test_a_bad_file_of_many_is_named_and_the_others_are_used(
     assert "rank1.pt.trace.json" in err
 
 
+def test_a_bad_file_that_is_named_is_told_of_and_the_others_are_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = tmp_path / "rank0.pt.trace.json", tmp_path / "rank1.pt.trace.json"
+    good.write_bytes(kineto(0))
+    bad.write_bytes(b"")
+    for command in (["summary", str(bad), str(good)], ["report", str(good), str(bad), "health"]):
+        assert main(command) == 0
+        out, err = capsys.readouterr()
+        assert "the file is empty" in out
+        assert err == f"tracehound: {bad}: the file is empty\n"
+    assert main(["summary", str(bad)]) == 2
+    assert main(["summary", str(good), str(tmp_path / "absent.json")]) == 2
+
+
 def test_a_trace_cannot_speak_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "evil.json"
     path.write_bytes(orjson.dumps({"traceEvents": [event("evil\x1b]0;x\x07\x9b2J\u202e", "cpu_op", 0, 5)]}))

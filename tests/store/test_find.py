@@ -169,6 +169,23 @@ def test_one_bad_file_of_many_is_noted(tmp_path: Path) -> None:
     assert ("the file is empty", str(tmp_path / "rank1.json")) in [(note.text, note.where) for note in trace.notes]
 
 
+def test_a_named_file_that_is_no_trace_is_noted_where_others_are_there(tmp_path: Path) -> None:
+    good, empty, other = kineto(tmp_path / "rank1.json", 1), tmp_path / "rank0.json", tmp_path / "config.json"
+    (tmp_path / "bare").mkdir()
+    empty.write_text("")
+    other.write_text('{"lr": 0.1}')
+    found = find([empty, good, other, tmp_path / "bare"])
+    assert [file.path for file in found.files] == [good]
+    notes = [(note.level, note.where) for note in found.notes]
+    assert notes == [("dropped", str(path)) for path in (empty, other, tmp_path / "bare")]
+    assert open_paths([empty, good]).name == "rank1.json"
+    for path in (tmp_path / "absent.json", tmp_path / "absent" / "rank0.json"):
+        with pytest.raises(TracehoundError, match="no such file"):
+            find([good, path])
+    with pytest.raises(TracehoundError, match="the file is empty"):
+        find([empty, other])
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

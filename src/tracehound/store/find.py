@@ -44,29 +44,57 @@ class Found:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found under some paths, and what was passed over."""
+    """What was found under some paths, and what was passed over.
+
+    `empty` has those paths that give nothing, of which there is a note each.
+    """
 
     files: tuple[Found, ...]
     notes: tuple[Note, ...]
+    empty: tuple[Path, ...] = ()
 
 
 def find(paths: Sequence[Path], run: str | None = None) -> Finding:
     """The files of the trace under `paths`, in the order given; within a folder by name, ``2`` before ``10``.
 
-    `run` names a run of a TensorBoard log folder; without it the newest is taken. Raises TracehoundError when nothing
-    readable is there. A file named outright must be a trace; of a folder, what is none is noted and passed over. A file
-    to which several paths lead, through whatever folders, is one.
+    `run` names a run of a TensorBoard log folder; without it the newest is taken. What is no trace, or holds none, is
+    noted and passed over. A file to which several paths lead, through whatever folders, is one. Raises TracehoundError
+    when nothing readable is there, and for a path that does not exist: a slip of the pen must not look like a smaller
+    trace.
     """
     files: list[Found] = []
     notes: list[Note] = []
+    refused: dict[Path, TracehoundError] = {}
     for path in paths:
-        found = _in_folder(path, run, {path.resolve()}) if _is_folder(path) else Finding((_file(path),), ())
+        try:
+            found = _in_folder(path, run, {path.resolve()}) if _is_folder(path) else _named(path)
+        except _EmptyError as error:
+            refused[path] = error
+            notes.append(_dropped(path, error))
+            continue
         files.extend(found.files)
         notes.extend(found.notes)
+    if refused and not files:
+        raise next(iter(refused.values()))
     if run is not None and not any(run in file.path.parts for file in files):
         raise TracehoundError(f"no run {run!r} here", path=paths[0])
     unique = {_place(file.path): file for file in files}
-    return Finding(tuple(unique.values()), tuple(notes))
+    return Finding(tuple(unique.values()), tuple(notes), tuple(refused))
+
+
+def _named(path: Path) -> Finding:
+    """A file that a person named. Raises _EmptyError when it is there, and is no trace or cannot be read."""
+    try:
+        return Finding((_file(path),), ())
+    except TracehoundError as error:
+        if not path.exists():
+            raise
+        raise _EmptyError(error.message, error.path, error.where, error.remedy) from error
+
+
+def _dropped(path: Path, error: TracehoundError) -> Note:
+    """What is said of a path that gives nothing."""
+    return Note("dropped", error.message, where=", ".join(filter(None, (str(path), error.where))))
 
 
 def _place(path: Path) -> Path:
@@ -86,6 +114,10 @@ def _file(path: Path) -> Found:
         return Found(path, recognise(path), path.stat().st_size, is_compressed(path))
     except OSError as error:
         raise TracehoundError((error.strerror or "cannot be read").lower(), path=path) from error
+
+
+class _EmptyError(TracehoundError):
+    """A path holds no trace that can be read."""
 
 
 class _TooManyError(TracehoundError):
@@ -136,7 +168,7 @@ def _in_profile(profile: Path, run: str | None) -> Finding:
             others = len(runs) - 1
             more = [Note("info", f"run {child.name} opened; --run NAME opens another", others, str(profile))]
             return Finding(found.files, (*found.notes, *(more if others else [])))
-    raise TracehoundError(f"no run here holds a profile{_why(passed_over)}", path=profile)
+    raise _EmptyError(f"no run here holds a profile{_why(passed_over)}", path=profile)
 
 
 def _why(notes: Sequence[Note]) -> str:
@@ -157,7 +189,7 @@ def _files_of(folder: Path) -> Finding:
             notes.append(Note("info", error.message, where=str(path)))
         except TracehoundError as error:
             if _LIKELY.fullmatch(path.name):
-                notes.append(Note("dropped", error.message, where=", ".join(filter(None, (str(path), error.where)))))
+                notes.append(_dropped(path, error))
     traces = [file for file in files if file.format.name != "memory_timeline"]
     if traces and len(traces) < len(files):
         beside = [file.path for file in files if file not in traces]
@@ -198,7 +230,7 @@ def _below(folder: Path, run: str | None, notes: tuple[Note, ...], seen: set[Pat
         if inner.files:
             found[child] = inner
     if not found and not several:
-        raise TracehoundError(f"no trace in this folder{_why(notes)}", path=folder)
+        raise _EmptyError(f"no trace in this folder{_why(notes)}", path=folder)
     return _family(folder, found, several, notes)
 
 

@@ -240,7 +240,8 @@ def open_paths(paths: Sequence[Path | str], run: str | None = None, workshop: Wo
     """
     named = [Path(path) for path in paths]
     found = find(named, run)
-    return Opening(_name(named), found.files, list(found.notes), workshop or in_memory())
+    used = [path for path in named if path not in found.empty]
+    return Opening(_name(used), found.files, list(found.notes), workshop or in_memory())
 
 
 def load(opening: Opening, listen: Listener = ignore) -> Trace:
