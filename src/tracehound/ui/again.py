@@ -11,37 +11,62 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis import ANALYSES
+from tracehound.analysis.needle import SIGN
 from tracehound.analysis.settings import Given
-from tracehound.trace import Trace
+from tracehound.trace import Trace, Window
 from tracehound.ui.view import View
 from tracehound.units import exact
 
-INSTEAD = "ops"
-"""The report of a tab that shows no analysis."""
+_FOUND = (
+    "SELECT name, kind, count(*) AS count, sum(coalesce(device_duration, duration)) AS total, "
+    "avg(coalesce(device_duration, duration)) AS average FROM events WHERE name ~*"
+)
+_BY_NAME = "GROUP BY name, kind ORDER BY total DESC, name, kind"
 
 
 def command(
-    said: Sequence[str], trace: Trace, view: View, window: tuple[int, int] | None, tab: str, given: Given = ()
+    said: Sequence[str],
+    trace: Trace,
+    view: View,
+    window: tuple[int, int] | None,
+    tab: str,
+    given: Given = (),
+    where: str = "",
 ) -> str:
-    """``tracehound report PATH... ANALYSIS --set NAME=VALUE --window A..B --rank LIST``, quoted for a shell.
+    """``tracehound report PATH... ANALYSIS --set NAME=VALUE --where FILTER --window A..B --rank LIST``, for a shell.
 
-    The overview is the summary. `given` is what is chosen of the tab's settings, `said` what the explorer was started
-    with: paths, and how to read them.
+    The overview is the summary, any other tab an analysis. `given` is what is chosen of its settings, `where` the
+    filter of its table, `said` what the explorer was started with: paths, and how to read them.
     """
     if tab == "overview":
         words = ["tracehound", "summary", *said]
         return shlex.join([*words, *_narrowed(window, view.ranks)])
-    analysis = tab if tab in {analysis.name for analysis in ANALYSES} else INSTEAD
-    words = ["tracehound", "report", *said, analysis]
+    words = ["tracehound", "report", *said, tab]
     ranks = view.ranks
-    if analysis == "slices" and view.lane is not None:
+    if tab == "slices" and view.lane is not None:
         lane = trace.lanes.row(by_predicate=pl.col("lane") == view.lane, named=True)
         ranks = ranks if lane["rank"] is None else (lane["rank"],)
         words += ["--set", f"lane=^{_literal(lane['name'])}$"]
     for name, value in given:
         words += ["--set", f"{name}={value}"]
+    if where:
+        words += [f"--where={where}"] if where.startswith("-") else ["--where", where]
     return shlex.join([*words, *_narrowed(window, ranks)])
+
+
+def question(said: Sequence[str], statement: str, window: Window) -> str:
+    """``tracehound query PATH... --window A..B --rank LIST 'SELECT ...'``, quoted for a shell."""
+    span = (window.start, window.end) if window.start is not None and window.end is not None else None
+    return shlex.join(["tracehound", "query", *said, *_narrowed(span, window.ranks), statement])
+
+
+def search(said: Sequence[str], needle: str) -> str:
+    """The query that finds what a search for `needle` does: the names of all events, in the whole trace."""
+    text = needle.strip()
+    pattern = text.removeprefix(SIGN).strip() if text.startswith(SIGN) else _literal(needle)
+    quoted = "'" + pattern.replace("'", "''") + "'"
+    statement = " ".join([_FOUND, quoted, _BY_NAME])
+    return question(said, statement, Window())
 
 
 def comparison(base: str, other: str, how: Sequence[str], step: int | None) -> str:

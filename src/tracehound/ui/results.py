@@ -29,6 +29,8 @@ class Results:
         self._snapshot: Snapshot | None = None
         self._picked: tuple[str, Span | None, Span | None] = ("", None, None)
         self._given: dict[str, Given] = {}
+        self.queried: tuple[str, Window] | None = None
+        """The last query, and what it is about."""
 
     def follow(self, trace: Trace, unread: frozenset[int]) -> None:
         """The trace has grown: ask it from now on, unless the last answers are new enough for one that still grows."""
@@ -87,6 +89,7 @@ class Results:
     def query(self, asker: Asker, asked: QueryPane.Asked, view: View) -> None:
         """Have a query answered for the view."""
         if (snapshot := self._snapshot) is not None:
+            self.queried = asked.statement, view.window
             asker.ask(asked, snapshot.trace, snapshot.question("query", view.window).window, snapshot.words)
 
     def show(self, answer: Answers.Answered) -> None:

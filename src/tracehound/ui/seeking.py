@@ -26,6 +26,8 @@ class Seeking:
         self.finder = Finder(screen, background)
         self._screen = screen
         self._due: str | None = None
+        self.needle = ""
+        """What was last found, if anything can be."""
 
     def begin(self) -> None:
         """Open the prompt."""
@@ -44,6 +46,7 @@ class Seeking:
         screen, trace = self._screen, self._screen.trace
         if trace is None or found.needle != self.prompt.input.value:
             return
+        self.needle = "" if found.failure else found.needle
         walk = found.walk.after(screen.view.start)
         count = words.matches(walk.words, found.result.total, screen.glyphs.dot) if found.needle else ""
         self.prompt.tell(screen.glyphs.cut(found.failure, screen.size.width // 2) or count)

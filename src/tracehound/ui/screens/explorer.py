@@ -20,7 +20,7 @@ from textual.widget import Widget
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import again, choosing, follow, keys, lengths, menu, rows, words
+from tracehound.ui import choosing, copying, follow, keys, lengths, menu, rows, words
 from tracehound.ui.answers import Answers
 from tracehound.ui.arrangement import Arrangement
 from tracehound.ui.asking import Asker
@@ -297,15 +297,9 @@ class Explorer(Screen[None]):
         self.travels.ways[way](*by)
 
     def action_copy_command(self) -> None:
-        """Copy the command that prints what the tab shows, of the selected window or of what the timeline shows."""
+        """Copy the command that prints what is shown: of the selected window, or of what the timeline shows."""
         if self.trace is not None:
-            window = again.shown(self.trace, self.view) if self.focused is self.timeline else self.view.selection
-            self.app.copy_to_clipboard(
-                line := again.command(
-                    self.said, self.trace, self.view, window, tab := self.arrangement.active, self.results.given(tab)
-                )
-            )
-            self.key_bar.say(f"copied: {line}")
+            self.key_bar.say(copying.copy(self, self.trace))
 
     # -- searching
 
