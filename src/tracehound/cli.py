@@ -244,13 +244,19 @@ def _export(asked: Namespace) -> int:
         opening = _opening(asked.paths, asked, shop)
         inputs = [file.path for file in opening.files]
         place = anyhow(out, inputs) if asked.force else new(out, inputs)
+        among = form.trace and place.lies_in(map(Path, asked.paths))
+        if among and not asked.force:
+            remedy = "write it elsewhere, or anyway with --force"
+            raise TracehoundError(
+                "lies in the folder that is read, and would be read with it", Path(out), remedy=remedy
+            )
         trace, window = _ready(opening, asked)
         with place.opened() as file, console.writing(place.name) as tell:
             written = form.write(trace, window, file, tell)
     for note in written.notes:
         console.say(printable(note))
     console.say(f"{place.name}: {written.said}")
-    if place.lies_in(map(Path, asked.paths)):
+    if among:
         console.say(f"{place.name} lies in a folder that was read, and will be read with it")
     return 0
 

@@ -151,7 +151,8 @@ examples:
   tracehound export profile/ - --format json | gzip > profile.json.gz
   tracehound export logs/ - --format folded | flamegraph.pl --countname ns > flame.svg
 
-OUT appears when all of it is written. A file that exists is replaced only with --force, the trace itself never.
+OUT appears when all of it is written. A file that exists is replaced only with --force, the trace itself never. A trace
+is put into the folder that is read, where it would be read as one more rank, only with --force.
 """
 
 DIFF = """\

@@ -84,8 +84,21 @@ def test_what_cannot_be_is_one_line(
     assert {path: path.read_bytes() for path in folder.parent.rglob("*.*") if path.is_file()} == before
 
 
-def test_a_file_among_those_that_are_read_is_told_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", str(folder), str(folder / "out.json")]) == 0
+def test_a_trace_among_those_that_are_read_is_written_only_by_force(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for out in (folder / "out.json", folder / "deep" / "out.json.gz"):
+        out.parent.mkdir(exist_ok=True)
+        assert main(["export", str(folder), str(out)]) == 2
+        said = capsys.readouterr().err
+        assert said == (
+            f"tracehound: {out}: lies in the folder that is read, and would be read with it; "
+            "write it elsewhere, or anyway with --force\n"
+        )
+        assert not out.exists()
+    assert main(["export", str(folder), str(folder / "out.csv")]) == 0
+    assert "lies in" not in capsys.readouterr().err
+    assert main(["export", str(folder), str(folder / "out.json"), "--force"]) == 0
     assert "lies in a folder that was read" in capsys.readouterr().err
     assert main(["export", str(folder / "rank0.json"), str(folder.parent / "out.json")]) == 0
     assert "lies in a folder" not in capsys.readouterr().err

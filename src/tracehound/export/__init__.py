@@ -19,13 +19,17 @@ Write = Callable[[Trace, Window, BinaryIO, Tell], Written]
 
 @dataclass(frozen=True)
 class Form:
-    """One kind of file: `suffix` is how its name ends, `module` has the function `writer`; imported when it is used."""
+    """One kind of file: `suffix` is how its name ends, `module` has the function `writer`; imported when it is used.
+
+    One that is a `trace` again is read with the others where it lies among them.
+    """
 
     name: str
     suffix: str
     purpose: str
     module: str
     writer: str
+    trace: bool = False
 
     @property
     def write(self) -> Write:
@@ -39,8 +43,8 @@ _FRAMES: Final = "tracehound.export.frames"
 _FOLDED: Final = "tracehound.export.folded"
 
 FORMS: Final = (
-    Form("json", ".json", "Chrome trace events with counter tracks, for Perfetto", _CHROME, "plain"),
-    Form("json.gz", ".json.gz", "the same, gzipped", _CHROME, "packed"),
+    Form("json", ".json", "Chrome trace events with counter tracks, for Perfetto", _CHROME, "plain", trace=True),
+    Form("json.gz", ".json.gz", "the same, gzipped", _CHROME, "packed", trace=True),
     Form("parquet", ".parquet", "a flat table with a row for each event", _FRAMES, "parquet"),
     Form("arrow", ".arrow", "the same as an Arrow IPC file", _FRAMES, "arrow"),
     Form("csv", ".csv", "the same as text", _FRAMES, "csv"),
