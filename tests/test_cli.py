@@ -9,6 +9,7 @@ import os
 import pty
 import subprocess
 import sys
+import termios
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -82,6 +83,7 @@ def process(*arguments: str | Path, environment: Mapping[str, str] | None = None
 def at_a_terminal(arguments: Sequence[str | Path], environment: Mapping[str, str]) -> bytes:
     """What the program prints when its stdout is a terminal."""
     keeper, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 80))
     with subprocess.Popen(
         [*COMMAND, *map(str, arguments)], stdout=terminal, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
         env={**os.environ, **environment},
@@ -538,6 +540,11 @@ def test_colours_are_for_terminals_that_want_them(job: Path) -> None:
     assert b"\x1b[1;36m" in wanted
     assert b"\x1b" not in refused
     assert b"\x1b" not in dumb
+
+
+def test_a_terminal_is_as_wide_as_it_is_whatever_the_environment_says(job: Path) -> None:
+    shown = [at_a_terminal(["report", job, "ops"], {"COLUMNS": columns}) for columns in ("60", "200")]
+    assert shown[0] == shown[1]
 
 
 def test_a_headless_run_imports_no_terminal_toolkit(job: Path) -> None:

@@ -12,22 +12,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import TextIOWrapper
-from shutil import get_terminal_size
 from typing import Literal
 
 from tracehound.draw.table import UNLIMITED, Line
 from tracehound.errors import TracehoundError
 from tracehound.export import Tell
-from tracehound.progress import Progress
+from tracehound.progress import Progress, columns
 from tracehound.report import Look, paint
 
 
 def look(asked: Namespace) -> Look:
     """How wide text may be, and in which unit its times are."""
     if asked.width is None:
-        return Look(
-            get_terminal_size().columns if sys.stdout.isatty() else get_terminal_size((80, 24)).columns, asked.unit
-        )
+        return Look(columns(sys.stdout), asked.unit)
     return Look(asked.width or UNLIMITED, asked.unit)
 
 

@@ -5,7 +5,9 @@ Owns that line. For stderr, and only where it is a terminal.
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from shutil import get_terminal_size
 from types import TracebackType
@@ -59,8 +61,16 @@ class Progress:
         return True
 
     def _say(self, text: str) -> None:
-        self.stream.write(f"{CLEAR}{middle(text, get_terminal_size().columns - 1)}")
+        self.stream.write(f"{CLEAR}{middle(text, columns(self.stream) - 1)}")
         self.stream.flush()
+
+
+def columns(stream: TextIO) -> int:
+    """The columns of the terminal behind a stream, as it says itself; where there is none ``COLUMNS``, else 80."""
+    with suppress(OSError, ValueError):
+        if known := os.get_terminal_size(stream.fileno()).columns:
+            return known
+    return get_terminal_size((80, 24)).columns
 
 
 def sentence(reading: Reading) -> str:

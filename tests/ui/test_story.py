@@ -93,6 +93,12 @@ def test_from_an_op_to_its_line_of_python_and_back(samples: Path) -> None:
         assert terminal.ended() == 0
 
 
+def test_the_size_is_that_of_the_terminal_whatever_the_environment_says(samples: Path) -> None:
+    with Terminal(str(samples / "jax_cpu8_b128"), COLUMNS="130", LINES="40") as terminal:
+        terminal.wait_for("quit")
+        assert "quit" in terminal.screen.splitlines()[23]
+
+
 def test_quitting_while_a_trace_is_read(samples: Path) -> None:
     with Terminal(str(samples / "jax_cpu8_b128")) as terminal:
         terminal.wait_for("quit")

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -95,8 +96,17 @@ def _ready(instead: str) -> bool:
     remote = "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ
     for name, value in (REMOTE if remote else LOCAL).items():
         os.environ.setdefault(name, value)
+    _measure()
     sys.setswitchinterval(TURN)
     return True
+
+
+def _measure() -> None:
+    """Have the terminal asked for its size: Textual takes that of the environment, where there is one, for it."""
+    with suppress(OSError):
+        if all(os.get_terminal_size(sys.stdout.fileno())):
+            for name in ("COLUMNS", "LINES"):
+                os.environ.pop(name, None)
 
 
 def _leave(app: TracehoundApp, opening: Opening, kept: Path | None) -> NoReturn:
