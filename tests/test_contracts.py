@@ -12,6 +12,8 @@ import tracehound
 from building import Building, stream, thread
 from tracehound.analysis import ANALYSES, Analysis, Options, named, run
 from tracehound.analysis.result import blank
+from tracehound.draw.plain import in_ascii
+from tracehound.draw.plots import plot
 from tracehound.errors import TracehoundError
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Trace, Window
@@ -62,6 +64,15 @@ def test_the_same_input_gives_the_same_rows(analysis: Analysis, trace: Trace) ->
     first, second = run(analysis, trace), run(analysis, trace)
     assert first.table.equals(second.table)
     assert first.notes == second.notes
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)
+def test_what_a_chart_draws_has_a_likeness_in_ascii(analysis: Analysis, trace: Trace) -> None:
+    result = run(analysis, trace)
+    lines = plot(result, "", 0, (100, 20))
+    told = "".join(map(str, result.table.to_dicts()))
+    unlike = {char for line in lines for char in line if in_ascii(char) == "?" and char not in told}
+    assert not unlike - {"?"}
 
 
 @pytest.mark.parametrize("analysis", ANALYSES, ids=lambda a: a.name)

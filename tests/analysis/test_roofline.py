@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from building import Building, Lane
 from tracehound.analysis import Options, Result, named, run
+from tracehound.draw.plain import in_ascii
 from tracehound.draw.plots import plot
 
 OPS = Lane("XLA Ops", 0, "ops", work=True)
@@ -104,6 +105,12 @@ def test_the_plot_has_the_roof_and_the_ops_under_it() -> None:
         "FLOP/s over FLOP/byte of memory; roof: 100 GFLOP/s and 1.00 GB/s, ridge 100; "
         "10.0 GFLOP/s and 1.00 GB/s, ridge 10"
     )
+
+
+def test_the_roof_has_a_likeness_in_ascii() -> None:
+    lines = [in_ascii(line) for line in plot(roofline(PEAK), "self", 0, (80, 20))]
+    assert any("...." in line for line in lines), "the roof"
+    assert not any("?" in line for line in lines)
 
 
 def test_the_op_under_the_cursor_is_marked() -> None:

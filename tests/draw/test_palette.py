@@ -64,7 +64,7 @@ def test_alphabets_are_one_cell_wide(glyphs: Glyphs) -> None:
 def test_ascii_is_ascii() -> None:
     assert all(value.isascii() for value in vars(ASCII).values() if isinstance(value, str))
     assert all(ASCII.cells_of(kind).isascii() for kind in KINDS)
-    assert ASCII.words("µs … 训") == "us ~ ?"
+    assert ASCII.words("µs … 训 ×4 a › b") == "us ~ ? x4 a > b"
     assert ASCII.cut("a_very_long_name_indeed", 14).isascii()
 
 

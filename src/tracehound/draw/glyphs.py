@@ -67,7 +67,7 @@ class Glyphs:
         clean = printable(text)
         if clean.isascii() or self.name != "ascii":
             return clean
-        swaps = {ord("…"): self.ellipsis, ord("·"): self.dot, ord("µ"): "u", ord("μ"): "u", ord("–"): "-"}
+        swaps = str.maketrans("…·µμ–×›", f"{self.ellipsis}{self.dot}uu-x>")
         return clean.translate(swaps).encode("ascii", "replace").decode("ascii")
 
     def cut(self, text: str, width: int) -> str:

@@ -9,7 +9,7 @@ import re
 
 from rich.cells import cell_len
 
-_SWAPS = str.maketrans("–…·∙µμ×█▓▒░▉▊▋▌▍▎▏▁▂▃▄▅▆▇┤├┬┴┼┌┐└┘│─", "-~-.uux#=+-####......:::#+++++++++|-")
+_SWAPS = str.maketrans("–…·∙•µμ×›█▓▒░▉▊▋▌▍▎▏▁▂▃▄▅▆▇┤├┬┴┼┌┐└┘│─", "-~-..uux>#=+-####......:::#+++++++++|-")
 _QUADRANTS = re.compile("[▀▄▐▖▗▘▙▚▛▜▝▞▟]")
 _OTHER = re.compile(r"[^\x00-\x7f]")
 

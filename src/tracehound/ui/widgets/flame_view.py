@@ -212,7 +212,7 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
         """An edge, the label, and the rest of its width; without colour a line fills that."""
         room, coloured, here = bar.right - bar.left - 1, bool(self._look.palette.shades), bar.row == self.cursor
         text = shown.flame.label(bar.row, room) if room else ""
-        label = self._glyphs.label(text.replace("›", ">") if self._glyphs.name == "ascii" else text, room)
+        label = self._glyphs.label(text, room)
         edge = self._glyphs.chosen if here and not coloured else self._glyphs.edge
         fill = " " if coloured or here else self._glyphs.span
         label = set_cell_size(label, min(cell_len(label), room))
