@@ -241,6 +241,8 @@ def test_the_peak_of_a_device_is_given_in_short(job: Path, peak: list[str], caps
         ("health", "H100", "no setting 'peak=H100'; this analysis has none"),
         ("idle", "H100", "no setting 'peak=H100'; there are"),
         ("roofline", "nonsense", "peak: 'nonsense' is no peak, and no device of the table"),
+        ("roofline", "100", "peak: '100' has no unit; write a device (H100) or figures: 989T,3.35TB/s"),
+        ("roofline", "989T,f32:67", "peak: 'f32:67' has no unit"),
     ],
 )
 def test_a_peak_that_cannot_be_is_refused_in_one_line(

@@ -152,7 +152,8 @@ _SCALE: Final = MappingProxyType({"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e
 def stated(text: str) -> Peaks | None:
     """The peaks that a caller asks for: a device (``H100``), or figures (``bf16:989T,f32:67T,3.35TB/s``).
 
-    Nothing means: what the trace says. Raises TracehoundError.
+    A number without a prefix or a unit is none: who writes 989 means no 989 operations per second. Nothing means: what
+    the trace says. Raises TracehoundError.
     """
     if not text.strip():
         return None
@@ -164,6 +165,8 @@ def stated(text: str) -> Peaks | None:
         value = float(match[2]) * _SCALE[match[3].lower()] if match else 0.0
         if match is None or not 0 < value < float("inf"):
             raise TracehoundError(f"{printable(part)!r} is no peak, and no device of the table", remedy=_REMEDY)
+        if not match[3] and not match[4]:
+            raise TracehoundError(f"{printable(part.strip())!r} has no unit", remedy=_REMEDY)
         if (match[4] or "").lower() in ("b", "b/s") or (match[1] or "").lower() == "memory":
             memory = value
         else:
@@ -177,7 +180,7 @@ PEAK: Final = Setting(
     "peak",
     "",
     "what the device can do at most, in place of what the trace says: a device (H100), or operations and bytes per"
-    " second (989T,3.35TB/s)",
+    " second with a unit (989T,3.35TB/s)",
     stated,
 )
 
