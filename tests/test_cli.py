@@ -329,6 +329,8 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
         (["report", "{job}", "summary"], "summary is a command, not an analysis; tracehound summary PATH..."),
         (["summary", "{job}/nothing"], "no such file"),
         (["{job}/nothing"], "no such file"),
+        (["summary", "-"], "-: a pipe cannot be read; save it to a file first"),
+        (["report", "{job}", "-", "ops"], "-: a pipe cannot be read; save it to a file first"),
         (["report", "{job}", "op"], "no analysis 'op'; did you mean ops?"),
         (["diff", "{job}", "{job}/nothing"], "no such file"),
         (["diff", "{job}", "{job}", "--fail-on", "idle"], "no condition: 'idle'"),

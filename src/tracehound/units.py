@@ -6,7 +6,7 @@ Owns how times, bytes, rates, shares and kernel names are written. Knows nothing
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal, localcontext
 from typing import Literal
 
@@ -272,6 +272,12 @@ def _telling(types: Iterable[str]) -> str | None:
 
 
 _POOL = re.compile(r"[\s/_:#(-]*[0-9]+\)?$")
+
+
+def several(words: Sequence[str], most: int) -> str:
+    """``a, b, c and 5 more``: at most so many words, and how many there are beside them."""
+    more = f" and {len(words) - most:,} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
 
 
 def pool(thread: str) -> str:

@@ -51,7 +51,7 @@ def test_a_window_is_two_times(text: str, found: tuple[int | None, int | None]) 
         ("10ms", "is no window; write two times"),
         ("10..20", "is not a time; write a number and a unit"),
         ("2ms..1ms", "ends before it starts"),
-        ("1ms..1ms", "ends before it starts"),
+        ("1ms..1000us", "is empty: it ends where it starts"),
     ],
 )
 def test_what_is_no_window(text: str, why: str) -> None:

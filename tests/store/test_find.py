@@ -104,6 +104,13 @@ def test_different_traces_are_not_thrown_together(tmp_path: Path) -> None:
         find([tmp_path])
 
 
+def test_of_many_different_traces_some_are_named_and_how_many_more_there_are(tmp_path: Path) -> None:
+    for run in "abcdefgh":
+        kineto(tmp_path / run / "trace.json")
+    with pytest.raises(TracehoundError, match="8 different traces; open one of a, b, c, d, e, f and 2 more"):
+        find([tmp_path])
+
+
 def test_different_traces_further_down_are_told_of(tmp_path: Path) -> None:
     for run in ("baseline", "candidate"):
         kineto(tmp_path / "jobs" / "old" / run / "trace.json")

@@ -20,7 +20,7 @@ from tracehound.hlo.text import attributes_text, brief_line, instruction_line
 from tracehound.hlo.walk import Node, inside, neighbourhood
 from tracehound.hlo.words import sentences
 from tracehound.trace import Trace, streamed
-from tracehound.units import bytes_, count, duration
+from tracehound.units import bytes_, count, duration, several
 
 PROGRAMS = (
     Column("program", "text", "the name of the module and the id of the program"),
@@ -200,7 +200,7 @@ def _where(module: Module, row: int) -> str:
     if here.number == module.entry:
         return f"%{here.name}, the entry"
     callers = [f"%{module.names[caller]}" for caller in module.callers.get(here.number, ())]
-    return f"%{here.name}, called by {', '.join(callers[:8])}" if callers else f"%{here.name}"
+    return f"%{here.name}, called by {several(callers, 8)}" if callers else f"%{here.name}"
 
 
 def _bytes(instruction: Instruction) -> str:

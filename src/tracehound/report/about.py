@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from tracehound.errors import printable
 from tracehound.report.window import listed
 from tracehound.trace import Part, Trace, Window
-from tracehound.units import TimeUnit, bytes_, duration, instant
+from tracehound.units import TimeUnit, bytes_, duration, instant, several
 
 
 @dataclass(frozen=True)
@@ -156,4 +156,4 @@ def _many(number: int, what: str) -> str:
 
 
 def _listed(words: list[str]) -> str:
-    return ", ".join(words[:6]) + (f" and {len(words) - 6:,} more" if len(words) > 6 else "")
+    return several(words, 6)

@@ -18,6 +18,7 @@ from tracehound.hlo.programs import Program, asked_for, holding, of_trace, read
 from tracehound.hlo.text import module_lines
 from tracehound.report.page import Page
 from tracehound.trace import Trace
+from tracehound.units import several
 
 SCHEMA = "tracehound.hlo/1"
 
@@ -97,5 +98,4 @@ def answer(trace: Trace, words: Sequence[str], depth: int, top: int | None) -> R
 
 
 def _named(found: Sequence[Program]) -> str:
-    shown = ", ".join(printable(one.title) for one in found[:8])
-    return f"name one of {shown}{', ...' if len(found) > 8 else ''}"
+    return f"name one of {several([printable(one.title) for one in found], 8)}"

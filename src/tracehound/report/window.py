@@ -24,7 +24,9 @@ def times(text: str) -> tuple[int | None, int | None]:
         raise TracehoundError(f"{printable(text)!r} is no window", remedy="write two times: 10ms..20ms, ..1s, 500us..")
     low = parse_duration(start) if start.strip() else None
     high = parse_duration(end) if end.strip() else None
-    if low is not None and high is not None and high <= low:
+    if low is not None and low == high:
+        raise TracehoundError(f"the window {printable(text)!r} is empty: it ends where it starts")
+    if low is not None and high is not None and high < low:
         raise TracehoundError(f"the window {printable(text)!r} ends before it starts")
     return low, high
 

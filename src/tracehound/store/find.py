@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tracehound import units
 from tracehound.errors import TracehoundError
 from tracehound.formats import recognise
 from tracehound.formats.format import Format
@@ -27,6 +28,9 @@ _DERIVED = re.compile(
 
 _LIKELY = re.compile(r".*\.(json|pb|gz|trace)", re.IGNORECASE)
 _PROFILE = Path("plugins") / "profile"
+
+STDIN = "-"
+"""What other programs take for their stdin."""
 
 MOST_FOLDERS = 10_000
 """So many folders are looked into for traces, and no more: a person who names a whole disk hears of it."""
@@ -87,6 +91,8 @@ def _named(path: Path) -> Finding:
     try:
         return Finding((_file(path),), ())
     except TracehoundError as error:
+        if str(path) == STDIN and not path.exists():
+            raise TracehoundError("a pipe cannot be read", path, remedy="save it to a file first") from error
         if not path.exists():
             raise
         raise _EmptyError(error.message, error.path, error.where, error.remedy) from error
@@ -157,7 +163,7 @@ def _in_profile(profile: Path, run: str | None) -> Finding:
     if run is not None:
         chosen = [child for child in runs if child.name == run]
         if not chosen:
-            known = ", ".join(child.name for child in runs[:5])
+            known = units.several([child.name for child in runs], 5)
             raise TracehoundError(f"no run {run!r}", path=profile, remedy=f"there are {known}")
         return _files_of(chosen[0])
     passed_over: list[Note] = []
@@ -243,7 +249,7 @@ def _family(
     families = {re.sub(r"\d+", "#", child.name) for child in found}
     if len(families) > 1 or several:
         holding = sorted((*found, *several))
-        names = ", ".join(child.name for child in holding[:6])
+        names = units.several([child.name for child in holding], 6)
         raise _SeveralError(f"holds {len(holding)} different traces", path=folder, remedy=f"open one of {names}")
     files = tuple(file for inner in found.values() for file in inner.files)
     return Finding(files, notes + tuple(note for inner in found.values() for note in inner.notes))
