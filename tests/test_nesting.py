@@ -181,3 +181,20 @@ def test_what_overlaps_in_part_shares_no_time(found: list[tuple[int, int, int]])
         has.append(mine & has[parent[i]] if parent[i] >= 0 else mine)
         assert set(range(begin[i], end[i])) == has[i]
     assert np.all(begin >= start)
+
+
+def test_what_a_deep_nest_overlaps_in_part() -> None:
+    """Each is in the one before, beside a short one that ends after it has begun."""
+    depth = 50_000
+    at = np.arange(depth)
+    start, end = np.column_stack([2 * at, 2 * at + 1]).ravel(), np.column_stack([9 * depth - at, 2 * at + 3]).ravel()
+    parent = np.column_stack([2 * at - 2, 2 * at]).ravel()
+    parent[0] = -1
+    order = np.lexsort((-end, start))
+    assert np.array_equal(order, np.arange(2 * depth))
+    group = np.zeros(2 * depth, np.int64)
+    begin = unshared(start, end, parent, group)
+    above, reach = begin[parent].tolist(), [0] * (2 * depth)
+    for i in range(1, 2 * depth):
+        assert begin[i] == max(start[i], above[i], reach[parent[i]])
+        reach[parent[i]] = max(reach[parent[i]], int(end[i]))

@@ -257,12 +257,14 @@ def unshared(start: Ints, end: Ints, parent: Ints, group: Ints) -> Ints:
     begin[order] = np.where(first, start[order], np.maximum(start[order], np.append(0, reach)[:-1]))
     if np.array_equal(begin, start):
         return begin
-    inner = np.flatnonzero(parent >= 0)
-    while True:
-        low = np.maximum(begin[inner], begin[parent[inner]])
-        if np.array_equal(low, begin[inner]):
-            return begin
-        begin[inner] = low
+    rows = np.flatnonzero(parent >= 0)
+    above = parent.copy()
+    while len(rows):  # each time twice as far up
+        at = above[rows]
+        begin[rows] = np.maximum(begin[rows], begin[at])
+        above[rows] = above[at]
+        rows = rows[above[rows] >= 0]
+    return begin
 
 
 class Owned(NamedTuple):

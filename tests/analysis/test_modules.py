@@ -109,6 +109,7 @@ def test_what_backward_calls_again_stands_beside_its_first_call(tmp_path: Path) 
         ("  Linear_1", 30, 10, 12),
         ("  recomputed Linear_1", 18, 5, 0),
     ]
+    assert shown.table["host_share"].to_list() == pytest.approx([100 / 118, 30 / 118, 30 / 118, 18 / 118])
     assert shown.table["host_self"][0] == 40 * US, "what is computed again is no part of the first call"
     assert shown.notes == ("recomputed in backward(): 18.00 us on the host, 5.000 us on the device",)
 

@@ -14,7 +14,6 @@ WAYS: Final = ("op", "category", "program", "framework", "scope", "source", "dup
 
 UNSCOPED: Final = "(no scope)"
 NOWHERE: Final = "(not known)"
-REMATERIALISED: Final = r"\.remat|rematted_computation"
 
 _JOIN: Final = "\0"
 """Between the scopes of a node's path; no name has it."""

@@ -53,7 +53,13 @@ COLUMNS = (
     Column("host_total", "time", "on the host, from call to return"),
     Column("host_self", "time", "on the host, less the modules called inside", brief=False),
     Column("average", "time", "host total / calls", brief=False),
-    Column("host_share", "share", "host total", "the host totals of the outermost modules", brief=False),
+    Column(
+        "host_share",
+        "share",
+        "host total",
+        "the host totals of outermost modules and of those recomputed",
+        brief=False,
+    ),
     Column("device_total", "time", "of work on the device launched in it"),
     Column("device_self", "time", "of work launched in it, not in modules inside", brief=False),
     Column("device_average", "time", "device total / calls", brief=False),
@@ -97,7 +103,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if rows.is_empty():
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [_why_empty(scene)])
     whole, unlaunched = recorded(tables)
-    outer = int(rows.filter(pl.col("depth") == 0)["total"].sum())
+    outermost = (pl.col("depth") == 0) | pl.col("name").str.starts_with(AGAIN)
+    outer = int(rows.filter(outermost)["total"].sum())
     table = rows.rename({"name": "module", "count": "calls", "total": "host_total", "self": "host_self"})
     table = table.with_columns(
         pl.col("inside").alias("operators"),

@@ -125,7 +125,7 @@ def _row(queue: _Queue, share: Share, limit: int) -> dict[str, object]:
     launch = queue.launch[_latest(queue.called, int(steps.time[longest]))]
     return {
         "stream": queue.name,
-        "launches": int(((queue.called >= start) & (queue.called <= end)).sum()),
+        "launches": int(((queue.called >= start) & (queue.called < end + (not share.windowed))).sum()),
         "span": end - start,
         "mean": over_time.mean,
         "p50": over_time.reached(0.5),
