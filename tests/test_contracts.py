@@ -94,12 +94,46 @@ def test_an_analysis_explains_itself(analysis: Analysis) -> None:
 
 
 def test_shares_are_fractions(trace: Trace) -> None:
-    for analysis in ANALYSES:
-        table = run(analysis, trace).table
-        for column in analysis.columns:
-            if column.unit == "share":
-                values = table[column.name].drop_nulls()
-                assert values.is_between(0, 1.000001).all(), (analysis.name, column.name, values.max())
+    low, high = trace.span
+    for window in (Window(), Window(low + (high - low) // 7, low + (high - low) // 2)):
+        for analysis in ANALYSES:
+            table = run(analysis, trace, window).table
+            for column in analysis.columns:
+                if column.unit == "share":
+                    values = table[column.name].drop_nulls()
+                    assert values.is_between(0, 1.000001).all(), (analysis.name, column.name, values.max())
+
+
+ADDS_UP = {
+    "annotations": ("total", "self", "device"),
+    "breakdown": ("compute", "communication", "copy", "idle"),
+    "collectives": ("total",),
+    "distributed": ("computation", "overlap", "communication", "other"),
+    "duty_cycle": ("compute", "collectives", "input", "output", "idle"),
+    "hlo_ops": ("self", "total"),
+    "idle": ("idle",),
+    "kernels": ("sum",),
+    "modules": ("host_total", "device_total"),
+    "operators": ("host_self", "device_self"),
+    "ops": ("self", "total"),
+    "overlap": ("first", "second", "both", "exposed"),
+    "slices": ("self", "total"),
+    "stacks": ("self", "device_self"),
+}
+"""What of a time is that of its first part and that of the rest."""
+
+
+@pytest.mark.parametrize("name", ADDS_UP)
+def test_windows_side_by_side_add_up_to_the_window_of_both(name: str, trace: Trace) -> None:
+    low, high = trace.span
+    edges = low + (high - low) // 7, low + (high - low) // 2, high - (high - low) // 9
+    sums = [
+        {column: run(named(name), trace, Window(start, end)).table[column].sum() or 0 for column in ADDS_UP[name]}
+        for start, end in ((edges[0], edges[2]), edges[:2], edges[1:])
+    ]
+    for column, whole in sums[0].items():
+        parts = sums[1][column] + sums[2][column]
+        assert parts == pytest.approx(whole, abs=1000), f"{column}: ps that rounding does not explain"
 
 
 def test_the_parts_of_a_breakdown_add_up(trace: Trace) -> None:
