@@ -12,7 +12,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from exporting import job, own, rank
+from exporting import job, opened, own, rank, x
+from tracehound.analysis.share import run
+from tracehound.analysis.steps import ANALYSIS
 from tracehound.cli import main
 from tracehound.errors import TracehoundError
 from tracehound.export import FORMS, Form, named
@@ -116,6 +118,25 @@ def test_rank_step_and_window_narrow(folder: Path) -> None:
     assert main(["export", str(folder), str(out), "--rank", "1", "--window", "9us..12us"]) == 0
     found = [event["name"] for event in own(json.loads(out.read_bytes())) if event["ph"] == "X"]
     assert found == ["k0", "PyTorch Profiler (0)"]
+
+
+def test_a_step_is_exported_with_the_work_that_it_launched(tmp_path: Path) -> None:
+    events = [
+        x("user_annotation", "ProfilerStep#0", 0, 100),
+        x("user_annotation", "ProfilerStep#1", 100, 100),
+        *(x("cuda_runtime", "cudaLaunchKernel", at, 2, correlation=at) for at in (10, 50, 110, 150)),
+        *(
+            x("kernel", "gemm", start, 40, 0, 7, device=0, stream=7, correlation=at)
+            for at, start in ((10, 20), (50, 90), (110, 130), (150, 240))
+        ),
+    ]
+    source, out = tmp_path / "a.json", tmp_path / "out.json"
+    source.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    whole = run(ANALYSIS, opened(source)).table.select("step", "duration", "compute", "idle")
+    for step in (0, 1):
+        assert main(["export", str(source), str(out), "--step", str(step), "--force", "--no-cache"]) == 0
+        again = run(ANALYSIS, opened(out)).table.select(whole.columns)
+        assert again.rows() == whole.filter(step=step).rows()
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)

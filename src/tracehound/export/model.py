@@ -13,9 +13,10 @@ import msgspec
 import polars as pl
 
 from tracehound.analysis.share import overlapping, shares
-from tracehound.analysis.windows import Span, of_lanes
+from tracehound.analysis.windows import Span
 from tracehound.export.counters import Place, drawn
 from tracehound.export.document import NEXT, Document, us
+from tracehound.export.reach import reach
 from tracehound.export.written import Tell, Written
 from tracehound.formats.json_elements import encoded
 from tracehound.trace import Trace, Window, collected
@@ -56,7 +57,7 @@ class Processes(NamedTuple):
 
 def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Written:
     """Write the events that overlap the window, and the curves of its ranks, to the document."""
-    processes, spans = placed(trace, window), of_lanes(trace, window)
+    processes, spans = placed(trace, window), reach(trace, window)
     total, events, done = sum(thread.events for thread in processes.threads), 0, 0
     document.begin({"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}})
     document.add(NEXT.join(_named(processes)))
@@ -85,7 +86,7 @@ def placed(trace: Trace, window: Window) -> Processes:
     """The processes and threads of the lanes that the window lies on, in the order in which they are shown."""
     numbers, threads, of_rank = dict[str, int](), list[Thread](), dict[int, int]()
     labels = _labels(trace)
-    there = of_lanes(trace, window)
+    there = reach(trace, window)
     for row in trace.lanes_of(window.ranks).filter(pl.col("lane").is_in(list(there))).iter_rows(named=True):
         if row["rank"] is None:
             process, name = _host(trace, row["host"], row["process"] or ""), row["thread"] or row["name"]

@@ -15,9 +15,10 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.windows import Span, of_lanes
+from tracehound.analysis.windows import Span
 from tracehound.errors import TracehoundError
 from tracehound.export.document import PS_PER_US
+from tracehound.export.reach import reach
 from tracehound.formats.json_document import element_at
 from tracehound.formats.json_elements import Texts
 from tracehound.formats.json_mend import parsed
@@ -96,7 +97,7 @@ class Choice:
     def __init__(self, trace: Trace, number: int, window: Window, moved: int) -> None:
         part = trace.parts[number]
         self._states = np.zeros(int(places(part)[-1:, [2, 3]].sum()), np.uint8)
-        wanted = of_lanes(trace, window)
+        wanted = reach(trace, window)
         low, high = _bounds(window, [span for lane, span in wanted.items() if lane >> 32 == number])
         self._low = -_EVER if low is None else low + moved
         self._high = _EVER if high is None else high + moved
