@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from exporting import BASE, document, job, opened, own, points, rank, rows, written, x
 from tracehound.trace import Window
 
@@ -18,6 +20,7 @@ def test_ranks_are_on_the_clock_of_the_trace(tmp_path: Path) -> None:
     late = BASE + 20_000  # each file counts from its own base
     found = document(opened(*job(tmp_path, rank(0), rank(1, device=1, base=late, pid=11))))
     assert found["baseTimeNanoseconds"] == BASE + 101_000
+    assert found["mergedRanks"] == [0, 1]
     assert [event["ts"] for event in of_name(found, "k0")] == [9, 29]
     assert [event["ts"] for event in of_name(found, "PyTorch Profiler (0)")] == [-1, 19]
 
@@ -70,6 +73,17 @@ def test_it_reads_back_as_one_trace_of_all_ranks(tmp_path: Path) -> None:
     assert again.ranks["rank"].to_list() == [0, 1, 2]
     assert again.origin_ns == trace.origin_ns
     assert told.curves == 9
+
+
+@pytest.mark.parametrize(("ranks", "told"), [((0, 1), 1), ((1,), 0)])
+def test_read_back_health_says_that_hosts_of_several_ranks_are_one(
+    tmp_path: Path, ranks: tuple[int, ...], told: int
+) -> None:
+    out = tmp_path / "out.json"
+    written(opened(*job(tmp_path, rank(0), rank(1))), out, Window(ranks=ranks))
+    assert [note.text.partition(":")[0] for note in opened(out).notes].count(
+        "several ranks exported into one file"
+    ) == told
 
 
 def test_every_rank_has_its_own_curves(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tracehound.export.document import us
 from tracehound.export.narrow import ps, shift
 from tracehound.formats.json_elements import encoded
 from tracehound.formats.json_text import STRICT
+from tracehound.formats.kineto_facts import MERGED
 from tracehound.trace import Trace, Window
 
 Fields = dict[str, msgspec.Raw]
@@ -67,7 +68,8 @@ def facts(trace: Trace, window: Window) -> dict[str, Any]:
         if device is not None and (window.ranks is None or rank in window.ranks)
     ]
     clock = {} if trace.origin_ns is None else {"baseTimeNanoseconds": trace.origin_ns}
-    return {"schemaVersion": 1, "deviceProperties": known, **clock, "displayTimeUnit": "ms"}
+    ranks = [rank for rank in trace.ranks["rank"].to_list() if window.ranks is None or rank in window.ranks]
+    return {"schemaVersion": 1, MERGED: ranks, "deviceProperties": known, **clock, "displayTimeUnit": "ms"}
 
 
 def devices(trace: Trace) -> dict[int, int]:

@@ -26,7 +26,7 @@ from tracehound.formats.kineto_curves import with_curves
 from tracehound.formats.kineto_elements import SHAPE
 from tracehound.formats.kineto_events import Share, share
 from tracehound.formats.kineto_facets import Known
-from tracehound.formats.kineto_facts import calls_modules, claims, facts
+from tracehound.formats.kineto_facts import calls_modules, claims, facts, merged
 from tracehound.formats.kineto_kinds import KnownKinds
 from tracehound.formats.kineto_whole import whole
 from tracehound.formats.recurring import recurring
@@ -78,7 +78,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             hosts=(events.placed.host,),
             wall_ns=events.wall_ns,
             facts=facts(read.metadata, events.span_ns),
-            notes=(*read.notes, *events.notes),
+            notes=(*read.notes, *events.notes, *merged(read.metadata)),
             places=read.places,
             counters=events.counters,
             unmarked=recurring,

@@ -13,7 +13,10 @@ import polars as pl
 from tracehound.formats.json_glance import value_of
 from tracehound.formats.kineto_lanes import claimed_rank
 from tracehound.formats.torch_names import MODULE
-from tracehound.trace import collected
+from tracehound.trace import Note, collected
+
+MERGED: Final = "mergedRanks"
+"""The key under which an export of several ranks' files into one lists them."""
 
 _OPTIONS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
 _LEVELS: Final = ("ERROR", "WARNING", "INFO")
@@ -40,6 +43,15 @@ def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None) -> dict[
         found["backend"] = distributed.get("backend")
     found.update({name: metadata[name] for name in ("host_name", "trace_id", "Framework") if name in metadata})
     return {name: value for name, value in found.items() if value not in (None, {}, [])}
+
+
+def merged(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
+    """That a file has the threads of several ranks, where it says so: which are whose is told by names alone."""
+    ranks = _list(metadata.get(MERGED))
+    if len(ranks) < 2:
+        return ()
+    why = "several ranks exported into one file: their hosts count as one; open the ranks' own files to compare them"
+    return (Note("missing", why, len(ranks)),)
 
 
 def calls_modules(events: pl.LazyFrame) -> bool:
