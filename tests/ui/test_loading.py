@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 from textual.pilot import Pilot
 
+from building import US
 from tracehound.errors import TracehoundError
-from tracehound.store import CancelledError, Opening, Reading, open_paths
+from tracehound.store import Alignment, CancelledError, Opening, Reading, open_paths
 from tracehound.trace import Note, Part
 from tracehound.ui import answers
 from tracehound.ui.app import TracehoundApp
@@ -47,6 +48,7 @@ class Gated(Opening):
         del listen
         self.order = list[int]()
         self.bad = dict[int, str]()
+        self.taken = 0
         self.go = threading.Semaphore(0)
         self.started.set()
         for _ in range(len(self.files)):
@@ -59,6 +61,7 @@ class Gated(Opening):
                 continue
             found = self.files[number]
             yield number, found.format.read(found.path, lambda *_: None)
+            self.taken += 1
         if len(self.bad) == len(self.files):
             raise TracehoundError("is damaged", self.files[0].path)
 
@@ -251,6 +254,29 @@ async def test_esc_stops_reading_and_what_is_read_stays(tmp_path: Path) -> None:
         assert sum(line.endswith("not read yet") for line in timeline(explorer)) == 3
         assert explorer.growth.any_read
         assert "1 of 4 ranks read" in caption(explorer, "ops")
+
+
+async def test_esc_shows_all_that_is_read_on_its_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracehound.ui.loading.PAUSE", 60.0)
+    opening = gated(tmp_path, 6)
+    opening.settle = lambda _: Alignment("wall", {4: 7 * US}, "told so")
+    async with exploring(opening, (120, 50)) as (explorer, pilot):
+        await let(explorer, pilot, opening, 1)
+        opening.let(4, 0, 3)
+        await until(pilot, lambda: opening.taken == 4)
+        await quiet(explorer, pilot)
+        assert "1 of 6 ranks read" in caption(explorer, "ops"), "the next look at it is a minute away"
+        await pilot.press("escape")
+        await until(pilot, lambda: not explorer.reading.busy)
+        await quiet(explorer, pilot)
+        assert explorer.header.news == "stopped: 4 of 6 files read"
+        assert "4 of 6 ranks read" in caption(explorer, "ops")
+        unread = [line.split()[2] for line in timeline(explorer) if line.endswith("not read yet")]
+        assert unread == ["2", "5"]
+        trace = explorer.trace
+        assert trace is not None
+        assert [trace.event(rank << 32)["start"] for rank in (0, 1, 3, 4)] == [0, US, 3 * US, (4 + 7) * US]
+        assert any(note.text == "told so" for note in trace.notes)
 
 
 async def test_a_rank_says_how_far_its_file_is(tmp_path: Path) -> None:

@@ -64,8 +64,12 @@ class Opening:
     def settled(self, parts: Sequence[Part]) -> Trace:
         """The trace of all its parts, on the clock on which it stays."""
         trace = self.placed(parts)
+        return self.moved(trace) or trace
+
+    def moved(self, trace: Trace) -> Trace | None:
+        """A trace of this opening on the clock on which it stays; None where it is on that already."""
         self.alignment = self.settle(trace) or self.alignment
-        return self.placed(parts) if self.alignment.moves else trace
+        return self.placed(trace.parts) if self.alignment.moves else None
 
     @property
     def size(self) -> int:

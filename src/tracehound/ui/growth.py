@@ -46,9 +46,12 @@ class Growth:
         screen.stage.tell(message.reading, words.shares(message.reading, self._opening.files))
 
     def stopped(self, message: Loading.Stopped) -> None:
-        """Say that there will be no more."""
-        stage = self._screen.stage
-        self._screen.header.news = stage.panel.stopped = words.stopped(message.read, len(self._opening.files))
+        """Say that there will be no more, and ask all of what there is."""
+        screen = self._screen
+        screen.header.news = screen.stage.panel.stopped = words.stopped(message.read, len(self._opening.files))
+        if screen.trace is not None:
+            screen.results.settle(screen.trace, self._unread)
+            screen.results.ask(screen.view)
 
     def loaded(self, message: Loading.Loaded) -> None:
         """Show what there is; when it is all, be where one was the last time."""

@@ -104,13 +104,13 @@ class Loading:
             self._thread.join(seconds)
 
     def _read(self) -> None:
-        parts = dict[int, Part]()
+        parts, blanks = dict[int, Part](), dict[int, Part]()
         give_way()
         try:
-            self._fill(parts)
-            self._send(self.Loaded(self._opening.settled([parts[number] for number in sorted(parts)]), frozenset()))
-        except CancelledError:
-            self._send(self.Stopped(len(parts)))
+            if self._filled(parts, blanks):
+                self._send(self.Loaded(self._opening.settled(_in_order(parts)), frozenset()))
+            else:
+                self._end_early(parts, blanks)
         except BaseException as error:  # noqa: BLE001 - the screen must say why, of polars' panics too
             words = f"reading failed: {type(error).__name__}: {error}"
             why = error if isinstance(error, TracehoundError) else TracehoundError(words)
@@ -120,9 +120,29 @@ class Loading:
             finally:  # the last word
                 self._send(self.Failed(why))
 
-    def _fill(self, parts: dict[int, Part]) -> None:
+    def _filled(self, parts: dict[int, Part], blanks: dict[int, Part]) -> bool:
+        """Read files into `parts`; False where that was stopped, and `blanks` stand for those that are not read."""
+        try:
+            self._fill(parts, blanks)
+        except CancelledError:
+            return False
+        return True
+
+    def _end_early(self, parts: Mapping[int, Part], blanks: Mapping[int, Part]) -> None:
+        """Show what is read, and say that this is all; once more where its clock is another one, which takes longer."""
+        if parts and not self._cancelled.is_set():
+            trace, unread = self._placed(parts, blanks), frozenset(blanks)
+            self._send(self.Loaded(trace, unread))
+            self._send(self.Stopped(len(parts)))
+            moved = self._opening.moved(trace)
+            if moved is None:
+                return
+            self._send(self.Loaded(moved, unread))
+        self._send(self.Stopped(len(parts)))
+
+    def _fill(self, parts: dict[int, Part], blanks: dict[int, Part]) -> None:
         """Read all files, and tell now and then what is there; a file that is not read yet has a place already."""
-        blanks = self._blanks()
+        self._blank(blanks)
         began = time.monotonic()
         if blanks:
             self._send(self.Loaded(self._placed(parts, blanks), frozenset(blanks)))
@@ -138,18 +158,15 @@ class Loading:
                 ended = time.monotonic()
                 placing = ended - began
 
-    def _blanks(self) -> dict[int, Part]:
-        """What stands for the files, where there are several."""
-        blanks = dict[int, Part]()
+    def _blank(self, blanks: dict[int, Part]) -> None:
+        """Have something stand for the files, where there are several."""
         for number in range(len(self._opening.files) if len(self._opening.files) > 1 else 0):
             if self._unwanted():
                 raise CancelledError
             blanks[number] = self._opening.blank(number)
-        return blanks
 
     def _placed(self, parts: Mapping[int, Part], blanks: Mapping[int, Part]) -> Trace:
-        known = {**blanks, **parts}
-        return self._opening.placed([known[number] for number in sorted(known)])
+        return self._opening.placed(_in_order({**blanks, **parts}))
 
     def _unwanted(self) -> bool:
         return self._cancelled.is_set() or self._stopped.is_set()
@@ -163,3 +180,7 @@ class Loading:
     def _send(self, message: Message) -> None:
         if not self._cancelled.is_set():
             self._target.post_message(message)
+
+
+def _in_order(parts: Mapping[int, Part]) -> list[Part]:
+    return [parts[number] for number in sorted(parts)]

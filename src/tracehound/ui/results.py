@@ -35,9 +35,13 @@ class Results:
     def follow(self, trace: Trace, unread: frozenset[int]) -> None:
         """The trace has grown: ask it from now on, unless the last answers are new enough for one that still grows."""
         old = self._snapshot
-        if len(unread) == len(trace.parts) > 0:
-            return
         if old is None or not unread or old.trace.origin_ns != trace.origin_ns or self._answers.rested:
+            self.settle(trace, unread)
+
+    def settle(self, trace: Trace, unread: frozenset[int]) -> None:
+        """Ask this trace from now on, unless nothing of it is read."""
+        old = self._snapshot
+        if len(unread) < max(1, len(trace.parts)) and (old is None or old.trace is not trace):
             self._snapshot = Snapshot.of(0 if old is None else old.version + 1, trace, unread)
 
     def forget(self) -> None:
