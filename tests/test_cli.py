@@ -352,6 +352,9 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
         (["summary", "{job}", "--window", "5..6"], "'5' is not a time"),
         (["summary", "{job}", "--window", "9s..10s"], "nothing happens in that window"),
         (["summary", "{job}", "--format", "jsn"], "no form 'jsn'; did you mean json?"),
+        (["report", "--list", "--format", "json"], "--list prints text alone, no json; leave --format out"),
+        (["report", "--list", "--format", "jsn"], "no form 'jsn'; did you mean json?"),
+        (["report", "{job}", "ops", "--explain", "--format", "csv"], "--explain prints text alone, no csv"),
         (["summary", "{job}", "--run", "x"], "no run 'x'"),
     ],
 )
@@ -649,6 +652,7 @@ def test_people_see_a_thousand_rows_and_programs_all(job: Path, capsys: pytest.C
         (["{job}", "SELECT \x1b[2J FROM events"], "query, column 8: expected an expression"),
         (["{job}", "SELECT name FROM events", "--format", "xml"], "no form 'xml'"),
         (["--tables", "evnts"], "no table 'evnts'; did you mean events?"),
+        (["--tables", "--format", "markdown"], "--tables prints text alone, no markdown; leave --format out"),
     ],
 )
 def test_a_query_that_cannot_be_is_one_line(

@@ -166,8 +166,10 @@ def _report_parser() -> _Parser:
         "tracehound report", "tracehound report [options] PATH... ANALYSIS", description, manual.REPORT_EXAMPLES
     )
     parser.add_argument("paths", nargs="*", metavar="PATH... ANALYSIS", help=SUPPRESS)
-    parser.add_argument("--list", action="store_true", help="name the analyses and their questions, and exit")
-    parser.add_argument("--explain", action="store_true", help="say how the analysis defines its numbers, and exit")
+    parser.add_argument("--list", action="store_true", help="name the analyses and their questions as text, and exit")
+    parser.add_argument(
+        "--explain", action="store_true", help="say in words how the analysis defines its numbers, and exit"
+    )
     parser.add_argument("--where", default="", metavar="FILTER", help="only rows like: self > 1ms and name ~ 'gemm'")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the analysis")
     parser.add_argument(
@@ -183,7 +185,7 @@ def _query_parser() -> _Parser:
     usage = "tracehound query [options] PATH... 'SELECT ...'"
     parser = _parser("tracehound query", usage, manual.QUERY.format(tables=listing), manual.QUERY_EXAMPLES)
     parser.add_argument("words", nargs="*", metavar="PATH... STATEMENT", help=SUPPRESS)
-    parser.add_argument("--tables", action="store_true", help="list all tables, or those named, and exit")
+    parser.add_argument("--tables", action="store_true", help="list all tables, or those named, as text, and exit")
     return _with_report_options(parser)
 
 

@@ -39,7 +39,7 @@ from tracehound.preferences import preferred
 from tracehound.progress import Progress
 from tracehound.query import TABLES, answer, prepare
 from tracehound.query import named as table
-from tracehound.report import Page, Writer, about, explain, hlo, schema, summarise, writer
+from tracehound.report import WRITERS, Page, Writer, about, explain, hlo, schema, summarise, writer
 from tracehound.report.kept import listing, many
 from tracehound.report.window import chosen
 from tracehound.store import Opening, Workshop, cache, load, open_paths, workshop
@@ -119,12 +119,14 @@ def _summary(asked: Namespace) -> int:
 
 def _report(asked: Namespace) -> int:
     if asked.list:
+        _refuse_forms(asked, "--list")
         console.show(explain.listing(ANALYSES), asked)
         return 0
     form = writer(asked.format)
     analysis = _analysis(asked)
     given = preferred(analysis, asked.set)
     if asked.explain:
+        _refuse_forms(asked, "--explain")
         console.show(explain.definition(analysis, console.look(asked).width), asked)
         return 0
     if not asked.paths:
@@ -140,6 +142,7 @@ def _report(asked: Namespace) -> int:
 
 def _query(asked: Namespace) -> int:
     if asked.tables:
+        _refuse_forms(asked, "--tables")
         named_tables = [table(word) for word in asked.words if not _is_path(word)]
         console.show(schema.definitions(named_tables or TABLES, console.look(asked).width), asked)
         return 0
@@ -212,6 +215,12 @@ def _warn(runs: Mapping[str, Profile], conditions: Sequence[Condition]) -> None:
     """A gate that is open must not hide that half of a run is missing."""
     for line in not_whole(runs) if conditions else ():
         console.say(printable(line))
+
+
+def _refuse_forms(asked: Namespace, option: str) -> None:
+    """What an option prints is for people: text, and no form for programs."""
+    if writer(asked.format) is not WRITERS[0]:
+        raise TracehoundError(f"{option} prints text alone, no {asked.format}", remedy="leave --format out")
 
 
 def _page_form(asked: Namespace) -> Writer | None:
