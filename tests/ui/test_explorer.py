@@ -127,6 +127,18 @@ async def test_header_says_that_something_is_lost(tmp_path: Path) -> None:
         assert " incomplete: see health · 1 rank " in header(explorer)
 
 
+async def test_a_key_that_leads_nowhere_says_why(opening: Opening, samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+        for key, why in {"]": "no device", "[": "no device", "b": "no lane of a device", "O": "no event"}.items():
+            await press(pilot, "T", key)
+            assert why in said(explorer)
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "T", *"]" * 9)
+        assert "no next gap of 20.00 us or more here" in said(explorer)
+        await press(pilot, "escape", *"[" * 9)
+        assert "no gap before of" in said(explorer)
+
+
 async def test_ops_lead_to_the_longest_instance_and_from_it_to_the_others(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "2")

@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace
-from tracehound.ui import choosing, follow, navigate, places
+from tracehound.ui import choosing, follow, navigate, places, words
 from tracehound.ui.finder import Finder
 from tracehound.ui.history import History, Marks, letters, returned
 from tracehound.ui.links import Direction, Linker
@@ -103,7 +103,7 @@ class Travels:
         """To what caused the selected event (-1), or what it caused (1), after the links that are still looked for."""
         trace, event = self._screen.trace, self._screen.view.event
         if event is None:
-            self._screen.key_bar.say("no event selected: Enter selects the one at the focus")
+            self._screen.key_bar.say(words.NO_EVENT)
         elif trace is not None:
             self._links_due.append(direction)
             if len(self._links_due) == 1:

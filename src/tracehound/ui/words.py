@@ -119,6 +119,20 @@ NOTHING = {
 """What would have to be recorded for a table to have rows."""
 
 
+NO_EVENT = "no event selected: Enter selects the one at the focus"
+
+
+def no_gap(trace: Trace, least: int, direction: int) -> str:
+    """Why there is no next gap (1) or gap before (-1) of so many ps."""
+    if not trace.lanes["work"].any():
+        return "no gaps: no device activity in this trace"
+    which = "next gap" if direction > 0 else "gap before"
+    return f"no {which} of {units.duration(least)} or more here: zoom in for shorter ones"
+
+
+NO_STREAMS = "no lane of a device, whose streams could stand together"
+
+
 def nothing(analysis: str, trace: Trace, window: tuple[int, int] | None) -> str:
     """Why a table is empty, and what would fill it."""
     if window is not None and analysis != "search":

@@ -177,6 +177,10 @@ class Explorer(Screen[None]):
     def _event_opened(self) -> None:
         self.action_show("details")
 
+    @on(Timeline.Refused)
+    def _refused(self, message: Timeline.Refused) -> None:
+        self.key_bar.say(message.words)
+
     def watch_view(self, old: View, new: View) -> None:
         """Tell everyone whom the change concerns."""
         self.timeline.view = new
@@ -267,6 +271,8 @@ class Explorer(Screen[None]):
         """Show the source line of the selected event."""
         if self.trace is not None and self.view.event is not None:
             self.visits.of_event(self.trace, self.view.event)
+        elif self.trace is not None:
+            self.key_bar.say(words.NO_EVENT)
 
     def action_disclose(self) -> None:
         """Show the HLO of the op of the row under the cursor, or of the selected event."""

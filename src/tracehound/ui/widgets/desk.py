@@ -18,7 +18,7 @@ from tracehound.draw.outline import Track
 from tracehound.draw.seats import Seats, seats_of, texts
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace
-from tracehound.ui import ranks
+from tracehound.ui import ranks, words
 from tracehound.ui.keys import bindings
 from tracehound.ui.view import View
 from tracehound.ui.widgets.lane_prompt import LanePrompt
@@ -124,7 +124,11 @@ class Desk(Column):
 
     def action_regroup(self) -> None:
         """Put the same stream of all ranks under each other, or the lanes of each rank."""
-        self.timeline.seat(self.timeline.seats.regroup())
+        timeline = self.timeline
+        if timeline.trace is not None and timeline.trace.lanes["rank"].is_null().all():
+            timeline.refuse(words.NO_STREAMS)
+        else:
+            timeline.seat(timeline.seats.regroup())
 
     def action_colour(self) -> None:
         """Colour by something else."""

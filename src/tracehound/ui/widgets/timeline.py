@@ -25,7 +25,7 @@ from tracehound.draw.seats import PINNED, Seats, seated
 from tracehound.draw.shelf import Rows
 from tracehound.draw.sight import Sight, needs
 from tracehound.trace import Trace
-from tracehound.ui import navigate
+from tracehound.ui import navigate, words
 from tracehound.ui.keys import bindings
 from tracehound.ui.supply import UNKNOWN, Move, Slot, Supply
 from tracehound.ui.view import View
@@ -70,6 +70,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Enter on the selected event: someone wants to see all of it."""
 
         event: int
+
+    @dataclass
+    class Refused(Message):
+        """A key leads nowhere, and why."""
+
+        words: str
 
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
@@ -304,8 +310,20 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._move(lambda rows, view: navigate.next_event(rows, navigate.on_lane(rows, view, stops), direction))
 
     def action_gap(self, direction: int) -> None:
-        """To the next or previous gap of the rank."""
-        self._move(lambda rows, view: navigate.next_gap(rows, view, direction))
+        """To the next or previous gap of the rank; where there is none, say why."""
+
+        def move(rows: Rows, view: View) -> View:
+            after = navigate.next_gap(rows, view, direction)
+            if after == view:
+                least = (view.end - view.start) // navigate.LEAST_GAP
+                self.refuse(words.no_gap(rows.trace, least, direction))
+            return after
+
+        self._move(move)
+
+    def refuse(self, why: str) -> None:
+        """Tell that a key leads nowhere."""
+        self.post_message(self.Refused(why).set_sender(self))
 
     def action_choose(self) -> None:
         """Select the event at the focus, without a lane on the first; when one is selected, ask to see all of it."""
