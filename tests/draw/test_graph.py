@@ -75,7 +75,14 @@ def test_values_and_changes() -> None:
 
 @pytest.mark.parametrize(
     ("unit", "value", "expected"),
-    [("bytes", 1536.0, "1.50 KiB"), ("", 0.5, "0.5"), ("GB/s", 12.5, "12.5 GB/s"), ("", 1e300, "1e+300")],
+    [
+        ("bytes", 1536.0, "1.50 KiB"),
+        ("", 0.5, "0.5"),
+        ("GB/s", 12.5, "12.5 GB/s"),
+        ("%", 42.7, "42.70 %"),
+        ("%", 39.0925, "39.09 %"),
+        ("", 1e300, "1e+300"),
+    ],
 )
 def test_words(unit: str, value: float, expected: str) -> None:
     assert graph(unit=unit).words(value) == expected

@@ -57,6 +57,8 @@ class Graph:
         """A value with its unit."""
         if self.unit == "bytes":
             return units.bytes_(value)
+        if self.unit == "%":
+            return units.share(value / 100)
         return f"{units.number(value)} {self.unit}".rstrip()
 
     def extremes(self, bounds: Ints) -> tuple[Floats, Floats]:
