@@ -267,15 +267,27 @@ async def test_where_there_is_no_room_for_all_what_was_asked_for_is_shown(
 async def test_tab_leads_to_what_is_out_of_sight_too(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax, size=(40, 10)) as (screen, pilot):
         seen = []
-        for _ in range(4):
+        for _ in range(5):
             boxes = (*screen.sides, screen.differences)
             seen.append(next(number for number, box in enumerate(boxes) if box.has_focus_within))
             assert [box.display for box in boxes] == [number == seen[-1] for number in range(3)]
             await press(pilot, "tab")
-        assert seen == [0, 1, 2, 0]
+        assert seen == [2, 0, 1, 2, 0], "the tables say most in little room"
         await press(pilot, "shift+tab", "S")
         assert screen.sides[1].has_focus_within or screen.sides[0].has_focus_within
         assert [side.display for side in screen.sides] == [side.has_focus_within for side in screen.sides]
+
+
+@pytest.mark.parametrize("size", [(120, 40), (40, 10)])
+async def test_a_slash_filters_the_table_that_is_shown(jax: tuple[Opening, Opening], size: tuple[int, int]) -> None:
+    async with compared(*jax, size=size) as (screen, pilot):
+        await press(pilot, "1", "/", *"all-reduce", "enter")
+        table = screen.differences.tables["diff-ops"].table
+        assert table.filter == "all-reduce"
+        assert screen.focused is table
+        assert 0 < table.shown < 129
+        await press(pilot, "5", "/")
+        assert "a chart has no rows to filter" in screen.key_bar.said
 
 
 @pytest.mark.parametrize("keys", ["Y", "S Y", "3 Y", "m m Y"])

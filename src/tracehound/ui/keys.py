@@ -299,6 +299,8 @@ KEYS: tuple[Key, ...] = (
     Key("comparison.causes", ("7",), "7", "show('causes')", "Launches, gaps by their causes, compiling", "comparison"),
     Key("comparison.marks", ("8",), "8", "show('marks')", "Annotations and modules", "comparison"),
     Key("comparison.counters", ("9",), "9", "show('counters')", "Memory and other counters", "comparison"),
+    Key("comparison.filter", ("/",), "/", "filter", "Filter the rows of the table that is shown",
+        "comparison", asks=True),
     Key("comparison.zoom", ("z",), "z", "zoom_pane", "Give the whole screen to the timelines, and back", "comparison"),
     Key("comparison.back", ("escape",), "Esc", "back", "Align by step again, or share the screen", "comparison"),
 )  # fmt: skip

@@ -52,12 +52,17 @@ class Sharing:
     def _room(self) -> int:
         return self.tabs.app.size.height - BARS
 
+    @property
+    def cramped(self) -> bool:
+        """Whether there is room for one of them only: then the tables say most."""
+        return self._room < 2 * LEAST
+
     def in_sight(self) -> tuple[Part, ...]:
         """What there is room for, of what is wanted."""
         if not self.alone and self._room >= 2 * LEAST + LEAST_OF_TABLES:
             return ALL
         wanted = "base" if self.alone and self._wanted == "tables" else self._wanted
-        return TIMELINES if wanted != "tables" and self._room >= 2 * LEAST else (wanted,)
+        return TIMELINES if wanted != "tables" and not self.cramped else (wanted,)
 
     def want(self, part: Part) -> None:
         """Bring this into sight."""

@@ -20,6 +20,7 @@ from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.widgets.bars import Tab
 from tracehound.ui.widgets.chart_view import ChartView
 from tracehound.ui.widgets.plain_box import Column
+from tracehound.ui.widgets.result_table import ResultTable
 
 TABS: Final = (
     Tab("ops", "3"), Tab("categories", "4", "kinds"), Tab("change", "5"), Tab("parts", "6"),
@@ -111,10 +112,16 @@ class Differences(Column):
             pane.fail(message)
         self.change.caption.parts = (message,)
 
+    @property
+    def first(self) -> ResultTable | None:
+        """The first table of the active tab; a chart has none."""
+        names = TABLES.get(self.active, ())
+        return self.tables[names[0]].table if names else None
+
     def focus_active(self) -> None:
         """Give the keys to the first table of the active tab; a chart takes none."""
-        for name in TABLES.get(self.active, ())[:1]:
-            self.tables[name].focus_pane()
+        if self.first is not None:
+            self.first.focus()
 
     def watch_active(self, active: str) -> None:
         """Show one tab."""

@@ -85,7 +85,10 @@ class ComparisonScreen(Screen[None]):
         self.differences.wait("both runs are compared when they are read")
         self._entitle()
         self.sharing.lay()
-        self.sides[0].timeline.focus()
+        if self.sharing.cramped:
+            self.action_show(self.differences.active)
+        else:
+            self.sides[0].timeline.focus()
         self.call_after_refresh(self.sides[0].start)
 
     def on_unmount(self) -> None:
@@ -165,6 +168,10 @@ class ComparisonScreen(Screen[None]):
                 side.choose_lanes()
         if self.found is not None and self.aligning.slots is None and before != [view.ranks for view in state.views]:
             self.state = abreast.stepped(state, *self._steps(self.found))
+
+    @on(Timeline.Refused)
+    def _refused(self, message: Timeline.Refused) -> None:
+        self.key_bar.say(message.words)
 
     def watch_state(self, old: Abreast, new: Abreast) -> None:
         """Move both timelines, and say how they lie."""
@@ -270,6 +277,15 @@ class ComparisonScreen(Screen[None]):
         self.sharing.want("tables")
         self.differences.active = self.sharing.tabs.active = pane
         self.differences.call_after_refresh(self.differences.focus_active)
+
+    def action_filter(self) -> None:
+        """Filter the table that is shown, wherever the keys are."""
+        table = self.differences.first
+        if table is None:
+            self.key_bar.say("a chart has no rows to filter: 3 shows those of ops")
+            return
+        self.action_show(self.differences.active)
+        self.differences.call_after_refresh(table.action_ask, "filter")
 
     def action_pass_keys(self, by: int) -> None:
         """Give the keys to what comes next on the screen (1) or before (-1), though there is no room for it now."""
