@@ -49,6 +49,8 @@ def test_what_no_other_rank_has_is_counted(tmp_path: Path) -> None:
     assert "not matched: 1 calls that no other rank here has (all_reduce)" in asked("collective_calls", trace).notes
     (parts, _) = rows("distributed", trace)
     assert times(parts, "transfer", "synchronising", "unmatched") == [20, 10, 20]
+    told = asked("distributed", trace).notes[0]
+    assert told == "all ranks: 20.00 % of the matched communication only waits for the last rank"
 
 
 def test_another_collective_with_the_same_number_is_another(tmp_path: Path) -> None:

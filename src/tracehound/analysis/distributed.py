@@ -173,7 +173,8 @@ def _notes(table: pl.DataFrame, found: Matched) -> list[str]:
     """What part of all communication only waits."""
     waits, moves = int(table["synchronising"].sum()), int(table["transfer"].sum())
     if waits + moves:
-        return [f"all ranks: {percent(waits / (waits + moves))} of the communication only waits for the last rank"]
+        what = "the matched communication" if table["unmatched"].sum() else "the communication"
+        return [f"all ranks: {percent(waits / (waits + moves))} of {what} only waits for the last rank"]
     if found.calls.is_empty() and not found.notes:
         return [NONE]
     if table["rank"].n_unique() > 1:
