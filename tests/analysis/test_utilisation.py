@@ -51,6 +51,21 @@ def test_kernels_use_a_device_and_copies_do_not() -> None:
     assert found["occupancy"] is None
 
 
+def test_kernels_without_a_length_are_told_of_and_weigh_nothing() -> None:
+    b = Building()
+    kernel(b, 0, 20, occupancy=0.5)
+    kernel(b, 20, 20, occupancy=0.25)
+    kernel(b, 30, 30)
+    b.event(stream(0, 9), "Memcpy", 30, 30, "copy")
+    kernel(b, 30, 40, occupancy=0.5)
+    found = row(b.trace())
+    assert (found["kernels"], found["occupancy"]) == (2, 0.5)
+    note = "not counted: 2 kernels recorded without a length, which weigh nothing in averages over time"
+    for name in ("utilisation", "utilisation_curve"):
+        assert note in told(b.trace(), name=name).notes
+    assert "not counted: 1 kernel recorded" in " ".join(told(b.trace(), Window(25 * US, 40 * US)).notes)
+
+
 def test_multiprocessors_are_taken_once() -> None:
     b = Building()
     kernel(b, 0, 20, blocks_per_sm=0.5, occupancy=0.25)

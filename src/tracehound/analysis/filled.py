@@ -34,15 +34,17 @@ occupancy is above it. These are the definitions of the PyTorch TensorBoard plug
 CUDA records blocks per SM and occupancy. ROCm records neither: blocks per SM and the limit are then derived from grid,
 block and the multiprocessors of the device (HIP's extended launches tell their grid in threads), occupancy cannot be,
 since it takes registers. Kernels of replayed graphs have no grid there: SM efficiency is "at least" then. What cannot
-be true (an occupancy above 100 %) is not counted, and noted."""
+be true (an occupancy above 100 %) is not counted, and noted. Kernels recorded without a length weigh nothing in
+averages over time: other analyses count them, this one says in a note how many they are."""
 
 
 @dataclass(frozen=True, eq=False)
 class Filled:
     """One rank's kernels, and what they fill over time.
 
-    `kernels` has a row for each: `id`, `start`, `end`, `name`, and what `residency` tells. `span` is the stretch that
-    the whole is measured in, `extent` that in which the device works or which the window has, `works` when kernels run.
+    `kernels` has a row for each: `id`, `start`, `end`, `name`, and what `residency` tells; `instant` is how many more
+    in the span have no length. `span` is the stretch that the whole is measured in, `extent` that in which the device
+    works or which the window has, `works` when kernels run.
     """
 
     kernels: pl.DataFrame
@@ -50,6 +52,7 @@ class Filled:
     extent: tuple[int, int]
     works: Intervals
     curves: Mapping[str, Curve]
+    instant: int = 0
 
     def measures(self, start: Ints, end: Ints) -> pl.DataFrame:
         """For each stretch `[start, end)` the measures of `fill.means`."""
@@ -63,13 +66,21 @@ def filled(share: Share) -> Filled:
     rows = everything[own.owner].with_columns(pl.Series("start", own.start), pl.Series("end", own.end))
     kernels = rows.filter(~pl.col("kind").is_in(COPY)).sort("id", "start")
     kernels = pl.concat([kernels.drop("record"), _resident(share, kernels)], how="horizontal")
+    span = _span(share, everything)
     return Filled(
         kernels,
-        _span(share, everything),
+        span,
         bounds(everything, share),
         union(kernels["start"].to_numpy(), kernels["end"].to_numpy()),
         curves(kernels),
+        _instant(everything, span),
     )
+
+
+def _instant(events: pl.DataFrame, span: tuple[int, int]) -> int:
+    """How many kernels in the span have no length."""
+    start = pl.col("start")
+    return events.filter(~pl.col("kind").is_in(COPY) & (start == pl.col("end")) & start.is_between(*span)).height
 
 
 def _resident(share: Share, kernels: pl.DataFrame) -> pl.DataFrame:

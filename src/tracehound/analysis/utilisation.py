@@ -50,7 +50,7 @@ COLUMNS: Final = (
     Column("span", "time", "first step to last, or first work to last, or the window"),
     *_OF_SPAN,
     *_FILLED,
-    Column("kernels", "count", "kernels"),
+    Column("kernels", "count", "kernels that have a length"),
 )
 BY_STEP: Final = (
     Column("step", "count", "number of the step"),
@@ -64,7 +64,7 @@ BY_STEP: Final = (
 BY_KERNEL: Final = (
     Column("name", "text", "kernel"),
     Column("rank", "count", "rank"),
-    Column("count", "count", "executions"),
+    Column("count", "count", "executions that have a length"),
     Column("total", "time", "sum of lengths"),
     Column("share", "share", "this kernel", "the time of all kernels of the rank"),
     Column("sm_efficiency", "share", "multiprocessors taken by its blocks", "its time"),
@@ -88,6 +88,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             for name in ("derived", "strange")
         ),
         pl.lit(device.kernels.height, pl.Int64).alias("all kernels"),
+        pl.lit(device.instant, pl.Int64).alias("instant kernels"),
         pl.lit(share.properties.multiprocessors, pl.Int64).alias("multiprocessors"),
     )
 
@@ -182,7 +183,9 @@ def doubts(rows: pl.DataFrame) -> list[str]:
     """What of the measures was not recorded, derived, or not believed; `rows` has columns of `per_rank`."""
     notes = []
     ranks = rows.unique("rank", keep="first", maintain_order=True)
-    kernels, derived, strange = (int(ranks[f"{name} kernels"].sum()) for name in ("all", "derived", "strange"))
+    kernels, derived, strange, instant = (
+        int(ranks[f"{name} kernels"].sum()) for name in ("all", "derived", "strange", "instant")
+    )
     known = rows["known"].fill_null(0.0)
     if rows["occupancy"].null_count() == rows.height:
         limited = rows["occupancy_limit"].null_count() < rows.height
@@ -197,6 +200,9 @@ def doubts(rows: pl.DataFrame) -> list[str]:
         notes.append("blocks per SM are not recorded here, nor a grid: SM efficiency is not known")
     elif float(known.to_numpy().min()) < _KNOWN:
         notes.append("SM efficiency is at least this: not all kernels tell a grid (see known), replayed graphs none")
+    if instant:
+        weightless = "recorded without a length, which weigh nothing in averages over time"
+        notes.append(f"not counted: {instant:,} kernel{'s' * (instant != 1)} {weightless}")
     if strange:
         notes.append(f"not counted: {strange:,} recorded values that cannot be true, such as an occupancy above 100 %")
     return notes

@@ -65,6 +65,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(int(kernels["derived"].sum()), pl.Int64).alias("derived kernels"),
         pl.lit(int(kernels["strange"].sum()), pl.Int64).alias("strange kernels"),
         pl.lit(kernels.height, pl.Int64).alias("all kernels"),
+        pl.lit(device.instant, pl.Int64).alias("instant kernels"),
         pl.lit(share.properties.multiprocessors, pl.Int64).alias("multiprocessors"),
     )
 
