@@ -403,11 +403,14 @@ def test_a_bad_file_that_is_named_is_told_of_and_the_others_are_used(
     good, bad = tmp_path / "rank0.pt.trace.json", tmp_path / "rank1.pt.trace.json"
     good.write_bytes(kineto(0))
     bad.write_bytes(b"")
-    for command in (["summary", str(bad), str(good)], ["report", str(good), str(bad), "health"]):
+    named = (str(bad), str(good))
+    for command in (["summary", *named], ["report", *named, "health"]):
         assert main(command) == 0
         out, err = capsys.readouterr()
         assert "the file is empty" in out
         assert err == f"tracehound: {bad}: the file is empty\n"
+    assert main(["hlo", *named]) == 2  # there is none in a trace of PyTorch
+    assert capsys.readouterr().err.startswith(f"tracehound: {bad}: the file is empty\n")
     assert main(["summary", str(bad)]) == 2
     assert main(["summary", str(good), str(tmp_path / "absent.json")]) == 2
 

@@ -359,15 +359,22 @@ def _opening(paths: Sequence[str], asked: Namespace, shop: Workshop) -> Opening:
 
 
 def _ready(opening: Opening, asked: Namespace) -> tuple[Trace, Window]:
-    """The trace of an opening, and the window that was asked for. What could not be read of it is said."""
+    """The trace of an opening, and the window that was asked for."""
     trace = _loaded(opening)
-    for note in opening.notes:
-        if note.level == "dropped":
-            console.say(printable(f"{note.where}: {note.text}" if note.where else note.text))
     return trace, chosen(trace, asked.rank, asked.step, asked.window)
 
 
 def _loaded(opening: Opening) -> Trace:
+    """The trace of an opening. What could not be read of it is said."""
+    trace = _with_progress(opening)
+    for note in opening.notes:
+        if note.level == "dropped":
+            console.say(printable(f"{note.where}: {note.text}" if note.where else note.text))
+    return trace
+
+
+def _with_progress(opening: Opening) -> Trace:
+    """Read it, and say how far that is where somebody looks."""
     if sys.stderr is None or not sys.stderr.isatty():
         return load(opening)
     with Progress(sys.stderr) as progress:
