@@ -124,6 +124,11 @@ def of_memory_alone(name: str, formats: Collection[str]) -> str:
     return _MEMORY_ALONE if set(formats) == {"memory_timeline"} and not of_memory else ""
 
 
+def tells_memory_alone(trace: Trace) -> bool:
+    """Whether a trace is nothing but memory timelines."""
+    return {part.format for part in trace.parts} == {"memory_timeline"}
+
+
 _OF_ALL: Final = ("overview", "health")
 """What may be asked of whatever is open."""
 

@@ -17,6 +17,7 @@ import polars as pl
 from tracehound.analysis.busy import COMMUNICATION, COPY, local_parent
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.share import run_all
+from tracehound.analysis.topics import tells_memory_alone
 from tracehound.diff import measures, shares
 from tracehound.diff.identity import IDENTITY, ONLY_MEMORY, identified
 from tracehound.diff.measures import MEASURES
@@ -127,7 +128,7 @@ _COLUMNS: Final = (
 
 def profile(trace: Trace, window: Window, executor: Executor | None = None) -> Profile:
     """The run measured, in a window."""
-    if {part.format for part in trace.parts} == {"memory_timeline"}:
+    if tells_memory_alone(trace):
         return _of_memory(trace, window)
     asked = [(_MEASURED, Options()), (measures.ANALYSIS, Options())]
     rows, more = (result.table for result in run_all(asked, trace, window, executor))

@@ -14,6 +14,7 @@ import polars as pl
 
 from tracehound.analysis import named, run_all
 from tracehound.analysis.result import Column, Options, Result
+from tracehound.analysis.topics import tells_memory_alone
 from tracehound.report.about import About, about
 from tracehound.trace import Trace, Window
 
@@ -51,8 +52,8 @@ class Summary:
 
 def summarise(trace: Trace, window: Window, top: int | None = None, executor: Executor | None = None) -> Summary:
     """The page of a trace, for a window; at most `top` rows of every table instead of the page's own measure."""
-    of_memory = {part.format for part in trace.parts} == {"memory_timeline"}
-    limits = {name: rows if top is None else top for name, rows in (OF_MEMORY if of_memory else ROWS).items()}
+    page = OF_MEMORY if tells_memory_alone(trace) else ROWS
+    limits = {name: rows if top is None else top for name, rows in page.items()}
     given = {"memory": (("by", "category"),)}
     asked = [
         (named(name), Options(None if name == "steps" else limit, given.get(name, ())))

@@ -71,6 +71,7 @@ class Growth:
         if old is None:
             screen.stage.open()
             screen.timeline.focus()
+            screen.travels.open(new)
         elif follow.renumbered(old, new):
             screen.walk = None
             screen.results.forget()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
+from tracehound.analysis.topics import tells_memory_alone
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace
 from tracehound.ui import choosing, follow, navigate, places, words
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 FIRST = "ops"
 """The tab that is shown where none is remembered."""
+
+OF_MEMORY = "memory"
+"""The same of a memory timeline, which has nothing else."""
 
 
 class Travels:
@@ -72,6 +76,12 @@ class Travels:
         self.history.settle()
         self._screen.view = view
 
+    def open(self, trace: Trace) -> None:
+        """Show first what the trace is about."""
+        if tells_memory_alone(trace) and self._screen.arrangement.active == FIRST:
+            self._screen.results.choose(OF_MEMORY, (("by", "category"),))
+            self._screen.arrangement.show(OF_MEMORY)
+
     def recall(self) -> None:
         """Be where one was the last time, unless one has gone somewhere meanwhile."""
         trace, view, session = self._screen.trace, self._screen.view, self.session
@@ -81,7 +91,7 @@ class Travels:
         for pane, given in choosing.sound(session.settings).items():
             self._screen.results.choose(pane, given)
         arrangement = self._screen.arrangement
-        if session.pane in self._screen.deck.tabs and arrangement.active == FIRST:
+        if session.pane in self._screen.deck.tabs and arrangement.active in (FIRST, OF_MEMORY):
             arrangement.show(session.pane)
         self._screen.results.ask(view)
         self.marks = {**{letter: sound(trace, place) for letter, place in session.marks.items()}, **self.marks}

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from tracehound import units
 from tracehound.analysis.matched import ALONE, OPEN_ALL
 from tracehound.analysis.result import Result
+from tracehound.analysis.topics import of_memory_alone
 from tracehound.draw.apart import fitted
 from tracehound.progress import said
 from tracehound.store import Reading
@@ -137,6 +138,8 @@ def nothing(analysis: str, trace: Trace, window: tuple[int, int] | None) -> str:
     """Why a table is empty, and what would fill it."""
     if window is not None and analysis != "search":
         return f"nothing in the {length(window)} window; Esc clears it"
+    if analysis in NOTHING and (why := of_memory_alone(analysis, [part.format for part in trace.parts])):
+        return why
     works = bool(trace.lanes["work"].any())
     if analysis == "gaps" and works:
         return "no gaps: the devices work from the first event to the last"

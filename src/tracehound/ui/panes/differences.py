@@ -37,6 +37,12 @@ TABLES: Final = {
 }
 """The results of each tab that has tables."""
 
+FIRST: Final = "ops"
+"""The tab that is shown at first."""
+
+OF_MEMORY: Final = "counters"
+"""The one with what is known of memory timelines."""
+
 NOTHING: Final = {
     "diff-ops": "no ops in either run",
     "diff-categories": "no ops in either run",
@@ -72,7 +78,7 @@ class WaterfallPane(Column):
 class Differences(Column):
     """All tables of a comparison, a tab for each or for a few."""
 
-    active: reactive[str] = reactive("ops")
+    active: reactive[str] = reactive(FIRST)
     """The tab that is shown."""
 
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:

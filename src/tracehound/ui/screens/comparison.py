@@ -17,6 +17,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tracehound.diff import Comparison
+from tracehound.diff.identity import ONLY_MEMORY
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import Opening
 from tracehound.trace import Trace
@@ -26,7 +27,7 @@ from tracehound.ui.aligning import Aligning
 from tracehound.ui.background import Background
 from tracehound.ui.comparison_keys import bindings, everywhere, labelled, offered
 from tracehound.ui.contrast import Contrast
-from tracehound.ui.panes.differences import Differences
+from tracehound.ui.panes.differences import FIRST, OF_MEMORY, Differences
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.saving import save
 from tracehound.ui.screens.help import HelpScreen
@@ -138,6 +139,8 @@ class ComparisonScreen(Screen[None]):
             return
         self.found = message.found
         self.differences.show(message.found)
+        if ONLY_MEMORY in (message.found.base.of, message.found.other.of) and self.differences.active == FIRST:
+            self.differences.active = self.sharing.tabs.active = OF_MEMORY
         if not self.state.partners:
             self.state = abreast.stepped(self.state, *self._steps(message.found))
 

@@ -1,0 +1,48 @@
+"""A memory timeline, of which nothing else is known: what the explorer and the comparison begin with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from exploring import explored, press, settled
+from tracehound.store import Opening, open_paths
+from tracehound.ui.comparing import ComparingApp
+
+START = 1_700_000_000_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def opening(folder: Path, name: str, size: int) -> Opening:
+    """A parameter, and activations of this size for a while."""
+    rows = [[-1, 1, 100, 0], [START + 1000, 2, size, 4], [START + 5000, 4, -size, 4]]
+    path = folder / f"{name}.raw.json"
+    path.write_text(json.dumps(rows))
+    return open_paths([path])
+
+
+async def test_the_explorer_begins_with_what_memory_is_for(tmp_path: Path) -> None:
+    async with explored(opening(tmp_path, "one", 50)) as (explorer, pilot):
+        assert explorer.arrangement.active == "memory"
+        table = explorer.deck.shows("memory").table
+        assert table.result is not None
+        assert table.result.table["category"].to_list() == ["parameter", "activation"]
+        await press(pilot, "2")
+        assert explorer.arrangement.active == "ops"
+        assert "nothing but memory" in explorer.deck.shows("ops").caption.render_line(0).text
+
+
+async def test_the_comparison_begins_with_what_both_held(tmp_path: Path) -> None:
+    app = ComparingApp(opening(tmp_path, "one", 50), opening(tmp_path, "two", 70))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert app.comparison.differences.active == "counters"
+        result = app.comparison.differences.tables["diff-memory"].table.result
+        assert result is not None
+        assert dict(result.table.select("counter", "other").rows())["activation"] == 70
