@@ -54,7 +54,7 @@ def test_steps_are_columns_and_the_slow_ones_stand_out() -> None:
 def test_steps_of_several_ranks_are_those_of_the_slowest() -> None:
     one = steps(10, 20, 30)
     said = dashboard.drawn(replace(one, table=pl.concat([one.table, steps(40, 10, 10).table])), 44, 4)
-    assert said.note == "3, median 30.00 ms on the slowest rank"
+    assert said.note == "3, median 30.00 ms (slowest)"
 
 
 def test_of_many_steps_the_slow_one_is_never_lost() -> None:

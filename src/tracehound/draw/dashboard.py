@@ -71,7 +71,7 @@ def steps(result: Result, width: int, height: int) -> Said:
     middle, worst = float(np.median(lengths)), int(lengths.argmax())
     note = f"{count(len(lengths))}, median {duration(round(middle))}"
     if every.height < result.table.height:  # of several ranks
-        note += " on the slowest rank"
+        note += " (slowest)"
     longest = f"longest {duration(int(lengths[worst]))}: step {numbers[worst]}"
     if result.table["inferred"].any():
         note += ", inferred"
