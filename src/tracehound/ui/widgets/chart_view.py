@@ -47,6 +47,7 @@ class ChartView(Unscrolled):
         super().__init__()
         self._glyphs = glyphs
         self._lines: list[str] = []
+        self._room = (0, 0)
         self._due = False
         self._late: Timer | None = None
         self._ground = Style.null()
@@ -69,6 +70,8 @@ class ChartView(Unscrolled):
     def render_lines(self, crop: Region) -> list[Strip]:
         """Textual works out the style of a widget anew for whoever asks: once is enough for all lines."""
         self._ground = self.rich_style
+        if self._lines and self._room != self.size:  # painted before it is told of its size
+            self.call_later(self._draw)
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
@@ -82,6 +85,7 @@ class ChartView(Unscrolled):
     def _draw(self) -> None:
         self._due = False
         if self.draws is not None:
+            self._room = self.size
             self._show(_drawn(self.draws, self.size))
 
     def _show(self, lines: list[str]) -> None:
