@@ -13,7 +13,7 @@ from tracehound.analysis.hlo_groups import WAYS, grouped
 from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank, unattributed
 from tracehound.analysis.own_clock import window_apart
 from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
 from tracehound.units import duration, flops, rate, share
@@ -93,8 +93,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         grouped(rows, BY.of(options.given))
         .with_columns(per_second(amount).alias(rate) for amount, rate in _RATES.items())
         .with_columns(
-            _ratio("self", whole).alias("share"),
-            _ratio("self", span).alias("time_share"),
+            share_of("self", whole).alias("share"),
+            share_of("self", span).alias("time_share"),
             (pl.col("total") / pl.max_horizontal("count", 1)).round().cast(pl.Int64).alias("average"),
             pl.when(pl.col("moved") > 0).then(pl.col("work") / pl.col("moved")).alias("intensity"),
             pl.col("bound").alias("bound_by"),
@@ -124,10 +124,6 @@ _RATES: Final = {
 
 _AT_ONCE: Final = 1.001
 """Ops run at once where their self times sum up to more than so many times the time in which any runs."""
-
-
-def _ratio(column: str, base: int) -> pl.Expr:
-    return pl.col(column) / base if base else pl.lit(None, pl.Float64)
 
 
 def _about(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[str]:

@@ -10,7 +10,7 @@ import polars as pl
 from tracehound.analysis.autograd import forward_of
 from tracehound.analysis.call_paths import AGAIN, merged, names, nodes, recorded
 from tracehound.analysis.operator_tree import tree
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
 from tracehound.formats.torch_names import MODULE
@@ -110,8 +110,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         pl.col("inside").alias("operators"),
         _average("host_total").alias("average"),
         _average("device_total").alias("device_average") if whole else pl.lit(None).alias("device_average"),
-        _ratio("host_total", outer).alias("host_share"),
-        _ratio("device_total", whole).alias("share"),
+        share_of("host_total", outer).alias("host_share"),
+        share_of("device_total", whole).alias("share"),
     ).with_columns(pl.col(name) if whole else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE)
     ran = any(table["gradients"].any() for table in tables if table.height)
     notes = _notes(whole, unlaunched) + _of_backward(table, ran=ran)
@@ -122,10 +122,6 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 def _average(column: str) -> pl.Expr:
     calls = pl.when(pl.col("calls") > 0).then("calls")
     return (pl.col(column) / calls).round().cast(pl.Int64)
-
-
-def _ratio(column: str, base: int) -> pl.Expr:
-    return pl.col(column) / base if base else pl.lit(None, pl.Float64)
 
 
 def _notes(whole: int, outside: int) -> list[str]:

@@ -11,7 +11,7 @@ import polars as pl
 from tracehound.analysis.busy import work
 from tracehound.analysis.numbering import alike, codes
 from tracehound.analysis.operator_tree import Tree, launchers, tree
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import nearest, self_time
@@ -217,15 +217,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     )
     on_host = int(table["host_self"].sum())
     table = table.with_columns(
-        _ratio("host_self", on_host).alias("host_share"),
-        _ratio("device_self", whole).alias("share"),
+        share_of("host_self", on_host).alias("host_share"),
+        share_of("device_self", whole).alias("share"),
         *(pl.col(name) if whole else pl.lit(None, pl.Int64).alias(name) for name in _DEVICE),
     ).sort("device_self", "host_self", *_KEY, descending=[True, True, False, False], nulls_last=True)
     return answer(ANALYSIS, table, scene, options, _notes(whole, unlaunched))
-
-
-def _ratio(column: str, base: int) -> pl.Expr:
-    return pl.col(column) / base if base else pl.lit(None, pl.Float64)
 
 
 def _notes(whole: int, unlaunched: int) -> list[str]:

@@ -9,7 +9,7 @@ import polars as pl
 from tracehound.analysis.core_time import core_time, has_clock, rest_time
 from tracehound.analysis.measured import measured
 from tracehound.analysis.own_clock import CLOCKED
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import union
 from tracehound.trace import collected
@@ -142,8 +142,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
         )
         .with_columns(
-            _ratio("self", whole).alias("share"),
-            _ratio("self", 0 if what == [ON_HOST] else span).alias("time_share"),
+            share_of("self", whole).alias("share"),
+            share_of("self", 0 if what == [ON_HOST] else span).alias("time_share"),
             (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("average"),
             pl.col("program").reinterpret(signed=False).cast(pl.String),
         )
@@ -154,10 +154,6 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         idle = (span - used) / span
         notes.append(f"idle {idle * 100:.3f} % of {duration(span)} device time")
     return answer(ANALYSIS, table, scene, options, notes)
-
-
-def _ratio(column: str, base: int) -> pl.Expr:
-    return pl.col(column) / base if base else pl.lit(None, pl.Float64)
 
 
 ANALYSIS = Analysis(

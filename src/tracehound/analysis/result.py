@@ -213,6 +213,11 @@ _TYPES: Mapping[Unit, pl.DataType] = {
 }
 
 
+def share_of(column: str, base: int) -> pl.Expr:
+    """Which part a column is of a base; null without one."""
+    return pl.col(column) / base if base else pl.lit(None, pl.Float64)
+
+
 def blank(columns: Sequence[Column]) -> pl.DataFrame:
     """A table of these columns without rows."""
     return pl.DataFrame(schema={column.name: _TYPES.get(column.unit, pl.Int64()) for column in columns})

@@ -12,7 +12,7 @@ from tracehound.analysis.annotated import MARKS
 from tracehound.analysis.call_paths import merged, names, nodes, plain, recorded
 from tracehound.analysis.call_stacks import alone, framed, texts
 from tracehound.analysis.operator_tree import Tree, tree
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
 from tracehound.intervals import Mask
@@ -109,8 +109,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     whole, unlaunched = recorded(tables)
     roots = int(rows.filter(pl.col("depth") == 0)["total"].sum())
     table = rows.rename({"name": "call"}).with_columns(
-        _ratio("total", roots).alias("share"),
-        _ratio("device_total", whole).alias("device_share"),
+        share_of("total", roots).alias("share"),
+        share_of("device_total", whole).alias("device_share"),
         *(pl.col(name) if whole else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE),
     )
     notes = [f"{duration(roots)} on threads of hosts"] if roots else []
@@ -128,10 +128,6 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 
 _OF_DEVICE: Final = ("device_total", "device_self", "launched")
-
-
-def _ratio(column: str, base: int) -> pl.Expr:
-    return pl.col(column) / base if base else pl.lit(None, pl.Float64)
 
 
 def missing(scene: Scene, frames: str) -> str:

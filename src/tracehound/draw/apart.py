@@ -40,6 +40,12 @@ def fitted(text: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)) + "…"
 
 
+def filled(text: str, width: int) -> str:
+    """The same, and blanks to the end of the width."""
+    fit = fitted(text, width)
+    return fit + " " * (width - cell_len(fit))
+
+
 def apart(names: Iterable[str], width: int) -> Mapping[str, str]:
     """What stands for each of these names in `width` cells: what `fitted` makes of it, unless others would look alike.
 

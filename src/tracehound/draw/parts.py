@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from tracehound.analysis.result import Result
 from tracehound.draw import chart
-from tracehound.draw.apart import fitted
+from tracehound.draw.apart import filled
 from tracehound.draw.cells import cell
 from tracehound.units import duration, share
 
@@ -72,12 +72,12 @@ def divided(result: Result, cursor: int, size: Size) -> list[str]:
     first = max(0, min(at - room // 2, len(rows) - room))
     wide = min(max(cell_len(label) for label, _ in rows), width // LABEL)
     lines = [
-        f"{_fit(label, wide)} {chart.stacked(fractions, glyphs, width - wide - 1)}"
+        f"{filled(label, wide)} {chart.stacked(fractions, glyphs, width - wide - 1)}"
         for label, fractions in rows[first : first + room]
     ]
     more = f", {len(rows) - room:,} more" if len(rows) > room else ""
     words = f"{division.amount} by {division.by}; shares of {rows[at][0]}{more}"
-    return [*lines, *(_fit(line, width) for line in (*legend, words))]
+    return [*lines, *(filled(line, width) for line in (*legend, words))]
 
 
 def _fractions(frame: pl.DataFrame, by: str, named: Sequence[object]) -> list[float]:
@@ -126,10 +126,10 @@ def paired(result: Result, cursor: int, size: Size) -> list[str]:
     lines = []
     for name, host, device in rows:
         left, right = (_bar(amount or 0, most, side) for amount in (host, device))
-        lines.append(f"{_fit(cell(result.column('name'), name), wide)} {left} {right}")
-    head = f"{'':{wide}} {_fit('self on the host', side)} {_fit('on the device', side)}"
+        lines.append(f"{filled(cell(result.column('name'), name), wide)} {left} {right}")
+    head = f"{'':{wide}} {filled('self on the host', side)} {filled('on the device', side)}"
     words = f"self time of operators; the longest bar is {duration(int(most))}"
-    return [*(_fit(line, width) for line in (head, *lines)), _fit(words, width)]
+    return [*(filled(line, width) for line in (head, *lines)), filled(words, width)]
 
 
 def _bar(amount: int, most: int, side: int) -> str:
@@ -137,8 +137,3 @@ def _bar(amount: int, most: int, side: int) -> str:
     word = duration(amount) if amount else ""
     room = max(0, side - 10)
     return f"{word:>9} {chart.bar(amount / most, room)}"[:side].ljust(side)
-
-
-def _fit(text: str, width: int) -> str:
-    fit = fitted(text, width)
-    return fit + " " * (width - cell_len(fit))

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
-from tracehound.draw.apart import fitted
+from tracehound.draw.apart import filled
 from tracehound.draw.cells import cell, heading
 from tracehound.draw.device_time import duty_cycle, step_time
 from tracehound.draw.divided import step_parts
@@ -76,7 +76,7 @@ def steps(result: Result, cursor: int, size: Size) -> list[str]:
     ticks = [(number, str(number)) for number in dict.fromkeys((numbers[0], numbers[len(numbers) // 2], numbers[-1]))]
     marks = [(value, duration(value)) for value in dict.fromkeys((min(times), max(times)))]
     drawn = chart.line(numbers, times, size[0], size[1] - 1, ticks=ticks, marks=marks)
-    return [*drawn, _fit("length of each step on its slowest rank, by number of the step", size[0])] if drawn else []
+    return [*drawn, filled("length of each step on its slowest rank, by number of the step", size[0])] if drawn else []
 
 
 def breakdown(result: Result, cursor: int, size: Size) -> list[str]:
@@ -96,7 +96,7 @@ def breakdown(result: Result, cursor: int, size: Size) -> list[str]:
     legend = "  ".join(f"{glyph} {name}" for name, glyph in PARTS.items())
     first = _first(cursor, len(lines), height - 1)
     shown = lines[first : first + height - 1]
-    return [*shown, _fit(f"{legend}  {more:,} more ranks" if more > 0 else legend, width)]
+    return [*shown, filled(f"{legend}  {more:,} more ranks" if more > 0 else legend, width)]
 
 
 def bars(result: Result, column: str, cursor: int, size: Size) -> list[str]:
@@ -114,9 +114,9 @@ def bars(result: Result, column: str, cursor: int, size: Size) -> list[str]:
     lines = []
     for name, number, word in zip(names, rows[value.name].to_list(), words, strict=True):
         drawn = chart.bar((number or 0) / most if most else 0.0, width - room - beside - 2)
-        lines.append(f"{_fit(name, room)} {drawn} {word:>{beside}}")
+        lines.append(f"{filled(name, room)} {drawn} {word:>{beside}}")
     base = f", of {value.base}" if value.base else ""
-    return [*lines, _fit(f"{heading(value)}: {value.meaning}{base}" if value.meaning else heading(value), width)]
+    return [*lines, filled(f"{heading(value)}: {value.meaning}{base}" if value.meaning else heading(value), width)]
 
 
 def histogram(lengths: npt.NDArray[np.int64], size: Size) -> list[str]:
@@ -137,7 +137,7 @@ def histogram(lengths: npt.NDArray[np.int64], size: Size) -> list[str]:
     told += ["log scale"] if logarithmic else []
     told.append(f"highest {count(int(numbers.max()))}")
     axis = _spread([duration(low), duration(round(center)), duration(high)], len(drawn[0])).ljust(width)
-    return [*(line.ljust(width) for line in drawn), axis, _fit(_joined(told, width), width)]
+    return [*(line.ljust(width) for line in drawn), axis, filled(_joined(told, width), width)]
 
 
 _PLOTS: MappingProxyType[str, Callable[[Result, int, Size], list[str]]] = MappingProxyType(
@@ -190,11 +190,6 @@ def _joined(parts: list[str], width: int) -> str:
     while len(parts) > 1 and cell_len(", ".join(parts)) > width:
         parts = parts[:-1]
     return ", ".join(parts)
-
-
-def _fit(text: str, width: int) -> str:
-    fit = fitted(text, width)
-    return fit + " " * (width - cell_len(fit))
 
 
 def _spread(words: list[str], width: int) -> str:

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import polars as pl
-from rich.cells import cell_len
 
 from tracehound.analysis.result import Result
 from tracehound.draw import chart
-from tracehound.draw.apart import fitted
+from tracehound.draw.apart import filled
 from tracehound.errors import printable
 from tracehound.units import flops, number, rate, share
 
@@ -70,7 +69,7 @@ def roofline(result: Result, cursor: int, size: Size) -> list[str]:
         ticks=[(place, _power(place)) for place in _decades(low, high)],
         marks=[(place, flops(10.0**place)) for place in _decades(bottom, math.floor(max(*ys, *tops)))],
     )
-    return [*drawn, *(_fit(text, width) for text in (*told, caption))] if drawn else []
+    return [*drawn, *(filled(text, width) for text in (*told, caption))] if drawn else []
 
 
 def _roofs(result: Result) -> list[tuple[float, float]]:
@@ -112,8 +111,3 @@ def _decades(low: int, high: int) -> range:
 def _power(place: int) -> str:
     """A power of ten in few characters."""
     return f"{10**place:,}" if 0 <= place <= 4 else f"{10.0**place:g}"
-
-
-def _fit(text: str, width: int) -> str:
-    fit = fitted(text, width)
-    return fit + " " * (width - cell_len(fit))

@@ -11,11 +11,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from rich.cells import cell_len
 
 from tracehound.analysis.result import Result
 from tracehound.draw import plots
-from tracehound.draw.apart import fitted
+from tracehound.draw.apart import filled
 from tracehound.units import count, duration
 
 Size = tuple[int, int]
@@ -62,7 +61,7 @@ def by_rank(lengths: Lengths, ranks: npt.NDArray[np.int64], apart: Collection[in
     told += ["shortest ─ middle half ▒ median █ to p99", f"{duration(round(low))} to {duration(round(high))}"]
     while len(", ".join(told)) > width and len(told) > 1:
         told.pop()
-    return [*lines, _fit(", ".join(told), width)]
+    return [*lines, filled(", ".join(told), width)]
 
 
 _PARTS: Final = (("delay", "delays of work"), ("device_time", "launches by length of work"), ("call_time", "calls"))
@@ -83,10 +82,5 @@ def launches(every: Result, row: Mapping[str, Any], size: Size) -> list[str]:
         lengths = table[name].drop_nulls().to_numpy()
         drawn = plots.histogram(lengths, (width, each - 1)) if len(lengths) else []
         if drawn:
-            lines += [*drawn[:-1], _fit(drawn[-1].replace("executions", words, 1), width), " " * width]
+            lines += [*drawn[:-1], filled(drawn[-1].replace("executions", words, 1), width), " " * width]
     return lines[:-1]
-
-
-def _fit(text: str, width: int) -> str:
-    fit = fitted(text, width)
-    return fit + " " * (width - cell_len(fit))

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import polars as pl
 from rich.cells import cell_len
 
-from tracehound.draw.apart import fitted
+from tracehound.draw.apart import filled
 from tracehound.units import difference, duration
 
 TOTAL, MORE, LESS = "█", "▒", "░"
@@ -52,11 +52,11 @@ def waterfall(table: pl.DataFrame, size: tuple[int, int]) -> list[str]:
     verdicts = max(len(row.verdict) for row in rows) if width >= 2 * NARROWEST else 0
     bar = width - room - beside - verdicts - 4
     lines = [
-        f"{_wide(row.name, room)} {words:>{beside}} {_bar(row, low, high, bar)} {row.verdict[:verdicts]:<{verdicts}}"
+        f"{filled(row.name, room)} {words:>{beside}} {_bar(row, low, high, bar)} {row.verdict[:verdicts]:<{verdicts}}"
         for row, words in zip(rows, told, strict=True)
     ]
     scale = f"{TOTAL} step  {MORE} more  {LESS} less; from {duration(low)} to {duration(high)}"
-    return [*(_wide(line, width) for line in lines), _wide(scale, width)]
+    return [*(filled(line, width) for line in lines), filled(scale, width)]
 
 
 def _fitting(rows: list[_Row], room: int) -> list[_Row]:
@@ -87,8 +87,3 @@ def _bar(row: _Row, low: int, high: int, width: int) -> str:
     last = max(last, first + (end > begin))
     fill = TOTAL if row.start is None else MORE if (row.change or 0) > 0 else LESS
     return f"{' ' * first}{fill * (last - first)}"[:width].ljust(width)
-
-
-def _wide(text: str, width: int) -> str:
-    fit = fitted(text, width)
-    return fit + " " * (width - cell_len(fit))
