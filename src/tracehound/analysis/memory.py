@@ -1,87 +1,236 @@
-"""Small tables of whole ranks, kept beside the part that they were made of, so that they are made once.
-
-Owns when a table may be kept and what tells it from others. Knows no analysis and no layout of the cache but the one
-folder. What cannot be written is made again next time.
-"""
+"""How much memory each device holds: at its peak, and what never goes back."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from contextlib import suppress
-from hashlib import blake2b
-from io import BytesIO
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.result import Analysis, Options, Share
+from tracehound.analysis.allocations import (
+    ELSEWHERE,
+    HOST,
+    LEVELS,
+    alive,
+    allocations,
+    blocks,
+    holding,
+    named,
+    of_ranks,
+    peaks,
+    unrecorded,
+)
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.settings import Setting, one_of
+from tracehound.units import bytes_, instant
+from tracehound.units import share as percent
 
-VERSION: Final = 27
-"""Raised whenever an analysis changes what its map gives: older tables are not found any more."""
+DEFINITION = f"""\
+{LEVELS}
 
-MOST_ROWS: Final = 20_000
-"""A table of more rows is not kept: it is no small one."""
+peak = the most that is allocated, at = when that is so first; reserved and unused are of that instant. most reserved
+and most unused are the maxima over time, each for itself. capacity = the device's memory. At the peak, blocks are those
+that were given by then and taken back later; "since before" is what of the peak was there before the recording and
+never taken back in it. never freed = what was given in the recording (or the window) and not taken back in the file.
+A window counts what happens in it. The PyTorch TensorBoard plugin has the same peak.
 
-_DIGEST: Final = 16
+by=category says of parameters, activations, gradients, optimizer state and the like what each held at the peak of the
+device, and the most that it held. Only PyTorch's memory timeline tells categories: a file of its own, which
+export_memory_timeline("....raw.json.gz") of a profiler with profile_memory, record_shapes and with_stack writes."""
 
+BY: Final = Setting(
+    "by", "device", "what a row is: a device, or what memory of a device is for", one_of("device", "category")
+)
 
-def remembered(analysis: Analysis, options: Options, share: Share, make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-    """The table of a rank: as it was kept, else as `make` gives it, which is kept for the next time.
-
-    Only tables of whole runs are kept, of parts that lie in a cache.
-    """
-    path = _place(analysis, options, share)
-    if path is None:
-        return make()
-    with suppress(OSError, ValueError, pl.exceptions.PolarsError):
-        return _kept(path)
-    table = make()
-    if table.height <= MOST_ROWS:
-        _keep(table, path)
-    return table
-
-
-def is_kept(analysis: Analysis, options: Options, share: Share) -> bool:
-    """Whether the table of a rank was kept."""
-    path = _place(analysis, options, share)
-    return path is not None and path.is_file()
-
-
-def _place(analysis: Analysis, options: Options, share: Share) -> Path | None:
-    """The file in which the table is kept; None where it may not be."""
-    if share.home is None or share.windowed:
-        return None
-    return share.home / f"table-{_key(analysis, options, share)}"
-
-
-def _kept(path: Path) -> pl.DataFrame:
-    """The table in a file. Raises ValueError where that is damaged: Arrow would panic or tell other numbers."""
-    said = path.read_bytes()
-    digest, content = said[:_DIGEST], said[_DIGEST:]
-    if digest != _digest(content):
-        raise ValueError("damaged")
-    return pl.read_ipc(content)
-
-
-def _keep(table: pl.DataFrame, path: Path) -> None:
-    beside, content = path.with_suffix(f".{os.getpid()}"), BytesIO()
-    try:
-        table.write_ipc(content, compression="zstd")
-        beside.write_bytes(_digest(content.getvalue()) + content.getvalue())
-        beside.replace(path)
-    except (OSError, pl.exceptions.PolarsError):
-        with suppress(OSError):
-            beside.unlink()
+COLUMNS: Final = (
+    Column("rank", "count", "rank"),
+    Column("device", "text", "whose memory"),
+    Column("peak", "bytes", "most that is allocated"),
+    Column("at", "instant", "when that is so first"),
+    Column("peak_share", "share", "peak", "the device's memory"),
+    Column("reserved", "bytes", "taken from the device at the peak"),
+    Column("unused", "bytes", "reserved and not allocated at the peak", brief=False),
+    Column("most_reserved", "bytes", "most that is reserved", brief=False),
+    Column("most_unused", "bytes", "most that is reserved and not allocated", brief=False),
+    Column("capacity", "bytes", "memory of the device", brief=False),
+    Column("blocks", "count", "blocks held at the peak whose allocation or release is recorded"),
+    Column("since_before", "bytes", "of the peak, from before the recording and never taken back", brief=False),
+    Column("allocations", "count", "times that memory was given"),
+    Column("never_freed", "bytes", "given and not taken back"),
+    Column("never_freed_blocks", "count", "blocks that were given and not taken back", brief=False),
+)
 
 
-def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=_DIGEST).digest()
+BY_CATEGORY: Final = (
+    Column("rank", "count", "rank"),
+    Column("device", "text", "whose memory"),
+    Column("category", "text", "what it is for"),
+    Column("at_peak", "bytes", "held at the peak of the device"),
+    Column("share", "share", "held then", "the peak of the device"),
+    Column("at", "instant", "when the device is at its peak", brief=False),
+    Column("most", "bytes", "most that the category held"),
+    Column("most_at", "instant", "when that was so first"),
+)
 
 
-def _key(analysis: Analysis, options: Options, share: Share) -> str:
-    """Differs where the question does, or the part's place in the trace: ids, times and ranks are of the trace."""
-    said = (VERSION, analysis.name, options, share.rank, share.label, share.start, share.end, share.alone)
-    rows = (frame.hash_rows(seed=VERSION).to_numpy().tobytes() for frame in (share.lanes, share.steps))
-    return _digest(b"".join((repr(said).encode(), *rows))).hex()
+def per_rank(share: Share, options: Options) -> pl.DataFrame:
+    """A row for each device of the rank's file, or for each category of its memory; bytes."""
+    everything = allocations(share)
+    rows = holding(everything, share)
+    if rows.is_empty():
+        return pl.DataFrame() if everything.is_empty() else ELSEWHERE
+    return (
+        _categories(everything, rows, share)
+        if BY.of(options.given) == "category"
+        else _devices(everything, rows, share)
+    )
+
+
+def _categories(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """What each category held when most was allocated, and the most that it held."""
+    held = pl.col("bytes").cum_sum().over("device", "category").alias("held")
+    known = everything.with_columns(held).drop_nulls("category")
+    top = rows.group_by("device").agg(
+        pl.col("time", "record").get(pl.col("level").arg_max()).name.prefix("peak "),
+        pl.col("level").max().alias("peak"),
+    )
+    earlier = (pl.col("time") < pl.col("peak time")) | (
+        (pl.col("time") == pl.col("peak time")) & (pl.col("record") <= pl.col("peak record"))
+    )
+    table = (
+        holding(known, share, ["device", "category"])
+        .filter((pl.col("held") != 0) | (pl.col("bytes") != 0))
+        .join(top, on="device", maintain_order="left")
+        .group_by("device", "category", maintain_order=True)
+        .agg(
+            pl.col("peak", "peak time").first(),
+            pl.col("held").filter(earlier).last().fill_null(0).alias("at_peak"),
+            pl.col("held").max().alias("most"),
+            pl.col("time").get(pl.col("held").arg_max()).alias("most_at"),
+        )
+    )
+    believed = (pl.col("at_peak") >= 0) & (pl.col("at_peak") <= pl.col("peak"))
+    return table.select(
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.col("device").cast(pl.Int64).alias("number"),
+        pl.col("category").cast(pl.String),
+        "at_peak",
+        "peak",
+        pl.when(believed).then(pl.col("at_peak") / pl.col("peak")).fill_nan(None).alias("share"),
+        pl.col("peak time").alias("at"),
+        "most",
+        "most_at",
+    )  # fmt: skip
+
+
+def _devices(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.DataFrame:
+    top = peaks(rows)
+    unused = (pl.col("reserved") - pl.col("allocated")).clip(lower_bound=0)
+    levels = (
+        rows.with_columns(unused.alias("unused"))
+        .group_by("device", maintain_order=True)
+        .agg(
+            pl.col("reserved").max().alias("most_reserved"),
+            pl.col("unused").max().alias("most_unused"),
+            (pl.col("change") > 0).sum().cast(pl.Int64).alias("allocations"),
+            pl.col("allocated").is_not_null().any().alias("totals"),
+            pl.col("address").is_not_null().any().alias("addresses"),
+        )
+    )
+    moment = (
+        rows.with_columns(unused.alias("unused"))
+        .join(top, on="device")
+        .filter((pl.col("time") == pl.col("at")) & (pl.col("level") == pl.col("peak")))
+        .unique("device", keep="first", maintain_order=True)
+        .select("device", "at", "peak", "reserved", "unused")
+    )
+    held = _held(everything, top, share)
+    table = levels.join(moment, on="device", how="left").join(held, on="device", how="left", maintain_order="left")
+    capacity = pl.when(pl.col("device") != HOST).then(share.properties.memory or None)
+    return table.sort("device").select(
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+        pl.col("device").cast(pl.Int64).alias("number"),
+        pl.exclude("device", "held"),
+        capacity.cast(pl.Int64).alias("capacity"),
+        pl.when("totals").then((pl.col("peak") - pl.col("held")).clip(lower_bound=0)).alias("since_before"),
+    )  # fmt: skip
+
+
+def _held(everything: pl.DataFrame, top: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """Of each device the blocks at its peak, and those that were given in the window and never taken back."""
+    found = blocks(everything).join(top.select("device", "at"), on="device")
+    there = alive(pl.col("at"))
+    kept = pl.col("died").is_null() & pl.col("born").is_between(share.start, share.end)
+    return found.group_by("device").agg(
+        there.sum().cast(pl.Int64).alias("blocks"),
+        pl.col("bytes").filter(there).sum().alias("held"),
+        pl.col("bytes").filter(kept).sum().alias("never_freed"),
+        kept.sum().cast(pl.Int64).alias("never_freed_blocks"),
+    )
+
+
+def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """A row for each rank and device, the devices before the host; of categories, the largest at the peak first."""
+    by_category = BY.of(options.given) == "category"
+    shown = replace(ANALYSIS, columns=BY_CATEGORY if by_category else COLUMNS)
+    rows = of_ranks(tables, scene)
+    if rows.is_empty():
+        untold = by_category and any("category" in table.columns for table in tables)
+        why = _UNTOLD if untold else unrecorded(scene, tables)
+        return answer(shown, blank(shown.columns), scene, options, [why])
+    if by_category:
+        order = ["rank", "number", "at_peak", "most"]
+        table = rows.sort(order, descending=[False, False, True, True]).with_columns(named(pl.col("number")))
+        return answer(shown, table, scene, options, _peaks(table))
+    believed = (pl.col("capacity") >= pl.col("peak")) & (pl.col("peak") >= 0)
+    table = rows.with_columns(
+        named(pl.col("number")), pl.when(believed).then(pl.col("peak") / pl.col("capacity")).alias("peak_share")
+    ).sort("rank", pl.col("number") == HOST, "number")
+    return answer(ANALYSIS, table, scene, options, _notes(table))
+
+
+def _peaks(table: pl.DataFrame) -> list[str]:
+    """The most that each device held of all categories together."""
+    devices = table.unique(["rank", "number"], maintain_order=True).head(4)
+    return [
+        f"at its peak, {instant(row['at'])}, {row['device']} of rank {row['rank']} holds {bytes_(row['peak'])}"
+        for row in devices.iter_rows(named=True)
+    ]
+
+
+def _notes(table: pl.DataFrame) -> list[str]:
+    notes = []
+    high = table.filter(pl.col("peak_share") > _NEARLY)
+    for row in high.head(4).iter_rows(named=True):
+        told = f"{percent(row['peak_share'])} of {bytes_(row['capacity'])}"
+        notes.append(f"nearly full: {row['device']} of rank {row['rank']} at its peak, {told}")
+    absurd = table.filter(pl.col("peak") > pl.col("capacity"))
+    notes += [
+        f"not to be believed: the peak of {row['device']} of rank {row['rank']} is above its memory"
+        for row in absurd.head(4).iter_rows(named=True)
+    ]
+    if not table["totals"].all():
+        notes.append("no totals in this file: allocated is counted from the start of the recording, reserved not known")
+    if not table["addresses"].all():
+        notes.append("no addresses in this file: which blocks are held or never freed is not known")
+    return notes
+
+
+_UNTOLD: Final = (
+    "no categories here: export_memory_timeline('....raw.json.gz') of the profiler writes a file that has them"
+)
+
+_NEARLY: Final = 0.9
+"""A peak above this part of the device's memory is worth a note; the plugin recommends checkpointing then."""
+
+ANALYSIS = Analysis(
+    name="memory",
+    title="Memory",
+    question="How much memory does each device hold at its peak, and what is never freed?",
+    definition=DEFINITION,
+    columns=COLUMNS,
+    per_rank=per_rank,
+    combine=combine,
+    settings=(BY,),
+)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracehound.analysis.memory import is_kept, remembered
+from tracehound.analysis.remembered import is_kept, remembered
 from tracehound.analysis.result import Analysis, OfHost, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Given
 from tracehound.analysis.topics import of_memory_alone

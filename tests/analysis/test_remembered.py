@@ -11,7 +11,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from tracehound.analysis import ANALYSES, Options, run, run_all
-from tracehound.analysis.memory import VERSION
+from tracehound.analysis.remembered import VERSION
 from tracehound.store import load, open_paths, workshop
 from tracehound.store.cache import opened
 from tracehound.trace import Trace, Window
@@ -74,6 +74,6 @@ def test_a_damaged_table_is_made_again(damage: Callable[[bytes], bytes], samples
 def test_another_version_is_another_table(samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = cached([samples / "torch_stacks"], tmp_path)
     (first, *_), asked = run_all(ASKED[:1], trace), ASKED[:1]
-    monkeypatch.setattr("tracehound.analysis.memory.VERSION", VERSION + 1)
+    monkeypatch.setattr("tracehound.analysis.remembered.VERSION", VERSION + 1)
     changed = replace(asked[0][0], per_rank=lambda share, options: asked[0][0].per_rank(share, options).head(0))
     assert run_all([(changed, Options())], trace)[0].total < first.total
