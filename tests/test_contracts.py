@@ -107,7 +107,7 @@ def test_shares_are_fractions(trace: Trace) -> None:
 ADDS_UP = {
     "annotations": ("total", "self", "device"),
     "breakdown": ("compute", "communication", "copy", "idle"),
-    "collectives": ("total",),
+    "collectives": ("total", "wait"),
     "distributed": ("computation", "overlap", "communication", "other"),
     "duty_cycle": ("compute", "collectives", "input", "output", "idle"),
     "hlo_ops": ("self", "total"),

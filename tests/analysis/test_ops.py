@@ -46,7 +46,7 @@ def test_a_device_that_does_nothing_in_the_window_is_idle_in_it() -> None:
     assert result.notes[:2] == ("counted: kernels, on 2 ranks", "idle 50.000 % of 80.00 us device time")
     alone = ops(b.trace(), Window(20 * US, 60 * US, ranks=(1,)))
     assert alone.table.is_empty()
-    assert alone.notes == ("no kernel, HLO op or operator here",)
+    assert alone.notes == ("no kernel, HLO op or operator in the window", "idle 100.000 % of 40.00 us device time")
 
 
 def test_the_longest_execution_is_linked() -> None:

@@ -40,6 +40,8 @@ CALLS: Final = schema(
         "end": pl.Int64(),
         "length": pl.Int64(),  # of what lies in the window
         "in_window": pl.Boolean(),  # whether any of it does
+        "window_start": pl.Int64(),
+        "window_end": pl.Int64(),
     }
 )
 """The calls of a rank, in the order in which they were issued, those out of its window too: which of them are the same
@@ -88,7 +90,13 @@ def calls(share: Share) -> pl.DataFrame:
     rows = _described(_joined(_executions(share), share), share)
     issued = pl.coalesce("launched", "start").alias("issued")
     return (
-        rows.with_columns(pl.lit(share.rank).alias("rank"), pl.col("id").alias("event"), issued)
+        rows.with_columns(
+            pl.lit(share.rank).alias("rank"),
+            pl.col("id").alias("event"),
+            issued,
+            pl.lit(share.start).alias("window_start"),
+            pl.lit(share.end).alias("window_end"),
+        )
         .sort("issued", "start", "event")
         .select(CALLS.names())
         .cast(CALLS)

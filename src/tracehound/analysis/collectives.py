@@ -73,9 +73,12 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if not any(table["in_window"].any() for table in tables if table.height):
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [NONE])
     found = matched(tables, scene)
+    bounds = pl.col("window_start"), pl.col("window_end")
+    waited = (pl.col("start") + pl.col("wait")).clip(*bounds) - pl.col("start").clip(*bounds)
     latest = pl.col("rank").sort_by("arrived", "rank").last().over("meeting")
     rows = found.calls.with_columns(
         pl.coalesce("description", "group").alias("process_group"),
+        waited.alias("wait"),
         latest.alias("latest"),  # the sides of an exchange have names, and rows, of their own
     ).filter("in_window")
     alike = ["name", "collective", "dtype", "process_group", "group_size"]

@@ -11,7 +11,7 @@ import polars as pl
 from tracehound.analysis.busy import bounds, rounding, work, worked
 from tracehound.analysis.core_time import has_clock, on_own_clock
 from tracehound.analysis.host_doing import PROGRAM, mattering, mostly, told
-from tracehound.analysis.launched import calls_of, doubts
+from tracehound.analysis.launched import calls_of
 from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.threads import THREADS, during, near
@@ -22,12 +22,13 @@ from tracehound.units import share as percent
 
 DEFINITION = """\
 A gap is a stretch in which no work runs on any stream or line of a rank's device, between its first and its last work
-(with a window: what of the window it is); one of 1 ns is none, as files have times in whole ns and cut a start and a
-length each by itself. before = the op that ended last at or before its start; after = the op that starts next; launch =
-the host event that enqueued `after` (the runtime call of its correlation id, the producer of its context, or the
-execution of its run id); launched = how long before `after` that call began: when it is shorter than the gap, the
-device had nothing to do because the host had not asked for it; empty where it seems to have begun later. host = for
-each host thread the events that were the innermost on it during the gap, with their share of the gap.
+(with a window: between the window's ends; of one that it cuts, what lies in it); one of 1 ns is none, as files have
+times in whole ns and cut a start and a length each by itself. before = the op that ended last at or before its start;
+after = the op that starts next; launch = the host event that enqueued `after` (the runtime call of its correlation id,
+the producer of its context, or the execution of its run id); launched = how long before `after` that call began: when
+it is shorter than the whole gap, the device had nothing to do because the host had not asked for it; empty where it
+seems to have begun later. host = for each host thread the events that were the innermost on it during the gap, with
+their share of the gap.
 
 why = what one thread of the host was at for most of the gap, in words: the thread that launched `after` in a PyTorch
 trace; in an XLA profile, where pools of threads launch, the program's own, which has the marks of steps. The names of
@@ -68,7 +69,7 @@ COLUMNS = (
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The longest gaps (as many as are asked for), and on every row the number and length of all."""
-    events = work(replace(share, device=share.anytime), "name", "launch", "lane", *CLOCKED)
+    events = _work(share)
     low, high = bounds(events, share)
     idle, span = complement(worked(events), low, high), high - low
     lengths = idle.end - idle.start
@@ -94,6 +95,19 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     host = _host(threads, share.lanes, gaps)
     found = _with_launch(pl.concat([table, around, host], how="horizontal"), calls, share.lanes)
     return found.with_columns(_why(share, found, gaps, threads))
+
+
+def _work(share: Share) -> pl.DataFrame:
+    """The device's work in the window, and what is next to it on either side."""
+    columns = ("name", "launch", "lane", *CLOCKED)
+    if not share.windowed:
+        return work(share, *columns)
+    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"].to_list()
+    every = share.anytime.filter(pl.col("lane").is_in(lanes))
+    before = every.filter(pl.col("end") <= share.start).bottom_k(1, by=[-pl.col("end"), -pl.col("id")])
+    after = every.filter(pl.col("start") >= share.end).bottom_k(1, by=["start", "id"])
+    near = work(replace(share, device=pl.concat([before, share.device, after])), *columns)
+    return near.unique("id").sort("id")
 
 
 def _by_own_clock(share: Share, events: pl.DataFrame) -> list[pl.Expr]:
@@ -190,8 +204,15 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     number, idle, span = (int(ranks[name].sum()) for name in ("gaps", "idle", "span"))
     many = f"{ranks.height} ranks" if ranks.height > 1 else "one rank"
     note = f"{number:,} gaps, {duration(idle)} idle in all: {idle / span * 100:.2f} % of {duration(span)} on {many}"
-    result = answer(ANALYSIS, rows, scene, options, [note, *doubts(0, int(rows["early"].sum())), *_other_clock(ranks)])
+    result = answer(ANALYSIS, rows, scene, options, [note, *_early(rows), *_other_clock(ranks)])
     return replace(result, total=number)
+
+
+def _early(rows: pl.DataFrame) -> list[str]:
+    """How many of these gaps end with an op whose launch cannot have been then."""
+    early = int(rows["early"].sum())
+    why = "begin before their launch: the clocks of host and device disagree"
+    return [f"{early:,} of the ops after these gaps {why}"] if early else []
 
 
 def _other_clock(ranks: pl.DataFrame) -> list[str]:

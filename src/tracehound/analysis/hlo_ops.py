@@ -81,11 +81,16 @@ NO_PEAK: Final = (
 )
 
 
+def nothing(ranks: Sequence[pl.DataFrame], scene: Scene) -> str:
+    """Why no rank ran an op; `ranks` has what is known of those that work at times."""
+    return "no HLO op in the window" if ranks and scene.windowed and {*scene.formats} - {"kineto"} else NO_OPS
+
+
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row for each op or group over all ranks, the largest self time first; a tree depth first."""
     filled = [table for table in tables if table.height]
     if not any("name" in table.columns for table in filled):
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [NO_OPS])
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [nothing(filled, scene)])
     peaks = of_ranks(scene, options.given)
     rows = costed(over_ranks(filled), peaks)
     whole, span = int(rows["self"].sum()), device_time(filled)

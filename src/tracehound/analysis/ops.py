@@ -127,10 +127,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no kernel, HLO op or operator here"])
     ranks = pl.concat(filled, how="vertical_relaxed")
     rows = ranks.filter(pl.col("count").is_not_null())
-    if rows.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no kernel, HLO op or operator here"])
     per_rank_time = ranks.group_by("rank").agg(pl.col("span").first(), pl.col("used").first())
     span, used = int(per_rank_time["span"].sum()), int(per_rank_time["used"].sum())
+    if rows.is_empty():
+        none = "no kernel, HLO op or operator in the window"
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [none, _idle(span, used)])
     whole, what = int(rows["self"].sum()), rows["what"].unique().sort().to_list()
     table = (
         rows.group_by(_KEY)
@@ -151,9 +152,12 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     )
     notes = [f"counted: {', '.join(what)}, on {per_rank_time.height} rank{'s' * (per_rank_time.height > 1)}"]
     if span and what != [ON_HOST]:
-        idle = (span - used) / span
-        notes.append(f"idle {idle * 100:.3f} % of {duration(span)} device time")
+        notes.append(_idle(span, used))
     return answer(ANALYSIS, table, scene, options, notes)
+
+
+def _idle(span: int, used: int) -> str:
+    return f"idle {(span - used) / span * 100:.3f} % of {duration(span)} device time"
 
 
 ANALYSIS = Analysis(

@@ -61,7 +61,8 @@ def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
         pl.coalesce("size", pl.when("sure").then("fellows")).alias("group_size")
     )
     why = "name replica groups of more devices than this trace has, and which are its own is not recorded"
-    notes = (f"not matched: {lost.sum():,} calls {why}",) if lost.any() else ()
+    here = int((lost & rows["in_window"]).sum())
+    notes = (f"not matched: {here:,} calls {why}",) if here else ()
     return Circled(rows.drop("number", "sure"), circles.drop("sure"), notes)
 
 

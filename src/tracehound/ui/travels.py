@@ -47,6 +47,7 @@ class Travels:
         self.marks: Marks = {}
         self.session = Session()
         self._screen = screen
+        self._first = FIRST
         self._links_due: list[Direction] = []
         self._prompt: Question | None = None
         self._before: Widget | None = None
@@ -79,6 +80,7 @@ class Travels:
     def open(self, trace: Trace) -> None:
         """Show first what the trace is about."""
         if tells_memory_alone(trace) and self._screen.arrangement.active == FIRST:
+            self._first = OF_MEMORY
             self._screen.results.choose(OF_MEMORY, (("by", "category"),))
             self._screen.arrangement.show(OF_MEMORY)
 
@@ -91,7 +93,7 @@ class Travels:
         for pane, given in choosing.sound(session.settings).items():
             self._screen.results.choose(pane, given)
         arrangement = self._screen.arrangement
-        if session.pane in self._screen.deck.tabs and arrangement.active in (FIRST, OF_MEMORY):
+        if session.pane in self._screen.deck.tabs and arrangement.active == self._first:
             arrangement.show(session.pane)
         self._screen.results.ask(view)
         self.marks = {**{letter: sound(trace, place) for letter, place in session.marks.items()}, **self.marks}
