@@ -135,10 +135,26 @@ def test_a_step_that_is_asked_for_is_that_of_the_run(edges: list[int], work: lis
 def test_a_last_step_that_lacks_work_is_left_out_unless_it_is_all_that_is_asked_for() -> None:
     trace = story([(0, 100), (100, 200), (200, 210)], [(5, 10, 60), (20, 60, 90), (105, 110, 190), (120, 190, 195)])
     found = profile(trace, Window())
-    assert (found.steps["step"].to_list(), found.partial) == ([0, 1], 1)
+    assert (found.steps["step"].to_list(), found.partial) == ([0, 1], (2,))
     assert found.about.endswith("2 steps on 1 rank, work on the device, 1 partial step left out")
     last = profile(trace, Window(steps=(2,)))
-    assert (last.steps["step"].to_list(), last.partial) == ([2], 0)
+    assert (last.steps["step"].to_list(), last.partial) == ([2], (2,))
+    assert last.about.endswith("work on the device, partial")
+
+
+def test_a_step_that_lacks_work_on_one_rank_is_left_out_on_all() -> None:
+    built = Building()
+    for step in range(3):
+        built.event(Lane("marks"), f"ProfilerStep#{step}", step * 100, step * 100 + 100, "step", step=step)
+        for rank in range(2):
+            for at in range(1 if (step, rank) == (2, 0) else 4):
+                number = step * 100 + rank * 10 + at
+                built.event(thread(), "cudaLaunchKernel", number, number + 1, "runtime", correlation=number)
+                start = step * 100 + 20 + at * 15
+                built.event(stream(rank), "gemm", start, start + 10, correlation=number)
+    found = profile(built.trace(), Window())
+    assert (found.steps.select("step", "ranks").rows(), found.partial) == ([(0, 2), (1, 2)], (2,))
+    assert set(found.ops["step"]) == set(found.measures["step"]) == set(found.stretches["step"]) == {0, 1}
 
 
 def test_the_clock_of_a_device_measures_its_steps_ops_and_pauses() -> None:

@@ -90,8 +90,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         .agg(
             pl.len().cast(pl.Int64).alias("calls"),
             pl.col("time").sum(),
-            pl.col("most_kernel", "most_time").get(pl.col("most_time").arg_max()),
-            pl.col("id").get(pl.col("time").arg_max()).alias("event"),
+            pl.col("most_kernel", "most_time").sort_by("most_time", "id", descending=[True, False]).first(),
+            pl.col("id").sort_by("time", "id", descending=[True, False]).first().alias("event"),
             pl.col("time").max().alias("longest"),
         )
     )
@@ -179,8 +179,8 @@ def _over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
         pl.when(pl.col("compute").null_count() == 0).then(pl.col("compute").sum()).otherwise(none).alias("compute"),
         pl.when(pl.col("memory").null_count() == 0).then(pl.col("memory").sum()).otherwise(none).alias("memory"),
         pl.col("work", "traffic").sum(),
-        pl.col("most_kernel").get(pl.col("most_time").arg_max()).alias("kernel"),
-        pl.col("event").get(pl.col("longest").arg_max()),
+        pl.col("most_kernel").sort_by("most_time", "event", descending=[True, False]).first().alias("kernel"),
+        pl.col("event").sort_by("longest", "event", descending=[True, False]).first(),
         pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
     )
 

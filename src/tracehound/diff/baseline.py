@@ -115,5 +115,5 @@ def _profile(document: dict[str, Any]) -> Profile:
         raise TypeError("no text")
     name, what, of, form = words
     outside = float(document.get("outside", 0))
-    partial = int(document.get("partial", 0))
+    partial = tuple(int(step) for step in document.get("partial", []))
     return Profile(name, int(document["ranks"]), what, of, steps, ops, measures, form, outside, tuple(lost), partial)

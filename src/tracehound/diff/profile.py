@@ -21,7 +21,7 @@ from tracehound.analysis.topics import tells_memory_alone
 from tracehound.diff import measures, shares
 from tracehound.diff.identity import IDENTITY, ONLY_MEMORY, identified
 from tracehound.diff.measures import MEASURES
-from tracehound.diff.stretches import WHOLE, WINDOW, Stretches, compared
+from tracehound.diff.stretches import WHOLE, WINDOW, Compared, Stretches, compared
 from tracehound.intervals import Ints
 from tracehound.nesting import own_stretches
 from tracehound.trace import Trace, Window
@@ -49,9 +49,9 @@ class Profile:
     step and op: step, `IDENTITY`, count, time (own time; several streams add up) and exposed (see `exposed_times`).
     `measures` has what else was measured of each step (see there). `what` says what the steps are, `of` which events
     the ops are and `form` which profiler wrote them; `outside` is the share of the work's time that lies in no step,
-    `partial` how many steps of a rank lack work and are left out, and `lost` what its files lack, in words. Of a run
-    whose trace is open `stretches` has the steps of each rank (rank, step, start, end) and `longest` the longest
-    execution of each op (`IDENTITY`, event, length); what was saved has neither.
+    `partial` which steps lack work on any rank (left out, unless there are no others), and `lost` what its files lack,
+    in words. Of a run whose trace is open `stretches` has the steps of each rank (rank, step, start, end) and `longest`
+    the longest execution of each op (`IDENTITY`, event, length); what was saved has neither.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Profile:
     form: str = ""
     outside: float = 0.0
     lost: tuple[str, ...] = ()
-    partial: int = 0
+    partial: tuple[int, ...] = ()
     stretches: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STRETCHES))
     longest: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LONGEST))
 
@@ -82,8 +82,9 @@ class Profile:
         one = self.steps.height == 1
         what = self.what.replace("steps", "step", 1).replace("executions", "execution", 1) if one else self.what
         count = "" if self.what in (WHOLE, WINDOW) else f"{self.steps.height:,} "
-        left = f", {self.partial} partial step{'s' * (self.partial > 1)} left out" if self.partial else ""
-        return f"{count}{what} on {ranks}, {self.of}{left}"
+        left = len(set(self.partial) - set(self.steps["step"].to_list()))
+        lacking = f", {left} partial step{'s' * (left > 1)} left out" if left else ", partial" if self.partial else ""
+        return f"{count}{what} on {ranks}, {self.of}{lacking}"
 
 
 def not_alike(base: Profile, other: Profile) -> str:
@@ -112,7 +113,7 @@ _COLUMNS: Final = (
     Column("of", "text", "what the ops are"),
     Column("outside", "time", "in which the rank works in no step"),
     Column("worked", "time", "in which the rank works"),
-    Column("partial", "count", "steps that lack work, and are left out"),
+    Column("partial", "flag", "the step lacks work"),
     Column("start", "instant", "start of the step; null in the rows of ops"),
     Column("end", "instant", "its end"),
     Column("duration", "time", "length of the step; null in the rows of ops"),
@@ -132,7 +133,9 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
         return _of_memory(trace, window)
     asked = [(_MEASURED, Options()), (measures.ANALYSIS, Options())]
     rows, more = (result.table for result in run_all(asked, trace, window, executor))
-    steps, ops = rows.filter(pl.col("duration").is_not_null()), rows.filter(pl.col("duration").is_null())
+    partial, left = _partial(rows)
+    whole, more = rows.filter(~pl.col("step").is_in(left)), more.filter(~pl.col("step").is_in(left))
+    steps, ops = whole.filter(pl.col("duration").is_not_null()), whole.filter(pl.col("duration").is_null())
     ranks = steps.group_by("step").agg(pl.len().cast(pl.Int64).alias("ranks"))
     parts = ops.group_by("step", "class").agg(pl.col("exposed").sum())
     lengths = steps.group_by("step").agg(pl.col("duration").sum().cast(pl.Float64)).join(ranks, on="step")
@@ -160,10 +163,17 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
         lost=tuple(
             f"{note.text} ({note.where or count(note.count)})" for note in trace.notes if note.level == "dropped"
         ),
-        partial=int(rows["partial"].to_numpy().max(initial=0)),
+        partial=partial,
         stretches=placed,
         longest=_longest(ops),
     )
+
+
+def _partial(rows: pl.DataFrame) -> tuple[tuple[int, ...], list[int]]:
+    """Which steps lack work on any rank, and which of them are left out: none where there are no others."""
+    steps = rows.filter(pl.col("duration").is_not_null())
+    partial = steps.filter("partial")["step"].unique().sort().to_list()
+    return tuple(partial), partial if len(partial) < steps["step"].n_unique() else []
 
 
 def _of_memory(trace: Trace, window: Window) -> Profile:
@@ -230,22 +240,21 @@ def _per_rank(share: Share, options: Options) -> pl.DataFrame:
     named = found.ops.drop("kind").with_columns(pl.Series("class", classes, pl.Int64))
     longest = events[times["count"].event].select("id", (pl.col("end") - pl.col("start")).alias("length"))
     return pl.concat(
-        [_steps(when, traced.when), _summed(named, found.row, times, longest, when)], how="diagonal"
+        [_steps(when, traced), _summed(named, found.row, times, longest, when)], how="diagonal"
     ).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(when.what).alias("what"),
         pl.lit(here.of).alias("of"),
-        pl.lit(here.partial, pl.Int64).alias("partial"),
         pl.lit(outside, pl.Int64).alias("outside"),
         pl.lit(worked, pl.Int64).alias("worked"),
     )
 
 
-def _steps(when: Stretches, traced: Stretches) -> pl.DataFrame:
-    """How long steps last, and where they lie in the trace."""
-    return pl.DataFrame(
-        {"step": when.number, "start": traced.start, "end": traced.end, "duration": when.end - when.start}
-    )
+def _steps(when: Stretches, traced: Compared) -> pl.DataFrame:
+    """How long steps last, where they lie in the trace, and whether they lack work."""
+    place, lacking = traced.when, traced.partial
+    told = {"step": when.number, "start": place.start, "end": place.end, "duration": when.end - when.start}
+    return pl.DataFrame({**told, "partial": np.zeros(len(when.number), np.bool_) if lacking is None else lacking})
 
 
 def _summed(

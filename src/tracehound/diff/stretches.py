@@ -19,7 +19,7 @@ from tracehound.analysis.step_parts import partial
 from tracehound.analysis.stretches import stretches as lasting_work
 from tracehound.diff.identity import ON_DEVICE, counted
 from tracehound.diff.names import module_name
-from tracehound.intervals import Ints, clip, covered, union
+from tracehound.intervals import Ints, Mask, clip, covered, union
 from tracehound.trace import collected
 
 
@@ -36,15 +36,15 @@ class Stretches(NamedTuple):
 class Compared:
     """What is compared of a rank: `events` (`of` says what they are, see `counted`) in the stretches `when`.
 
-    `share` is the rank's own; of a window it sees all that its steps reach over. `partial` says how many steps lack
-    work and are left out. Times are the trace's; `clock` is the device's own, where that measures the stretches.
+    `share` is the rank's own; of a window it sees all that its steps reach over. `partial` says which stretches are
+    steps that lack work. Times are the trace's; `clock` is the device's own, where that measures the stretches.
     """
 
     share: Share
     events: pl.DataFrame
     of: str
     when: Stretches
-    partial: int = 0
+    partial: Mask | None = None
     clock: OwnClock | None = None
 
     def on_own_clock(self) -> Compared:
@@ -91,20 +91,18 @@ WINDOW: Final = "the window"
 
 
 def _of_steps(share: Share, every: pl.DataFrame, marked: pl.Series) -> Compared:
-    """The marked ones of all steps of the rank; without those that are partial, unless it is all of them."""
+    """The marked ones of all steps of the rank."""
     events, of = counted(replace(share, device=share.anytime))
     lasting = lasting_work(every, events, "work") if of == ON_DEVICE else every
-    whole = marked & ~partial(every, events)
-    chosen = whole if whole.any() else marked
-    left = int((marked & ~chosen).sum())
-    when = _stretches(lasting.filter(chosen), "steps")
+    lacking = partial(every, events).filter(marked).to_numpy()
+    when = _stretches(lasting.filter(marked), "steps")
     clock = clock_of(share) if has_clock(events) and not every["rank"].null_count() else None
     if not share.windowed:
-        return Compared(share, events, of, when, left, clock)
+        return Compared(share, events, of, when, lacking, clock)
     low, high = min(share.start, int(when.start[0])), max(share.end, int(when.end[-1]))
     reached = replace(share, start=low, end=high, device=overlapping(share.anytime, low, high))
     seen = overlapping(events.lazy(), low, high).collect()
-    return Compared(reached, seen, of, when, left, clock)
+    return Compared(reached, seen, of, when, lacking, clock)
 
 
 def _inside(share: Share) -> pl.Expr:
