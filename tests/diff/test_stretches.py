@@ -18,6 +18,7 @@ from tracehound.analysis.share import run as run_analysis
 from tracehound.analysis.share import shares
 from tracehound.diff import compare, loaded, profile, saved
 from tracehound.diff.stretches import Compared, compared
+from tracehound.store import place
 from tracehound.trace import Trace, Window
 
 US = 1_000_000
@@ -155,6 +156,21 @@ def test_a_step_that_lacks_work_on_one_rank_is_left_out_on_all() -> None:
     found = profile(built.trace(), Window())
     assert (found.steps.select("step", "ranks").rows(), found.partial) == ([(0, 2), (1, 2)], (2,))
     assert set(found.ops["step"]) == set(found.measures["step"]) == set(found.stretches["step"]) == {0, 1}
+
+
+def test_ranks_without_a_step_are_no_step_of_their_own(tmp_path: Path) -> None:
+    without = Building()
+    without.event(stream(), "gemm", 0, 5000)
+    trace = place("two", [story([(0, 100)], [(10, 20, 60)]).parts[0], without.part()])
+    found = profile(trace, Window())
+    assert (found.what, found.steps["duration"].to_list()) == ("steps", [100 * US])
+    assert found.about == "1 step on 1 of 2 ranks, work on the device"
+    assert set(found.ops["name"]) == {"gemm"}
+    assert found.ops["time"].to_list() == [40 * US]
+    saved(found, tmp_path / "base.json")
+    again = loaded(tmp_path / "base.json")
+    assert again is not None
+    assert again.about == found.about
 
 
 def test_the_clock_of_a_device_measures_its_steps_ops_and_pauses() -> None:

@@ -56,6 +56,7 @@ def saved(profile: Profile, path: Path) -> None:
         "outside": profile.outside,
         "lost": profile.lost,
         "partial": profile.partial,
+        "without": profile.without,
     }
     beside = path.with_name(f".{path.name}.part")
     try:
@@ -116,4 +117,5 @@ def _profile(document: dict[str, Any]) -> Profile:
     name, what, of, form = words
     outside = float(document.get("outside", 0))
     partial = tuple(int(step) for step in document.get("partial", []))
-    return Profile(name, int(document["ranks"]), what, of, steps, ops, measures, form, outside, tuple(lost), partial)
+    ranks, without = int(document["ranks"]), int(document.get("without", 0))
+    return Profile(name, ranks, what, of, steps, ops, measures, form, outside, tuple(lost), partial, without)

@@ -49,9 +49,10 @@ class Profile:
     step and op: step, `IDENTITY`, count, time (own time; several streams add up) and exposed (see `exposed_times`).
     `measures` has what else was measured of each step (see there). `what` says what the steps are, `of` which events
     the ops are and `form` which profiler wrote them; `outside` is the share of the work's time that lies in no step,
-    `partial` which steps lack work on any rank (left out, unless there are no others), and `lost` what its files lack,
-    in words. Of a run whose trace is open `stretches` has the steps of each rank (rank, step, start, end) and `longest`
-    the longest execution of each op (`IDENTITY`, event, length); what was saved has neither.
+    `partial` which steps lack work on any rank (left out, unless there are no others), `without` how many ranks have no
+    step and are left out since others have some, and `lost` what its files lack, in words. Of a run whose trace is open
+    `stretches` has the steps of each rank (rank, step, start, end) and `longest` the longest execution of each op
+    (`IDENTITY`, event, length); what was saved has neither.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Profile:
     outside: float = 0.0
     lost: tuple[str, ...] = ()
     partial: tuple[int, ...] = ()
+    without: int = 0
     stretches: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STRETCHES))
     longest: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LONGEST))
 
@@ -76,7 +78,8 @@ class Profile:
     @property
     def about(self) -> str:
         """What was measured, in words: ``6 steps on 2 ranks, work on the device``."""
-        ranks = f"{self.ranks:,} rank{'s' * (self.ranks != 1)}"
+        every = self.ranks + self.without
+        ranks = f"{f'{self.ranks:,} of ' * (self.without > 0)}{every:,} rank{'s' * (every != 1)}"
         if self.steps.is_empty():
             return f"nothing on {ranks}"
         one = self.steps.height == 1
@@ -133,6 +136,8 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
         return _of_memory(trace, window)
     asked = [(_MEASURED, Options()), (measures.ANALYSIS, Options())]
     rows, more = (result.table for result in run_all(asked, trace, window, executor))
+    every = rows["rank"].n_unique()
+    rows, more = _stepping(rows, more)
     partial, left = _partial(rows)
     whole, more = rows.filter(~pl.col("step").is_in(left)), more.filter(~pl.col("step").is_in(left))
     steps, ops = whole.filter(pl.col("duration").is_not_null()), whole.filter(pl.col("duration").is_null())
@@ -164,9 +169,17 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
             f"{note.text} ({note.where or count(note.count)})" for note in trace.notes if note.level == "dropped"
         ),
         partial=partial,
+        without=every - rows["rank"].n_unique(),
         stretches=placed,
         longest=_longest(ops),
     )
+
+
+def _stepping(rows: pl.DataFrame, more: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of the ranks that have steps or executions, if any has: the whole time of another is none."""
+    ranks = rows.filter(~pl.col("what").is_in([WHOLE, WINDOW]))["rank"].unique()
+    have = pl.col("rank").is_in(ranks.implode())
+    return (rows.filter(have), more.filter(have)) if len(ranks) else (rows, more)
 
 
 def _partial(rows: pl.DataFrame) -> tuple[tuple[int, ...], list[int]]:
