@@ -17,7 +17,7 @@ import polars as pl
 
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.result import Share
-from tracehound.analysis.threads import batches, beside, lanes_with, told_by_name
+from tracehound.analysis.threads import batches, having, lanes_with, told_by_name
 from tracehound.intervals import Intervals, Ints, Mask, covered, union
 from tracehound.nesting import outermost, own_stretches
 from tracehound.trace import collected, schema
@@ -170,9 +170,8 @@ def _on_device(share: Share, calls: pl.DataFrame) -> pl.DataFrame:
     rows = collected(share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list())).select(*_READ, "launch")).sort(
         "id"
     )
-    launches = rows["launch"].drop_nulls().unique() if streams else rows["launch"].clear()
-    events = beside(share, launches).filter(pl.col("id").is_in(launches.implode()))
-    launched = collected(events.select(launch="id", launched="start"))
+    launches = rows["launch"] if streams else rows["launch"].clear()
+    launched = collected(having(share, launches).select(launch="id", launched="start"))
     parent = np.full(rows.height, -1) if len(streams) == lanes.height else local_parent(rows)
     own = own_stretches(rows["start"].to_numpy(), rows["end"].to_numpy(), parent)
     pieces = rows[own.owner].with_columns(pl.Series("begin", own.start), pl.Series("until", own.end))

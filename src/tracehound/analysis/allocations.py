@@ -24,13 +24,17 @@ HOST: Final = -1
 """The device of the host's own memory."""
 
 
-ELSEWHERE: Final = pl.DataFrame(schema={"elsewhere": pl.Int64()})
-"""What a map gives where the file has memory events, but neither in the window nor before it."""
+def nowhere(everything: pl.DataFrame) -> pl.DataFrame:
+    """What a map gives without a memory event: a column tells that the file has some, out of the window."""
+    return pl.DataFrame() if everything.is_empty() else pl.DataFrame(schema={_ELSEWHERE: pl.Int64()})
+
+
+_ELSEWHERE: Final = "elsewhere"
 
 
 def unrecorded(scene: Scene, tables: Sequence[pl.DataFrame]) -> str:
     """Why maps gave no memory events, and what would record them."""
-    if any("elsewhere" in table.columns for table in tables):
+    if any(_ELSEWHERE in table.columns for table in tables):
         return "no memory event in the window, nor before it: what is held there is not known"
     if scene.formats and "kineto" not in scene.formats and "memory_timeline" not in scene.formats:
         return "no memory events: those are PyTorch's; an XLA profile has allocator, and hlo_memory for its programs"

@@ -15,7 +15,7 @@ from tracehound.analysis import replica_groups
 from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.threads import beside
+from tracehound.analysis.threads import having
 from tracehound.trace import collected, schema
 
 CALLS: Final = schema(
@@ -117,9 +117,7 @@ def _executions(share: Share) -> pl.DataFrame:
         away = collected(every.filter(mine)).join(found, on="id", how="anti")
         away = away.with_columns(length=pl.lit(0, pl.Int64), in_window=pl.lit(value=False))
         found = pl.concat([found, away], how="diagonal").sort("id")
-    launches = found["launch"].drop_nulls().unique()
-    events = beside(share, launches).filter(pl.col("id").is_in(launches.implode()))
-    calls = collected(events.select(launch="id", launched="start"))
+    calls = collected(having(share, found["launch"]).select(launch="id", launched="start"))
     streams = share.lanes.select("lane", stream=pl.when(pl.col("role") == "stream").then("name"))
     return found.join(calls, on="launch", how="left").join(streams, on="lane", how="left")
 

@@ -16,7 +16,7 @@ from tracehound.analysis.busy import COPY, bounds, local_parent, work
 from tracehound.analysis.result import Share
 from tracehound.analysis.series import Series
 from tracehound.analysis.stretches import stretches
-from tracehound.analysis.threads import beside
+from tracehound.analysis.threads import having
 from tracehound.formats.curves import Curve, Floats, bucket, buckets
 from tracehound.formats.fill import curves, means, resident
 from tracehound.intervals import Intervals, Ints, union
@@ -85,8 +85,7 @@ def _instant(events: pl.DataFrame, span: tuple[int, int]) -> int:
 
 def _resident(share: Share, kernels: pl.DataFrame) -> pl.DataFrame:
     """What each of the kernels fills."""
-    launches = kernels["launch"].drop_nulls().unique()
-    calls = collected(beside(share, launches).select("id", "name").filter(pl.col("id").is_in(launches.implode())))
+    calls = collected(having(share, kernels["launch"]).select("id", "name"))
     return resident(kernels, collected(share.facet("launched")), calls, share.properties)
 
 

@@ -38,8 +38,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     `count` is how often it ran, `kernels` in how many kernels (null where ops are not kernels), `runs` the count less
     what a window cut off; `self`, `total`, `min`, `max` are ps. `flight` is the sum of the times from the beginning of
     an asynchronous op to its end, on the row of the half that ends it, and `flights` how many those are, both less what
-    a window cut off: where that half lies out of the window, its row counts no execution. A device
-    that ran no op, but works at times, has one row of what is true of it.
+    a window cut off: where that half lies out of the window, its row counts no execution. A device that
+    ran no op, but works at times, has one row of what is true of it.
     """
     del options
     lanes = share.lanes.filter(pl.col("rank").is_not_null())

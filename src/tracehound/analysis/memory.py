@@ -9,7 +9,6 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.allocations import (
-    ELSEWHERE,
     HOST,
     LEVELS,
     alive,
@@ -17,6 +16,7 @@ from tracehound.analysis.allocations import (
     blocks,
     holding,
     named,
+    nowhere,
     of_ranks,
     peaks,
     unrecorded,
@@ -79,7 +79,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     everything = allocations(share)
     rows = holding(everything, share)
     if rows.is_empty():
-        return pl.DataFrame() if everything.is_empty() else ELSEWHERE
+        return nowhere(everything)
     return (
         _categories(everything, rows, share)
         if BY.of(options.given) == "category"

@@ -8,7 +8,6 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.allocations import (
-    ELSEWHERE,
     HOST,
     alive,
     allocations,
@@ -16,6 +15,7 @@ from tracehound.analysis.allocations import (
     callers,
     holding,
     named,
+    nowhere,
     of_ranks,
     peaks,
     unrecorded,
@@ -60,7 +60,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     rows = allocations(share)
     held = holding(rows, share)
     if held.is_empty():
-        return pl.DataFrame() if rows.is_empty() else ELSEWHERE
+        return nowhere(rows)
     found = blocks(rows).join(peaks(held), on="device").with_columns(alive(pl.col("at")).alias("at_peak"))
     if share.windowed:
         began, ended = pl.col("born").fill_null(share.start), pl.col("died").fill_null(share.end)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.allocations import ELSEWHERE, HOST, LEVELS, allocations, holding, named, of_ranks, unrecorded
+from tracehound.analysis.allocations import HOST, LEVELS, allocations, holding, named, nowhere, of_ranks, unrecorded
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 
 DEFINITION = f"""\
@@ -38,7 +38,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     everything = allocations(share)
     rows = holding(everything, share)
     if rows.is_empty():
-        return pl.DataFrame() if everything.is_empty() else ELSEWHERE
+        return nowhere(everything)
     found = [_stretches(device, share) for device in rows.partition_by("device", maintain_order=True)]
     return pl.concat(found).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
 

@@ -8,13 +8,13 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.allocations import (
-    ELSEWHERE,
     HOST,
     allocations,
     callers,
     chains,
     inside,
     named,
+    nowhere,
     of_ranks,
     unrecorded,
 )
@@ -53,7 +53,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     everything = allocations(share)
     rows = inside(everything, share)
     if rows.is_empty():
-        return pl.DataFrame() if everything.is_empty() else ELSEWHERE
+        return nowhere(everything)
     calls, innermost = callers(share, rows)
     names = calls.events.select(pl.col("name").cast(pl.String).alias("name"), "id").with_row_index("operator")
     names = names.with_columns(pl.col("operator").cast(pl.Int64))

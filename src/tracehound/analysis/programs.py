@@ -11,7 +11,7 @@ import polars as pl
 from tracehound.analysis.own_clock import clock_of, clocks_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.threads import beside
+from tracehound.analysis.threads import having
 from tracehound.intervals import Ints
 from tracehound.trace import collected
 
@@ -123,8 +123,7 @@ def _enqueues(share: Share, runs: pl.DataFrame) -> pl.DataFrame:
 
     The first op of a run, which stands in for a launch that lies before the recording, is none.
     """
-    wanted = runs["launch"].drop_nulls().unique()
-    calls = beside(share, wanted).filter((pl.col("kind") != "op") & pl.col("id").is_in(wanted.implode()))
+    calls = having(share, runs["launch"]).filter(pl.col("kind") != "op")
     return collected(calls.select("id", "start", "name")).select(
         pl.col("id").alias("launch"), pl.col("name").cast(pl.String).alias("enqueue"), pl.col("start").alias("called")
     )

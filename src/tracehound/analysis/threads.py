@@ -50,6 +50,12 @@ def beside(share: Share, ids: pl.Series) -> pl.LazyFrame:
     return on_lanes(share, lanes_with(share, ids))
 
 
+def having(share: Share, ids: pl.Series) -> pl.LazyFrame:
+    """These events of the host (null: none), sorted by id."""
+    wanted = ids.drop_nulls().unique()
+    return beside(share, wanted).filter(pl.col("id").is_in(wanted.implode()))
+
+
 def batches(share: Share, lanes: Collection[int] | None = None) -> Iterator[pl.LazyFrame]:
     """The events of these lanes of the host (None: of all), some lanes at a time: as many as fit, at least one."""
     of_host = share.lanes.filter(pl.col("rank").is_null()).sort("lane")

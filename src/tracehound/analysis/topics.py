@@ -121,12 +121,16 @@ def lacking(name: str, trace: Trace) -> str:
 def of_memory_alone(name: str, formats: Collection[str]) -> str:
     """Why what is no more than a memory timeline cannot answer an analysis; nothing where it may."""
     of_memory = name in _OF_ALL or "allocated" in NEEDS.get(name, ())
-    return _MEMORY_ALONE if set(formats) == {"memory_timeline"} and not of_memory else ""
+    return _MEMORY_ALONE if _all_memory(formats) and not of_memory else ""
 
 
 def tells_memory_alone(trace: Trace) -> bool:
     """Whether a trace is nothing but memory timelines."""
-    return {part.format for part in trace.parts} == {"memory_timeline"}
+    return _all_memory([part.format for part in trace.parts])
+
+
+def _all_memory(formats: Collection[str]) -> bool:
+    return set(formats) == {"memory_timeline"}
 
 
 _OF_ALL: Final = ("overview", "health")

@@ -13,7 +13,7 @@ import msgspec
 import polars as pl
 
 from tracehound.analysis.share import overlapping, shares
-from tracehound.analysis.windows import Span
+from tracehound.analysis.windows import Span, of_lanes
 from tracehound.export.counters import Place, drawn
 from tracehound.export.document import NEXT, Document, us
 from tracehound.export.reach import reach
@@ -86,7 +86,7 @@ def placed(trace: Trace, window: Window) -> Processes:
     """The processes and threads of the lanes that the window lies on, in the order in which they are shown."""
     numbers, threads, of_rank = dict[str, int](), list[Thread](), dict[int, int]()
     labels = _labels(trace)
-    there = reach(trace, window)
+    there = of_lanes(trace, window)
     for row in trace.lanes_of(window.ranks).filter(pl.col("lane").is_in(list(there))).iter_rows(named=True):
         if row["rank"] is None:
             process, name = _host(trace, row["host"], row["process"] or ""), row["thread"] or row["name"]

@@ -97,8 +97,8 @@ class Choice:
     def __init__(self, trace: Trace, number: int, window: Window, moved: int) -> None:
         part = trace.parts[number]
         self._states = np.zeros(int(places(part)[-1:, [2, 3]].sum()), np.uint8)
-        wanted = reach(trace, window)
-        low, high = _bounds(window, [span for lane, span in wanted.items() if lane >> 32 == number])
+        wanted = reach(trace, window, number)
+        low, high = _bounds(window, list(wanted.values()))
         self._low = -_EVER if low is None else low + moved
         self._high = _EVER if high is None else high + moved
         for lane in trace.lanes.filter(pl.col("lane") // (1 << 32) == number)["lane"].to_list():

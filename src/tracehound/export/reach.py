@@ -11,12 +11,12 @@ from tracehound.analysis.windows import Span, of_lanes
 from tracehound.trace import Trace, Window, collected
 
 
-def reach(trace: Trace, window: Window) -> dict[int, Span]:
-    """The window on each lane of its ranks and of the hosts that drive them, ps.
+def reach(trace: Trace, window: Window, part: int | None = None) -> dict[int, Span]:
+    """The window on each lane of its ranks and of the hosts that drive them, ps: of all parts, or of this one.
 
     One of steps lasts on the lanes of a device until the work of these steps has ended there.
     """
-    spans = of_lanes(trace, window)
+    spans = {lane: span for lane, span in of_lanes(trace, window).items() if part is None or lane >> 32 == part}
     if window.steps is None:
         return spans
     work = trace.lanes.filter(pl.col("rank").is_not_null() & pl.col("lane").is_in(list(spans)))

@@ -7,29 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 import polars as pl
 
 from tracehound.analysis.findings.finding import Place
 from tracehound.analysis.result import Share
-from tracehound.analysis.threads import beside
+from tracehound.analysis.threads import having
 from tracehound.trace import collected
 
 
 def places(share: Share, on_device: Sequence[pl.Series], on_host: Sequence[pl.Series]) -> pl.DataFrame:
     """Of the events with these ids when they run, whatever the window: event, rank, start and duration (ps)."""
-    device, host = (pl.concat([_NONE, *(each.cast(pl.Int64) for each in ids)]).unique() for ids in (on_device, on_host))
-    found = [_times(share.anytime, device), _times(beside(share, host), host)]
+    device, host = (_ids(each) for each in (on_device, on_host))
+    ran = share.anytime.filter(pl.col("id").is_in(device.implode())) if len(device) else share.anytime.clear()
+    times = pl.col("start"), pl.col("id").alias("event"), (pl.col("end") - pl.col("start")).alias("duration")
+    found = [collected(events.select(times)) for events in (ran, having(share, host))]
     return pl.concat(found).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
 
 
-_NONE: Final = pl.Series(dtype=pl.Int64())
-
-
-def _times(events: pl.LazyFrame, ids: pl.Series) -> pl.DataFrame:
-    chosen = events.filter(pl.col("id").is_in(ids.drop_nulls().implode())) if ids.count() else events.head(0)
-    return collected(chosen.select("start", event="id", duration=pl.col("end") - pl.col("start")))
+def _ids(found: Sequence[pl.Series]) -> pl.Series:
+    return pl.concat([pl.Series(dtype=pl.Int64()), *(ids.cast(pl.Int64) for ids in found)]).drop_nulls()
 
 
 def placed(place: Place, where: Mapping[int, Mapping[str, int]]) -> Place:
