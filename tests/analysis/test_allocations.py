@@ -272,6 +272,16 @@ def test_what_is_held_in_a_window_against_a_loop(
     assert {key: value for key, value in found.items() if value} == {key: value for key, value in most.items() if value}
 
 
+def test_a_category_that_held_nothing_as_the_window_began_held_nothing_at_most() -> None:
+    m = Memory()
+    for time, size in ((1, 7), (2, -7), (10, -5)):
+        m.give(time, size, 1)
+        m.facets["allocated"][-1]["category"] = "gradient"
+    (row,) = rows(m.trace(), "memory", Window(10 * US, 12 * US), by="category")
+    assert (row["most"], row["most_at"]) == (0, 10 * US)
+    assert rows(m.trace(), "memory", Window(5 * US, 8 * US), by="category") == []
+
+
 def test_a_block_that_is_held_as_the_window_begins_is_held_at_its_peak() -> None:
     m = Memory()
     m.give(0, 800, 1)

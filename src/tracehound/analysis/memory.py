@@ -100,7 +100,6 @@ def _categories(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> p
     )
     table = (
         holding(known, share, ["device", "category"])
-        .filter((pl.col("held") != 0) | (pl.col("bytes") != 0))
         .join(top, on="device", maintain_order="left")
         .group_by("device", "category", maintain_order=True)
         .agg(
@@ -108,7 +107,9 @@ def _categories(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> p
             pl.col("held").filter(earlier).last().fill_null(0).alias("at_peak"),
             pl.col("held").max().alias("most"),
             pl.col("time").get(pl.col("held").arg_max()).alias("most_at"),
+            ((pl.col("held") != 0) | (pl.col("bytes") != 0)).any().alias("any"),
         )
+        .filter("any")  # what holds nothing as the window begins, and all through it, is not there
     )
     believed = (pl.col("at_peak") >= 0) & (pl.col("at_peak") <= pl.col("peak"))
     return table.select(
