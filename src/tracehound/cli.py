@@ -33,8 +33,9 @@ from tracehound.diff import (
     saved,
 )
 from tracehound.errors import BAD_INPUT, TracehoundError, printable
+from tracehound.export import Form, Written, apart, destination, said
 from tracehound.export import named as form_of
-from tracehound.export.destination import anyhow, new
+from tracehound.export.destination import Destination
 from tracehound.preferences import preferred
 from tracehound.progress import Progress
 from tracehound.query import TABLES, answer, prepare
@@ -248,26 +249,42 @@ def _export(asked: Namespace) -> int:
         what = "to which file?" if asked.paths else "which trace, to which file?"
         raise TracehoundError(f"export {what}", remedy="tracehound export PATH... OUT")
     *asked.paths, out = asked.paths
-    form = form_of(asked.format, out)
+    folder = destination.folder(out)
+    form = form_of(asked.format or (apart.FORM if folder else ""), out)
     with _workshop(asked) as shop:
         opening = _opening(asked.paths, asked, shop)
-        inputs = [file.path for file in opening.files]
-        place = anyhow(out, inputs) if asked.force else new(out, inputs)
-        among = form.trace and place.lies_in(map(Path, asked.paths))
+        places = _places(out, form, [file.path for file in opening.files], force=asked.force)
+        among = form.trace and any(place.lies_in(map(Path, asked.paths)) for place in places.values())
         if among and not asked.force:
             remedy = "write it elsewhere, or anyway with --force"
             raise TracehoundError(
                 "lies in the folder that is read, and would be read with it", Path(out), remedy=remedy
             )
         trace, window = _ready(opening, asked)
-        with place.opened() as file, console.writing(place.name) as tell:
-            written = form.write(trace, window, file, tell)
-    for note in written.notes:
+        narrowed = apart.windows(trace, window) if folder else {Path(out): window}
+        written = [_written(form, trace, window, places[path]) for path, window in narrowed.items()]
+    for note in (note for one in written for note in one.notes):
         console.say(printable(note))
-    console.say(f"{place.name}: {written.said}")
+    name = f"{printable(folder.name)}{os.sep}" if folder else places[Path(out)].name
+    console.say(f"{name}: {said(written)}")
     if among:
-        console.say(f"{place.name} lies in a folder that was read, and will be read with it")
+        console.say(f"{name} lies in a folder that was read, and will be read with it")
     return 0
+
+
+def _places(out: str, form: Form, files: Sequence[Path], *, force: bool) -> dict[Path, Destination]:
+    """Where an export goes: by the path of each file that is read where it goes to a folder, else by its own."""
+    claim = destination.anyhow if force else destination.new
+    folder = destination.folder(out)
+    if folder is None:
+        return {Path(out): claim(out, files)}
+    names = apart.names(files, form.suffix)
+    return {file: claim(str(folder / name), files, folder) for file, name in zip(files, names, strict=True)}
+
+
+def _written(form: Form, trace: Trace, window: Window, place: Destination) -> Written:
+    with place.opened() as file, console.writing(place.name) as tell:
+        return form.write(trace, window, file, tell)
 
 
 def _statement(words: Sequence[str]) -> tuple[Sequence[str], str]:

@@ -128,16 +128,19 @@ examples:
 """
 
 EXPORT = f"""\
-Write a trace to a file for other programs. The last argument is the file; - is stdout.
+Write a trace to a file for other programs. The last argument is the file, or a folder; - is stdout.
 
 {PATHS}
-OUT's name says what is written, or --format does:
+OUT's name says what is written, or --format does (a folder's is json.gz without it):
 {{forms}}
 
 The JSON keeps every event of a JSON file as it is, byte for byte, and adds counter tracks: the length of each stream's
 queue, and the bandwidth of copies. Of an xplane.pb it has what Tracehound shows. Several ranks become one file on one
 clock, in which their processes and ids are told apart. The tables have the columns of the table events, as
 tracehound query --tables events lists them.
+
+OUT is a folder where one is there, or its name ends with /. Each file that is read becomes a file in it, so that it
+reads back as the ranks and hosts that it was: a step of a large run, to keep or to send.
 
 --rank, --step and --window leave out what lies outside. What crosses an edge is whole in JSON, and cut in a table.
 """
@@ -146,6 +149,7 @@ EXPORT_EXAMPLES = """\
 examples:
   tracehound export rank0.pt.trace.json.gz out.json.gz       open out.json.gz in ui.perfetto.dev
   tracehound export logs/ step12.json.gz --step 12           one step, of all ranks
+  tracehound export logs/ step12/ --step 12                  the same, a file for each rank
   tracehound export rank*.json.gz slow.json --rank 3 --window 4.2s..4.3s
   tracehound export logs/ events.parquet                     a row for each event; times in ps
   tracehound export profile/ - --format json | gzip > profile.json.gz

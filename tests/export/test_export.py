@@ -62,7 +62,7 @@ def test_every_form_is_named_by_its_suffix_and_its_name() -> None:
     [
         ([], "export which trace, to which file?; tracehound export PATH... OUT"),
         (["{job}"], "export to which file?; tracehound export PATH... OUT"),
-        (["{job}", "{job}"], "tells no form"),
+        (["{job}", "{job}"], "lies in the folder that is read, and would be read with it"),
         (["{job}", "{job}/rank0.json"], "is the trace that is read; write to another file"),
         (["{job}", "{job}/rank0.json", "--force"], "is the trace that is read; write to another file"),
         (["{job}", "{job}/../there.json"], "exists already; --force replaces it"),

@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import BinaryIO, Final
 
 from tracehound.errors import TracehoundError, printable
-from tracehound.export.written import Tell, Written
+from tracehound.export.written import Tell, Written, said
 from tracehound.trace import Trace, Window
 
-__all__ = ["FORMS", "Form", "Tell", "Write", "Written", "named"]
+__all__ = ["FORMS", "Form", "Tell", "Write", "Written", "named", "said"]
 
 Write = Callable[[Trace, Window, BinaryIO, Tell], Written]
 """Writes a trace, narrowed to a window, to a file. Raises TracehoundError where that cannot be."""
@@ -68,4 +68,6 @@ def named(name: str, out: str) -> Form:
         raise TracehoundError(f"no form {printable(name)!r}", remedy=f"there are {names}")
     if out == "-":
         return FORMS[0]
-    raise TracehoundError(f"the name of {printable(out)!r} tells no form", remedy=f"--format says it: {names}")
+    raise TracehoundError(
+        f"the name of {printable(out)!r} tells no form", remedy=f"--format says it: {names}; a folder ends with /"
+    )

@@ -10,6 +10,7 @@ from typing import BinaryIO, Final, cast
 from isal import igzip
 
 from tracehound.errors import TracehoundError
+from tracehound.export.apart import parts_of
 from tracehound.export.copied import copied
 from tracehound.export.document import Document
 from tracehound.export.model import modelled
@@ -25,11 +26,12 @@ _JSON: Final = (_OF_RANKS, "chrome")
 
 def plain(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
     """Write it. Raises TracehoundError where the files are not of one kind, or cannot be read again."""
-    formats = {part.format for part in trace.parts}
-    if _OF_RANKS in formats and len(formats) > 1:
-        raise TracehoundError("PyTorch and XLA traces do not fit one document", remedy="export each alone")
+    formats = [trace.parts[number].format for number in parts_of(trace, window)]
+    if _OF_RANKS in formats and len(set(formats)) > 1:
+        remedy = "export each alone, or all of them to a folder"
+        raise TracehoundError("PyTorch and XLA traces do not fit one document", remedy=remedy)
     document = Document(file)
-    if formats == {_OF_RANKS} or (len(trace.parts) == 1 and formats <= set(_JSON)):
+    if set(formats) == {_OF_RANKS} or (len(formats) == 1 and formats[0] in _JSON):
         return copied(trace, window, document, tell)
     return modelled(trace, window, document, tell)
 

@@ -20,10 +20,12 @@ from tracehound.errors import TracehoundError, printable
 
 STDOUT: Final = "-"
 
+_ENDS: Final = ("/", os.sep)
+
 
 @dataclass(frozen=True)
 class Destination:
-    """A file, or stdout (`path` is None). Made by `destination`."""
+    """A file, or stdout (`path` is None); its folder is made when it is written. Made by `new` and `anyhow`."""
 
     path: Path | None
 
@@ -41,6 +43,7 @@ class Destination:
         beside = self.path if _special(self.path) else self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
         try:
             with _told(self.path):
+                beside.parent.mkdir(parents=True, exist_ok=True)
                 with beside.open("wb", buffering=1 << 20) as file:
                     yield file
                 if beside != self.path:
@@ -60,18 +63,25 @@ class Destination:
         return "stdout" if self.path is None else printable(self.path.name)
 
 
-def new(word: str, inputs: Sequence[Path]) -> Destination:
+def folder(word: str) -> Path | None:
+    """The folder that a word names: one that is there, or that ends as only folders do."""
+    path = Path(os.path.realpath(word))
+    return path if word != STDOUT and (path.is_dir() or word.endswith(_ENDS)) else None
+
+
+def new(word: str, inputs: Sequence[Path], within: Path | None = None) -> Destination:
     """The destination that a word names, where nothing is; ``-`` is stdout.
 
-    Raises TracehoundError where it is a folder, one of the files that are read, in no folder, or where a file is.
+    Raises TracehoundError where it is a folder, one of the files that are read, in no folder (unless it is `within` one
+    that is to be made), or where a file is.
     """
-    found = anyhow(word, inputs)
+    found = anyhow(word, inputs, within)
     if found.path is not None and found.path.exists() and not _special(found.path):
         raise TracehoundError("exists already", Path(word), remedy="--force replaces it")
     return found
 
 
-def anyhow(word: str, inputs: Sequence[Path]) -> Destination:
+def anyhow(word: str, inputs: Sequence[Path], within: Path | None = None) -> Destination:
     """The destination that a word names, whatever file is there. Raises as `new` does for the rest."""
     if word == STDOUT:
         return Destination(None)
@@ -79,8 +89,8 @@ def anyhow(word: str, inputs: Sequence[Path]) -> Destination:
     try:
         if path.is_dir():
             raise TracehoundError("is a folder; a trace is written to a file", Path(word))
-        if not path.parent.is_dir():
-            raise TracehoundError("there is no such folder", Path(word).parent)
+        if not (path.parent if within is None else within.parent).is_dir():
+            raise TracehoundError("there is no such folder", Path(word).parent if within is None else within.parent)
         if path.exists() and any(_same(path, source) for source in inputs):
             raise TracehoundError("is the trace that is read; write to another file", Path(word))
     except OSError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 Tell = Callable[[float], None]
@@ -17,8 +17,13 @@ class Written:
     curves: int = 0
     notes: tuple[str, ...] = ()
 
-    @property
-    def said(self) -> str:
-        """For people."""
-        curves = f", {self.curves:,} counter track{'s' * (self.curves != 1)}" if self.curves else ""
-        return f"{self.events:,} event{'s' * (self.events != 1)}{curves}"
+
+def said(written: Sequence[Written]) -> str:
+    """What was written to one file, or to several, for people."""
+    files, events, curves = len(written), sum(one.events for one in written), sum(one.curves for one in written)
+    counted = [_many(files, "file")] * (files != 1) + [_many(events, "event")]
+    return ", ".join(counted + [_many(curves, "counter track")] * (curves > 0))
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -50,7 +50,7 @@ def merged(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
     ranks = _list(metadata.get(MERGED))
     if len(ranks) < 2:
         return ()
-    why = "several ranks exported into one file: their hosts count as one; open the ranks' own files to compare them"
+    why = "several ranks exported into one file, their hosts count as one: an export to a folder keeps them apart"
     return (Note("missing", why, len(ranks)),)
 
 
