@@ -51,7 +51,10 @@ def union(start: Ints, end: Ints) -> Intervals:
 
 def merge(*sets: Intervals) -> Intervals:
     """The union of several sets."""
-    return union(np.concatenate([s.start for s in sets]), np.concatenate([s.end for s in sets])) if sets else EMPTY
+    filled = [each for each in sets if len(each.start)]
+    if len(filled) < 2:
+        return filled[0] if filled else EMPTY
+    return union(np.concatenate([each.start for each in filled]), np.concatenate([each.end for each in filled]))
 
 
 def intersect(a: Intervals, b: Intervals) -> Intervals:
