@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
+from polars.exceptions import PanicException
 
 from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS
 from tracehound.formats.inflate import Section, section
-from tracehound.store.cache import stamp
+from tracehound.store.cache import Cache, stamp
 from tracehound.store.clock import WALL, Alignment
 from tracehound.store.find import Found, find
 from tracehound.store.head import unsealed
@@ -162,8 +163,8 @@ class _Reader:
                 part = self._read(found)
         except (CancelledError, KeyboardInterrupt):
             raise
-        except Exception as error:  # noqa: BLE001, one bad file must not end the others
-            self._failed(number, error)
+        except (Exception, PanicException) as error:  # noqa: BLE001, one bad file must not end the others
+            self._failed(number, error, workshop.cache)
         else:
             yield self._done(number, part)
 
@@ -178,7 +179,7 @@ class _Reader:
             try:
                 copy(part, cache, found, before)
             except OSError as error:
-                workshop.give_up(error)
+                workshop.give_up(cache, error)
         return part
 
     def _alone(self, found: Found) -> bool:
@@ -206,10 +207,10 @@ class _Reader:
             self.count.tell(ingest.found.path, *ingest.board.read())
             try:
                 ingest.advance()
-            except Exception as error:  # noqa: BLE001, one bad file must not end the others
+            except (Exception, PanicException) as error:  # noqa: BLE001, one bad file must not end the others
                 del self._running[number]
                 ingest.abandon()
-                self._failed(number, error)
+                self._failed(number, error, ingest.cache)
                 continue
             if ingest.part is not None:
                 del self._running[number]
@@ -220,11 +221,11 @@ class _Reader:
         self.count.finish(found.path, found.size, int(part.lanes["events"].sum()))
         return number, part
 
-    def _failed(self, number: int, error: Exception) -> None:
-        """Try a file again elsewhere when the disk is to blame; else pass it over, with a note."""
-        found, workshop = self.opening.files[number], self.opening.workshop
-        if isinstance(error, OSError) and workshop.cache is not None:
-            workshop.give_up(error)
+    def _failed(self, number: int, error: BaseException, cache: Cache | None) -> None:
+        """Try a file again elsewhere when the disk of this cache is to blame; else pass it over, with a note."""
+        found = self.opening.files[number]
+        if isinstance(error, OSError) and cache is not None:
+            self.opening.workshop.give_up(cache, error)
             self._waiting.insert(0, number)
             return
         if isinstance(error, BrokenExecutor):

@@ -57,13 +57,20 @@ class Workshop:
             try:
                 self._cache = self.places[0]()
             except OSError as error:
-                self.give_up(error)
+                self._leave(error)
             else:
                 self._opened.append(self._cache)
         return self._cache
 
-    def give_up(self, error: OSError) -> None:
-        """The place in use does not work: the next is taken from now on."""
+    def give_up(self, failed: Cache, error: OSError) -> None:
+        """A place does not work: where it is the one in use, the next is taken from now on.
+
+        What several files were being read into when it failed fails for each of them.
+        """
+        if failed is self._cache:
+            self._leave(error)
+
+    def _leave(self, error: OSError) -> None:
         where = f" ({error.filename})" if error.filename else ""
         self.troubles.append(f"{(error.strerror or str(error)).lower()}{where}")
         self._cache = None
