@@ -6,6 +6,7 @@ Owns the commands and their options; `manual` has the words of their help. Knows
 
 from __future__ import annotations
 
+import os
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter, _ArgumentGroup
 from collections.abc import Sequence
 from pathlib import Path
@@ -285,7 +286,7 @@ def _with_form_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
 
 
 def _folder(text: str) -> Path:
-    return Path(text).expanduser()
+    return Path(os.path.expanduser(text))  # noqa: PTH111, pathlib raises where there is no such user
 
 
 def _peak(text: str) -> str:

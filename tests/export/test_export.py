@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -104,6 +105,19 @@ def test_a_trace_among_those_that_are_read_is_written_only_by_force(
     assert "lies in a folder that was read" in capsys.readouterr().err
     assert main(["export", str(folder / "rank0.json"), str(folder.parent / "out.json")]) == 0
     assert "lies in a folder" not in capsys.readouterr().err
+
+
+def test_nothing_is_written_to_a_terminal(folder: Path) -> None:
+    leader, follower = os.openpty()
+    command = [sys.executable, "-m", "tracehound", "export", str(folder), "-", "--format", "csv"]
+    ended = subprocess.run(command, stdout=follower, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(follower)
+    os.set_blocking(leader, False)
+    with pytest.raises(OSError, match=r"temporarily|Input/output"):  # nothing there
+        os.read(leader, 1)
+    os.close(leader)
+    assert ended.returncode == 2
+    assert ended.stderr == "tracehound: stdout is a terminal; name a file, or send it on, as in - | less\n"
 
 
 def test_force_replaces(folder: Path) -> None:

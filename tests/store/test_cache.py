@@ -375,3 +375,5 @@ def test_the_place_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert caches.default_root() == tmp_path / "x" / "tracehound"
     monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
     assert caches.default_root() == tmp_path / ".cache" / "tracehound", "as the standard says"
+    monkeypatch.setenv("TRACEHOUND_CACHE", "~/kept")
+    assert caches.default_root() == tmp_path / "kept"

@@ -6,7 +6,6 @@ folder. What cannot be written is made again next time.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
@@ -17,6 +16,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.result import Analysis, Options, Share
+from tracehound.whole import whole
 
 VERSION: Final = 27
 """Raised whenever an analysis changes what its map gives: older tables are not found any more."""
@@ -66,14 +66,11 @@ def _kept(path: Path) -> pl.DataFrame:
 
 
 def _keep(table: pl.DataFrame, path: Path) -> None:
-    beside, content = path.with_suffix(f".{os.getpid()}"), BytesIO()
-    try:
+    content = BytesIO()
+    with suppress(OSError, pl.exceptions.PolarsError):
         table.write_ipc(content, compression="zstd")
-        beside.write_bytes(_digest(content.getvalue()) + content.getvalue())
-        beside.replace(path)
-    except (OSError, pl.exceptions.PolarsError):
-        with suppress(OSError):
-            beside.unlink()
+        with whole(path) as file:
+            file.write(_digest(content.getvalue()) + content.getvalue())
 
 
 def _digest(content: bytes) -> bytes:

@@ -17,6 +17,7 @@ from tracehound.diff.measures import MEASURES
 from tracehound.diff.profile import PARTS, Profile
 from tracehound.errors import TracehoundError
 from tracehound.formats.unknown import BASELINE
+from tracehound.whole import whole
 
 SCHEMA: Final = "tracehound.profile/1"
 
@@ -58,12 +59,10 @@ def saved(profile: Profile, path: Path) -> None:
         "partial": profile.partial,
         "without": profile.without,
     }
-    beside = path.with_name(f".{path.name}.part")
     try:
-        beside.write_bytes(orjson.dumps(document) + b"\n")
-        beside.replace(path)
+        with whole(path) as file:
+            file.write(orjson.dumps(document) + b"\n")
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise TracehoundError((error.strerror or "cannot be written").lower(), path) from error
 
 

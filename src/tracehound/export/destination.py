@@ -17,6 +17,7 @@ from typing import BinaryIO, Final
 import polars as pl
 
 from tracehound.errors import TracehoundError, printable
+from tracehound.whole import whole
 
 STDOUT: Final = "-"
 
@@ -40,18 +41,10 @@ class Destination:
                 yield sys.stdout.buffer
                 sys.stdout.buffer.flush()
             return
-        beside = self.path if _special(self.path) else self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
-        try:
-            with _told(self.path):
-                beside.parent.mkdir(parents=True, exist_ok=True)
-                with beside.open("wb", buffering=1 << 20) as file:
-                    yield file
-                if beside != self.path:
-                    beside.replace(self.path)
-        finally:
-            if beside != self.path:
-                with suppress(OSError):
-                    beside.unlink(missing_ok=True)
+        with _told(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("wb") if _special(self.path) else whole(self.path) as file:
+                yield file
 
     def lies_in(self, folders: Iterable[Path]) -> bool:
         """Whether it is in one of these paths, or below."""
@@ -72,8 +65,8 @@ def folder(word: str) -> Path | None:
 def new(word: str, inputs: Sequence[Path], within: Path | None = None) -> Destination:
     """The destination that a word names, where nothing is; ``-`` is stdout.
 
-    Raises TracehoundError where it is a folder, one of the files that are read, in no folder (unless it is `within` one
-    that is to be made), or where a file is.
+    Raises TracehoundError where it is a terminal, a folder, one of the files that are read, in no folder (unless it is
+    `within` one that is to be made), or where a file is.
     """
     found = anyhow(word, inputs, within)
     if found.path is not None and found.path.exists() and not _special(found.path):
@@ -84,6 +77,8 @@ def new(word: str, inputs: Sequence[Path], within: Path | None = None) -> Destin
 def anyhow(word: str, inputs: Sequence[Path], within: Path | None = None) -> Destination:
     """The destination that a word names, whatever file is there. Raises as `new` does for the rest."""
     if word == STDOUT:
+        if sys.stdout.isatty():
+            raise TracehoundError("stdout is a terminal", remedy="name a file, or send it on, as in - | less")
         return Destination(None)
     path = Path(os.path.realpath(word))
     try:

@@ -5,9 +5,8 @@ Owns which ending means which form, and that nothing is overwritten unless that 
 
 from __future__ import annotations
 
-import os
+from io import TextIOWrapper
 from pathlib import Path
-from tempfile import mkstemp
 from types import MappingProxyType
 from typing import Final, TextIO
 
@@ -16,6 +15,7 @@ from tracehound.draw.table import UNLIMITED
 from tracehound.errors import TracehoundError
 from tracehound.report import Writer, paint, writer
 from tracehound.report.about import About, Look
+from tracehound.whole import whole
 
 ENDINGS: Final = MappingProxyType(
     {".csv": "csv", ".json": "json", ".md": "markdown", ".markdown": "markdown", ".txt": "text"}
@@ -51,16 +51,8 @@ def replace(path: Path, facts: About, result: Result) -> None:
     """Write a file in the place of one that is there, all or nothing. Raises TracehoundError when that cannot be."""
     form = form_of(path)
     try:
-        handle, name = mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        beside = Path(name)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-                _write(stream, form, facts, result)
-            beside.chmod(path.stat().st_mode & 0o777)
-            beside.replace(path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        with whole(path) as file, TextIOWrapper(file, encoding="utf-8", newline="\n") as stream:
+            _write(stream, form, facts, result)
     except (OSError, ValueError) as error:
         raise _refused(path, error) from error
 

@@ -218,7 +218,7 @@ def default_root() -> Path:
     """Where the cache is when the user says nothing, by the XDG base directories."""
     said = os.environ.get("TRACEHOUND_CACHE")
     if said:
-        return Path(said)
+        return Path(os.path.expanduser(said))  # noqa: PTH111, pathlib raises where there is no such user
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "tracehound"
 

@@ -7,7 +7,6 @@ or another way of reading them, are another trace. A file that is damaged is one
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from tracehound.store.cache import stamp
 from tracehound.trace import Trace
 from tracehound.ui import navigate
 from tracehound.ui.view import View
+from tracehound.whole import whole
 
 MOST: Final = 500
 """So many traces are remembered: those seen last."""
@@ -67,17 +67,12 @@ def recalled(path: Path) -> Session:
 
 def remember(path: Path, session: Session) -> None:
     """Keep a session, readable by its owner alone, whole or not at all; nothing where there is no room for it."""
-    with suppress(OSError):
+    with suppress(OSError, UnicodeEncodeError):
         path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.parent.mkdir(mode=0o700, exist_ok=True)
         _trim(path.parent)
-        handle, made = tempfile.mkstemp(dir=path.parent, suffix=".new")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(msgspec.json.encode(session))
-            Path(made).replace(path)
-        except OSError:
-            Path(made).unlink()
+        with whole(path, 0o600) as file:
+            file.write(msgspec.json.encode(session))
 
 
 def forget(path: Path) -> None:
@@ -88,8 +83,11 @@ def forget(path: Path) -> None:
 
 def _trim(of: Path) -> None:
     """Make room for one more: the oldest go, and with them what was left behind half made."""
-    kept = sorted(of.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    for old in kept[MOST - 1 :]:
+    aged = list[tuple[int, Path]]()
+    for file in of.iterdir():
+        with suppress(FileNotFoundError):  # another process makes room, too
+            aged.append((file.stat().st_mtime_ns, file))
+    for _, old in sorted(aged, reverse=True)[MOST - 1 :]:
         old.unlink(missing_ok=True)
 
 
