@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -248,3 +250,28 @@ def test_a_difference_in_a_unit() -> None:
 )
 def test_growth_has_its_sign(fraction: float, words: str) -> None:
     assert units.growth(fraction) == words
+
+
+def untemplated_slowly(name: str) -> str:
+    before = None
+    while name != before:
+        before, name = name, re.sub(r"<[^<>]*>", "", name)
+    return name
+
+
+@given(st.text("ab<>:", max_size=40))
+def test_what_stands_between_brackets_that_match_goes(name: str) -> None:
+    assert units._untemplated(name) == untemplated_slowly(name)
+
+
+@given(st.text("a1 _#(:/)-", max_size=20))
+def test_a_pool_is_a_name_without_the_number_at_its_end(name: str) -> None:
+    assert units.pool(name) == re.sub(r"[\s/_:#(-]*[0-9]+\)?$", "", name)
+
+
+@pytest.mark.parametrize("part", ["<", "a<", "<<<>>>", "x", "Functor", "1", "_ZN", "::", "(", " "])
+def test_a_name_as_long_as_a_book_is_read_in_no_time(part: str) -> None:
+    """Read again and again from each of its signs it would take until tomorrow."""
+    assert units.short_name(f"void kernel<{part * 200_000}>(int)", 20)
+    assert units.pool(f"{part * 200_000} pool-7") == f"{part * 200_000} pool"
+    assert units.pool(f"pool {part * 200_000}!") == f"pool {part * 200_000}!"

@@ -35,13 +35,22 @@ def start() -> NoReturn:
     except KeyboardInterrupt:
         status = INTERRUPTED
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else 0
+        status = _ended(end)
     except BaseException as error:  # noqa: BLE001, polars' panics are no Exception
         status = _fault(error)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(status)
+
+
+def _ended(end: SystemExit) -> int:
+    """The status that Python would end with; words are said."""
+    if end.code is None or isinstance(end.code, int):
+        return end.code or 0
+    with suppress(OSError, AttributeError):
+        sys.stderr.write(f"{end.code}\n")
+    return 1
 
 
 def _fault(error: BaseException) -> int:

@@ -191,9 +191,8 @@ _OTHERS = re.compile(r" and [0-9,]+ more$")
 
 _WRAPPERS = re.compile(r"\(anonymous namespace\)::|at::native::|c10::|std::|^void |^static ")
 """What stands before a name, or in it, and says nothing."""
-_TEMPLATE = re.compile(r"<[^<>]*>")
-"""The arguments of a template that have none themselves."""
-_FUNCTOR = re.compile(r"\w*(?:Functor\w*|KernelImpl|_kernel_cuda|_functor|Ops?)\b")
+_BRACKET = re.compile(r"[<>]")
+_FUNCTOR = re.compile(r"\b\w*(?:Functor\w*|KernelImpl|_kernel_cuda|_functor|Ops?)\b")
 """Among its arguments, what an elementwise kernel does."""
 
 _ANYTHING = re.compile(r"(?:device_)?[Kk]ernel\d?|kentry")
@@ -235,15 +234,30 @@ def short_name(name: str, width: int = 0) -> str:
 
 def _bare(name: str) -> str:
     _, _, template = name.partition("<")
-    text, before = _WRAPPERS.sub("", name), None
-    while text != before:
-        before, text = text, _TEMPLATE.sub("", text)
+    text = _untemplated(_WRAPPERS.sub("", name))
     parts = text.split("(", 1)[0].strip().rsplit(" ", 1)[-1].split("::")
     text = parts[-1] or name
     if _ANYTHING.fullmatch(text):
         return _telling(_TYPE.findall(name.partition(f"{text}<")[2])) or "::".join(parts[-2:])
     functors = _FUNCTOR.findall(template)
     return f"{text}[{functors[-1]}]" if functors and functors[-1] not in text else text
+
+
+def _untemplated(name: str) -> str:
+    """A name without what stands between brackets that match; others stay, as those of an ``operator<``."""
+    kept, opened, last = list[str](), list[int](), 0
+    for found in _BRACKET.finditer(name):
+        at = found.start()
+        kept.append(name[last:at])
+        last = at + 1
+        if name[at] == "<":
+            opened.append(len(kept))
+            kept.append("<")
+        elif opened:
+            del kept[opened.pop() :]
+        else:
+            kept.append(">")
+    return "".join([*kept, name[last:]])
 
 
 def _unmangled(name: str) -> str:
@@ -271,7 +285,7 @@ def _telling(types: Iterable[str]) -> str | None:
     return None if first is None or _BUILTIN.fullmatch(first) else first
 
 
-_POOL = re.compile(r"[\s/_:#(-]*[0-9]+\)?$")
+_POOL = re.compile(r"(?<![\s/_:#(-])[\s/_:#(-]*(?<![0-9])[0-9]+\)?$")
 
 
 def several(words: Sequence[str], most: int) -> str:

@@ -338,6 +338,16 @@ def test_scopes_are_a_tree_depth_first_whose_rows_hold_all_below() -> None:
     ]  # fmt: skip
 
 
+def test_scopes_as_deep_as_recursion_goes_are_a_tree() -> None:
+    """A node that held the text of all above it would take gigabytes."""
+    deep = "/".join(f"layer{depth}" for depth in range(20_000))
+    b = Building(ops=[op(0, "dot.1", "dot", framework=deep)])
+    b.event(OPS, "dot.1", 0, 10, "op", op=0)
+    found = table(b.trace(), ("by", "scope")).table
+    assert found["depth"].to_list() == list(range(20_000))
+    assert found["self"].unique().to_list() == [10 * US]
+
+
 def test_of_a_tree_the_heaviest_rows_are_shown_with_what_is_above_them() -> None:
     found = run(named("hlo_ops"), scoped(), None, Options(3, (("by", "scope"),)))
     assert (found.total, found.table["name"].to_list()) == (8, ["jit(f)", "layer0", "add"])
@@ -369,7 +379,7 @@ def test_duplicates_are_told_by_the_compiler_or_by_their_lines() -> None:
 
 @pytest.mark.parametrize(("path", "parts"), [
     ("jit(f)/a/b", ["jit(f)", "a", "b"]), ("f(a/b)/c", ["f(a/b)", "c"]), ("", [UNSCOPED]), ("//", [UNSCOPED]),
-    (")/(", [")", "("]), ("a\0b/c", ["ab", "c"]),
+    (")/(", [")", "("]), ("a\0b/c", ["a\0b", "c"]),
 ])  # fmt: skip
 def test_the_scopes_of_a_name(path: str, parts: list[str]) -> None:
     assert parts_of(path) == parts

@@ -107,7 +107,9 @@ def _busy(place: Ints, start: Ints, end: Ints) -> Ints:
     low = int(start.min())
     width = int(end.max()) - low + 1
     if width * count > _MOST:
-        return np.array([union(start[place == one], end[place == one]).length for one in range(count)], np.int64)
+        order = np.argsort(place, kind="stable")
+        each = np.split(order, np.searchsorted(place[order], np.arange(1, count)))
+        return np.array([union(start[rows], end[rows]).length for rows in each], np.int64)
     beside = union(start - low + place * width, end - low + place * width)  # each place has a stretch of its own
     length = np.zeros(count, np.int64)
     np.add.at(length, beside.start // width, beside.end - beside.start)

@@ -5,8 +5,8 @@ Owns what tells ops apart and the tree of scopes. Works on the rows of `hlo_cost
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -14,9 +14,6 @@ WAYS: Final = ("op", "category", "program", "framework", "scope", "source", "dup
 
 UNSCOPED: Final = "(no scope)"
 NOWHERE: Final = "(not known)"
-
-_JOIN: Final = "\0"
-"""Between the scopes of a node's path; no name has it."""
 
 _OPERANDS: Final = r"%[\w.\-]+"
 
@@ -139,7 +136,6 @@ def _common(name: str) -> pl.Expr:
 
 def parts_of(path: str) -> list[str]:
     """The scopes of an op's framework name, from outside in: ``jit(f)/transpose(jvp(a/b))/dot`` has three."""
-    path = path.replace(_JOIN, "")
     parts, depth, last = list[str](), 0, 0
     for at, char in enumerate(path):
         depth += (char in "([{") - (char in ")]}")
@@ -151,32 +147,44 @@ def parts_of(path: str) -> list[str]:
 
 def _tree(rows: pl.DataFrame) -> pl.DataFrame:
     """A row for each scope and each op's kind at its end, depth first, of siblings the largest first."""
-    paths = rows["framework"].unique().to_list()
-    above = {path: parts_of(path) if path else [UNSCOPED] for path in paths}
-    members = pl.DataFrame(
-        [(path, _JOIN.join(parts[: depth + 1])) for path, parts in above.items() for depth in range(len(parts))],
-        schema={"framework": pl.String, "node": pl.String},
+    nodes, members = dict[tuple[int, str], _Node](), list[tuple[str | None, int]]()
+    for path in rows["framework"].unique().to_list():
+        node = _TOP
+        for part in parts_of(path) if path else [UNSCOPED]:
+            node = nodes.setdefault((node.number, part), _Node(len(nodes), node.number, part, node.depth + 1))
+            members.append((path, node.number))
+    of_node = pl.DataFrame(members, schema={"framework": pl.String, "node": pl.Int64}, orient="row")
+    found = _summed(rows.join(of_node, on="framework", nulls_equal=True), ["node"])
+    ordered = _depth_first(list(nodes.values()), dict(found.select("node", "self").iter_rows()))
+    table = pl.DataFrame(
+        [(node.number, node.name, node.depth) for node in ordered],
+        schema={"node": pl.Int64, "name": pl.String, "depth": pl.Int64},
         orient="row",
     )
-    nodes = _summed(rows.join(members, on="framework", nulls_equal=True), ["node"])
-    order = _depth_first(dict(nodes.select("node", "self").iter_rows()))
-    ordered = pl.DataFrame({"node": order}, schema={"node": pl.String})
-    return ordered.join(nodes, on="node", maintain_order="left").with_columns(
-        pl.col("node").str.split(_JOIN).list.last().alias("name"),
-        pl.col("node").str.count_matches(_JOIN, literal=True).cast(pl.Int64).alias("depth"),
-    )
+    return table.join(found, on="node", maintain_order="left")
 
 
-def _depth_first(weights: dict[str, int]) -> list[str]:
+class _Node(NamedTuple):
+    """A scope, or an op's kind at the end of some: `above` is the number of the scope around it."""
+
+    number: int
+    above: int
+    name: str
+    depth: int
+
+
+_TOP: Final = _Node(-1, -1, "", -1)
+"""What is around the outermost scopes."""
+
+
+def _depth_first(nodes: Sequence[_Node], weights: Mapping[int, int]) -> list[_Node]:
     """The nodes, each followed by what lies below it; of siblings the heaviest first."""
-    below: dict[str, list[str]] = {}
-    for node in weights:
-        below.setdefault(node.rpartition(_JOIN)[0], []).append(node)
-    for children in below.values():
-        children.sort(key=lambda node: (weights[node], node))
-    ordered, waiting = list[str](), list(below.get("", ()))
+    below: dict[int, list[_Node]] = {}
+    for node in sorted(nodes, key=lambda node: (weights[node.number], node.name)):
+        below.setdefault(node.above, []).append(node)
+    ordered, waiting = list[_Node](), list(below.get(_TOP.number, ()))
     while waiting:
         node = waiting.pop()
         ordered.append(node)
-        waiting += below.get(node, ())
+        waiting += below.get(node.number, ())
     return ordered

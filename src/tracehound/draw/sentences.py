@@ -5,13 +5,13 @@ Owns how such a row is laid out. Knows no colours and no face.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from tracehound.analysis.result import Column, Result
 from tracehound.draw.cells import heading
+from tracehound.draw.wrap import wrap
 from tracehound.errors import printable
 
 LONG: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"health": ("what", "where")})
@@ -32,9 +32,9 @@ def sentences(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
     row = result.table.row(cursor, named=True)
     first = next((column for column in result.columns if column.unit == "text"), None)
     room = max(len(heading(column)) for column in columns) + 2
-    lines = textwrap.wrap(printable(str(row[first.name])), width) if first is not None else []
+    lines = wrap(printable(str(row[first.name])), width) if first is not None else []
     for column in columns:
-        said = textwrap.wrap(printable(row[column.name] or ""), max(width - room, 8))
+        said = wrap(printable(row[column.name] or ""), max(width - room, 8))
         heads = [heading(column), *("" for _ in said[1:])]
         lines += [f"{head:<{room}}{text}" for head, text in zip(heads, said, strict=False)]
     return lines if len(lines) <= height else [*lines[: max(height - 1, 0)], "…"][:height]

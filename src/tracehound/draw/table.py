@@ -6,7 +6,6 @@ Nothing ever wraps: a row is one line.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -18,6 +17,7 @@ from tracehound.analysis.trees import depths, stem
 from tracehound.draw.apart import apart, fitted
 from tracehound.draw.cells import alignment, covers, heading, meanings, naming, readable, telling, valued, words
 from tracehound.draw.indents import indents
+from tracehound.draw.wrap import wrap
 from tracehound.errors import printable
 from tracehound.units import TimeUnit, instant, middle
 
@@ -122,8 +122,8 @@ def notes(texts: Sequence[str], width: int) -> list[Line]:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """A sentence on lines of at most `width` characters; continued lines are indented."""
-    return textwrap.wrap(printable(text), max(width, 8), subsequent_indent="  ") or [""]
+    """A sentence on lines of at most `width` cells; continued lines are indented."""
+    return wrap(printable(text), max(width, 8), "  ") or [""]
 
 
 def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
@@ -149,7 +149,7 @@ def _whole(blocks: Sequence[_Block], below: Sequence[list[str]], width: int) -> 
     """What is below the rows, with the words of the first column above it where they are cut."""
     room = _widths(blocks, width)[0]
     cut = ([cell] if cell_len(cell) > room else [] for cell in blocks[0].cells)
-    broken = ([line for cell in cells for line in textwrap.wrap(cell, max(width - len(INDENT), 8))] for cells in cut)
+    broken = ([line for cell in cells for line in wrap(cell, max(width - len(INDENT), 8))] for cells in cut)
     return [[*words, *lines] for words, lines in zip(broken, below, strict=True)]
 
 
@@ -167,7 +167,7 @@ def _prose(result: Result, columns: Sequence[Column], width: int) -> list[list[s
     found: list[list[str]] = [[] for _ in range(result.table.height)]
     for column in columns:
         for lines, value in zip(found, result.table[column.name].to_list(), strict=True):
-            broken = textwrap.wrap(printable(value or ""), max(width - len(INDENT) - room, 8))
+            broken = wrap(printable(value or ""), max(width - len(INDENT) - room, 8))
             heads = [heading(column), *("" for _ in broken[1:])]
             lines.extend(f"{head:<{room}}{text}" for head, text in zip(heads, broken, strict=False))
     return found

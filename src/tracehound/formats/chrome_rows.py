@@ -82,8 +82,7 @@ def counted(columns: Columns, gathered: Gathered) -> tuple[Counters, list[Note]]
         device = _PLANE.match(process)
         rank = None if device is None else gathered.rank(device[1], int(device[2]), "")
         name, unit = titles[series]
-        order = found.keys.index(series)
-        return {"host": 0, "rank": rank, "name": name, "unit": unit, "process": process, "order": order}
+        return {"host": 0, "rank": rank, "name": name, "unit": unit, "process": process}
 
     notes = [Note("info", "counter samples, drawn as graphs", len(found.time))] if len(found.time) else []
     broken = [*columns.samples.broken, *([0] * int(np.count_nonzero(~good)))]

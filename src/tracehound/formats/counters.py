@@ -180,11 +180,15 @@ class Counters:
 
 
 def counters(found: Sampled, ps: Callable[[Ints], Ints], lane: Callable[[Any], Mapping[str, object]]) -> Counters:
-    """The counters of these samples: `ps` makes the times, and `lane` says what the counter of a key is."""
+    """The counters of these samples: `ps` makes the times, and `lane` says what the counter of a key is.
+
+    Counters stand in the order in which they come in the file.
+    """
     samples = pl.DataFrame(
         {"lane": found.number, "time": ps(found.time), "value": found.value}, schema_overrides=COUNTERS
     )
-    return Counters([lane(key) for key in found.keys], samples.sort("lane", "time", maintain_order=True))
+    lanes = [{**lane(key), "order": order} for order, key in enumerate(found.keys)]
+    return Counters(lanes, samples.sort("lane", "time", maintain_order=True))
 
 
 def titled(series: Sequence[Series]) -> dict[Series, tuple[str, str]]:

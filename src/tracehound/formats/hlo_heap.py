@@ -76,10 +76,11 @@ def heaps(assignment: Message) -> tuple[list[Heap], dict[int, int], dict[int, st
     allocations = list(_allocations(assignment))
     sorts = {buffer: one.sort for one in reversed(allocations) for buffer in one.buffers}
     traces = list(assignment.all(TRACES))
+    counts = [Counter(spaces.get(buffer) for _, buffer, _ in _events(trace)) for trace in traces]
     found = []
     for space in sorted({*spaces.values(), *(one.space for one in allocations)}):
         always = tuple(Lifetime(buffer, None, None) for buffer in _lasting(allocations, space, sizes))
-        trace = _trace_of(traces, allocations, space, spaces)
+        trace = _trace_of(traces, allocations, space, [count[space] for count in counts])
         events = list(_events(trace)) if trace is not None else []
         lifetimes, peak = replayed(events, sizes)
         if always or lifetimes:
@@ -187,15 +188,14 @@ def _lasting(allocations: Sequence[_Allocation], space: int, sizes: Mapping[int,
 
 
 def _trace_of(
-    traces: Sequence[Message], allocations: Sequence[_Allocation], space: int, spaces: Mapping[int, int]
+    traces: Sequence[Message], allocations: Sequence[_Allocation], space: int, counts: Sequence[int]
 ) -> Message | None:
-    """The trace of the heap in a memory space."""
+    """The trace of the heap in a memory space; `counts` has of each how many of its events are there."""
     of_index = {one.index: one for one in allocations}
     for trace in traces:
         owner = of_index.get(trace.number(TRACE_ALLOCATION))
         if trace.number(TRACE_ALLOCATION) and owner is not None and owner.space == space:
             return trace
-    counts = [sum(spaces.get(buffer) == space for _, buffer, _ in _events(trace)) for trace in traces]
     best = max(range(len(traces)), key=lambda at: (counts[at], -at), default=None)
     return traces[best] if best is not None and counts[best] else None
 

@@ -24,7 +24,7 @@ def drawn(found: Sampled, origin: int, devices: Sequence[int]) -> Counters:
     """The counters as lanes: of the ranks of `devices`, in that order, else of the host; times in ps from `origin`."""
     found = _summed(_told(found))
     titles = titled([key for key in found.keys if isinstance(key, Series)])
-    return counters(found, lambda ns: (ns - origin) * 1000, partial(_lane, titles, devices, found.keys))
+    return counters(found, lambda ns: (ns - origin) * 1000, partial(_lane, titles, devices))
 
 
 def tells_no_totals(found: Sampled) -> int:
@@ -44,18 +44,19 @@ def _told(found: Sampled) -> Sampled:
 
 def _summed(found: Sampled) -> Sampled:
     """With the changes of what is held added up, in the order of time."""
-    value, order = found.value.copy(), np.argsort(found.time, kind="stable")
-    for number, key in enumerate(found.keys):
-        if isinstance(key, Memory) and key.held == "change":
-            mine = order[found.number[order] == number]
-            value[mine] = np.cumsum(value[mine])
+    changes = np.array([isinstance(key, Memory) and key.held == "change" for key in found.keys], np.bool_)
+    rows = np.flatnonzero(changes[found.number]) if changes.any() else np.empty(0, np.int64)
+    if not len(rows):
+        return found
+    value, rows = found.value.copy(), rows[np.lexsort((found.time[rows], found.number[rows]))]
+    for mine in np.split(rows, np.flatnonzero(np.diff(found.number[rows])) + 1):
+        value[mine] = np.cumsum(value[mine])
     return found._replace(value=value)
 
 
 def _lane(
     titles: Mapping[Series, tuple[str, str]],
     devices: Sequence[int],
-    keys: Sequence[Series | Memory],
     key: Series | Memory,
 ) -> Mapping[str, object]:
     device = key.device if isinstance(key, Memory) else _device(key)
@@ -66,7 +67,7 @@ def _lane(
     else:
         name, unit = titles[key]
     process = "" if isinstance(key, Memory) else str(key.process)
-    return {"host": 0, "rank": rank, "name": name, "unit": unit, "process": process, "order": keys.index(key)}
+    return {"host": 0, "rank": rank, "name": name, "unit": unit, "process": process}
 
 
 def _device(series: Series) -> int:

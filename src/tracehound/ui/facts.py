@@ -88,7 +88,8 @@ _NAMED = ("id", "name", "kind", "parent")
 
 def _copies(trace: Trace, call: dict[str, Any]) -> list[int]:
     """When the copies ended that a call launched; ps."""
-    lanes = trace.lanes.filter(pl.col("rank").is_not_null() & pl.col("work"))["lane"].to_list()
+    here = pl.col("lane") // (1 << 32) == call["id"] >> 32
+    lanes = trace.lanes.filter(pl.col("rank").is_not_null() & pl.col("work") & here)["lane"].to_list()
     launched = (pl.col("launch") == call["id"]) & (pl.col("kind") == "copy")
     return collected(trace.events(lanes).filter(launched).select("end"))["end"].to_list()
 

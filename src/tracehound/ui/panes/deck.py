@@ -71,7 +71,6 @@ class Deck(Column):
         self.arrivals = ArrivalsPane(glyphs)
         names = [analysis.name for analysis in ANALYSES if analysis.name not in ("gaps", "arrivals")]
         self.flames = {name: FlamePane(name, glyphs) for name in FLAMES}
-        names = [analysis.name for analysis in ANALYSES if analysis.name != "gaps"]
         self.tables = {name: TablePane(name, glyphs) for name in (*names, "search")}
         self.tables |= {name: pane.rows for name, pane in self.flames.items()}
         self.tables |= {"gaps": self.gaps.gaps, "gap-host": self.gaps.host, "query": self.questions.found}

@@ -8,7 +8,6 @@ matter.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import Any, ClassVar, Literal
 
 import polars as pl
@@ -23,6 +22,7 @@ from textual.strip import Strip
 
 from tracehound.analysis.result import TEXTS, Column, Result
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.wrap import wrap
 from tracehound.ui import keys, sheet
 from tracehound.ui.folding import UNTOUCHED, Tree, Way
 from tracehound.ui.sheet import Choice, Order, Sheet

@@ -1,0 +1,21 @@
+"""Sentences on lines of so many cells.
+
+Owns where a line ends. Knows no table.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+from rich.cells import cell_len
+
+from tracehound.draw.sheet import wrapped
+
+
+def wrap(text: str, width: int, hang: str = "") -> list[str]:
+    """The words of a text on lines of at most `width` cells, the second and later ones behind `hang`."""
+    if cell_len(text) == len(text):
+        return textwrap.wrap(text, width, subsequent_indent=hang)
+    words = " ".join(text.split())
+    first, *rest = (words[low:high] for low, high in wrapped(words, width, width - cell_len(hang)))
+    return [first, *(hang + line for line in rest)]
