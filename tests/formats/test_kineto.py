@@ -160,15 +160,17 @@ def test_spellings_of_2020_and_2021(part):
     assert got.ranks["model"].to_list() == ["Tesla V100"]
 
 
-def test_two_devices_are_two_ranks_that_claim_no_number(part):
+@pytest.mark.parametrize(("more", "claims"), [(1, (5, None)), (2, (5, None)), (3, (None, 5))])
+def test_of_two_devices_the_recorded_rank_is_that_of_the_one_that_works(part, more, claims):
     got = part(
-        [gpu("kernel", "a", 0, 1, device=3), gpu("kernel", "b", 2, 1, device=1)],
+        [gpu("kernel", "a", 10 * at, 1, device=3) for at in range(more)]
+        + [gpu("kernel", "b", 10 * at + 2, 1, device=1) for at in range(2)],
         distributedInfo={"rank": 5},
         deviceProperties=[{"id": 1, "name": "one"}, {"id": 3, "name": "three"}],
     )
-    assert got.ranks.select("rank", "device", "label", "model").rows() == [
-        (None, 1, "GPU 1", "one"),
-        (None, 3, "GPU 3", "three"),
+    assert got.ranks.select("rank", "device", "label", "model", "inferred").rows() == [
+        (claims[0], 1, "GPU 1", "one", claims[0] is None),
+        (claims[1], 3, "GPU 3", "three", claims[1] is None),
     ]
 
 

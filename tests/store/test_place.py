@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 from building import US, Building, stream, thread
 from tracehound.store import place
+from tracehound.store.ranks import number
 from tracehound.trace import EVENTS, LANES, RANKS, STEPS, Part
 
 
@@ -113,8 +115,45 @@ def test_recorded_ranks_win() -> None:
     assert any("claimed by several" in note.text for note in trace.notes)
 
 
-def test_devices_of_one_process_are_ranks() -> None:
+def process(name: str, *works: int, claim: int | None = None, world: int | None = None) -> Part:
+    """A file of a process that gives each of some devices so much to do; `claim` is the rank that it records."""
     b = Building()
-    b.event(stream(0), "k", 0, 1)
-    b.event(stream(1), "k", 0, 1)
-    assert b.trace().ranks["rank"].to_list() == [0, 1]
+    for device, count in enumerate(works):
+        for at in range(count):
+            b.event(stream(device), "k", 10 * at, 10 * at + 1)
+    made = b.part()
+    main = max(range(len(works)), key=lambda device: works[device])
+    claimed = [claim if device == main else None for device in range(len(works))]
+    facts = {} if world is None else {"world_size": world}
+    return replace(
+        made, path=Path(name), facts=facts, ranks=made.ranks.with_columns(pl.Series("rank", claimed, pl.Int32))
+    )
+
+
+def told(*parts: Part) -> tuple[list[tuple[int, bool]], list[str]]:
+    """Each rank in the order of the files and their devices, and whether it is inferred; and what is said of ranks."""
+    found = number(parts)
+    ranks = [pair for each in zip(found.numbers, found.inferred, strict=True) for pair in zip(*each, strict=True)]
+    return ranks, [note.text.partition(":")[0] for note in found.notes]
+
+
+def test_devices_of_one_process_are_ranks() -> None:
+    assert told(process("a.json", 1, 1)) == ([(0, True), (1, True)], ["several devices and no rank recorded"])
+    several = told(process("worker0.json", 9, 8), process("worker1.json", 8, 9))
+    assert several[0] == [(0, True), (1, True), (2, True), (3, True)]
+
+
+def test_a_device_that_a_process_only_touches_takes_no_rank_of_another() -> None:
+    """Four processes, of which the third sets memory of the first device."""
+    files = [process(f"{rank}.json", 5, claim=rank, world=4) for rank in range(4)]
+    files[2] = process("2.json", 1, 5, claim=2, world=4)
+    ranks, notes = told(*files)
+    assert ranks == [(0, False), (1, False), (4, True), (2, False), (3, False)]
+    assert notes == ["several devices in a file of one rank"]
+    assert told(process("x.json", 1, 5, claim=5, world=8))[0] == [(8, True), (5, False)]
+
+
+def test_a_rank_in_a_name_is_that_of_the_device_that_works() -> None:
+    ranks, notes = told(process("rank1.json", 1, 100), process("rank0.json", 100))
+    assert ranks == [(2, True), (1, True), (0, True)]
+    assert notes == ["no rank recorded in the file", "several devices in a file of one rank"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -81,16 +82,21 @@ def place(
 ) -> Placed:
     """What the lanes of a file are; `used` says how many events each has.
 
-    One rank for each device that works, else a single one without a device.
+    One rank for each device that works, else a single one without a device. The rank that the file records is that of
+    the device with most events: a process may touch others, as when it sets memory of the first.
     """
     streams = [key for key in used if isinstance(key, Stream)]
-    devices = sorted({key.device for key in streams if key.role == "stream" and used[key]})
+    working = Counter[int]()
+    for key in streams:
+        if key.role == "stream" and used[key]:
+            working[key.device] += used[key]
+    devices = sorted(working)
     tidy = {(what, _tidy(pid), _tidy(tid)): name.strip() for (what, pid, tid), name in named.items()}
     threads = _Threads(tidy, {key: count for key, count in used.items() if isinstance(key, Thread) and count})
     rows = [_stream_lane(key, devices) if isinstance(key, Stream) else threads.lane(key) for key in used]
     return Placed(
         lanes=pl.DataFrame(rows, schema=RAW_LANES, orient="row"),
-        ranks=_ranks(devices, family or "GPU", metadata),
+        ranks=_ranks(working, family or "GPU", metadata),
         host=threads.host(metadata),
     )
 
@@ -179,15 +185,16 @@ class _Threads:
         return ": ".join(part for part in (machine if isinstance(machine, str) else "", process) if part) or "host"
 
 
-def _ranks(devices: Sequence[int], family: str, metadata: Mapping[str, Any]) -> pl.DataFrame:
-    rank = claimed_rank(metadata)
+def _ranks(working: Mapping[int, int], family: str, metadata: Mapping[str, Any]) -> pl.DataFrame:
+    """The ranks of devices, of which `working` has the numbers of events."""
+    rank, devices = claimed_rank(metadata), sorted(working)
     if not devices:
         rows = [{"rank": rank, "host": 0, "device": None, "label": "CPU", "model": None, "inferred": rank is None}]
         return pl.DataFrame(rows, schema=RANKS)
-    alone = rank if len(devices) == 1 else None
+    own = max(devices, key=lambda device: (working[device], -device))
     rows = [
-        {"rank": alone, "host": 0, "device": device, "label": f"{family} {device}",
-         "model": _model(device, devices, metadata), "inferred": alone is None}
+        {"rank": rank if device == own else None, "host": 0, "device": device, "label": f"{family} {device}",
+         "model": _model(device, devices, metadata), "inferred": rank is None or device != own}
         for device in devices
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=RANKS)

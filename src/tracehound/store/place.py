@@ -92,7 +92,7 @@ def _ranks(part: Part, index: int, first_host: int, numbering: Numbering) -> pl.
     return part.ranks.with_columns(
         pl.Series("rank", numbering.numbers[index], pl.Int32),
         pl.col("host") + first_host,
-        pl.lit(numbering.inferred[index]).alias("inferred"),
+        pl.Series("inferred", numbering.inferred[index], pl.Boolean),
     ).cast(RANKS)
 
 

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, islice
 from pathlib import Path
 from typing import Final
+
+import polars as pl
 
 from tracehound.store.natural import natural
 from tracehound.trace import Note, Part
@@ -31,7 +34,7 @@ class Numbering:
     """For each part the numbers of its ranks, in the order of its `ranks` frame, and whether they are inferred."""
 
     numbers: tuple[tuple[int, ...], ...]
-    inferred: tuple[bool, ...]
+    inferred: tuple[tuple[bool, ...], ...]
     notes: tuple[Note, ...]
 
 
@@ -41,46 +44,97 @@ def number(parts: Sequence[Part]) -> Numbering:
     A rank that its file records keeps that number. Files without one, of a single rank each, are numbered by their
     names (``rank3``, ``worker-3``, ``_3``, a folder ``r3``) if that gives distinct and plausible numbers, else in the
     order of their names, in which ``2`` is before ``10``. Of two files that claim one number the second is renumbered.
+
+    Of a file with several devices the recorded rank, or that of its name, is the number of the device that does the
+    work; what else it touched comes after all ranks of the job. Without either its devices are counted through.
     """
+    owners = [_owner(part) for part in parts]
     claims = [_claim(part) for part in parts]
     named = _by_name([part.path for part in parts]) if None in claims else {}
+    reserved = {claim for claim in claims if claim is not None}
+    beyond = max((_world(part) for part in parts), default=0)
     taken: set[int] = set()
     numbers: list[tuple[int, ...]] = [()] * len(parts)
     notes: list[Note] = []
     for at in sorted(range(len(parts)), key=lambda at: natural(parts[at].path)):
-        part, claim = parts[at], claims[at]
+        part, claim, owner = parts[at], claims[at], owners[at]
         wanted = claim if claim is not None else named.get(part.path)
-        fits = part.ranks.height == 1 and wanted is not None and wanted not in taken
-        mine = (wanted,) if fits and wanted is not None else _free(taken, claims, part.ranks.height)
-        if claim is not None and mine != (claim,):
-            text = f"rank {claim} is claimed by several files; numbered {mine[0]}"
+        mine = [-1] * part.ranks.height
+        if owner is not None and wanted is not None:
+            (mine[owner],) = (wanted,) if wanted not in taken else _free(taken | reserved, 1)
+            taken.add(mine[owner])
+        others = [row for row, number in enumerate(mine) if number < 0]
+        after = max(beyond, *(rank + 1 for rank in reserved | set(named.values()))) if len(others) < len(mine) else 0
+        for row, number in zip(others, _free(taken | reserved, len(others), after), strict=True):
+            mine[row] = number
+        if claim is not None and claim not in mine:
+            text = f"rank {claim} is claimed by several files; numbered {mine[owner or 0]}"
             notes.append(Note("inferred", text, 1, str(part.path)))
         taken.update(mine)
-        numbers[at] = mine
+        numbers[at] = tuple(mine)
     inferred = tuple(
-        mine != (claim,) and part.format == RANKED for part, claim, mine in zip(parts, claims, numbers, strict=True)
+        tuple(number != claim and part.format == RANKED for number, claim in zip(mine, part.ranks["rank"], strict=True))
+        for part, mine in zip(parts, numbers, strict=True)
     )
-    silent = [part.path for part, claim in zip(parts, claims, strict=True) if claim is None and part.format == RANKED]
-    if silent and len(parts) > 1:
-        how = "from the file name" if named else "from the order of the files' names"
-        notes.append(Note("inferred", f"no rank recorded in the file: taken {how}", len(silent), str(silent[0])))
-    return Numbering(tuple(numbers), inferred, tuple(notes))
+    return Numbering(tuple(numbers), inferred, (*notes, *_notes(parts, claims, owners, named)))
+
+
+_STRAY: Final = 100
+"""A device with so many times fewer events than another of the same process is not what the process works on."""
+
+
+def _owner(part: Part) -> int | None:
+    """The row of the part's ranks that a rank of the whole file is the number of; None where none stands out."""
+    recorded = part.ranks["rank"].is_not_null().arg_true()
+    if part.ranks.height == 1 or len(recorded) == 1:
+        return int(recorded[0]) if len(recorded) else 0
+    if part.format != RANKED:
+        return None
+    work = part.lanes.filter("work", pl.col("rank").is_not_null()).group_by("rank").agg(pl.col("events").sum())
+    ordered = work.sort("events", "rank", descending=[True, False])
+    if ordered.height < 2 or ordered["events"][0] < _STRAY * ordered["events"][1]:
+        return None
+    return int(ordered["rank"][0])
 
 
 def _claim(part: Part) -> int | None:
-    return part.ranks["rank"][0] if part.ranks.height == 1 else None
+    """The rank that the file records."""
+    recorded = part.ranks["rank"].drop_nulls()
+    return int(recorded[0]) if len(recorded) == 1 else None
 
 
-def _free(taken: set[int], claims: Sequence[int | None], size: int) -> tuple[int, ...]:
-    """The lowest numbers that no rank has and no file claims."""
-    reserved = taken | {claim for claim in claims if claim is not None}
-    free: list[int] = []
-    candidate = 0
-    while len(free) < size:
-        if candidate not in reserved:
-            free.append(candidate)
-        candidate += 1
-    return tuple(free)
+def _world(part: Part) -> int:
+    """How many ranks the job has, as far as the file says."""
+    world = part.facts.get("world_size")
+    return world if isinstance(world, int) and 0 <= world < _MOST else 0
+
+
+_MOST: Final = 1 << 24
+"""No job has so many ranks."""
+
+
+def _free(taken: set[int], size: int, first: int = 0) -> Iterator[int]:
+    """The lowest numbers from `first` on that are not taken."""
+    return islice((number for number in count(first) if number not in taken), size)
+
+
+def _notes(
+    parts: Sequence[Part], claims: Sequence[int | None], owners: Sequence[int | None], named: Mapping[Path, int]
+) -> Iterator[Note]:
+    """What is to be said of ranks that no file records."""
+    files = [at for at, part in enumerate(parts) if part.format == RANKED]
+    silent = [at for at in files if claims[at] is None and owners[at] is not None]
+    if silent and len(parts) > 1:
+        how = "from the file name" if named else "from the order of the files' names"
+        yield Note("inferred", f"no rank recorded in the file: taken {how}", len(silent), str(parts[silent[0]].path))
+    several = [at for at in files if parts[at].ranks.height > 1]
+    for text, chosen in (
+        ("several devices in a file of one rank: it is that of the one with most events", True),
+        ("several devices and no rank recorded: they are counted through", False),
+    ):
+        found = [at for at in several if (owners[at] is not None and (claims[at] is not None or bool(named))) == chosen]
+        if found:
+            yield Note("inferred", text, len(found), str(parts[found[0]].path))
 
 
 def _by_name(paths: Sequence[Path]) -> dict[Path, int]:
