@@ -96,7 +96,9 @@ def launch(events: list[Event], lanes: Sequence[Lane]) -> None:
     for here, there, among in (("run", "run", host), ("consumes", "produces", host), ("correlation",) * 2 + (calls,)):
         for event in device:
             same = [other for other in among if event[here] is not None and other[there] == event[here]]
-            if same:
+            if same and here == "correlation":
+                event["launch"] = begun(event, same)["id"]
+            elif same:
                 first = min(same, key=lambda e: (e["kind"] != "runtime", e["start"], e["id"]))
                 event["launch"] = first["id"]
     inherit(events, lanes)
@@ -106,6 +108,18 @@ def launch(events: list[Event], lanes: Sequence[Lane]) -> None:
         while before[around["id"]] is None and around["parent"] is not None:
             around = events[around["parent"]]
         event["launch"] = before[around["id"]]
+
+
+def begun(event: Event, calls: Sequence[Event]) -> Event:
+    """Of calls with the correlation of an event the one that is meant."""
+    runtime = [call for call in calls if call["kind"] == "runtime"] or calls
+    ordered = sorted(runtime, key=lambda call: (call["start"], call["id"]))
+    outer = [
+        call
+        for number, call in enumerate(ordered)
+        if not any(other["lane"] == call["lane"] and call["start"] < other["end"] for other in ordered[:number])
+    ]
+    return ([call for call in outer if call["start"] <= event["start"]] or outer[:1])[-1]
 
 
 def inherit(events: list[Event], lanes: Sequence[Lane]) -> None:

@@ -264,6 +264,17 @@ def test_idleness_of_many_small_causes_has_a_cost_and_a_place() -> None:
     assert row["evidence"].startswith("on rank 3 (busy 48.00 %); on average 1.300 us of an average step")
 
 
+def test_a_rank_of_whose_device_nothing_was_recorded_idles_for_nobody() -> None:
+    """Its steps are known, and not what its device did in them."""
+    silent, heard = Building(path=Path("rank1.json"), claim=1), steps(busy=20)
+    heard.path, heard.claim = Path("rank0.json"), 0
+    for number in range(4):
+        silent.event(MAIN, f"ProfilerStep#{number}", 1000 * number, 1000 * number + 1000, "step", step=number)
+    alone, both = (found(place("job", [built.part() for built in job])) for job in ([heard], [heard, silent]))
+    assert list(both) == list(alone)
+    assert [row["cost"] for row in both.values()] == [row["cost"] for row in alone.values()]
+
+
 def test_a_slow_step_is_found_with_what_it_was_slow_in() -> None:
     b = Building()
     for number, (start, end) in enumerate([(0, 100), (100, 200), (200, 300), (300, 480), (480, 580)]):

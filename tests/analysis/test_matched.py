@@ -113,6 +113,7 @@ def test_sends_meet_receives(tmp_path: Path) -> None:
     ranks[2].collective(45, 80, 90, "recv", Src_Rank=1, Dst_Rank=2)
     found = rows("collective_calls", job(tmp_path, *ranks))
     assert [(row["last"], *times(row, "late", "transfer")) for row in found] == [(1, 20, 10), (2, 30, 10)]
+    assert [row["absent"] for row in found] == [None, None], "the third rank of the group has no part in it"
 
 
 def test_sends_of_three_ranks_without_their_peers_stay_unmatched(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import statistics
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,6 +92,8 @@ def test_a_graph_is_one_entry_on_each_stream_until_its_first_node_begins() -> No
         b.event(stream(), "node", start, start + 5, correlation=1)
     b.event(stream(0, 8), "node", 15, 18, correlation=1)
     assert lengths(b.trace()) == {"stream 7": [(0, 1), (10, 0)], "stream 8": [(0, 1), (15, 0)]}
+    table = run(named("queue"), b.trace()).table
+    assert table.select("stream", pl.col("span") // US, "mean").rows() == [("stream 7", 30, 1 / 3), ("stream 8", 15, 1)]
 
 
 def test_work_without_a_call_is_counted_apart() -> None:

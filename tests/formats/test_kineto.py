@@ -160,6 +160,30 @@ def test_spellings_of_2020_and_2021(part):
     assert got.ranks["model"].to_list() == ["Tesla V100"]
 
 
+def test_a_correlation_id_that_comes_again_means_the_call_that_had_begun_last(part):
+    """Each process counts its own, and some begin anew."""
+    got = part(
+        [
+            x("cuda_runtime", "cudaLaunchKernel", 0, 5, 1, 1, correlation=7),
+            gpu("kernel", "a", 10, 5, correlation=7),
+            x("cuda_runtime", "cudaLaunchKernel", 100, 5, 2, 2, correlation=7),
+            gpu("kernel", "b", 110, 5, correlation=7, device=1),
+            gpu("kernel", "c", 120, 5, correlation=7, device=1),
+            x("cuda_runtime", "cudaLaunchKernel", 200, 9, 1, 1, correlation=7),
+            x("cuda_driver", "cuLaunchKernel", 201, 5, 1, 1, correlation=7),
+            gpu("kernel", "d", 210, 5, correlation=7),
+        ]
+    )
+    start = dict(got.events.select("id", "start").rows())
+    kernels = got.events.filter(pl.col("launch").is_not_null())
+    found = {
+        name: start[launch] // 10**6 for name, launch in kernels.select(pl.col("name").cast(pl.String), "launch").rows()
+    }
+    assert found == {"a": 0, "b": 100, "c": 100, "d": 200}
+    (note,) = [note for note in got.notes if "correlation" in note.text]
+    assert (note.level, note.count) == ("inferred", 1)
+
+
 @pytest.mark.parametrize(("more", "claims"), [(1, (5, None)), (2, (5, None)), (3, (None, 5))])
 def test_of_two_devices_the_recorded_rank_is_that_of_the_one_that_works(part, more, claims):
     got = part(

@@ -200,7 +200,7 @@ def _timed(rows: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:
     met = met.with_columns(
         (pl.col("last") - pl.col("arrived")).clip(upper_bound=pl.col("end") - pl.col("start")).alias("wait"),
         (pl.col("arrived") - pl.Series(_median_of_others(*(met[name].to_numpy() for name in _PLACES)))).alias("late"),
-    ).join(absent(met, circles), on="meeting", how="left", maintain_order="left")
+    ).join(absent(met.filter(pl.col("how") != _PEERS), circles), on="meeting", how="left", maintain_order="left")
     return (
         pl.concat([met.with_columns(lacked=pl.lit(value=False)), lone], how="diagonal_relaxed")
         .drop(_INTERNAL, strict=False)

@@ -63,10 +63,14 @@ COLUMNS = (
 
 
 class _Queue(NamedTuple):
-    """One stream's queue: when each entry came, by which call, and the length after every change."""
+    """One stream's queue: when each entry came, by which call, and the length after every change.
+
+    `last` is when the last work of the stream starts: nodes of a graph start after its entry has left the queue.
+    """
 
     name: str
     stream: int | None
+    last: int
     called: Ints
     launch: Ints
     steps: Steps
@@ -91,7 +95,8 @@ def _queues(share: Share, known: Launched) -> Iterator[_Queue]:
         called, start = entries["called"].to_numpy(), entries["start"].to_numpy()
         steps = added(called, np.maximum(called, start), np.ones(len(called), np.int64))
         if len(called):
-            yield _Queue(name, stream, called, entries["launch"].to_numpy(), steps)
+            last = int(work["start"].to_numpy()[low:high].max())
+            yield _Queue(name, stream, last, called, entries["launch"].to_numpy(), steps)
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
@@ -111,7 +116,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def _row(queue: _Queue, share: Share, limit: int) -> dict[str, object]:
     """The figures of one queue; nothing where it is empty all the time."""
     changes = steps = queue.steps
-    start, end = int(steps.time[0]), int(steps.time[-1])
+    start, end = int(steps.time[0]), max(int(steps.time[-1]), queue.last)
     if share.windowed:
         start, end = share.start, share.end
         changes, steps = changes.between(start, end), steps.within(start, end)

@@ -78,7 +78,7 @@ class _Rows:
             batch = collected(flat(replace(self._trace, frames=(rows,)), times))
             self.given += batch.height
             done += count
-            self._tell(done / total)
+            self._tell(done / max(total, 1))
             yield batch
 
 

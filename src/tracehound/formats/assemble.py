@@ -124,6 +124,8 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
     if seen.unsized:
         unsized = np.concatenate(seen.unsized)
         notes.append(Note("repaired", NO_SIZE, len(unsized), f"{decoded.counted} {unsized.min():,}"))
+    if again := sum(seen.repeated):
+        notes.append(Note("inferred", "correlation ids of several calls: the latest that had begun is meant", again))
     if steps.height and steps["inferred"].all():
         how = f"the repeating module {steps['name'][0]}" if len(ran.lane) else told_by(steps)
         notes.append(Note("inferred", f"no step marks; steps inferred from {how}", steps["step"].n_unique()))

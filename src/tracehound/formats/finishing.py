@@ -92,7 +92,7 @@ class Raw:
 class Seen:
     """What the events say of their lanes, the ids of those that mark steps, and the records of those of no size.
 
-    Grows with every batch.
+    Grows with every batch. `repeated` is how many correlation ids mean several calls.
     """
 
     rows: Ints
@@ -100,6 +100,7 @@ class Seen:
     last: Ints
     marks: list[Ints]
     unsized: list[Ints]
+    repeated: list[int]
 
     def add(self, events: Rows, depth: Ints) -> None:
         """The events of a batch, drawn on these rows."""
@@ -114,7 +115,7 @@ class Seen:
 def nothing_seen(lanes: int) -> Seen:
     """For a file with so many lanes."""
     none = np.iinfo(np.int64)
-    return Seen(np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [], [])
+    return Seen(np.zeros(lanes, np.int64), np.full(lanes, none.max), np.full(lanes, none.min), [], [], [])
 
 
 Unmarked = Callable[[pl.DataFrame], pl.DataFrame]
@@ -242,6 +243,7 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
         seen.add(batch.events, batch.nested.depth)
         yield _events(batch, lanes, step, batch.call) | _sizes(batch.events, seen)
     launches = calls.launches()
+    seen.repeated.append(launches.repeated)
     modules = executions(ran.lane, lanes.rank[ran.lane], ran.start, ran.end, launches.joined(ran))
 
     def of_module(events: Rows, nested: Nested) -> Ints:

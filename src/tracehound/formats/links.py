@@ -19,6 +19,9 @@ from tracehound.trace import KINDS
 _JOINS: Final = (("run", "run"), ("consumes", "produces"), ("correlation", "correlation"))
 """What a device event has, and which column of a host event repeats it; the later, the more it is trusted."""
 
+_REPEATED: Final = "correlation"
+"""Of this, events of a host that repeat one value mean different things."""
+
 _RUNTIME: Final = KINDS.index("runtime")
 _CALLING: Final = [KINDS.index(kind) for kind in ("runtime", "transfer", "op", "other")]
 """Kinds of host events that a correlation id may mean."""
@@ -34,17 +37,47 @@ class _Called(NamedTuple):
     id: Ints
     step: npt.NDArray[np.int32]
     late: Mask
+    lane: Ints
     start: Ints
+    end: Ints
 
     def firsts(self) -> _Called:
         """Sorted by key, of each key the first."""
+        order = self._order()
+        return self.at(order[_fresh(self.key[order])])
+
+    def apart(self) -> _Called:
+        """Sorted by key and start: of each key the calls of the runtime, else the others, and none inside another."""
+        order = self._order()
+        fresh = _fresh(self.key[order])
+        if fresh.all():
+            return self.at(order)
+        group = np.cumsum(fresh) - 1
+        same = self.at(order[self.late[order] == self.late[order[fresh]][group]])
+        order = np.lexsort((same.id, same.start, same.lane, same.key))
+        key, lane = same.key[order], same.lane[order]
+        group = np.cumsum(_fresh(key) | _fresh(lane)) - 1
+        known, rank = np.unique(same.end[order], return_inverse=True)
+        reach = known[np.maximum.accumulate(group * len(known) + rank) - group * len(known)]
+        inside = np.append(False, (group[1:] == group[:-1]) & (same.start[order][1:] < reach[:-1]))
+        outer = order[~inside]
+        return same.at(outer[np.lexsort((same.id[outer], same.start[outer], same.key[outer]))])
+
+    def _order(self) -> npt.NDArray[np.intp]:
         order = np.argsort(self.key, kind="stable")
-        key = self.key[order]
-        if np.any(key[1:] == key[:-1]):
-            order = np.lexsort((self.id, self.start, self.late, self.key))
-            key = self.key[order]
-        fresh = np.append(True, key[1:] != key[:-1]) if len(key) else np.empty(0, np.bool_)
-        return _Called(*(column[order[fresh]] for column in self))
+        if _fresh(self.key[order]).all():
+            return order
+        return np.lexsort((self.id, self.start, self.late, self.key))
+
+    def at(self, rows: npt.NDArray[np.intp]) -> _Called:
+        """Some of them."""
+        key, id_, step, late, lane, start, end = self
+        return _Called(key[rows], id_[rows], step[rows], late[rows], lane[rows], start[rows], end[rows])
+
+
+def _fresh(values: Ints) -> Mask:
+    """Which values differ from the one before."""
+    return np.append(True, values[1:] != values[:-1]) if len(values) else np.empty(0, np.bool_)
 
 
 @dataclass
@@ -58,20 +91,21 @@ class HostCalls:
         kind = events.columns["kind"].values
         for (_, there), found in zip(_JOINS, self._found, strict=True):
             has = events.valid(there)
-            if there == "correlation":
+            if there == _REPEATED:
                 has = has & np.isin(kind, _CALLING)
             rows = np.flatnonzero(has)
             if len(rows):
                 key, late = events.columns[there].values[rows], kind[rows] != _RUNTIME
-                called = _Called(key, rows + events.first, step[rows].astype(np.int32), late, events.start[rows])
-                found.append(called.firsts())
+                where = events.lane[rows], events.start[rows], events.end[rows]
+                called = _Called(key, rows + events.first, step[rows].astype(np.int32), late, *where)
+                found.append(called.apart() if there == _REPEATED else called.firsts())
 
     def launches(self) -> Launches:
         """All calls, ready to be joined."""
-        tables = [
-            _Called(*(np.concatenate(column) for column in zip(*found, strict=True))).firsts() if found else None
-            for found in self._found
-        ]
+        tables = list[_Called | None]()
+        for (_, there), found in zip(_JOINS, self._found, strict=True):
+            every = _Called(*(np.concatenate(column) for column in zip(*found, strict=True))) if found else None
+            tables.append(every and (every.apart() if there == _REPEATED else every.firsts()))
         some = [table for table in tables if table is not None]
         ends = np.cumsum([0 if table is None else len(table.key) for table in tables])
         return Launches(
@@ -79,7 +113,24 @@ class HostCalls:
             (0, *ends[:-1].tolist()),
             np.concatenate([table.id for table in some]) if some else np.empty(0, np.int64),
             np.concatenate([table.step for table in some]) if some else np.empty(0, np.int32),
+            tuple(None if table is None else _begun(table) for table in tables),
         )
+
+
+class _Begun(NamedTuple):
+    """Which of several calls of one key has begun: `group` numbers the keys of a table's rows."""
+
+    group: Ints
+    latest: Latest
+
+
+def _begun(table: _Called) -> _Begun | None:
+    """None where no key repeats."""
+    fresh = _fresh(table.key)
+    if fresh.all():
+        return None
+    group = np.cumsum(fresh) - 1
+    return _Begun(group, Latest(group, table.start))
 
 
 class Launches(NamedTuple):
@@ -89,21 +140,32 @@ class Launches(NamedTuple):
     first: tuple[int, ...]
     id: Ints
     step: npt.NDArray[np.int32]
+    begun: tuple[_Begun | None, ...]
+
+    @property
+    def repeated(self) -> int:
+        """How many ids of calls mean several of them, one after the other or in several processes."""
+        groups = (begun.group for begun in self.begun if begun is not None)
+        return sum(int(np.count_nonzero(np.bincount(group) > 1)) for group in groups)
 
     def joined(self, events: Rows) -> Ints:
         """The call of each device event by its own ids.
 
         In order of trust: equal `correlation`; the host event whose `produces` is this event's `consumes`; the first
-        host event of the same `run`. Of several, calls of the runtime go before others, and earlier before later.
+        host event of the same `run`. Of several, calls of the runtime go before others, and earlier before later. But
+        ids of `correlation` are a process' own, and may begin anew: of calls that do not lie in one another the latest
+        is meant that has begun when the event does.
         """
         call = np.full(len(events.lane), -1, np.int64)
-        for (here, _), key, first in zip(_JOINS, self.keys, self.first, strict=True):
+        for (here, _), key, first, begun in zip(_JOINS, self.keys, self.first, self.begun, strict=True):
             rows = np.flatnonzero(events.valid(here))
             if not len(key) or not len(rows):
                 continue
             wanted = events.columns[here].values[rows]
             at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
             known = key[at] == wanted
+            if begun is not None:
+                at = np.maximum(at, begun.latest.at(begun.group[at], events.start[rows]))
             call[rows[known]] = at[known] + first
         return call
 

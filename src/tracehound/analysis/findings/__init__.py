@@ -112,6 +112,10 @@ def _evidence(ranks: Sequence[Sequence[pl.DataFrame]], scene: Scene) -> Evidence
     for name in _OF_STEPS if scene.windowed else ():
         kept = results[name].table.filter(pl.col("event").is_in(marks.implode()))
         results[name] = replace(results[name], table=kept)
+    working = results["breakdown"].table["rank"]
+    if len(working):  # of a rank of which nothing was recorded nobody knows what it did
+        kept = results["step_parts"].table.filter(pl.col("rank").is_in(working.implode()))
+        results["step_parts"] = replace(results["step_parts"], table=kept)
     steps = results["step_parts"].table.filter(~pl.col("partial"))
     lengths = (steps if steps.height else results["breakdown"].table.rename({"span": "duration"}))["duration"]
     return Evidence(
