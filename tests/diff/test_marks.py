@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 
 import polars as pl
@@ -12,7 +13,7 @@ from runs import measured
 from test_compare import compared
 
 from building import Building, Lane, stream, thread
-from tracehound.diff import Profile
+from tracehound.diff import Profile, compare
 from tracehound.trace import Trace
 
 US = 1_000_000
@@ -96,3 +97,24 @@ def test_any_marks_against_a_slow_loop(marked, launched) -> None:
                 running = [call for call in launched if call[0] + call[1] <= at < call[0] + call[1] + call[2]]
                 expected[f"{name}: device"] += sum(is_open(name, lane, call) for call, _, _, lane in running) * US
         assert {name: time for name, (_, _, time) in told(found, step).items()} == dict(+expected)
+
+
+def test_many_names_take_no_memory_for_the_steps_that_they_are_not_in() -> None:
+    steps, names = 1000, 5000
+    built = Building()
+    for number in range(names):
+        begin = number * 10
+        built.event(thread(), f"request-{number}-", begin + 1, begin + 6, "annotation")
+    for step in range(steps):
+        built.event(stream(), "gemm", step * 50 + 10, step * 50 + 40)
+        built.event(Lane("marks"), "s", step * 50, step * 50 + 50, "step", step=step)
+    trace = built.trace()
+    tracemalloc.start()
+    try:
+        found = measured(trace)
+        compare(found, found)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.measures.filter(topic="annotations").height == names
+    assert most < 20_000_000, "a number for each name and step is 40 MB"

@@ -7,7 +7,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tracehound.diff.noise import LEVEL, chances, level
+from tracehound.diff.noise import LEVEL, level
+from tracehound.diff.noise import chances as of_quantities
+from tracehound.diff.quantities import filled
+
+
+def chances(base: np.ndarray, other: np.ndarray) -> np.ndarray | None:
+    return of_quantities(filled(base), filled(other))
 
 
 def slow(base: np.ndarray, other: np.ndarray) -> list[float]:

@@ -20,6 +20,7 @@ from tracehound.diff.noise import LEAST
 from tracehound.diff.numbers import Pair, Side, grouped, often, tabled, verdicts
 from tracehound.diff.outliers import outliers
 from tracehound.diff.profile import PARTS, Profile, not_alike, not_whole
+from tracehound.diff.quantities import filled
 from tracehound.diff.sections import sections
 from tracehound.units import share
 
@@ -46,7 +47,8 @@ A change is called one (slower, faster, more, less; more or less often, where no
 where the steps tell it from chance: a permutation test over the steps of both runs, of the step by itself and of all
 rows of all tables at once, so that each of the two errs in one comparison of a hundred at most (of thirty-five with 4
 steps on a side); "perhaps" stands before what errs in one of twenty. With fewer than 4 steps on a side nothing is
-called a change."""
+called a change. With more than 1,000 on a side the test, and no other number, takes the average of neighbouring steps
+for one, as many as leave 1,000 at most."""
 
 
 TOLD: Final = 0.0005
@@ -116,7 +118,7 @@ def strangers(base: Profile, other: Profile) -> str:
 
 
 def _of_steps(base: Profile, other: Profile, names: Sequence[str]) -> Pair:
-    return Pair(*(side.steps.select(names).to_numpy().astype(np.float64) for side in (base, other)))
+    return Pair(*(filled(side.steps.select(names).to_numpy().astype(np.float64)) for side in (base, other)))
 
 
 def _more(word: str) -> str:
@@ -268,7 +270,7 @@ def _alone(match: Match) -> str:
 def _about_ops(found: Sequence[Match], own: Pair, table: pl.DataFrame) -> list[str]:
     """How much of each run found a partner, and whether anything differs."""
     alone = np.array([match.how == ALONE for match in found], np.bool_)
-    shares = [1 - float(s[:, alone].sum()) / float(s.sum()) if s.sum() else 1.0 for s in (own.base, own.other)]
+    shares = [1 - float(side[alone].sum()) / float(side.sum()) if side.sum() else 1.0 for side in own.means]
     notes = [f"matched: {share(shares[0])} of the ops' time in the base, {share(shares[1])} in the other"]
     changed = (
         (pl.col("change") != 0) | (pl.col("exposed_change") != 0) | (pl.col("base_count") != pl.col("other_count"))

@@ -8,15 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, Literal
 
 import polars as pl
 
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import matched
-from tracehound.diff.noise import Floats, chances, level
-from tracehound.diff.numbers import Side, grouped
+from tracehound.diff.noise import chances, level
+from tracehound.diff.numbers import Side
 from tracehound.diff.profile import PARTS, Profile, not_alike
+from tracehound.diff.quantities import Floats, filled
 from tracehound.errors import TracehoundError, printable
 from tracehound.units import duration, growth, parse_duration, share
 
@@ -154,7 +156,7 @@ def _change(base: Profile, other: Profile, asked: Condition) -> Verdict:
         found = 0.0 if after == 0 else float("inf")
     else:
         found = (after - before) / before if asked.is_share else after - before
-    chance = chances(ours[:, None], theirs[:, None])
+    chance = chances(filled(ours[:, None]), filled(theirs[:, None]))
     told = f"{duration(round(before))} to {duration(round(after))}"
     if before:
         told += f" ({growth((after - before) / before)})"
@@ -190,14 +192,13 @@ def _matched(base: Profile, other: Profile, asked: Condition) -> tuple[Floats, F
     """The time, step by step, of the ops that a pattern names on either side, and of those they were matched to."""
     sides = Side(base, IDENTITY), Side(other, IDENTITY)
     meant = [_meant(side.ops, asked).to_list() for side in sides]
-    every = matched(*(side.ops for side in sides))
     found = [
         match
-        for match in every
+        for match in matched(*(side.ops for side in sides))
         if any(of_side[row] for of_side, rows in zip(meant, match.sides, strict=True) for row in rows)
     ]
-    times = grouped(sides, found, "time")
-    return times.base.sum(axis=1), times.other.sum(axis=1)
+    ours, theirs = (tuple(chain.from_iterable(match.sides[number] for match in found)) for number in range(2))
+    return sides[0].grouped("time", [ours]).block(0, 1)[0], sides[1].grouped("time", [theirs]).block(0, 1)[0]
 
 
 def _mean(values: Floats) -> float:

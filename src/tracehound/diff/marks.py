@@ -6,7 +6,6 @@ one class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from tracehound.analysis.result import Share
 from tracehound.diff.shares import cut
 from tracehound.diff.stretches import Stretches
 from tracehound.formats.torch_names import MODULE
-from tracehound.intervals import Ints, union
+from tracehound.intervals import Ints
 from tracehound.trace import collected
 
 COUNTED: Final = r"(?:#\s*|\s+)\d+$"
@@ -32,7 +31,7 @@ HOST, DEVICE = "host", "device"
 class Marks(NamedTuple):
     """When each mark is open: of nested ones of one name and thread the outermost."""
 
-    names: tuple[tuple[str, str], ...]
+    names: pl.DataFrame
     """Topic (annotations, modules) and name of each mark."""
     mark: Ints
     lane: Ints
@@ -40,29 +39,32 @@ class Marks(NamedTuple):
     end: Ints
 
 
-class Measured(NamedTuple):
-    """What is known of a mark: how many begin in each stretch, and for how long they are there (ps)."""
-
-    topic: str
-    name: str
-    began: Ints
-    time: Ints
-
-
-def marks(share: Share, when: Stretches) -> Iterator[Measured]:
+def marks(share: Share, when: Stretches) -> pl.DataFrame:
     """Of each mark the time that it is open on threads, and that of the work launched in it by when that runs.
 
     Both count in a stretch as far as they lie in it; count is how many begin there. Work is launched in a mark that is
-    open on the thread of the launching call when the call begins.
+    open on the thread of the launching call when the call begins. There is a row for each stretch and mark in it: step,
+    topic, name, count and value (ps).
     """
     found = _found(share)
-    size, here = len(when.start), np.arange(len(found.mark))
-    at, stretch, start, end = cut(here, found.start, found.end, when)
-    began = start == found.start[at]
-    yield from _added(found, HOST, found.mark[at], stretch, end - start, began, size)
+    at, stretch, start, end = cut(np.arange(len(found.mark)), found.start, found.end, when)
+    on_host = pl.DataFrame(
+        {"mark": found.mark[at], "step": when.number[stretch], "count": start == found.start[at], "value": end - start}
+    )
     mark, low, high = _launched(share, found)
     at, stretch, start, end = cut(np.arange(len(mark)), low, high, when)
-    yield from _added(found, DEVICE, mark[at], stretch, end - start, start == low[at], size)
+    on_device = pl.DataFrame(
+        {"mark": mark[at], "step": when.number[stretch], "count": start == low[at], "value": end - start}
+    )
+    return pl.concat([_summed(found.names, on_host, HOST), _summed(found.names, on_device, DEVICE)])
+
+
+def _summed(names: pl.DataFrame, rows: pl.DataFrame, where: str) -> pl.DataFrame:
+    """The sums of each mark that has any time."""
+    sums = rows.group_by("mark", "step").agg(pl.col("count").sum().cast(pl.Int64), pl.col("value").sum())
+    timed = sums.filter(pl.col("value").sum().over("mark") > 0)
+    name = pl.format("{}: {}", "name", pl.lit(where)).alias("name")
+    return timed.join(names, on="mark").select("step", "topic", name, "count", "value")
 
 
 def _found(share: Share) -> Marks:
@@ -80,14 +82,19 @@ def _found(share: Share) -> Marks:
             .alias("name"),
         )
     )
-    names = events.select("topic", "name").unique().sort("topic", "name")
-    places = events.join(names.with_row_index("mark"), on=("topic", "name"), how="left", maintain_order="left")
-    none = np.empty(0, np.int64)
-    columns: list[tuple[Ints, ...]] = [(none, none, none, none)]
-    for (mark, lane), mine in places.partition_by("mark", "lane", as_dict=True).items():
-        open_ = union(mine["start"].to_numpy(), mine["end"].to_numpy())
-        columns.append((*(np.full(len(open_.start), key, np.int64) for key in (mark, lane)), *open_))
-    return Marks(tuple(names.rows()), *(np.concatenate(column) for column in zip(*columns, strict=True)))
+    names = events.select("topic", "name").unique().sort("topic", "name").with_row_index("mark")
+    names = names.with_columns(pl.col("mark").cast(pl.Int64))
+    open_ = _outermost(events.join(names, on=("topic", "name")))
+    return Marks(names, *(open_[column].to_numpy() for column in ("mark", "lane", "start", "end")))
+
+
+def _outermost(events: pl.DataFrame) -> pl.DataFrame:
+    """The union of the events of each mark and lane."""
+    rows = events.filter(pl.col("end") > pl.col("start")).sort("mark", "lane", "start")
+    reach = pl.col("end").cum_max().shift(1).over("mark", "lane")
+    fresh = reach.is_null() | (pl.col("start") > reach)
+    numbered = rows.with_columns(fresh.cum_sum().alias("number"))
+    return numbered.group_by("number").agg(pl.col("mark", "lane", "start").first(), pl.col("end").max())
 
 
 def _launched(share: Share, found: Marks) -> tuple[Ints, Ints, Ints]:
@@ -105,16 +112,3 @@ def _launched(share: Share, found: Marks) -> tuple[Ints, Ints, Ints]:
         row.append(np.repeat(low, many) + inside + first)
     rows = np.concatenate(row)
     return np.concatenate(mark), start[rows], end[rows]
-
-
-def _added(
-    found: Marks, where: str, mark: Ints, stretch: Ints, time: Ints, began: np.ndarray, size: int
-) -> Iterator[Measured]:
-    """The sums of each mark that has any."""
-    place = mark * size + stretch
-    cells = len(found.names) * size
-    count = np.bincount(place[began], minlength=cells).reshape(-1, size) if cells else np.empty((0, size), np.int64)
-    total = np.bincount(place, time, minlength=cells).reshape(-1, size) if cells else np.empty((0, size))
-    for number, (topic, name) in enumerate(found.names):
-        if total[number].any():
-            yield Measured(topic, f"{name}: {where}", count[number], np.rint(total[number]).astype(np.int64))

@@ -43,7 +43,7 @@ def _per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each step and measure that there is anything of."""
     here = compared(share)
     share, when = here.share, here.when
-    found = [_compiling(share, when), *(_rows(when, *each) for each in marks(share, when))]
+    found = [_compiling(share, when), marks(share, when)]
     if here.of == ON_DEVICE:
         found += [_launches(share, when), *_idle(here.on_own_clock(), options)]
     rows = pl.concat(found, how="vertical_relaxed")

@@ -8,14 +8,15 @@ none is called changed by chance.
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections.abc import Iterator
+from itertools import combinations, pairwise
 from math import comb
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from tracehound.diff.quantities import Floats, Quantities, over
+from tracehound.intervals import Ints, Mask
 
 LEVEL: Final = 0.01
 """How often steps that differ by chance alone may be called changed, where there are enough of them."""
@@ -26,63 +27,98 @@ HINT: Final = 0.05
 LEAST: Final = 4
 """Steps on either side from which a change is told from chance: 2 of 70 ways to deal 4 and 4 are as extreme."""
 
+STEPS: Final = 1_000
+"""Of more steps on a side neighbouring ones are averaged for the test, as many as leave no more than these: a label is
+dealt to each, again and again."""
+
 _EXACT: Final = 5_000
 """Up to so many ways to deal the labels, all are looked at."""
 
 _CELLS: Final = 4_000_000
 _MOST, _FEWEST = 9_999, 999
-"""Otherwise so many random ones, fewer where there are many steps."""
+"""Otherwise so many random ones, fewer where there are many steps; no more cells are held at a time."""
+
+_COLUMNS: Final = 256
+"""At most so many columns are looked at together."""
 
 
-def chances(base: Floats, other: Floats) -> Floats | None:
+def chances(base: Quantities, other: Quantities) -> Floats | None:
     """For each column, how likely a difference of means as large, in it or one that differs less, is by chance alone.
 
-    `base` has a row per step of one run, `other` of the other; both have the same columns. None with fewer than `LEAST`
-    steps on a side.
+    Both sides have the same columns. Of more than `STEPS` steps neighbouring ones are averaged, as many on both sides,
+    and so that `LEAST` are left on either. None with fewer than `LEAST` steps on a side.
     """
-    if min(len(base), len(other)) < LEAST:
+    fewest, most = sorted((base.height, other.height))
+    if fewest < LEAST:
         return None
-    together = np.concatenate([base, other])
-    spread = together.std(axis=0)
-    scaled = (together - together.mean(axis=0)) / np.where(spread > 0, spread, 1)
-    seen = _differences(np.arange(len(together))[None] < len(base), scaled)[0]
-    order = np.argsort(-seen, kind="stable")
-    dealt = _dealt(len(base), len(other))
-    counts = sum(_as_large(part, scaled[:, order], seen[order]) for part in np.array_split(dealt, 16) if len(part))
-    exact = len(dealt) == comb(len(together), len(base))
-    found = counts / len(dealt) if exact else (counts + 1) / (len(dealt) + 1)
-    told = np.empty(len(seen))
-    told[order] = np.maximum.accumulate(found)  # what differs less is no surer a change
+    size = min(-(-most // STEPS), fewest // LEAST)
+    base, other = base.folded(size), other.folded(size)
+    both = over(base, other)
+    spread, mean = both.spreads, both.means
+    seen = np.abs(base.means_off(mean) - other.means_off(mean)) / np.where(spread > 0, spread, 1)
+    told = np.ones(both.width)
+    if seen.any():
+        alike = _alike(both)
+        varied = np.flatnonzero((spread > 0) & (alike == np.arange(both.width)))
+        rising = varied[np.argsort(seen[varied], kind="stable")]
+        found = _as_large(both.chosen(rising), base.height, seen[rising])
+        told[rising] = np.maximum.accumulate(found[::-1])[::-1]  # what differs less is no surer a change
+        told = told[alike]
     return np.where(seen > 0, told, 1.0)
 
 
-def _as_large(dealt: npt.NDArray[np.bool_], values: Floats, seen: Floats) -> npt.NDArray[np.int64]:
-    """In how many of these ways this column or one after it differs as much as was seen; columns by that, falling."""
-    largest = np.maximum.accumulate(_differences(dealt, values)[:, ::-1], axis=1)[:, ::-1]
-    counts: npt.NDArray[np.int64] = (largest >= seen * (1 - 1e-9)).sum(axis=0)
-    return counts
+def _alike(values: Quantities) -> Ints:
+    """For each column the first that is a multiple of it, and so differs as much however the labels are dealt."""
+    bounds = np.searchsorted(values.column, np.arange(values.width + 1))
+    largest = np.zeros(values.width)
+    np.maximum.at(largest, values.column, np.abs(values.value))
+    shape = values.value / largest[values.column]
+    first: dict[tuple[bytes, bytes], int] = {}
+    return np.array(
+        [
+            first.setdefault((values.row[low:high].tobytes(), shape[low:high].tobytes()), column)
+            for column, (low, high) in enumerate(pairwise(bounds.tolist()))
+        ],
+        np.int64,
+    )
+
+
+def _as_large(values: Quantities, base: int, seen: Floats) -> Floats:
+    """How likely each column or one before it differs as much as was seen; columns by that, rising."""
+    mean, spread = values.means[:, None], values.spreads[:, None]
+    counts, number = np.zeros(values.width, np.int64), 0
+    at_once = max(1, min(_COLUMNS, _CELLS // values.height))
+    for of_base in _dealt(base, values.height - base):
+        weights = np.where(of_base, 1 / base, -1 / (values.height - base)).T
+        number += len(of_base)
+        largest = np.zeros(len(of_base))
+        for low in range(0, values.width, at_once):
+            high = min(low + at_once, values.width)
+            scaled = (values.block(low, high) - mean[low:high]) / spread[low:high]
+            for column, apart in enumerate(np.abs(scaled @ weights), low):
+                np.maximum(largest, apart, out=largest)
+                counts[column] += np.count_nonzero(largest >= seen[column] * (1 - 1e-9))
+    exact = number == comb(values.height, base)
+    return counts / number if exact else (counts + 1) / (number + 1)
 
 
 def level(base: int, other: int) -> float:
     """How rare a difference must be to be called a change, for so many steps: as rare as any can be, or `LEVEL`."""
-    return max(LEVEL, 2 / comb(base + other, base))
+    few = min(base, other, STEPS)
+    return max(LEVEL, 2 / comb(few + min(max(base, other), STEPS), few))
 
 
-def _differences(of_base: npt.NDArray[np.bool_], values: Floats) -> Floats:
-    """How far the means of both sides lie apart, for each way to deal the rows (a row of `of_base`) and each column."""
-    weights = np.where(of_base, 1 / of_base.sum(axis=1, keepdims=True), -1 / (~of_base).sum(axis=1, keepdims=True))
-    apart: Floats = np.abs(weights @ values)
-    return apart
-
-
-def _dealt(base: int, other: int) -> npt.NDArray[np.bool_]:
-    """Ways to deal the labels, a row each: all, or random ones, the same in every run of the program."""
+def _dealt(base: int, other: int) -> Iterator[Mask]:
+    """Ways to deal the labels, a row each, part by part: all, or random ones, the same in every run of the program."""
     count = base + other
     if comb(count, base) <= _EXACT:
         ways = np.zeros((comb(count, base), count), np.bool_)
         for row, chosen in enumerate(combinations(range(count), base)):
             ways[row, list(chosen)] = True
-        return ways
+        yield ways
+        return
     number = min(_MOST, max(_FEWEST, _CELLS // count))
-    order = np.random.default_rng(0).random((number, count)).argsort(axis=1)
-    return order < base
+    at_once = max(1, _CELLS // count)
+    random = np.random.default_rng(0)
+    for first in range(0, number, at_once):
+        yield random.random((min(at_once, number - first), count)).argsort(axis=1) < base

@@ -15,26 +15,27 @@ import polars as pl
 from tracehound.analysis.result import Column, blank
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import Match
-from tracehound.diff.noise import HINT, Floats, chances, level
+from tracehound.diff.noise import HINT, chances, level
 from tracehound.diff.profile import Profile
+from tracehound.diff.quantities import Floats, Quantities, beside, summed
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Quantities of both runs: a row for each step, a column for each quantity."""
+    """The same quantities of both runs."""
 
-    base: Floats
-    other: Floats
+    base: Quantities
+    other: Quantities
 
     @property
     def means(self) -> tuple[Floats, Floats]:
         """The averages over the steps; 0 where there is none."""
-        base, other = (side.sum(axis=0) / max(1, len(side)) for side in (self.base, self.other))
-        return base, other
+        return self.base.means, self.other.means
 
-    def beside(self, more: Pair) -> Pair:
+    def beside(self, *more: Pair) -> Pair:
         """These quantities and more."""
-        return Pair(np.hstack([self.base, more.base]), np.hstack([self.other, more.other]))
+        every = (self, *more)
+        return Pair(beside([each.base for each in every]), beside([each.other for each in every]))
 
     def columns(self) -> dict[str, Floats]:
         """What tables say of them: averages, medians and spreads of both sides, change and relative."""
@@ -43,8 +44,7 @@ class Pair:
             relative = np.where(base > 0, (other - base) / base, np.nan)
         told = {"base": base, "other": other, "change": other - base, "relative": relative}
         for name, side in (("base", self.base), ("other", self.other)):
-            steps = side if len(side) else np.zeros((1, side.shape[1]))
-            told |= {f"{name}_median": np.median(steps, axis=0), f"{name}_spread": steps.std(axis=0)}
+            told |= {f"{name}_median": side.medians, f"{name}_spread": side.spreads}
         return told
 
 
@@ -64,21 +64,22 @@ class Side:
         self.ops = profile.ops.group_by(by).agg(pl.col("time").sum()).sort(by)
         numbered = self.ops.select(by).with_row_index("at")
         rows = profile.ops.join(numbered, on=by).join(self.steps.to_frame().with_row_index("row"), on="step")
-        self._at, self._row = rows["at"].to_numpy(), rows["row"].to_numpy()
+        self._at, self._row = (rows[name].cast(pl.Int64).to_numpy() for name in ("at", "row"))
         self._rows = rows
         known = (
             self.ops.select(by).join(profile.longest, on=by, how="left") if set(by) >= {*IDENTITY} else pl.DataFrame()
         )
         self._longest = known
 
-    def grouped(self, name: str, groups: Sequence[tuple[int, ...]]) -> Floats:
+    def grouped(self, name: str, groups: Sequence[tuple[int, ...]]) -> Quantities:
         """The sums of a column over groups of ops, step by step."""
         group = np.full(self.ops.height + 1, len(groups))
         for number, members in enumerate(groups):
             group[list(members)] = number
-        sums = np.zeros((len(self.steps), len(groups) + 1))
-        np.add.at(sums, (self._row, group[self._at]), self._rows[name].to_numpy())
-        return sums[:, :-1]
+        of_row = group[self._at]
+        mine = of_row < len(groups)
+        values = self._rows[name].to_numpy()[mine]
+        return summed(self._row[mine], of_row[mine], values, (len(self.steps), len(groups)))
 
     def longest_of(self, groups: Sequence[tuple[int, ...]]) -> list[int | None]:
         """The longest execution among each group of ops; None where none is known."""
@@ -101,15 +102,15 @@ def verdicts(*families: Pair) -> list[list[str]]:
     All are held against each other, so that they err together in one comparison of a hundred, and equal quantities of
     several families are told alike.
     """
-    together = Pair(*(np.hstack(side) for side in zip(*((each.base, each.other) for each in families), strict=True)))
+    together = families[0].beside(*families[1:])
     found = chances(together.base, together.other)
     if found is None:
-        doubts = ["too few steps"] * together.base.shape[1]
+        doubts = ["too few steps"] * together.base.width
     else:
-        rare = level(len(together.base), len(together.other))
+        rare = level(together.base.height, together.other.height)
         doubts = ["" if each <= rare else "perhaps " if each <= HINT else "noise" for each in found.tolist()]
     said = [_word(*each) for each in zip(doubts, *together.means, strict=True)]
-    bounds = np.cumsum([0, *(each.base.shape[1] for each in families)]).tolist()
+    bounds = np.cumsum([0, *(each.base.width for each in families)]).tolist()
     return [said[low:high] for low, high in pairwise(bounds)]
 
 

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import polars as pl
 
 from tracehound.analysis.result import Column, Result
 from tracehound.diff.columns import CAUSES, COUNTERS, MARKS, MEMORY
 from tracehound.diff.identity import ON_DEVICE, ONLY_MEMORY
-from tracehound.diff.noise import Floats
 from tracehound.diff.numbers import Pair, tabled
 from tracehound.diff.profile import Profile, not_alike
+from tracehound.diff.quantities import Quantities, summed
 
 TOPICS: Final = ("launches", "idle", "compiling")
 """What is measured in ps, in the order of the table."""
@@ -117,12 +116,10 @@ def _in_every_step(profile: Profile, topic: str) -> set[str]:
     return set(steps.filter(pl.col("step") == profile.steps.height)["name"].to_list())
 
 
-def _by_step(profile: Profile, keys: Sequence[tuple[str, str]], column: str) -> Floats:
+def _by_step(profile: Profile, keys: Sequence[tuple[str, str]], column: str) -> Quantities:
     """A row for each step and a column for each measure; 0 where there is none."""
-    steps = {step: row for row, step in enumerate(profile.steps["step"].to_list())}
-    places = {key: at for at, key in enumerate(keys)}
-    values = np.zeros((len(steps), len(keys)))
-    for step, topic, name, value in profile.measures.select("step", "topic", "name", column).iter_rows():
-        if (topic, name) in places and step in steps:
-            values[steps[step], places[(topic, name)]] = value
-    return values
+    places = pl.DataFrame(keys, schema={"topic": pl.String, "name": pl.String}, orient="row").with_row_index("place")
+    steps = profile.steps.select("step").with_row_index("row")
+    rows = profile.measures.join(places, on=("topic", "name")).join(steps, on="step")
+    row, place = (rows[name].cast(pl.Int64).to_numpy() for name in ("row", "place"))
+    return summed(row, place, rows[column].to_numpy(), (steps.height, len(keys)))
