@@ -104,6 +104,10 @@ def test_a_last_step_whose_work_is_missing_is_partial_and_not_in_the_average() -
     assert result.table["partial"].to_list() == [False, False, True]
     assert result.notes[0].startswith("an average step takes 100.0 us: kernel 35.00 %")
     assert "1 step is partial" in result.notes[1]
+    of_steps = run(named("steps"), b.trace())
+    assert of_steps.table["step"].to_list() == [1, 2, 3]
+    assert of_steps.notes[0] == "3 steps on 1 rank: median 100.0 us, p95 100.0 us, 100.0 us to 100.0 us"
+    assert of_steps.notes[1].startswith("1 step is partial, and is left out of these lengths: ")
 
 
 def test_shadows_of_steps_on_the_device_are_no_steps() -> None:

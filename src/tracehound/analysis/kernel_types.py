@@ -53,7 +53,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     summed = (
         rows.group_by("type").agg(pl.col("time").sum()).select(pl.lit(None, pl.Int64).alias("rank"), "type", "time")
     )
-    table = pl.concat([summed, rows]) if len(filled) > 1 else rows
+    table = pl.concat([summed, rows]) if len(tables) > 1 else rows
     shared = table.with_columns((pl.col("time") / pl.col("time").sum().over("rank")).alias("share"))
     shown = shared.sort("rank", "time", "type", descending=[False, True, False], nulls_last=False)
     return answer(ANALYSIS, shown, scene, options)

@@ -59,7 +59,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [f"no {first} and no {second} on a device here"])
     rows = pl.concat(filled).sort("rank")
     summed = rows.select(pl.lit(None, pl.Int64).alias("rank"), pl.col("first", "second", "both").sum())
-    table = (pl.concat([summed, rows]) if len(filled) > 1 else rows).with_columns(
+    table = (pl.concat([summed, rows]) if len(tables) > 1 else rows).with_columns(
         (pl.col("both") / pl.col("first")).fill_nan(None).alias("hidden"),
         (pl.col("both") / pl.col("second")).fill_nan(None).alias("covered"),
         (pl.col("first") - pl.col("both")).alias("exposed"),

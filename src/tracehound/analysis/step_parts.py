@@ -176,6 +176,15 @@ def _by_part(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def left_out(rows: pl.DataFrame, of: str) -> list[str]:
+    """That some of these steps are partial, and so left out of something."""
+    left = int(rows["partial"].sum())
+    if not left:
+        return []
+    words = "step is partial, and is" if left == 1 else "steps are partial, and are"
+    return [f"{left} {words} left out of {of}: the recording stopped before its device work was done"]
+
+
 def _notes(rows: pl.DataFrame, whole: pl.DataFrame) -> list[str]:
     """What an average step is made of, and what is to be known of the steps."""
     notes = []
@@ -184,9 +193,7 @@ def _notes(rows: pl.DataFrame, whole: pl.DataFrame) -> list[str]:
         parts = [(part, int(whole[part].sum())) for part in PARTS]
         told = ", ".join(f"{part.replace('_', ' ')} {percent(took / total)}" for part, took in parts if took)
         notes.append(f"an average step takes {duration(round(total / whole.height))}: {told}")
-    if left := rows.height - whole.height:
-        words = "step is partial, and is" if left == 1 else "steps are partial, and are"
-        notes.append(f"{left} {words} left out of the average: the recording stopped before its device work was done")
+    notes += left_out(rows, "the average")
     silent = rows.filter(~pl.col("works"))["rank"].unique().sort().to_list()
     if silent:
         ranks = ", ".join(map(str, silent[:8])) + (", …" if len(silent) > 8 else "")

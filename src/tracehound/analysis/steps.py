@@ -15,7 +15,7 @@ from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart
 from tracehound.analysis.phases import inference
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.step_parts import stretched
+from tracehound.analysis.step_parts import left_out, stretched
 from tracehound.analysis.stretches import BOUNDS
 from tracehound.intervals import Ints, covered
 from tracehound.trace import collected
@@ -38,6 +38,9 @@ steps are by them, where that is something else. Windows of steps (--step) are t
 end - start; busy, compute, communication and idle are the device's state inside that stretch, as in the breakdown.
 Steps of a device with a clock of its own (TPU) are measured on that: the profiler aligns it to the host's piece by
 piece, which may stretch one step and shrink another.
+
+A last step that lacks work, for the recording stopped before that was done, has a row, and no part in the median and
+its like, as in step_parts.
 
 A window keeps the steps whose marks overlap it, at full length. The PyTorch TensorBoard plugin took the device shadows
 for steps of length 0; we do not."""
@@ -94,6 +97,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         "inferred",
         "event",
         "marked",
+        "partial",
         pl.lit(works).alias("works"),
     )
 
@@ -120,12 +124,14 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:
-    lengths = rows["duration"].to_numpy()
+    whole = rows.filter(~pl.col("partial"))
+    lengths = (whole if whole.height else rows)["duration"].to_numpy()
     median, p95 = (round(float(np.percentile(lengths, q))) for q in (50, 95))
     low, high = int(lengths.min()), int(lengths.max())
     spread = f"median {duration(median)}, p95 {duration(p95)}, {duration(low)} to {duration(high)}"
     count, ranks = rows["step"].n_unique(), rows["rank"].n_unique()
     notes = [f"{count} step{'s' * (count > 1)} on {ranks} rank{'s' * (ranks > 1)}: {spread}"]
+    notes += left_out(rows, "these lengths") if whole.height else []
     notes += clocks_apart("steps", rows["duration"], rows["traced"])
     notes += _by_marks(rows)
     if rows["inferred"].any():

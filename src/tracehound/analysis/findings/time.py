@@ -85,7 +85,7 @@ def communication(evidence: Evidence) -> Iterator[Finding]:
         share = evidence.share(cost)
         if share > COMMUNICATION:
             yield Finding(
-                "processes wait for communication",
+                "processes spend their time in communication",
                 f"it takes {duration(round(cost))} of {evidence.whose}, {percent(share)}",
                 advice(evidence, "communication"),
                 place,
