@@ -1,4 +1,4 @@
-"""The time of host events by what they were called in, and the work on the device that was launched there.
+"""Host time by call path, and the device work that was launched on each path.
 
 Owns how events become nodes of a tree, one for each path of names, and how the trees of several ranks become one. Which
 events are nodes and what they are called is the analysis' business. The base of `stacks` and `modules`.

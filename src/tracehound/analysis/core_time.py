@@ -1,4 +1,4 @@
-"""The time that a device had: what idle, waits and duty cycles are shares of.
+"""The time that a device had: the base of the shares of idle time, waits and duty cycles.
 
 Owns the choice of the clock for it.
 """

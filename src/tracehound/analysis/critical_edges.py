@@ -1,4 +1,4 @@
-"""A rank's events in a window -> what the walk back along the critical path goes over.
+"""A rank's events in a window -> the graph of dependencies that the critical path is walked on, from its end back.
 
 Owns which call may wait for what, and when one thread takes over from another.
 """

@@ -1,4 +1,4 @@
-"""Items made in a thread of their own, one ahead of who uses them.
+"""Makes the next item in a thread of its own while the present one is used.
 
 Worth it where both let go of the interpreter, as numpy does in long loops.
 """

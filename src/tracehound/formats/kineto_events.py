@@ -90,7 +90,7 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
     rows = np.flatnonzero(drawn)
     kept = events.at(rows)
     kind, step = kinds_and_steps(columns, kept, known)
-    names = pl.Series(list(columns.names), dtype=pl.Categorical())  # kept: a category that no series has is forgotten
+    names = pl.Series(list(columns.names), dtype=pl.Categorical())  # kept: polars frees categories that no series uses
     held = {
         **_columns(kept, names.to_physical().to_numpy(), kind, step),
         "lane": Column(lane[rows]),

@@ -38,7 +38,7 @@ class Combinations:
     def __init__(self, facet: str) -> None:
         self._facet = facet
         self._keys = Codes()
-        self._series: list[pl.Series] = []  # kept: a category that no series has is forgotten
+        self._series: list[pl.Series] = []  # kept: polars frees categories that no series uses
         self._told = 0
         self._columns: dict[str, Column] = {}
 

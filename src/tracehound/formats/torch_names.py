@@ -1,4 +1,4 @@
-"""Names that PyTorch's profiler and its reader give, for whoever meets them in a trace.
+"""Names that PyTorch's profiler and its reader give to events.
 
 Owns these names alone: who asks for one reads no file, and need not import what does.
 """

@@ -74,7 +74,7 @@ class Texts:
 
     def codes(self) -> npt.NDArray[np.uint32]:
         """The numbers that the texts have as categories, in the order of their own, as long as this object lives."""
-        self._categories = pl.Series(self.words, dtype=pl.Categorical())  # a category that no series has is forgotten
+        self._categories = pl.Series(self.words, dtype=pl.Categorical())  # polars frees categories that no series uses
         return self._categories.to_physical().to_numpy()
 
 

@@ -1,4 +1,4 @@
-"""Many slices of columns as one table.
+"""Collects decoded slices of columns until there are enough to write.
 
 Owns the memory in which slices wait until they are worth putting aside. Knows no event's meaning.
 """

@@ -4,7 +4,7 @@ Owns the field numbers of XSpace, XPlane, XLine and the metadata maps. Decodes n
 what a plane means. Whatever is damaged is left out and noted with its byte; the rest is kept.
 
 Messages have their length in front, so a plane is passed over in a few steps. Only a line has fields behind its events,
-and where those end no length tells: `probed` guesses it from the last events, for whoever decodes all events to prove;
+and where those end no length tells: `probed` guesses it from the last events, which the decoder of all events verifies;
 `followed` goes from event to event.
 """
 

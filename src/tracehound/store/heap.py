@@ -13,13 +13,13 @@ _MMAP_THRESHOLD: Final = -3
 _TRIM_THRESHOLD: Final = -1
 
 _HELD: Final = 32 << 20
-"""So much that is free stays with a process that works, for what it needs next; more is no threshold for glibc."""
+"""So much that is free stays with a process that works, for what it needs next; glibc accepts no larger threshold."""
 
 
 def hold() -> None:
     """Have the C library keep what is freed, up to `_HELD`: else the arrays of every slice are fetched anew.
 
-    Without glibc nothing is to be done.
+    Does nothing where the C library is not glibc.
     """
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     if tune is not None:
@@ -28,7 +28,7 @@ def hold() -> None:
 
 
 def release() -> None:
-    """Hand back what is free, which takes some milliseconds. Without glibc nothing is to be done."""
+    """Hand back what is free, which takes some milliseconds. Does nothing where the C library is not glibc."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -1,4 +1,4 @@
-"""What a finding is, what it is drawn from, and the thresholds that all rules share.
+"""What a finding is, and what rules may draw on.
 
 Knows no rule.
 """
