@@ -56,6 +56,13 @@ def test_it_is_recognised_by_its_rows(tmp_path: Path) -> None:
     assert any("whose memory" in note.text for note in trace.notes)
 
 
+def test_it_lasts_until_its_last_row_even_if_that_changes_nothing(tmp_path: Path) -> None:
+    idle = [[START + 90, VERSION, -30, GRADIENT], [START + 90, VERSION, 30, GRADIENT]]
+    trace = opened(tmp_path, [*ROWS, *idle])
+    assert trace.span == (0, 80_000)
+    assert run(named("memory"), trace).table.equals(run(named("memory"), opened(tmp_path, ROWS)).table)
+
+
 def test_categories_at_the_peak(tmp_path: Path) -> None:
     trace = opened(tmp_path, ROWS)
     (device,) = run(named("memory"), trace).table.rows(named=True)

@@ -44,9 +44,11 @@ _LABEL: Final = "untold device"
 class Rows(NamedTuple):
     """The rows of a file: `time` (ns), `bytes` and `category`, in order of time; `notes` says what was wrong.
 
-    `moved` says of which rows nothing is given or taken back.
+    `moved` says of which rows nothing is given or taken back; `last` is the time of the last row of the file, which may
+    tell of no change.
     """
 
+    last: int
     time: Ints
     bytes: Ints
     category: Ints
@@ -62,7 +64,9 @@ def decode(path: Path, portion: Portion, spill: Spill, progress: Progress) -> Ro
     text, notes = whole(path)
     rows, wrong = _rows(text, path)
     progress(len(text), len(rows))
-    rows, strays = _near(rows[~_unmoved(rows)], path)
+    rows, strays = _near(rows, path)
+    last = int(rows[:, 0].max(initial=_BEFORE))
+    rows = rows[~_unmoved(rows)]
     time = rows[:, 0]
     known = time[time != _BEFORE]
     if not len(rows):
@@ -71,7 +75,7 @@ def decode(path: Path, portion: Portion, spill: Spill, progress: Progress) -> Ro
     order = np.argsort(time, kind="stable")
     category = np.where((rows[:, 3] >= 0) & (rows[:, 3] < len(CATEGORIES)), rows[:, 3], len(CATEGORIES) - 1)
     moved = np.isin(rows[order, 1], (_THERE, _VERSION))
-    return Rows(time[order], rows[order, 2], category[order], moved, (*notes, *wrong, *strays))
+    return Rows(max(last, int(time.max())), time[order], rows[order, 2], category[order], moved, (*notes, *wrong, *strays))
 
 
 def _near(rows: npt.NDArray[np.int64], path: Path) -> tuple[npt.NDArray[np.int64], tuple[Note, ...]]:
@@ -176,7 +180,7 @@ def finish(path: Path, portions: Sequence[Rows | None], spill: Spill) -> Part:
             wall_ns=origin if origin > _UNIX else None,
             notes=(*rows.notes, Note("inferred", whose, where=path.name)),
             places=np.empty(0, np.int64),
-            counters=_counters(rows, time),
+            counters=_counters(rows, time, (rows.last - origin) * 1000),
             facets={"allocated": _kept(allocated, spill)},
         ),
         spill,
@@ -192,9 +196,13 @@ def _kept(allocated: pl.DataFrame, spill: Spill) -> pl.LazyFrame:
     return pl.scan_ipc(target)
 
 
-def _counters(rows: Rows, time: Ints) -> Counters:
-    """What all categories hold together, and what each does that ever holds anything; the last of each instant."""
-    curves = [(_TOTAL, time, np.cumsum(rows.bytes))]
+def _counters(rows: Rows, time: Ints, last: int) -> Counters:
+    """What all categories hold together, and what each does that ever holds anything; the last of each instant.
+
+    What is held together is told until the `last` row.
+    """
+    held = np.cumsum(rows.bytes)
+    curves = [(_TOTAL, np.append(time, last), np.append(held, held[-1]))]
     for number, name in enumerate(CATEGORIES):
         mine = rows.category == number
         if mine.any():
