@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane, stream
+from building import US, Building, Lane, copied_by, stream
 from tracehound.analysis import Options, Result, named, run
 from tracehound.trace import Trace, Window
 
@@ -161,6 +161,15 @@ def test_a_copy_that_says_nothing_has_unknown_ends_and_no_rate() -> None:
     for by in ("memory", "op"):
         row = transfers(b.trace(), by=by).table.row(0, named=True)
         assert (row["source"], row["target"], row["bytes"], row["rate"]) == ("unknown", "unknown", None, None)
+
+
+def test_the_call_that_launched_a_copy_tells_its_ends() -> None:
+    trace = copied_by("hipMemcpyHtoDAsync", "hipMemcpyDtoHAsync", "hipMemcpyDtoDAsync", "hipMemcpyAsync").trace()
+    assert set(transfers(trace).table.select("source", "target").iter_rows()) == {
+        ("host", "device"), ("device", "host"), ("device", "device"), ("unknown", "unknown"),
+    }  # fmt: skip
+    window = transfers(trace, Window(0, 12 * US)).table.row(0, named=True)
+    assert (window["source"], window["target"], window["in_flight"]) == ("host", "device", 7 * US)
 
 
 def test_where_there_is_none_the_reason_is_said() -> None:

@@ -92,7 +92,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     xla = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops"]))
     if share.steps.is_empty() or xla.is_empty():
         return pl.DataFrame()
-    events = device_parts.device_work(replace(share, device=share.anytime), "step", "launch", "lane", *CLOCKED)
+    events = device_parts.device_work(replace(share, device=share.anytime), "step", "lane", *CLOCKED)
     found = _stretches(share.steps, events)
     found = found.with_columns(_cut(found, events))
     if share.windowed:

@@ -21,8 +21,8 @@ DEFINITION = """\
 A copy goes from one memory to another. On TPUs the layouts in an op's HLO line name the memories: S(5) is the host's,
 S(1) VMEM, no S(n) HBM. Copies are the pairs of copy-start and copy-done and of async-start and async-done (slices that
 are fetched ahead), infeed, outfeed, host send and recv, and a copy op between two memories. A pair is in flight from
-the start of the one op to the end of the other. On GPUs copies are those on the streams, by their direction; memsets
-are none.
+the start of the one op to the end of the other. On GPUs copies are those on the streams, by the direction that their
+own names tell, else those of the calls that launched them; memsets are none.
 
 in flight = length of the union of these stretches, never their sum: copies that wait for one another overlap. exposed =
 time in which the core does nothing else: on TPUs the self time of the starting and waiting ops themselves; on GPUs in
