@@ -172,6 +172,15 @@ def test_the_call_that_launched_a_copy_tells_its_ends() -> None:
     assert (window["source"], window["target"], window["in_flight"]) == ("host", "device", 7 * US)
 
 
+def test_the_pageable_and_the_shared_memory_of_xpus_are_the_hosts() -> None:
+    b = Building()
+    b.event(stream(), "Memcpy M2D (MEMORY(Unknown) -> DEVICE)", 0, 10, "copy", bytes=SIZE)
+    b.event(stream(), "Memcpy S2D (SHARED -> DEVICE)", 10, 20, "copy", bytes=SIZE)
+    b.event(stream(), "Memcpy D2M (DEVICE -> MEMORY(Unknown))", 30, 40, "copy", bytes=SIZE)
+    rows = transfers(b.trace()).table.select("source", "target", "copies").rows()
+    assert sorted(rows) == [("device", "host", 1), ("host", "device", 2)]
+
+
 def test_where_there_is_none_the_reason_is_said() -> None:
     assert "profile with ProfilerActivity.CUDA" in transfers(Building().trace()).notes[0]
     assert "share the host's memory" in transfers(Building(format="xplane").trace()).notes[0]

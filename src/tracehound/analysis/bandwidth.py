@@ -25,7 +25,8 @@ DEFINITION = """\
 Copies are the rows of copies, memsets and transfers on the device's streams, and on TPU those on its asynchronous
 lines, where they last as long as they are in flight, in the queue for a link, too: how fast that is has transfers. HLO
 ops that copy are among the ops. Their kinds are HtoD, DtoH, DtoD, PtoP (from one device to another) and
-memset, whatever the file calls them, whether memory is pinned or not. Where a copy's own name does not say which way it goes (__amd_rocclr_copyBuffer), that of the call
+memset, whatever the file calls them, whether memory is pinned or not: the M (pageable) and S (shared) of XPUs are the
+host's memory, too. Where a copy's own name does not say which way it goes (__amd_rocclr_copyBuffer), that of the call
 that launched it does (hipMemcpyHtoDAsync); where neither does, its kind is its name. The bandwidth of a copy is its
 bytes / its duration; at every instant the bandwidth of a kind is the sum of its copies that run then.
 

@@ -21,8 +21,11 @@ UNKNOWN: Final = "unknown"
 
 _SIDES: Final[Mapping[str, str]] = {"H": HOST, "D": DEVICE, "P": "other device", "A": "array"}
 _SPELLED: Final = re.compile(
-    r"(?i:co?py).*?(?<!2)([HDPA])(?:(?i:ost|evice|eer|rray)_?)?(?:[tT][oO]|2)_?([HDPA])"  # 2D is no direction
+    r"(?i:co?py).*?(?<!2)([HDPAMS])(?:(?i:ost|evice|eer|rray)_?)?(?:[tT][oO]|2)_?([HDPAMS])"  # 2D is no direction
 )
+_OF_HOST: Final = str.maketrans("MS", "HH")
+"""XPUs tell pageable memory (M) and memory shared with the device (S) apart from pinned memory (H)."""
+
 _DIRECTION: Final = re.compile(r"([HDPA])to([HDPA])")
 _NUMBER: Final = re.compile(r"(?:\.\d+)+$")
 
@@ -30,7 +33,7 @@ _NUMBER: Final = re.compile(r"(?:\.\d+)+$")
 def direction(name: str) -> str | None:
     """The direction that the name of a copy, or of a call for one, spells: `HtoD`; None without one."""
     match = _SPELLED.search(name)
-    return f"{match[1]}to{match[2]}" if match else None
+    return f"{match[1]}to{match[2]}".translate(_OF_HOST) if match else None
 
 
 def kind_of(name: str, kind: str, call: str | None = None) -> str:
