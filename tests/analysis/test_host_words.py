@@ -22,6 +22,7 @@ MAIN = thread("python")
         ("transfer", "PjRtComputationClient::TransferFromDevice", "blocked on a value"),
         ("transfer", "PjRtComputationClient::TransferToDevice", "sending inputs"),
         ("transfer", "TransferToServer", "sending inputs"),
+        ("transfer", "PjRtStreamExecutorBuffer::CopyToDeviceHelper::async_copy_to_device", "calling the runtime"),
         ("runtime", "XRTExecute", "launching work"),
         ("runtime", "PjRtComputationClient::ExecuteComputation", "launching work"),
         ("sync", "TensorCollectionBarrier", "waiting for the device"),
