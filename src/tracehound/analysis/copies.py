@@ -38,6 +38,12 @@ class Copies(NamedTuple):
         """When a copy is under way."""
         return union(self.rows["start"].to_numpy(), self.rows["end"].to_numpy())
 
+    @property
+    def sized(self) -> Intervals:
+        """When a copy whose size is known is under way."""
+        rows = self.rows.drop_nulls("bytes")
+        return union(rows["start"].to_numpy(), rows["end"].to_numpy())
+
     def only(self, mine: pl.Expr) -> Copies:
         """Those of which the expression on columns of `KEY` is true."""
         return self._replace(rows=self.rows.filter(mine), waits=self.waits.filter(mine))
