@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane, stream
+from building import US, Building, Lane, copied_by, stream
 from tracehound.analysis import Options, named, run
-from tracehound.analysis.bandwidth import QUEUED, kind_of, series
+from tracehound.analysis.bandwidth import QUEUED, series
+from tracehound.analysis.directions import kind_of
 from tracehound.analysis.share import shares
 from tracehound.trace import Trace, Window
 
@@ -55,6 +56,11 @@ def rates(trace: Trace, window: Window | None = None) -> dict[str, list[tuple[in
         ("MEMORY_COPY_DEVICE_TO_HOST", "copy", "DtoH"),
         ("MemcpyD2D", "copy", "DtoD"),
         ("hipMemcpyDtoHAsync", "copy", "DtoH"),
+        ("Memcpy M2D (MEMORY(Unknown) -> DEVICE)", "copy", "HtoD"),
+        ("Memcpy D2M (DEVICE -> MEMORY(Unknown))", "copy", "DtoH"),
+        ("Memcpy S2D (SHARED -> DEVICE)", "copy", "HtoD"),
+        ("Memcpy M2S", "copy", "HtoH"),
+        ("hipMemcpy2DToArray", "copy", "hipMemcpy2DToArray"),
         ("__amd_rocclr_copyBuffer", "copy", "__amd_rocclr_copyBuffer"),
         ("async-copy.12", "transfer", "async-copy"),
         ("copy_to_here", "copy", "copy_to_here"),
@@ -64,6 +70,19 @@ def rates(trace: Trace, window: Window | None = None) -> dict[str, list[tuple[in
 )
 def test_kinds_of_copies(name: str, kind: str, told: str) -> None:
     assert kind_of(name, kind) == told
+
+
+def test_the_call_that_launched_a_copy_tells_its_direction_where_its_name_does_not() -> None:
+    found = rows(
+        copied_by("hipMemcpyHtoDAsync", "hipMemcpyDtoHAsync", "hipMemcpyHtoDAsync", "hipMemcpyAsync", None).trace()
+    )
+    silent = "__amd_rocclr_copyBuffer.kd"
+    assert {kind: row["copies"] for kind, row in found.items()} == {"HtoD": 2, "DtoH": 1, silent: 2}
+
+
+def test_the_name_of_a_copy_comes_before_that_of_its_call() -> None:
+    assert kind_of(HTOD, "copy", "hipMemcpyDtoHAsync") == "HtoD"
+    assert kind_of("Memset (Device)", "memset", "hipMemcpyDtoHAsync") == "memset"
 
 
 def test_copies_that_overlap_add_up() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane, stream, thread
+from building import US, Building, Lane, copied_by, stream, thread
 from tracehound.analysis import Result, named, run
 from tracehound.trace import Trace, Window
 from tracehound.units import duration
@@ -111,6 +111,12 @@ def test_on_streams_copies_go_by_their_direction() -> None:
     b.event(stream(number=8), "Memset (Device)", 17, 18, "memset")
     b.event(stream(number=8), "ncclDevKernel_AllReduce", 20, 30, "collective")
     assert parts(duty(b.trace())) == [10, 10, 5, 2, 1, 2]
+
+
+def test_a_copy_whose_name_tells_no_way_goes_the_way_of_its_call() -> None:
+    calls = ("hipMemcpyHtoDAsync", "hipMemcpyHtoDAsync", "hipMemcpyDtoHAsync", "hipMemcpyDtoDAsync", None)
+    row = run(named("duty_cycle"), copied_by(*calls).trace()).table.row(0, named=True)
+    assert [row[part] // US for part in ("input", "output", "device_to_device")] == [20, 10, 20]
 
 
 def test_no_device_is_said() -> None:

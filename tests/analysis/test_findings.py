@@ -422,6 +422,11 @@ def test_the_plugins_recommendations_are_found_on_every_variant(shared: Path, va
     assert sum(reasons) == pytest.approx(0.497, abs=0.001), "of 0.559"
 
 
+def test_a_run_whose_copies_are_all_from_device_to_device_is_not_input_bound(shared: Path) -> None:
+    rows = told(load(open_paths([shared / "traces" / "xla" / "jax_rocm_conv_legacy"]))).table
+    assert rows["finding"].to_list() == ["the device runs dry: the host launches its work too late"]
+
+
 def test_a_tpu_that_waits_for_the_hosts_memory_says_so(shared: Path) -> None:
     rows = told(load(open_paths([shared / "traces" / "xla" / "tpu_v6e_x4_offload"]))).table
     assert rows["finding"][:2].to_list() == [

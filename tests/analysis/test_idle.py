@@ -66,6 +66,26 @@ def test_before_a_copy_that_its_call_waits_for(built: Building, cause: str) -> N
     assert causes(built.trace()) == {(0, DEVICE, cause): (1, 100 * US), (0, "stream 7", cause): (1, 100 * US)}
 
 
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("urEventWait", "synchronisation"),
+        ("urQueueFinish", "synchronisation"),
+        ("zeEventHostSynchronize", "synchronisation"),
+        ("aclrtSynchronizeStream", "synchronisation"),
+        ("musaMemcpy", "synchronisation"),
+        ("urUSMDeviceAlloc", "allocation"),
+        ("zeMemFree", "allocation"),
+        ("musaMalloc", "allocation"),
+        ("aclrtFree", "allocation"),
+        ("urUSMGetMemAllocInfo", "host"),
+    ],
+)
+def test_the_calls_of_every_runtime_are_known(name: str, cause: str) -> None:
+    built = after_a_pause(190, (name, 90, 180))
+    assert causes(built.trace()) == {(0, DEVICE, cause): (1, 100 * US), (0, "stream 7", cause): (1, 100 * US)}
+
+
 def test_work_that_begins_long_after_its_launch_was_not_late(shared: Path) -> None:
     """A kernel waits 463 ms for what was not recorded, while the host waits in one hipMemcpyWithStream."""
     trace = load(open_paths([shared / "traces" / "kineto" / "graphs_sglang_decode"]))

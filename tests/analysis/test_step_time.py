@@ -54,6 +54,9 @@ def test_each_instant_goes_to_the_first_part_that_holds() -> None:
         ("h2d", "annotation", "input"),
         ("PjRtComputationClient::TransferToDevice", "transfer", "input"),
         ("XlaLinearize", "transfer", "input"),
+        ("CopyHostToDevice", "transfer", "input"),
+        ("PjRtStreamExecutorBuffer::CopyToDeviceHelper::async_copy_to_device", "transfer", "host"),
+        ("CopyDeviceToDevice", "transfer", "host"),
         ("PjRtComputationClient::TransferFromDevice", "transfer", "output"),
         ("XlaDelinearize", "transfer", "output"),
         ("XLAGraphExecutor::Compile", "compile", "compile"),
@@ -67,6 +70,33 @@ def test_what_the_host_does_while_the_device_idles(name: str, kind: str, part: s
     b.event(CORE, "dot", 0, 10, "op")
     b.event(MAIN, name, 10, 100, kind)
     assert parts(times(b.trace())) == {"compute": 10, part: 90}
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "part"),
+    [
+        ("PjRtStreamExecutorBuffer::CopyToDeviceHelper::async_copy_to_device", "host"),
+        ("hipMemcpyDtoDAsync", "host"),
+        ("PjRtStreamExecutorClient::LinearizeHostBufferInto", "input"),
+        ("ThenExecuteCallback", "input"),
+    ],
+)
+def test_arrays_that_come_from_devices_are_no_input(meanwhile: str, part: str) -> None:
+    b = stepped()
+    b.event(CORE, "dot", 0, 10, "op")
+    b.event(MAIN, "shard_args", 10, 100, "transfer")
+    b.event(MAIN, "DevicePut", 20, 30, "transfer")
+    b.event(OTHER, meanwhile, 25, 95, "transfer" if "opy" in meanwhile or "Linear" in meanwhile else "runtime")
+    assert parts(times(b.trace())) == {"compute": 10, part: 90}
+
+
+def test_what_is_sent_beside_copies_between_devices_is_input() -> None:
+    b = stepped()
+    b.event(CORE, "dot", 0, 10, "op")
+    b.event(MAIN, "shard_args", 10, 100, "transfer")
+    b.event(OTHER, "CopyToDeviceHelper", 25, 50, "transfer")
+    b.event(OTHER, "BufferFromHostBuffer", 60, 70, "transfer")
+    assert parts(times(b.trace())) == {"compute": 10, "input": 90}
 
 
 def test_a_setting_says_what_loads_data() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane, stream
+from building import US, Building, Lane, copied_by, stream
 from tracehound.analysis import Options, Result, named, run
 from tracehound.trace import Trace, Window
 
@@ -161,6 +161,45 @@ def test_a_copy_that_says_nothing_has_unknown_ends_and_no_rate() -> None:
     for by in ("memory", "op"):
         row = transfers(b.trace(), by=by).table.row(0, named=True)
         assert (row["source"], row["target"], row["bytes"], row["rate"]) == ("unknown", "unknown", None, None)
+        assert transfers(b.trace(), by=by).notes[0].startswith("no size is recorded of any of 1 copies")
+
+
+def test_copies_without_a_size_are_in_no_rate() -> None:
+    b = Building()
+    b.event(stream(), "CopyHostToDevice", 0, 10, "copy", bytes=SIZE)
+    b.event(stream(), "CopyHostToDevice", 10, 40, "copy")
+    b.event(stream(), "CopyHostToDevice", 50, 60, "copy", bytes=SIZE)
+    for by in ("memory", "op"):
+        result = transfers(b.trace(), by=by)
+        row = result.table.row(0, named=True)
+        assert (row["copies"], row["bytes"], row["in_flight"]) == (3, 2 * SIZE, 50 * US)
+        assert row["rate"] == pytest.approx(2 * SIZE / 20e-6)
+        assert "; host to device 105 GB/s (97.7 GiB/s)" in result.notes[0]
+        assert result.notes[2] == "no size is recorded of 1 of 3 copies: bytes and rates are those of the others"
+    mean = run(named("bandwidth"), b.trace()).table["mean"].item()
+    assert mean == pytest.approx(row["rate"])
+
+
+def test_where_all_sizes_are_known_nothing_is_said_of_them() -> None:
+    assert not any("no size" in note for note in transfers(offloaded().trace()).notes)
+
+
+def test_the_call_that_launched_a_copy_tells_its_ends() -> None:
+    trace = copied_by("hipMemcpyHtoDAsync", "hipMemcpyDtoHAsync", "hipMemcpyDtoDAsync", "hipMemcpyAsync").trace()
+    assert set(transfers(trace).table.select("source", "target").iter_rows()) == {
+        ("host", "device"), ("device", "host"), ("device", "device"), ("unknown", "unknown"),
+    }  # fmt: skip
+    window = transfers(trace, Window(0, 12 * US)).table.row(0, named=True)
+    assert (window["source"], window["target"], window["in_flight"]) == ("host", "device", 7 * US)
+
+
+def test_the_pageable_and_the_shared_memory_of_xpus_are_the_hosts() -> None:
+    b = Building()
+    b.event(stream(), "Memcpy M2D (MEMORY(Unknown) -> DEVICE)", 0, 10, "copy", bytes=SIZE)
+    b.event(stream(), "Memcpy S2D (SHARED -> DEVICE)", 10, 20, "copy", bytes=SIZE)
+    b.event(stream(), "Memcpy D2M (DEVICE -> MEMORY(Unknown))", 30, 40, "copy", bytes=SIZE)
+    rows = transfers(b.trace()).table.select("source", "target", "copies").rows()
+    assert sorted(rows) == [("device", "host", 1), ("host", "device", 2)]
 
 
 def test_where_there_is_none_the_reason_is_said() -> None:

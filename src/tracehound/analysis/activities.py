@@ -18,6 +18,7 @@ import polars as pl
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.result import Share
 from tracehound.analysis.threads import batches, having, lanes_with, told_by_name
+from tracehound.formats.runtime_calls import WAIT
 from tracehound.intervals import Intervals, Ints, Mask, covered, union
 from tracehound.nesting import outermost, own_stretches
 from tracehound.trace import collected, schema
@@ -37,7 +38,7 @@ ACTIVITIES: Final = schema(
 NOTHING: Final = "nothing recorded"
 """What the thread with the steps did where it has no event."""
 
-WAITS: Final = r"(?i)synchronize|\bwait|await|barrier|block_?(?:host_?)?until|EventQuery|StreamQuery|^c10d::"
+WAITS: Final = rf"(?i){WAIT.pattern}|\bwait|await|barrier|block_?(?:host_?)?until|EventQuery|StreamQuery|^c10d::"
 """Names of what a host does while others work."""
 
 PER_STEP: Final = 400

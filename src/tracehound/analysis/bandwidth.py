@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import COPY, bounds, work
+from tracehound.analysis.directions import kinds_of
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.series import Series, Steps, added, spread
 from tracehound.analysis.settings import Given, Setting, whole
@@ -25,8 +25,10 @@ DEFINITION = """\
 Copies are the rows of copies, memsets and transfers on the device's streams, and on TPU those on its asynchronous
 lines, where they last as long as they are in flight, in the queue for a link, too: how fast that is has transfers. HLO
 ops that copy are among the ops. Their kinds are HtoD, DtoH, DtoD, PtoP (from one device to another) and
-memset, whatever the file calls them, whether memory is pinned or not. The bandwidth of a copy is its bytes / its
-duration; at every instant the bandwidth of a kind is the sum of its copies that run then.
+memset, whatever the file calls them, whether memory is pinned or not: the M (pageable) and S (shared) of XPUs are the
+host's memory, too. Where a copy's own name does not say which way it goes (__amd_rocclr_copyBuffer), that of the call
+that launched it does (hipMemcpyHtoDAsync); where neither does, its kind is its name. The bandwidth of a copy is its
+bytes / its duration; at every instant the bandwidth of a kind is the sum of its copies that run then.
 
 mean, p50, p99 and max are weighted with time, over that in which a copy of the kind runs (busy): mean = bytes moved /
 busy. The share is that of busy in the rank's time, idle included. A copy of no length or of unknown size, and one
@@ -41,7 +43,7 @@ step, and counts rests such as 1e-16 GB/s where fractions do not cancel; here ba
 
 COLUMNS = (
     Column("rank", "count", "rank"),
-    Column("kind", "text", "HtoD, DtoH, DtoD, PtoP, memset"),
+    Column("kind", "text", "HtoD, DtoH, DtoD, PtoP, memset; else the name"),
     Column("copies", "count", "copies of the kind"),
     Column("unmeasured", "count", "copies without a true bandwidth: no length, no size, or beyond all measure"),
     Column("bytes", "bytes", "moved by the others"),
@@ -62,11 +64,8 @@ COLUMNS = (
     Column("event", "id", "the copy that took longest"),
 )
 
-_DIRECTION: Final = re.compile(r"(?i:co?py).*?([HDPA])(?:(?i:ost|evice|eer|rray)_?)?(?:[tT][oO]|2)_?([HDPA])")
 _ROUGH: Final = 4 * PS["us"]
 """A copy of at most this length, known to whole microseconds, may have taken a quarter more or less."""
-
-_NUMBER: Final = re.compile(r"(?:\.\d+)+$")
 
 
 class _Copies(NamedTuple):
@@ -90,14 +89,6 @@ class _Copies(NamedTuple):
         return added(self.start, self.end, self.rate)
 
 
-def kind_of(name: str, kind: str) -> str:
-    """What people call a copy or memset of this name: its direction, else its name without the number at its end."""
-    if kind == "memset":
-        return "memset"
-    match = _DIRECTION.search(name)
-    return f"{match[1]}to{match[2]}" if match else _NUMBER.sub("", name)
-
-
 def series(share: Share, given: Given = ()) -> Sequence[Series]:
     """The bandwidth of every kind of copy on the rank, bytes per second; within the share's window, if it has one."""
     found = [copies for copies in _kinds(share, given) if len(copies.rate)]
@@ -113,13 +104,8 @@ def _kinds(share: Share, given: Given) -> Iterator[_Copies]:
     device = share.lanes.filter(pl.col("rank").is_not_null())
     lanes = device.filter((pl.col("work") & (pl.col("role") != "ops")) | (pl.col("role") == "async"))["lane"]
     mine = pl.col("lane").is_in(lanes.to_list()) & pl.col("kind").is_in(COPY)
-    rows = collected(share.device.filter(mine).select("id", "start", "end", "name", "kind", "bytes"))
-    named = (
-        rows.select("name", "kind").unique().with_columns(pl.col("name", "kind").cast(pl.String).name.suffix(" said"))
-    )
-    kinds = [kind_of(name, kind) for name, kind in named.select("name said", "kind said").iter_rows()]
-    told = named.select("name", "kind", pl.Series("told", kinds, pl.String))
-    parts = rows.join(told, on=["name", "kind"], how="left").partition_by("told", as_dict=True)
+    rows = collected(share.device.filter(mine).select("id", "start", "end", "name", "kind", "bytes", "launch"))
+    parts = rows.with_columns(kinds_of(share, rows).alias("told")).partition_by("told", as_dict=True)
     for (kind,), part in sorted(parts.items()):
         yield _measured(str(kind), part, PEAK.of(given))
 

@@ -5,7 +5,6 @@ Owns where copies are found: the ops that start and await them on a TPU's cores,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
@@ -13,10 +12,10 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from tracehound.analysis.async_ops import exposed, flights_of
-from tracehound.analysis.bandwidth import kind_of
 from tracehound.analysis.busy import COPY, busy_of, work
+from tracehound.analysis.directions import ends_of, kinds_of
 from tracehound.analysis.result import Share
-from tracehound.formats.xla_copies import HOST, copied
+from tracehound.formats.xla_copies import copied
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
 
 
@@ -38,6 +37,12 @@ class Copies(NamedTuple):
     def flight(self) -> Intervals:
         """When a copy is under way."""
         return union(self.rows["start"].to_numpy(), self.rows["end"].to_numpy())
+
+    @property
+    def sized(self) -> Intervals:
+        """When a copy whose size is known is under way."""
+        rows = self.rows.drop_nulls("bytes")
+        return union(rows["start"].to_numpy(), rows["end"].to_numpy())
 
     def only(self, mine: pl.Expr) -> Copies:
         """Those of which the expression on columns of `KEY` is true."""
@@ -102,29 +107,19 @@ _TYPES: Final[Mapping[str, pl.DataType]] = {"op": pl.Int64(), "bytes": pl.Int64(
 def _on_streams(share: Share) -> Copies:
     """The copies on the device's streams (GPU)."""
     streams = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("work") & (pl.col("role") == "stream"))
-    events = work(share, "lane", "name", "bytes")
+    events = work(share, "lane", "name", "bytes", "launch")
     mine = pl.col("lane").is_in(streams["lane"].to_list()) & pl.col("kind").is_in(COPY) & (pl.col("kind") != "memset")
-    rows = events.filter(mine).with_columns(pl.col("name", "kind").cast(pl.String))
+    rows = events.filter(mine)
     if rows.is_empty():
         return NONE
-    told = [(name, kind, *ends_of(name, kind)) for name, kind in rows.select("name", "kind").unique().iter_rows()]
-    said = pl.DataFrame(told, schema=["name", "kind", "source", "target"], orient="row")
+    kinds = kinds_of(share, rows)
+    told = [(kind, *ends_of(kind)) for kind in kinds.unique()]
+    said = pl.DataFrame(told, schema=["told", "source", "target"], orient="row")
     state = busy_of(events, share)
-    copies = rows.join(said, on=["name", "kind"]).with_columns(pl.lit("").alias("module"))
+    named = rows.with_columns(pl.col("name").cast(pl.String), kinds.alias("told"), pl.lit("").alias("module"))
+    copies = named.join(said, on="told", maintain_order="left")
     inside = _evenly(copies, share.start, share.end).select(_ROWS)
     return Copies(inside, NONE.waits, merge(state.compute, state.communication), state.start, state.end)
-
-
-_SIDES: Final[Mapping[str, str]] = {"H": HOST, "D": "device", "P": "other device", "A": "array"}
-_DIRECTION: Final = re.compile(r"([HDPA])to([HDPA])")
-
-
-def ends_of(name: str, kind: str) -> tuple[str, str]:
-    """From which memory to which a copy of this name on a stream goes."""
-    told = _DIRECTION.fullmatch(kind_of(name, kind))
-    if told is None:
-        return ("unknown", "unknown")
-    return ("device" if told[1] == "P" else _SIDES[told[1]], _SIDES[told[2]])
 
 
 _INSIDE: Final = (pl.col("high") - pl.col("low")) / (pl.col("end") - pl.col("start"))

@@ -13,7 +13,8 @@ import polars as pl
 
 from tracehound.analysis.async_ops import waits
 from tracehound.analysis.busy import COMMUNICATION, COPY, WORK, local_parent, work
-from tracehound.analysis.copies import ends_of, said_of
+from tracehound.analysis.copies import said_of
+from tracehound.analysis.directions import ends_of, kinds_of
 from tracehound.analysis.result import Share
 from tracehound.formats.xla_copies import HOST
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
@@ -24,7 +25,7 @@ PARTS: Final = ("compute", "collectives", "input", "output", "device_to_device")
 
 _COMPUTE, _COLLECTIVES, _INPUT, _OUTPUT, _COPY = range(len(PARTS))
 
-WORKED: Final = (*WORK, "op", "name")
+WORKED: Final = (*WORK, "op", "name", "launch")
 """The columns of device work that `device_parts` needs."""
 
 
@@ -38,7 +39,7 @@ def device_parts(share: Share, events: pl.DataFrame) -> dict[str, Intervals]:
 
     `events` is `device_work`. Work around other work counts only where it runs itself. What waits for a copy to or from
     the host is input or output: infeed, outfeed, copies whose HLO line names the host's memory, and on GPUs copies on
-    the streams by their direction.
+    the streams by their direction, as their names or those of the calls that launched them tell it.
     """
     owned = own_stretches(events["start"].to_numpy(), events["end"].to_numpy(), local_parent(events))
     part = _parts(share, events)[owned.owner]
@@ -60,17 +61,9 @@ def _parts(share: Share, events: pl.DataFrame) -> npt.NDArray[np.int64]:
     waiting = pairs.join(said, left_on="started", right_on="op").select("op", "said")
     by_op = pl.concat([said, waiting]).unique("op", keep="first", maintain_order=True)
     copies = pl.col("kind").is_in(COPY)
-    names = events.filter(copies & pl.col("op").is_null()).select("name", "kind").unique()
-    told = names.with_columns(pl.col("name", "kind").cast(pl.String).name.suffix(" said"))
-    by_name = names.with_columns(
-        pl.Series(
-            "named",
-            [_side_of(*ends_of(*row)) for row in told.select("name said", "kind said").iter_rows()],
-            pl.Int64,
-        )
-    )
+    by_name = _by_name(share, events.filter(copies & pl.col("op").is_null()))
     joined = events.join(by_op, on="op", how="left", maintain_order="left").join(
-        by_name, on=["name", "kind"], how="left", maintain_order="left"
+        by_name, on="id", how="left", maintain_order="left"
     )
     part = (
         pl.when(pl.col("kind").is_in(COMMUNICATION)).then(_COLLECTIVES)
@@ -80,6 +73,13 @@ def _parts(share: Share, events: pl.DataFrame) -> npt.NDArray[np.int64]:
         .otherwise(_COMPUTE)
     )  # fmt: skip
     return joined.select(part.cast(pl.Int64)).to_series().fill_null(_COPY).to_numpy()
+
+
+def _by_name(share: Share, copies: pl.DataFrame) -> pl.DataFrame:
+    """The part of each copy (`id`) by its direction: `named`."""
+    kinds = kinds_of(share, copies)
+    parts = {kind: _side_of(*ends_of(kind)) for kind in kinds.unique()}
+    return copies.select("id", kinds.replace_strict(parts, default=None, return_dtype=pl.Int64).alias("named"))
 
 
 def _side() -> pl.Expr:

@@ -1,7 +1,6 @@
 """When the work of a device was launched, and when the launching threads were in what the host waits for.
 
-Owns the names of calls that wait for the device, allocate, or load data, and which copies their calls wait for. Knows
-no pauses.
+Owns which copies their calls wait for. Knows no pauses.
 """
 
 from __future__ import annotations
@@ -14,10 +13,13 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.host_parts import LOADER
 from tracehound.analysis.launched import UNKNOWN, at_the_latest, calls_of
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
 from tracehound.analysis.threads import beside, names_of
+from tracehound.formats.runtime_calls import ALLOCATION as ALLOCATING
+from tracehound.formats.runtime_calls import BLOCKING, COPY, QUERY, WAIT
 from tracehound.intervals import EMPTY, Intervals, Ints, Mask, merge, union
 from tracehound.trace import collected
 
@@ -25,26 +27,15 @@ SYNCHRONISATION: Final = "synchronisation"
 ALLOCATION: Final = "allocation"
 LOADING: Final = "data loading"
 
-BLOCKING: Final = re.compile(r"^(?:cuda|hip|cu)Memcpy(?!\w*Async)")
-"""Calls for copies that return when the copy is done."""
-
 _BY_NAME: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
     {
         SYNCHRONISATION: re.compile(
-            r"Synchronize|^(?:cuda|hip|cu)(?:EventQuery|StreamQuery)$|BlockHostUntil|BlockUntil|" + BLOCKING.pattern
+            "|".join((WAIT.pattern, QUERY.pattern, "BlockHostUntil|BlockUntil", BLOCKING.pattern))
         ),
-        ALLOCATION: re.compile(
-            r"^(?:cuda|hip|cu)(?:Malloc|Free|HostAlloc|HostMalloc|HostFree|HostRegister|HostUnregister"
-            r"|Mem(?:Alloc|Free|Create|Map|Unmap|Release|Address))"
-        ),
-        LOADING: re.compile(
-            r"IteratorGetNext|Iterator::(?:GetNext|Prefetch)|DataLoader|data_?load|input_?pipeline|cpu_loader\.next"
-            r"|get_batch|next_?batch|wait_for_batch|\bgrain\b|Infeed",
-            re.IGNORECASE,
-        ),
+        ALLOCATION: ALLOCATING,
+        LOADING: LOADER.of(()),
     }
 )
-_COPIES: Final = re.compile(r"^(?:cuda|hip|cu)Memcpy")
 
 
 class Launches(NamedTuple):
@@ -116,7 +107,7 @@ def waits_for(name: str, returned: int, copies: Collection[int]) -> bool:
 
     By the rule of `launches`, for a call alone; ps.
     """
-    late = bool(_COPIES.search(name)) and bool(copies) and returned >= max(copies)
+    late = bool(COPY.search(name)) and bool(copies) and returned >= max(copies)
     return late or bool(BLOCKING.search(name))
 
 
@@ -129,7 +120,7 @@ def _blocking(work: pl.DataFrame) -> pl.Series:
     names = work["call"].unique().cast(pl.String).drop_nulls().to_list()
     named, copies = (
         work["call"].is_in([name for name in names if pattern.search(name)]).fill_null(value=False)
-        for pattern in (BLOCKING, _COPIES)
+        for pattern in (BLOCKING, COPY)
     )
     if not copies.any():
         return named

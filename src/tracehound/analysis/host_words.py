@@ -17,8 +17,8 @@ import polars as pl
 from tracehound.analysis.busy import local_parent, rows_with
 from tracehound.analysis.compilations import recorded_by_torch
 from tracehound.analysis.host_parts import FETCHING, SENDING
-from tracehound.analysis.host_waits import BLOCKING
 from tracehound.analysis.threads import nearest_around, told_by_name
+from tracehound.formats.runtime_calls import ALLOCATION, BLOCKING, WAIT
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import nearest
 
@@ -81,16 +81,13 @@ _NAMES: Final = (
     (re.compile(r"^(?:gloo|mpi|ucc|nccl):|^c10d::|^record_param_comms"), COMMUNICATING),
     (re.compile(r"Rendezvous|rendezvous|pending_threads|DeviceBarrier|[Cc]lique"), OTHERS),
     (
-        re.compile(
-            r"^(?:cuda|hip|cu|xpu|ze)(?:Malloc|Free|HostAlloc|HostMalloc|HostFree|HostRegister|Mem(?:Alloc|Free|Create"
-            r"|Map|Unmap|Release|Address))|^Memory(?:Alloc|Dealloc)ation|AllocateDestinationBuffer"
-        ),
+        re.compile(ALLOCATION.pattern + r"|^Memory(?:Alloc|Dealloc)ation|AllocateDestinationBuffer"),
         ALLOCATING,
     ),
     (
         re.compile(
-            r"TensorCollectionBarrier|block_until_ready|block_host_until|BlockHostUntil|Synchronize|::Await\b|\bWait\b"
-            r"|\(wait |StreamWait|Acquire semaphore|ReadSyncFlag"
+            WAIT.pattern + r"|TensorCollectionBarrier|block_until_ready|block_host_until|BlockHostUntil|::Await\b"
+            r"|\bWait\b|\(wait |StreamWait|Acquire semaphore|ReadSyncFlag"
         ),
         WAITING,
     ),

@@ -22,10 +22,11 @@ DEFINITION = """\
 Every instant of a step goes to the first of these that holds then, so that they add up to the step: compute = an op or
 kernel runs that is no collective and no copy; collectives = a collective runs, or is waited for (exposed); input = the
 device waits for infeed or for copies from the host's memory, or idles while a thread of the host sends to it or loads
-data (the setting loader says which names do); output = the same the other way: outfeed, copies to the host's memory,
-the host fetching results; device to device = copies within the device; compile = the device idles while the host
-compiles; host = it idles while a thread of the host does something else that is recorded (calls of the runtime,
-annotations; not waits, frames of Python, nor the mark of the step); other = none of these.
+data (the setting loader says which names do; arrays that come from other devices are not sent); output = the same the
+other way: outfeed, copies to the host's memory, the host fetching results; device to device = copies within the device;
+compile = the device idles while the host compiles; host = it idles while a thread of the host does something else that
+is recorded (calls of the runtime, annotations; not waits, frames of Python, nor the mark of the step); other = none of
+these.
 
 A step is what StepTraceAnnotation, StepTrace or a device's Steps line marked; without marks, one execution of the
 module that takes the most device time, from its start to the next start, labelled inferred. Steps of a device with a
@@ -92,7 +93,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     xla = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops"]))
     if share.steps.is_empty() or xla.is_empty():
         return pl.DataFrame()
-    events = device_parts.device_work(replace(share, device=share.anytime), "step", "launch", "lane", *CLOCKED)
+    events = device_parts.device_work(replace(share, device=share.anytime), "step", "lane", *CLOCKED)
     found = _stretches(share.steps, events)
     found = found.with_columns(_cut(found, events))
     if share.windowed:

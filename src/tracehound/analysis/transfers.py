@@ -21,15 +21,16 @@ DEFINITION = """\
 A copy goes from one memory to another. On TPUs the layouts in an op's HLO line name the memories: S(5) is the host's,
 S(1) VMEM, no S(n) HBM. Copies are the pairs of copy-start and copy-done and of async-start and async-done (slices that
 are fetched ahead), infeed, outfeed, host send and recv, and a copy op between two memories. A pair is in flight from
-the start of the one op to the end of the other. On GPUs copies are those on the streams, by their direction; memsets
-are none.
+the start of the one op to the end of the other. On GPUs copies are those on the streams, by the direction that their
+own names tell, else those of the calls that launched them; memsets are none.
 
 in flight = length of the union of these stretches, never their sum: copies that wait for one another overlap. exposed =
 time in which the core does nothing else: on TPUs the self time of the starting and waiting ops themselves; on GPUs in
-flight less the time in which a kernel runs. hidden = the rest of in flight. rate = bytes / in flight: what the link
-gave while a copy in this direction was under way, queueing included. Of the copies that a window cuts those bytes count
-that were moved inside: of several pairs in flight from one memory to another at once, the link moves that which ends
-first, and the others wait. On TPUs all times, and the bounds of a window, are on the device's own clock.
+flight less the time in which a kernel runs. hidden = the rest of in flight. rate = bytes / the time in flight of the
+copies whose size the file states: what the link gave while one in this direction was under way, queueing included; a
+note says how many have no size. Of the copies that a window cuts those bytes count that were moved inside: of several
+pairs in flight from one memory to another at once, the link moves that which ends first, and the others wait. On TPUs
+all times, and the bounds of a window, are on the device's own clock.
 
 XProf takes a wait for the host's memory (copy-done with S(5)) for work that is bound by HBM, and counts it as duty. Its
 analyze_async_overlap adds up stretches that overlap. A rate above the device's memory bandwidth (as the profile states
@@ -47,9 +48,9 @@ BOUND: Final = 0.2
 
 _MEASURES: Final = (
     Column("copies", "count", "copies"),
-    Column("bytes", "bytes", "moved"),
+    Column("bytes", "bytes", "moved by copies of known size"),
     Column("in_flight", "time", "a copy is under way, overlaps once"),
-    Column("rate", "rate", "bytes / in flight"),
+    Column("rate", "rate", "bytes / in flight, of copies of known size"),
     Column("exposed", "time", "the core does nothing but wait for them"),
     Column("exposed_share", "share", "exposed", "device time"),
     Column("hidden", "time", "in flight while the core works", brief=False),
@@ -109,8 +110,8 @@ def _equal(key: Sequence[str], group: Sequence[str]) -> pl.Expr:
 
 
 def _link(found: Copies) -> dict[str, int]:
-    """What went from one memory to another in all, and in which time."""
-    return {"link_bytes": int(found.rows["bytes"].sum()), "link_time": found.flight.length}
+    """What went from one memory to another in all, and in which time, as far as sizes are known."""
+    return {"link_bytes": int(found.rows["bytes"].sum()), "link_time": found.sized.length}
 
 
 def _measured(found: Copies) -> dict[str, object]:
@@ -119,6 +120,8 @@ def _measured(found: Copies) -> dict[str, object]:
     return {
         "copies": rows.height,
         "bytes": int(rows["bytes"].sum()) if rows["bytes"].count() else None,
+        "sized": rows["bytes"].count(),
+        "timed": found.sized.length,
         **kept(rows, found.waits, found.flight.length, *found.exposed()),
     }
 
@@ -132,10 +135,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return answer(shown, blank(shown.columns), scene, options, [_nothing(scene)])
     rows = pl.concat(filled, how="vertical_relaxed")
     grouped = _over_ranks(rows) if by_op else rows
-    speed = pl.col("bytes") / pl.col("in_flight") * 1e12
+    speed = pl.col("bytes") / pl.col("timed") * 1e12
     peak = _peak(scene)
     table = grouped.with_columns(
-        pl.when(pl.col("in_flight") > 0).then(speed).alias("speed"),
+        pl.when(pl.col("timed") > 0).then(speed).alias("speed"),
         (pl.col("exposed") / pl.col("span")).fill_nan(None).alias("exposed_share"),
         (pl.col("hidden") / pl.col("in_flight")).fill_nan(None).alias("hidden_share"),
     ).with_columns(pl.when(pl.col("speed") <= peak).then("speed").alias("rate"))
@@ -144,14 +147,18 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         table = table.with_columns(pl.col("rank").rle_id().alias("place"))
     table = table.sort(order, descending=[name in ("exposed", "in_flight") for name in order])
     return answer(
-        shown, table, scene, options, [*_verdict(rows), *_absurd(table, peak), *window_apart(rows["span"], scene)]
+        shown,
+        table,
+        scene,
+        options,
+        [*_verdict(rows), *_sizeless(rows), *_absurd(table, peak), *window_apart(rows["span"], scene)],
     )
 
 
 def _over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
     whole = int(rows.group_by("rank").agg(pl.col("span").first())["span"].sum())
     return rows.group_by(KEY).agg(
-        pl.col("copies", "in_flight", "exposed", "hidden").sum(),
+        pl.col("copies", "sized", "timed", "in_flight", "exposed", "hidden").sum(),
         pl.when(pl.col("bytes").count() > 0).then(pl.col("bytes").sum()).alias("bytes"),
         pl.lit(whole).alias("span"),
         pl.col("event").sort_by("longest", "event", descending=[True, False]).first(),
@@ -190,6 +197,16 @@ def _verdict(rows: pl.DataFrame) -> list[str]:
     if wait > BOUND * span:
         notes.append("bound by the link to the host's memory, not by the device's own memory or its units")
     return notes
+
+
+def _sizeless(rows: pl.DataFrame) -> list[str]:
+    """How many copies are in no rate."""
+    copies, sized = int(rows["copies"].sum()), int(rows["sized"].sum())
+    if sized == copies:
+        return []
+    if not sized:
+        return [f"no size is recorded of any of {copies:,} copies: there are no bytes and no rates"]
+    return [f"no size is recorded of {copies - sized:,} of {copies:,} copies: bytes and rates are those of the others"]
 
 
 def _absurd(table: pl.DataFrame, peak: float) -> list[str]:

@@ -12,6 +12,7 @@ from math import prod
 from typing import Literal
 
 from tracehound.formats.communication import communicates
+from tracehound.formats.runtime_calls import waits
 
 Row = Literal["thread", "stream", "annotations", "sync", "none"]
 
@@ -80,12 +81,9 @@ def kernel_kind(name: str) -> str:
     return "collective" if communicates(name) else "kernel"
 
 
-_WAIT = re.compile(r"(?:cuda|cu|hip|xpu|ze)[A-Z]\w*Synchronize(?:_v\d+)?$")
-
-
 def call_kind(name: str) -> str:
     """Kind of a call of the runtime: `sync` where it waits for the device, else `runtime`."""
-    return "sync" if _WAIT.match(name) else "runtime"
+    return "sync" if waits(name) else "runtime"
 
 
 _MARKED = re.compile(r"Optimizer\.\w+#|enumerate\((?:DataLoader|DataPipe)\)#|DistributedDataParallel\.")

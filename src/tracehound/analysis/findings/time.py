@@ -110,8 +110,9 @@ def copies(evidence: Evidence) -> Iterator[Finding]:
     for (source, target), rows in links.group_by("source", "target", maintain_order=True):
         share = int(rows["exposed"].sum()) / cores * scale if cores else 0.0
         if share > COPIES:
-            flight = int(rows["in_flight"].sum())
-            moving = rate(int(rows["bytes"].sum()) * PS / flight) if flight else "an unknown rate"
+            known = rows.drop_nulls("rate")
+            seconds = float((known["bytes"] / known["rate"]).sum())
+            moving = rate(int(known["bytes"].sum()) / seconds) if seconds else "an unknown rate"
             worst = rows.sort("exposed", descending=True).row(0, named=True)
             yield Finding(
                 f"the device waits for copies from {source} to {target}",

@@ -1,0 +1,35 @@
+"""What calls of devices' runtimes and drivers do, told by their names: wait for the device, copy, or allocate.
+
+Owns these names: of CUDA, HIP, MUSA, MTIA, Ascend's ACL, Level Zero and SYCL's Unified Runtime. Knows no format and no
+events.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_RUNTIME: Final = r"^(?:cuda|cu|hip|musa|mu|mtia|aclrt|xpu|ze)"
+
+WAIT: Final = re.compile(r"Synchronize|^ur(?:EventWait|QueueFinish)")
+"""Calls that return when the device is done: with all, with a stream's work, or with what is before an event."""
+
+QUERY: Final = re.compile(_RUNTIME + r"(?:EventQuery|StreamQuery)$")
+"""Calls that ask whether it is: who waits may do so over and over."""
+
+COPY: Final = re.compile(_RUNTIME + r"Memcpy|^urEnqueue(?:USMMemcpy|MemBuffer(?:Read|Write|Copy))")
+"""Calls for copies."""
+
+BLOCKING: Final = re.compile(_RUNTIME + r"Memcpy(?!\w*Async)")
+"""Calls for copies that return when the copy is done."""
+
+ALLOCATION: Final = re.compile(
+    _RUNTIME + r"(?:Malloc|Free|HostAlloc|HostMalloc|HostFree|HostRegister|HostUnregister"
+    r"|Mem(?:Alloc|Free|Create|Map|Unmap|Release|Address))|^ur[A-Z]\w*(?:Alloc|Free)(?!Info)"
+)
+"""Calls that take memory from the device or the host, or give it back."""
+
+
+def waits(name: str) -> bool:
+    """Whether a call of this name waits for the device."""
+    return WAIT.search(name) is not None
