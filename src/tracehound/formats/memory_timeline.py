@@ -75,7 +75,8 @@ def decode(path: Path, portion: Portion, spill: Spill, progress: Progress) -> Ro
     order = np.argsort(time, kind="stable")
     category = np.where((rows[:, 3] >= 0) & (rows[:, 3] < len(CATEGORIES)), rows[:, 3], len(CATEGORIES) - 1)
     moved = np.isin(rows[order, 1], (_THERE, _VERSION))
-    return Rows(max(last, int(time.max())), time[order], rows[order, 2], category[order], moved, (*notes, *wrong, *strays))
+    last = max(last, int(time.max()))
+    return Rows(last, time[order], rows[order, 2], category[order], moved, (*notes, *wrong, *strays))
 
 
 def _near(rows: npt.NDArray[np.int64], path: Path) -> tuple[npt.NDArray[np.int64], tuple[Note, ...]]:
@@ -215,8 +216,8 @@ def _counters(rows: Rows, time: Ints, last: int) -> Counters:
         {"host": 0, "rank": 0, "name": name, "unit": "bytes", "process": "", "order": order}
         for order, (name, *_) in enumerate(curves)
     ]
-    last = pl.concat(samples).unique(["lane", "time"], keep="last", maintain_order=True)
-    return Counters(lanes, last.select(*COUNTERS).cast(COUNTERS))
+    latest = pl.concat(samples).unique(["lane", "time"], keep="last", maintain_order=True)
+    return Counters(lanes, latest.select(*COUNTERS).cast(COUNTERS))
 
 
 def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:
