@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,7 +13,15 @@ from hypothesis import strategies as st
 
 from slow_assembly import stacked
 from test_intervals import LANES, PAIRS, arrays, in_lanes, instants
-from tracehound.nesting import innermost, lane_order, nesting, own_stretches, self_time, still_open, unshared
+from tracehound.nesting import (
+    innermost,
+    lane_order,
+    nesting,
+    own_stretches,
+    self_time,
+    still_open,
+    unshared,
+)
 
 
 def firsts(lane: np.ndarray) -> np.ndarray:
@@ -163,8 +172,50 @@ def test_own_stretches_of_long_spans(far: int) -> None:
 
 
 def test_self_time() -> None:
-    length, parent = np.array([100, 30, 10, 20], np.int64), np.array([-1, 0, 1, 0], np.int64)
-    assert self_time(length, parent).tolist() == [50, 20, 10, 20]
+    start, end = np.array([0, 10, 20, 50], np.int64), np.array([100, 40, 30, 70], np.int64)
+    assert self_time(start, end, np.array([-1, 0, 1, 0], np.int64)).tolist() == [50, 20, 10, 20]
+
+
+def test_self_time_of_what_two_children_share() -> None:
+    start, end = np.array([1, 10, 20, 30], np.int64), np.array([99, 65, 95, 40], np.int64)
+    assert nesting(start, end).parent.tolist() == [-1, 0, 0, 2]
+    assert self_time(start, end, np.array([-1, 0, 0, 2], np.int64)).tolist() == [13, 55, 65, 10]
+
+
+@given(LANES, st.integers(-5, 30), st.integers(0, 40), st.sets(st.integers(0, 40)), st.randoms())
+def test_self_time_is_what_no_child_covers(
+    found: list[tuple[int, int, int]], low: int, length: int, passed: set[int], mixed: Random
+) -> None:
+    """Of clipped intervals, in any order, some of which are looked through."""
+    lane, start, end = in_lanes(found)
+    parent = nesting(start, end, firsts(lane)).parent
+    start, end = np.clip(start, low, low + length), np.clip(end, low, low + length)
+    for i in range(len(lane)):
+        if parent[i] in passed:
+            parent[i] = parent[parent[i]]
+    end = np.where(np.isin(np.arange(len(lane)), list(passed)), start, end)
+    wanted = []
+    for i in range(len(lane)):
+        mine = set(range(start[i], end[i]))
+        for k in np.flatnonzero(parent == i):
+            mine -= set(range(start[k], end[k]))
+        wanted.append(len(mine))
+    assert self_time(start, end, parent).tolist() == wanted
+    order = mixed.sample(range(len(lane)), len(lane))
+    place = np.append(np.argsort(order), -1).astype(np.int64)
+    moved = self_time(start[order], end[order], place[parent[order]])
+    assert moved.tolist() == [wanted[i] for i in order]
+
+
+def test_self_time_of_a_deep_nest_whose_children_share() -> None:
+    """From where the last begins a search would go up through all of them."""
+    depth = 300
+    at = np.arange(depth)
+    start = np.concatenate([[0], at + 1, [3 * depth]])
+    end = np.concatenate([[9 * depth, 4 * depth], 2 * depth - at[1:], [6 * depth]])
+    parent = nesting(start, end).parent
+    assert parent.tolist() == [-1, *range(depth), 0]
+    assert self_time(start, end, parent)[0] == 9 * depth - (6 * depth - 1)
 
 
 @given(LANES)
