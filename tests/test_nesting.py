@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from itertools import pairwise
 from random import Random
 
@@ -17,6 +16,7 @@ from tracehound.nesting import (
     innermost,
     lane_order,
     nesting,
+    one_at_a_time,
     own_stretches,
     self_time,
     still_open,
@@ -144,21 +144,41 @@ def test_the_label_of_the_innermost(pairs: list[tuple[int, int]], labels: list[i
 
 @given(PAIRS, LABELS)
 def test_labels_of_what_overlaps_in_part(pairs: list[tuple[int, int]], labels: list[int]) -> None:
-    """Each instant has a label where an interval is, and only such as an interval there has."""
     pairs = sorted(pairs, key=lambda p: (p[0], -p[1]))
     start, end = arrays(pairs)
     label = np.array(labels[: len(pairs)], np.int8)
-    found = innermost(start, end, nesting(start, end).parent, label)
-    told = defaultdict(set)
-    for low, high, what in zip(found.start.tolist(), found.end.tolist(), label[found.owner].tolist(), strict=True):
-        for instant in range(low, high):
-            told[instant].add(what)
-    there = defaultdict(set)
-    for i, (low, high) in enumerate(pairs):
-        for instant in range(low, high):
-            there[instant].add(label[i])
-    assert told.keys() == there.keys()
-    assert all(told[instant] <= there[instant] for instant in told)
+    parent = nesting(start, end).parent
+    found = innermost(start, end, parent, label)
+    at = {instant: label[i] for (_, instant), i in running(np.zeros(len(start), np.int64), start, end, parent).items()}
+    stretches = list(zip(found.start.tolist(), found.end.tolist(), label[found.owner].tolist(), strict=True))
+    assert {t: what for low, high, what in stretches for t in range(low, high)} == at
+    assert all(low < high for low, high, _ in stretches)
+    assert all(before[1] <= after[0] for before, after in pairwise(stretches))
+
+
+def running(lane: np.ndarray, start: np.ndarray, end: np.ndarray, parent: np.ndarray) -> dict[tuple[int, int], int]:
+    """The interval that runs at each instant of each lane: from the top, the first child that is there, and so on."""
+    at: dict[tuple[int, int], int] = {}
+    for number in range(len(lane)):
+        for instant in range(start[number], end[number]):
+            around = at.get((lane[number], instant), -1)
+            if around == parent[number]:
+                at[lane[number], instant] = number
+    return at
+
+
+@given(LANES)
+def test_of_what_overlaps_in_part_one_runs_at_a_time(found: list[tuple[int, int, int]]) -> None:
+    lane, start, end = in_lanes(found)
+    parent = nesting(start, end, firsts(lane)).parent
+    owned = one_at_a_time(start, end, parent, lane)
+    at = [
+        ((lane[owner], instant), owner)
+        for low, high, owner in zip(*(column.tolist() for column in owned), strict=True)
+        for instant in range(low, high)
+    ]
+    assert len(dict(at)) == len(at)
+    assert dict(at) == running(lane, start, end, parent)
 
 
 @pytest.mark.parametrize("far", [1, 10**12])

@@ -354,23 +354,28 @@ def own_stretches(start: Ints, end: Ints, parent: Ints) -> Owned:
     return Owned(starts[keep], ends[keep], owners[keep])
 
 
+def one_at_a_time(start: Ints, end: Ints, parent: Ints, group: Ints) -> Owned:
+    """The stretches in which each interval is the innermost of its lane, without empty ones, in no order.
+
+    Of a lane no two overlap, and together they are when any of its intervals is: what two share that overlap in part is
+    the earlier one's. Arguments are those of `unshared`.
+    """
+    begin = unshared(start, end, parent, group)
+    return own_stretches(begin, end if begin is start else np.maximum(end, begin), parent)
+
+
 def innermost(start: Ints, end: Ints, parent: Ints, label: npt.NDArray[Any]) -> Owned:
-    """The stretches of which `own_stretches` says who owns them, as few as have labels that differ, in order of time.
+    """The stretches of which `one_at_a_time` says who owns them, as few as have labels that differ, in order of time.
 
     An interval with the label of the one around it is taken for a part of that. Its owner is one with the same label.
-    Arguments are those of `own_stretches`; where intervals that differ overlap in part, the answer is its, too: in no
-    order, and overlapping.
+    Intervals of one lane, sorted by (start, -end); `parent` indexes into the same arrays, -1 for none.
     """
+    start = unshared(start, end, parent, np.broadcast_to(np.int64(0), len(start)))
     row = np.flatnonzero((end > start) & ((parent < 0) | (label != label[parent])))
-    back = len(row) - 1 - np.argsort(end[row[::-1]], kind="stable")  # of those that end at once the inner come first
-    when = np.concatenate([end[row[back]], start[row]])
+    back = row[::-1][np.argsort(end[row[::-1]], kind="stable")]  # of those that end at once the inner come first
+    when = np.concatenate([end[back], start[row]])
     order = np.argsort(when, kind="stable")
-    level = np.empty(len(order), np.int64)
-    level[order] = np.cumsum(np.where(order < len(row), -1, 1))
-    closed, opened = level[: len(row)], level[len(row) :]
-    if (opened[back] != closed + 1).any():
-        return own_stretches(start, end, parent)
-    when, owner = when[order], np.concatenate([parent[row[back]], row])[order]
+    when, owner = when[order], np.concatenate([parent[back], row])[order]
     keep = np.flatnonzero((when[1:] > when[:-1]) & (owner[:-1] >= 0))
     return Owned(when[keep], when[keep + 1], owner[keep])
 
