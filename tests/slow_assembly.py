@@ -32,9 +32,6 @@ def slow_part(rows: Sequence[Event], lanes: Sequence[Lane]) -> Slow:
         event["host"], event["rank"] = kept[event["lane"]]["host"], kept[event["lane"]]["rank"]
     for lane in range(len(used)):
         nest([event for event in events if event["lane"] == lane], kept[lane])
-    for event in events:
-        inside = [other for other in events if other["parent"] == event["id"]]
-        event["self"] = max(length(event) - sum(map(length, inside)), 0)
     launch(events, kept)
     steps = marked(events) or inferred(events, kept)
     place(events, steps)
@@ -58,7 +55,7 @@ def length(event: Event) -> int:
 
 
 def nest(events: list[Event], lane: Lane) -> None:
-    """Rows by the clock that is drawn, parents by the device's own where all events have it."""
+    """Rows by the clock that is drawn, parents and what they share by the device's own where all events have it."""
     depth = stacked([(e["start"], e["end"]) for e in events])[1]
     inner = events
     clock = ("start", "end")
@@ -70,6 +67,14 @@ def nest(events: list[Event], lane: Lane) -> None:
         event["depth"] = row
     for event, around in zip(inner, parent, strict=True):
         event["parent"] = None if around < 0 or lane["role"] in CONCURRENT else inner[around]["id"]
+    for event in events:
+        taken, covered = 0, set[int]()
+        for child in inner:
+            if child["parent"] == event["id"]:
+                instants = set(range(child[clock[0]], child[clock[1]]))
+                taken += length(child) - min(length(child), len(instants & covered))
+                covered |= instants
+        event["self"] = max(length(event) - taken, 0)
 
 
 def stacked(intervals: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from slow_assembly import stacked
 from test_intervals import LANES, PAIRS, arrays, in_lanes, instants
-from tracehound.nesting import innermost, lane_order, nesting, own_stretches, self_time, still_open, unshared
+from tracehound.nesting import (
+    innermost,
+    lane_order,
+    nesting,
+    one_at_a_time,
+    own_stretches,
+    self_time,
+    still_open,
+    unshared,
+)
 
 
 def firsts(lane: np.ndarray) -> np.ndarray:
@@ -135,21 +144,41 @@ def test_the_label_of_the_innermost(pairs: list[tuple[int, int]], labels: list[i
 
 @given(PAIRS, LABELS)
 def test_labels_of_what_overlaps_in_part(pairs: list[tuple[int, int]], labels: list[int]) -> None:
-    """Each instant has a label where an interval is, and only such as an interval there has."""
     pairs = sorted(pairs, key=lambda p: (p[0], -p[1]))
     start, end = arrays(pairs)
     label = np.array(labels[: len(pairs)], np.int8)
-    found = innermost(start, end, nesting(start, end).parent, label)
-    told = defaultdict(set)
-    for low, high, what in zip(found.start.tolist(), found.end.tolist(), label[found.owner].tolist(), strict=True):
-        for instant in range(low, high):
-            told[instant].add(what)
-    there = defaultdict(set)
-    for i, (low, high) in enumerate(pairs):
-        for instant in range(low, high):
-            there[instant].add(label[i])
-    assert told.keys() == there.keys()
-    assert all(told[instant] <= there[instant] for instant in told)
+    parent = nesting(start, end).parent
+    found = innermost(start, end, parent, label)
+    at = {instant: label[i] for (_, instant), i in running(np.zeros(len(start), np.int64), start, end, parent).items()}
+    stretches = list(zip(found.start.tolist(), found.end.tolist(), label[found.owner].tolist(), strict=True))
+    assert {t: what for low, high, what in stretches for t in range(low, high)} == at
+    assert all(low < high for low, high, _ in stretches)
+    assert all(before[1] <= after[0] for before, after in pairwise(stretches))
+
+
+def running(lane: np.ndarray, start: np.ndarray, end: np.ndarray, parent: np.ndarray) -> dict[tuple[int, int], int]:
+    """The interval that runs at each instant of each lane: from the top, the first child that is there, and so on."""
+    at: dict[tuple[int, int], int] = {}
+    for number in range(len(lane)):
+        for instant in range(start[number], end[number]):
+            around = at.get((lane[number], instant), -1)
+            if around == parent[number]:
+                at[lane[number], instant] = number
+    return at
+
+
+@given(LANES)
+def test_of_what_overlaps_in_part_one_runs_at_a_time(found: list[tuple[int, int, int]]) -> None:
+    lane, start, end = in_lanes(found)
+    parent = nesting(start, end, firsts(lane)).parent
+    owned = one_at_a_time(start, end, parent, lane)
+    at = [
+        ((lane[owner], instant), owner)
+        for low, high, owner in zip(*(column.tolist() for column in owned), strict=True)
+        for instant in range(low, high)
+    ]
+    assert len(dict(at)) == len(at)
+    assert dict(at) == running(lane, start, end, parent)
 
 
 @pytest.mark.parametrize("far", [1, 10**12])
@@ -163,8 +192,50 @@ def test_own_stretches_of_long_spans(far: int) -> None:
 
 
 def test_self_time() -> None:
-    length, parent = np.array([100, 30, 10, 20], np.int64), np.array([-1, 0, 1, 0], np.int64)
-    assert self_time(length, parent).tolist() == [50, 20, 10, 20]
+    start, end = np.array([0, 10, 20, 50], np.int64), np.array([100, 40, 30, 70], np.int64)
+    assert self_time(start, end, np.array([-1, 0, 1, 0], np.int64)).tolist() == [50, 20, 10, 20]
+
+
+def test_self_time_of_what_two_children_share() -> None:
+    start, end = np.array([1, 10, 20, 30], np.int64), np.array([99, 65, 95, 40], np.int64)
+    assert nesting(start, end).parent.tolist() == [-1, 0, 0, 2]
+    assert self_time(start, end, np.array([-1, 0, 0, 2], np.int64)).tolist() == [13, 55, 65, 10]
+
+
+@given(LANES, st.integers(-5, 30), st.integers(0, 40), st.sets(st.integers(0, 40)), st.randoms())
+def test_self_time_is_what_no_child_covers(
+    found: list[tuple[int, int, int]], low: int, length: int, passed: set[int], mixed: Random
+) -> None:
+    """Of clipped intervals, in any order, some of which are looked through."""
+    lane, start, end = in_lanes(found)
+    parent = nesting(start, end, firsts(lane)).parent
+    start, end = np.clip(start, low, low + length), np.clip(end, low, low + length)
+    for i in range(len(lane)):
+        if parent[i] in passed:
+            parent[i] = parent[parent[i]]
+    end = np.where(np.isin(np.arange(len(lane)), list(passed)), start, end)
+    wanted = []
+    for i in range(len(lane)):
+        mine = set(range(start[i], end[i]))
+        for k in np.flatnonzero(parent == i):
+            mine -= set(range(start[k], end[k]))
+        wanted.append(len(mine))
+    assert self_time(start, end, parent).tolist() == wanted
+    order = mixed.sample(range(len(lane)), len(lane))
+    place = np.append(np.argsort(order), -1).astype(np.int64)
+    moved = self_time(start[order], end[order], place[parent[order]])
+    assert moved.tolist() == [wanted[i] for i in order]
+
+
+def test_self_time_of_a_deep_nest_whose_children_share() -> None:
+    """From where the last begins a search would go up through all of them."""
+    depth = 300
+    at = np.arange(depth)
+    start = np.concatenate([[0], at + 1, [3 * depth]])
+    end = np.concatenate([[9 * depth, 4 * depth], 2 * depth - at[1:], [6 * depth]])
+    parent = nesting(start, end).parent
+    assert parent.tolist() == [-1, *range(depth), 0]
+    assert self_time(start, end, parent)[0] == 9 * depth - (6 * depth - 1)
 
 
 @given(LANES)

@@ -20,10 +20,12 @@ class Nesting(NamedTuple):
     `parent` is the index of the innermost interval of its lane that wholly contains this one (-1: none), `depth` the
     row on which it can be drawn without touching another. They agree where intervals nest; where two overlap without
     either containing the other, the later is still pushed to a row of its own, below the last that is still open.
+    Unless `torn` there are no such two.
     """
 
     parent: Ints
     depth: Ints
+    torn: bool
 
 
 _ONE_LANE: Final = np.zeros(1, np.int64)
@@ -48,7 +50,7 @@ def nesting(start: Ints, end: Ints, first: Ints = _ONE_LANE, known: Ints = _NOTH
         some = _overlapping(start[torn], until[torn], begins, known if torn[0] < len(known) else _NOTHING)
         found.parent[torn] = np.append(torn, -1)[some.parent]
         found.depth[torn] = some.depth
-    return found
+    return found._replace(torn=len(torn) > 0)
 
 
 def _laminar(start: Ints, until: Ints, known: Ints) -> tuple[Nesting, npt.NDArray[np.intp]]:
@@ -73,11 +75,11 @@ def _laminar(start: Ints, until: Ints, known: Ints) -> tuple[Nesting, npt.NDArra
     apart = until > np.append(until, _FOREVER)[parent]
     apart[: len(known)] |= known != rows[: len(known)]
     if not apart.any():
-        return Nesting(parent, depth), np.empty(0, np.intp)
+        return Nesting(parent, depth, torn=False), np.empty(0, np.intp)
     stretch = np.cumsum(depth == 0)
     bad = np.zeros(count + 1, np.bool_)
     bad[stretch[apart]] = True
-    return Nesting(parent, depth), np.flatnonzero(bad[stretch])
+    return Nesting(parent, depth, torn=True), np.flatnonzero(bad[stretch])
 
 
 def _in_turn(start: Ints, until: Ints, first: Ints, known: int) -> tuple[Ints, Ints] | None:
@@ -111,7 +113,7 @@ def _overlapping(start: Ints, until: Ints, first: Ints, known: Ints) -> Nesting:
     _reach(parent, parent, until, until[:-1] - 1)
     above = before.copy()
     _reach(above, parent, until, start)
-    return Nesting(parent[:-1], _depth(before, above, known))
+    return Nesting(parent[:-1], _depth(before, above, known), torn=True)
 
 
 _ROUNDS: Final = 64
@@ -228,16 +230,66 @@ def nearest(parent: Ints, chosen: Mask) -> Ints:
     return at
 
 
-def self_time(length: Ints, parent: Ints) -> Ints:
-    """`length` less the lengths of the direct children; never below 0.
+def self_time(start: Ints, end: Ints, parent: Ints) -> Ints:
+    """The time of each interval that none of its direct children covers; never below 0.
 
-    `parent` indexes into the same arrays, -1 for none.
+    `parent` indexes into the same arrays, -1 for none. Children may overlap in part: what they share counts once. What
+    of them lies outside of their parent is counted as if it did not.
     """
+    length = end - start
     children = np.zeros(len(length), np.int64)
     inner = parent >= 0
     np.add.at(children, parent[inner], length[inner])
+    row, time = shared(start, end, parent)
+    np.subtract.at(children, parent[row], time)
     own: Ints = np.maximum(length - children, 0)
     return own
+
+
+def shared(start: Ints, end: Ints, parent: Ints) -> tuple[Ints, Ints]:
+    """The children that begin before another of their parent has ended which began no later, and how long they do both.
+
+    `parent` indexes into the same arrays, -1 for none. In any order, but quick only where intervals sorted by (lane,
+    start, -end) nest.
+    """
+    torn = _torn(start, end, parent)
+    torn = torn[parent[torn] >= 0]
+    if len(torn) == 0:
+        return _NOTHING, _NOTHING
+    several = np.zeros(len(parent) + 1, np.bool_)
+    several[parent[torn]] = True
+    row = np.flatnonzero(several[parent])
+    row = row[np.lexsort((-end[row], start[row], parent[row]))]
+    around = parent[row]
+    first = np.append(True, around[1:] != around[:-1])
+    reach = np.append(0, _running_max(end[row], first))[:-1]
+    time = np.where(first, 0, np.minimum(reach, end[row]) - start[row])
+    some = time > 0
+    return row[some], time[some]
+
+
+def _torn(start: Ints, end: Ints, parent: Ints) -> npt.NDArray[np.intp]:
+    """The rows that are not known to begin at the end, or after the end, of all before them that have their parent.
+
+    None where intervals sorted by (start, -end) nest, but for the first rows of lanes. A row begins in the one before
+    it, its parent, or after that has ended: then from that goes a search up for the last that has the same parent.
+    """
+    if len(parent) == 0:
+        return np.empty(0, np.intp)
+    closed = end[:-1] <= start[1:]
+    into = parent[1:] == np.arange(len(parent) - 1)
+    found = [np.flatnonzero(~(closed | into)) + 1, np.zeros(int(parent[0] >= 0), np.intp)]
+    row = np.flatnonzero(closed & ~into & (parent[1:] != parent[:-1]))
+    at, row = parent[row], row + 1
+    begin, around = start[row], parent[row]
+    for _ in range(_ROUNDS):
+        if len(row) == 0:
+            break
+        found.append(row[(at < 0) | (end[at] > begin)])
+        above = parent[at]
+        on = np.flatnonzero((above != around) & (at >= 0))
+        at, row, begin, around = above[on], row[on], begin[on], around[on]
+    return np.unique(np.concatenate([*found, row]))
 
 
 def unshared(start: Ints, end: Ints, parent: Ints, group: Ints) -> Ints:
@@ -248,6 +300,9 @@ def unshared(start: Ints, end: Ints, parent: Ints, group: Ints) -> Ints:
     Sorted by (group, start, -end), of which `group` numbers lanes from 0; `parent` indexes into the same arrays, -1 for
     none.
     """
+    torn = _torn(start, end, parent)
+    if np.all(group[torn] != group[torn - 1]):  # the first of their lanes
+        return start
     around = np.where(parent >= 0, parent, -1 - group)
     order = np.argsort(around, kind="stable")
     around = around[order]
@@ -255,8 +310,6 @@ def unshared(start: Ints, end: Ints, parent: Ints, group: Ints) -> Ints:
     reach = _running_max(end[order], first)
     begin = start.copy()
     begin[order] = np.where(first, start[order], np.maximum(start[order], np.append(0, reach)[:-1]))
-    if np.array_equal(begin, start):
-        return begin
     rows = np.flatnonzero(parent >= 0)
     above = parent.copy()
     while len(rows):  # each time twice as far up
@@ -278,8 +331,8 @@ class Owned(NamedTuple):
 def own_stretches(start: Ints, end: Ints, parent: Ints) -> Owned:
     """The stretches of each interval that none of its direct children covers, without empty ones, in no order.
 
-    Intervals of one lane, sorted by (start, -end); `parent` indexes into the same arrays, -1 for none. What an interval
-    owns is what `self_time` counts.
+    Intervals of any lanes, of one parent sorted by (start, -end); `parent` indexes into the same arrays, -1 for none.
+    What an interval owns is what `self_time` counts.
     """
     child = np.flatnonzero(parent >= 0)
     if len(child) == 0:
@@ -301,23 +354,28 @@ def own_stretches(start: Ints, end: Ints, parent: Ints) -> Owned:
     return Owned(starts[keep], ends[keep], owners[keep])
 
 
+def one_at_a_time(start: Ints, end: Ints, parent: Ints, group: Ints) -> Owned:
+    """The stretches in which each interval is the innermost of its lane, without empty ones, in no order.
+
+    Of a lane no two overlap, and together they are when any of its intervals is: what two share that overlap in part is
+    the earlier one's. Arguments are those of `unshared`.
+    """
+    begin = unshared(start, end, parent, group)
+    return own_stretches(begin, end if begin is start else np.maximum(end, begin), parent)
+
+
 def innermost(start: Ints, end: Ints, parent: Ints, label: npt.NDArray[Any]) -> Owned:
-    """The stretches of which `own_stretches` says who owns them, as few as have labels that differ, in order of time.
+    """The stretches of which `one_at_a_time` says who owns them, as few as have labels that differ, in order of time.
 
     An interval with the label of the one around it is taken for a part of that. Its owner is one with the same label.
-    Arguments are those of `own_stretches`; where intervals that differ overlap in part, the answer is its, too: in no
-    order, and overlapping.
+    Intervals of one lane, sorted by (start, -end); `parent` indexes into the same arrays, -1 for none.
     """
+    start = unshared(start, end, parent, np.broadcast_to(np.int64(0), len(start)))
     row = np.flatnonzero((end > start) & ((parent < 0) | (label != label[parent])))
-    back = len(row) - 1 - np.argsort(end[row[::-1]], kind="stable")  # of those that end at once the inner come first
-    when = np.concatenate([end[row[back]], start[row]])
+    back = row[::-1][np.argsort(end[row[::-1]], kind="stable")]  # of those that end at once the inner come first
+    when = np.concatenate([end[back], start[row]])
     order = np.argsort(when, kind="stable")
-    level = np.empty(len(order), np.int64)
-    level[order] = np.cumsum(np.where(order < len(row), -1, 1))
-    closed, opened = level[: len(row)], level[len(row) :]
-    if (opened[back] != closed + 1).any():
-        return own_stretches(start, end, parent)
-    when, owner = when[order], np.concatenate([parent[row[back]], row])[order]
+    when, owner = when[order], np.concatenate([parent[back], row])[order]
     keep = np.flatnonzero((when[1:] > when[:-1]) & (owner[:-1] >= 0))
     return Owned(when[keep], when[keep + 1], owner[keep])
 

@@ -54,7 +54,7 @@ EVENTS = schema(
         "step": pl.Int32(),  # the step that the event belongs to: by its launch, else by its start
         "depth": pl.UInt16(),  # row inside the lane; overlapping events are on different rows
         "parent": pl.Int64(),  # id of the innermost event of the lane that contains it
-        "self": pl.Int64(),  # length less the lengths of its children, on the device's own clock where there is one
+        "self": pl.Int64(),  # length less what its children cover, on the device's own clock where there is one
         "launch": pl.Int64(),  # id of the host event that enqueued it
         "correlation": pl.Int64(),  # Kineto's and CUPTI's id shared by a runtime call and its device events
         "external": pl.Int64(),  # Kineto's "External id": the operator active at the launch

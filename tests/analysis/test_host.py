@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import host, named, run
 from tracehound.analysis.threads import during
+from tracehound.trace import Window
 
 MAIN = thread("python")
 
@@ -30,6 +34,35 @@ def test_the_threads_of_a_host_are_read_once_for_all_its_ranks(monkeypatch: pyte
         ("train", "tracing the next step", 10 * US),
     ]
     assert len(seen) == 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(1, 15)), min_size=1, max_size=12),
+    st.integers(0, 20),
+    st.integers(1, 30),
+)
+def test_the_rows_of_a_thread_add_up_to_the_window(events: list[tuple[int, int, int]], low: int, length: int) -> None:
+    b = Building()
+    for number, start, long in events:
+        b.event(thread(f"worker {number}"), f"f{start % 3}", start, start + long, "op")
+    trace = b.trace()
+    start, end = Window(low * US, (low + length) * US).within(*trace.span)
+    rows = run(named("host"), trace, Window(start, end)).table
+    assert {whole for (whole,) in rows.group_by("thread").agg(pl.col("time").sum()).select("time").rows()} <= {
+        end - start
+    }
+    assert all(time >= 0 for time in rows["time"])
+
+
+def test_of_two_events_that_overlap_in_part_the_earlier_has_the_shared_time() -> None:
+    b = Building()
+    for name, start, end, kind in (
+        ("step", 0, 200, "step"), ("A", 10, 60, "op"), ("B", 40, 90, "op"), ("C", 45, 50, "op"), ("D", 58, 70, "op")
+    ):  # fmt: skip
+        b.event(MAIN, name, start, end, kind)
+    rows = run(named("host"), b.trace()).table
+    found = dict(rows.select("event", pl.col("time") // US).iter_rows())
+    assert found == {"step": 120, "A": 50, "D": 10, "B": 20}, "C is of B, and so has none of A's time"
 
 
 def test_a_call_that_waits_for_its_copy_is_told_of_the_rank_whose_copy_it_is() -> None:

@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from building import US, Building, thread
 from tracehound.analysis import Options, Result, named, run
@@ -92,6 +95,77 @@ def test_numbers_are_those_of_a_thread(tmp_path: Path) -> None:
     ]
     shown = result(opened(tmp_path, events))
     assert dict(shown.table.select("module", "backward_host").iter_rows())["Other_0"] == 0
+
+
+def replicas(threads: list[list[int]], devices: bool) -> list[dict[str, Any]]:  # noqa: FBT001
+    """Forward threads that begin one after the other, with as many operators and gradients as lengths of gradients.
+
+    All number from 0. Their gradients, on a thread each, have their own lengths, last ones first.
+    """
+    events = []
+    for place, lengths in enumerate(threads):
+        device = place if devices else 0
+        for number, length in enumerate(lengths):
+            start, begin = 10 * number + place, 1000 - 20 * number + place
+            launch = (100 * place + number) * 2
+            events += [
+                x(f"nn.Module: Linear_{place}_{number}", start, start + 6, "python_function", 10 + place),
+                x("aten::mm", start + 1, start + 5, "cpu_op", 10 + place, **{"Sequence number": number}),
+                x("cudaLaunchKernel", start + 2, start + 3, "cuda_runtime", 10 + place, correlation=launch),
+                on(device, gpu("gemm", start + 5, start + 6, launch), 7 + place),
+                x("MmBackward0", begin, begin + length, "cpu_op", 20 + place,
+                  **{"Sequence number": number, "Fwd thread id": 3 + place}),
+                x("cudaLaunchKernel", begin, begin + 1, "cuda_runtime", 20 + place, correlation=launch + 1),
+                on(device, gpu("gemm_grad", begin + 2, begin + 2 + length, launch + 1), 7 + place),
+            ]  # fmt: skip
+    return events
+
+
+def on(device: int, event: dict[str, Any], stream: int) -> dict[str, Any]:
+    args = {**event["args"], "device": device, "stream": stream}
+    return {**event, "pid": device, "tid": stream, "args": args}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(st.integers(2, 9), min_size=1, max_size=3), min_size=1, max_size=4), st.booleans())
+def test_each_forward_thread_has_gradients_of_its_own(tmp_path: Path, threads: list[list[int]], devices: bool) -> None:  # noqa: FBT001
+    shown = result(opened(tmp_path, replicas(threads, devices)))
+    found = {
+        name: (host // US, device // US)
+        for name, host, device in shown.table.select("module", "backward_host", "backward_device").iter_rows()
+    }
+    assert found == {
+        f"Linear_{place}_{number}": (length, length)
+        for place, lengths in enumerate(threads)
+        for number, length in enumerate(lengths)
+    }
+
+
+def test_threads_that_nothing_tells_apart_are_told(tmp_path: Path) -> None:
+    said = "2 threads of the forward pass have the same numbers of autograd"
+    alike = [[3, 4], [5, 6]]
+    assert [note.startswith(said) for note in result(opened(tmp_path, replicas(alike, devices=False))).notes] == [True]
+    assert result(opened(tmp_path, replicas(alike, devices=True))).notes == ()
+    assert result(opened(tmp_path, step())).notes == ()
+
+
+def test_the_device_tells_threads_apart_that_were_there_before(tmp_path: Path) -> None:
+    """Their order in the recording is another than that in which PyTorch counted them."""
+    events = replicas([[3, 4], [5, 6]], devices=True)
+    for event in events:
+        if "Fwd thread id" in event["args"]:
+            event["args"]["Fwd thread id"] = 7 - event["args"]["Fwd thread id"]
+    shown = result(opened(tmp_path, events))
+    assert dict(shown.table.select("module", pl.col("backward_device") // US).iter_rows()) == {
+        "Linear_0_0": 3, "Linear_0_1": 4, "Linear_1_0": 5, "Linear_1_1": 6,
+    }  # fmt: skip
+
+
+def test_a_thread_of_which_no_lane_is_left_leads_nowhere(tmp_path: Path) -> None:
+    events = replicas([[3, 4], [5]], devices=False)
+    events = [event for event in events if event["tid"] != 11]  # the second forward thread was not recorded
+    shown = result(opened(tmp_path, events))
+    assert shown.table["backward_host"].to_list() == [3 * US, 4 * US]
 
 
 def test_what_backward_calls_again_stands_beside_its_first_call(tmp_path: Path) -> None:

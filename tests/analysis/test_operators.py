@@ -191,16 +191,16 @@ def _slow(trace: Trace, low: int, high: int) -> dict[str, list[int]]:
             i = events[i]["parent"]
         return chain
 
-    inside = defaultdict(int)
+    inside = defaultdict[int, set[int]](set)
     for i, event in events.items():
         if event["kind"] in ("op", "runtime", "annotation"):
             for outer in around(event["parent"], "op", "runtime", "annotation")[:1]:
-                inside[outer] += length[i]
+                inside[outer] |= set(range(max(event["start"], low), min(event["end"], high), US))
         _add(found, events, around(event["launch"], "op"), length[i])
     for i, event in events.items():
         if event["kind"] == "op":
             outer = {events[c]["name"] for c in around(event["parent"], "op")}
-            own = max(length[i] - inside[i], 0)
+            own = length[i] - US * len(inside[i])
             calls = (int(length[i] > 0), own, 0 if event["name"] in outer else length[i])
             for column, value in enumerate(calls):
                 found[event["name"]][column] += value

@@ -106,3 +106,36 @@ def test_counts_and_totals_are_those_of_a_slow_search(spans: list[tuple[int, int
     found = {name: (number, total) for name, number, total in table.select("name", "count", "total").rows()}
     assert found == {name: (len(lengths), sum(lengths)) for name, lengths in expected.items()}
     assert set(table["busy"]) <= {len(covered)}
+
+
+@given(SPANS, st.integers(0, 30), st.integers(1, 60))
+def test_self_time_is_what_no_event_inside_covers(spans: list[tuple[int, int, str]], low: int, length: int) -> None:
+    b = Building(unit=1)
+    for start, long, name in spans:
+        b.event(thread(), name, start, start + long, "op")
+    trace = b.trace()
+    low, high = Window(low, low + length).within(*trace.span)
+    events = trace.events().collect().to_dicts()
+    expected: dict[str, int] = {}
+    for event in events:
+        own = set(range(event["start"], event["end"]))
+        for other in events:
+            if other["parent"] == event["id"]:
+                own -= set(range(other["start"], other["end"]))
+        assert event["self"] == len(own)
+        expected[event["name"]] = expected.get(event["name"], 0) + len(own & set(range(low, high)))
+    table = run(named("slices"), trace, Window(low, high)).table
+    assert {name: own for name, own in table.select("name", "self").rows() if own} == {
+        name: own for name, own in expected.items() if own
+    }
+
+
+def test_children_that_overlap_in_part_are_taken_off_once() -> None:
+    b = Building()
+    for name, start, end in (("P", 1, 99), ("A", 10, 65), ("B", 20, 95)):
+        b.event(thread(), name, start, end, "op")
+    trace = b.trace()
+    for analysis, column in (("slices", "self"), ("operators", "host_self"), ("stacks", "self")):
+        table = run(named(analysis), trace).table
+        table = table.rename({"call": "name"}, strict=False)
+        assert dict(table.select("name", column).iter_rows())["P"] == 13 * US, analysis

@@ -32,7 +32,15 @@ def nested(draw: st.DrawFn, low: int = 0, high: int = 40) -> list[tuple[int, int
 windows = st.lists(st.tuples(st.integers(0, 39), st.integers(1, 15)), max_size=4)
 
 
-@given(st.lists(nested(), min_size=1, max_size=2), windows)
+overlapping = st.lists(
+    st.tuples(
+        st.integers(0, 30), st.integers(1, 10), st.sampled_from("abc"), st.sampled_from(["op", "annotation"])
+    ).map(lambda event: (event[0], event[0] + event[1], *event[2:])),
+    max_size=8,
+)
+
+
+@given(st.lists(nested() | overlapping, min_size=1, max_size=2), windows)
 def test_any_threads_in_any_windows(lanes: list[list[tuple[int, int, str, str]]], cuts: list[tuple[int, int]]) -> None:
     built = Building()
     built.event(Lane("first"), "begin", 0, 0, "other")
@@ -55,7 +63,7 @@ def slow(threads: pl.DataFrame, stretches: list[tuple[int, int]]) -> list[tuple[
             for lane in {row["lane"] for row in events.values()}:
                 there = [key for key, row in events.items() if row["lane"] == lane and row["start"] <= at < row["end"]]
                 if there:
-                    spent[window, max(there)] += US
+                    spent[window, running(there, events)] += US
     groups: dict[tuple[object, ...], list[tuple[int, int]]] = defaultdict(list)
     for (window, event), time in spent.items():
         row = events[event]
@@ -65,6 +73,15 @@ def slow(threads: pl.DataFrame, stretches: list[tuple[int, int]]) -> list[tuple[
         for (window, lane, name, around), all_ in groups.items()
     ]
     return sorted(rows, key=lambda row: (row[0], -row[6], row[1], row[2], (row[3] is not None, row[3] or "")))
+
+
+def running(there: list[int], events: dict[int, dict[str, object]]) -> int:
+    """Of the events of a thread that are there at an instant the innermost; of several the earliest, and so inside."""
+    at = None
+    while within := [key for key in there if events[key]["parent"] == at]:
+        at = min(within)
+    assert at is not None
+    return at
 
 
 def inside(row: dict[str, object], events: dict[int, dict[str, object]]) -> object:

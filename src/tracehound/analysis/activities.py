@@ -20,7 +20,7 @@ from tracehound.analysis.result import Share
 from tracehound.analysis.threads import batches, having, lanes_with, told_by_name
 from tracehound.formats.runtime_calls import WAIT
 from tracehound.intervals import Intervals, Ints, Mask, covered, union
-from tracehound.nesting import outermost, own_stretches
+from tracehound.nesting import one_at_a_time, outermost, own_stretches
 from tracehound.trace import collected, schema
 
 ACTIVITIES: Final = schema(
@@ -93,7 +93,7 @@ def _on_host(share: Share, calls: pl.DataFrame) -> pl.DataFrame:
 def _of_threads(rows: pl.DataFrame, main: int | None, calls: pl.DataFrame, *, streams: bool) -> pl.DataFrame:
     """The same of some threads."""
     start, end, parent = rows["start"].to_numpy(), rows["end"].to_numpy(), local_parent(rows)
-    own = own_stretches(start, end, parent)
+    own = one_at_a_time(start, end, parent, rows["lane"].to_numpy())
     idle = _unrecorded(rows, main)
     begin, until = np.append(own.start, idle.start), np.append(own.end, idle.end)
     owner = np.append(own.owner, np.full(len(idle.start), -1))

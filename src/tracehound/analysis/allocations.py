@@ -17,7 +17,7 @@ from tracehound.analysis.result import Scene, Share
 from tracehound.facets import UNTOLD
 from tracehound.formats.sizes import MOST_BYTES
 from tracehound.intervals import Ints, Latest
-from tracehound.nesting import own_stretches
+from tracehound.nesting import one_at_a_time
 from tracehound.trace import collected
 
 HOST: Final = -1
@@ -116,8 +116,9 @@ def callers(share: Share, rows: pl.DataFrame) -> tuple[Tree, Ints]:
     """The operators of the host, and of each memory event the row of the innermost that ran on its thread then; -1."""
     calls = tree(share)
     events = calls.events
-    own = own_stretches(events["start"].to_numpy(), events["end"].to_numpy(), calls.parent)
-    lane = events["lane"].to_numpy()[own.owner]
+    lane = events["lane"].to_numpy()
+    own = one_at_a_time(events["start"].to_numpy(), events["end"].to_numpy(), calls.parent, lane)
+    lane = lane[own.owner]
     order = np.lexsort((own.start, lane))
     latest = Latest(lane[order], own.start[order])
     time = rows["time"].to_numpy()

@@ -84,7 +84,8 @@ def nodes(
     root = number * (int(told.max(initial=0)) + 1) + told[rows]
     node, parent, first = paths(Forest(stands), name, root)
     of_event = np.append(np.append(node, -1)[around], -1)
-    seen, length = _clipped(calls, share)
+    seen, begin, end = _clipped(calls, share)
+    length = end - begin
     done, call = _work(share, calls)
     launcher, later = _launchers(calls, of_event, call, gradient)
     longest = _longest(node, np.where(seen, length, -1)[rows], len(parent))
@@ -103,11 +104,11 @@ def nodes(
             "kind": calls.events["kind"].gather(rows[first]).cast(pl.String),
             "count": summed(node, seen[rows].astype(np.int64)),
             "total": summed(node, length[rows]),
-            "self": summed(node, self_time(length[rows], inside)),
+            "self": summed(node, self_time(begin[rows], end[rows], inside)),
             "inside": summed(of_event[calls.parent][calls.operator & seen]),
             "device_self": summed(launcher, done),
             "launched": summed(launcher),
-            "backward_host": summed(*_gradients(calls, chosen, of_event, length, gradient)),
+            "backward_host": summed(*_gradients(calls, chosen, of_event, (begin, end), gradient)),
             "backward_device": summed(later, done),
             "event": calls.events["id"].gather(rows[longest]),
             "most": length[rows[longest]],
@@ -150,15 +151,15 @@ def _standing(calls: Tree, rows: Ints, inside: Ints, called: Names, gradient: In
     return stands, name, called.words.append(AGAIN + called.words)
 
 
-def _clipped(calls: Tree, share: Share) -> tuple[Mask, Ints]:
-    """Which events lie in the window, and how much of each: time that two of a thread share counts once."""
+def _clipped(calls: Tree, share: Share) -> tuple[Mask, Ints, Ints]:
+    """Which events lie in the window, and when each does: time that two of a thread share is the earlier one's."""
     share = share.on_host
     start, end, lane = (calls.events[name].to_numpy() for name in ("start", "end", "lane"))
     inside = np.minimum(end, share.end) > np.maximum(start, share.start)
     seen = inside | (start == end) & (start >= share.start) & (start <= share.end)
     thread = np.cumsum(np.append(False, lane[1:] != lane[:-1])[: len(lane)])
-    begin = unshared(start, end, calls.parent, thread)
-    return seen, np.maximum(np.minimum(end, share.end) - np.maximum(begin, share.start), 0)
+    begin = np.clip(unshared(start, end, calls.parent, thread), share.start, share.end)
+    return seen, begin, np.maximum(np.minimum(end, share.end), begin)
 
 
 def _work(share: Share, calls: Tree) -> tuple[Ints, Ints]:
@@ -168,9 +169,9 @@ def _work(share: Share, calls: Tree) -> tuple[Ints, Ints]:
     operator that the profiler called the active one; -1 where none is known.
     """
     device = work(share, "launch", "external")
-    length = np.minimum(device["end"].to_numpy(), share.end) - np.maximum(device["start"].to_numpy(), share.start)
+    start, end = (np.clip(device[side].to_numpy(), share.start, share.end) for side in ("start", "end"))
     call = rows_of(calls, device["launch"])
-    return self_time(length, local_parent(device)), np.where(call >= 0, call, launchers(calls, device))
+    return self_time(start, end, local_parent(device)), np.where(call >= 0, call, launchers(calls, device))
 
 
 def _launchers(calls: Tree, of_event: Ints, call: Ints, gradient: Ints) -> tuple[Ints, Ints]:
@@ -182,13 +183,16 @@ def _launchers(calls: Tree, of_event: Ints, call: Ints, gradient: Ints) -> tuple
     return launcher, np.where(launcher < 0, of_event[np.append(gradient, -1)[backward]], -1)
 
 
-def _gradients(calls: Tree, chosen: Mask, of_event: Ints, length: Ints, gradient: Ints) -> tuple[Ints, Ints]:
+def _gradients(
+    calls: Tree, chosen: Mask, of_event: Ints, times: tuple[Ints, Ints], gradient: Ints
+) -> tuple[Ints, Ints]:
     """For each event of backward() the node whose gradient it works out, and its time without chosen events inside."""
     backward = gradient >= 0
     if not backward.any():
         return np.empty(0, np.int64), np.empty(0, np.int64)
     marked = backward | chosen
-    own = self_time(np.where(marked, length, 0), np.append(nearest(calls.parent, marked), -1)[calls.parent])
+    begin, end = times
+    own = self_time(begin, np.where(marked, end, begin), np.append(nearest(calls.parent, marked), -1)[calls.parent])
     return of_event[gradient[backward]], own[backward]
 
 

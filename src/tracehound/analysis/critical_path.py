@@ -18,7 +18,7 @@ from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.errors import printable
 from tracehound.intervals import Intervals, Ints, pairs_of
-from tracehound.nesting import Owned, nearest, own_stretches
+from tracehound.nesting import Owned, nearest, one_at_a_time
 from tracehound.trace import collected
 from tracehound.units import duration
 from tracehound.units import share as proportion
@@ -152,14 +152,12 @@ def _rows(legs: Sequence[Leg], host: pl.DataFrame) -> pl.DataFrame:
 
 def _innermost(host: pl.DataFrame, threads: Sequence[int]) -> Iterator[tuple[int, Owned]]:
     """By thread which event ran when as the innermost; the earlier of two that overlap without nesting."""
-    owned = own_stretches(host["start"].to_numpy(), host["end"].to_numpy(), local_parent(host))
+    lane = host["lane"].to_numpy()
+    owned = one_at_a_time(host["start"].to_numpy(), host["end"].to_numpy(), local_parent(host), lane)
     order = np.argsort(owned.start, kind="stable")
-    lanes = host["lane"].to_numpy()[owned.owner[order]]
+    lanes = lane[owned.owner[order]]
     for thread in threads:
-        start, end, owner = (column[order[lanes == thread]] for column in owned)
-        start = np.maximum(start, np.append(start[:1], np.maximum.accumulate(end)[:-1]))
-        keep = end > start
-        yield thread, Owned(start[keep], end[keep], owner[keep])
+        yield thread, Owned(*(column[order[lanes == thread]] for column in owned))
 
 
 def _classes(host: pl.DataFrame) -> Ints:

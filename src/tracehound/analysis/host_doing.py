@@ -19,7 +19,7 @@ from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
 from tracehound.analysis.threads import names_of, on_lanes, overlaps
 from tracehound.formats.xla_names import leads
-from tracehound.intervals import Intervals, Ints, union
+from tracehound.intervals import Intervals, Ints
 from tracehound.nesting import Owned, innermost
 from tracehound.trace import collected
 
@@ -37,7 +37,7 @@ class Doing(NamedTuple):
 class Told(NamedTuple):
     """What threads are at: by lane. `main` is the lane of the program's own thread, -1 without one."""
 
-    doings: Mapping[int, tuple[Doing, ...]]
+    doings: Mapping[int, Doing]
     main: int
 
     def spent(self, lane: Ints, start: Ints, end: Ints) -> npt.NDArray[np.int64]:
@@ -51,11 +51,10 @@ class Told(NamedTuple):
         first = group * times.shape[1]
         known = np.flatnonzero(lane >= 0)
         np.add.at(places, first[known] + len(WORDS), end[known] - start[known])
-        for number, doings in self.doings.items():
+        for number, doing in self.doings.items():
             mine = np.flatnonzero(lane == number)
-            for doing in doings:
-                at, row, time = overlaps(Owned(start[mine], end[mine], first[mine]), doing.when)
-                np.add.at(places, row + doing.words[at], time)
+            at, row, time = overlaps(Owned(start[mine], end[mine], first[mine]), doing.when)
+            np.add.at(places, row + doing.words[at], time)
         times[:, -1] -= times[:, :-1].sum(axis=1)
         return times
 
@@ -89,8 +88,8 @@ PROGRAM: Final = OfHost(_program)
 """What the program's own thread on a host is at, where no call waits for a copy of the rank's device."""
 
 
-def _doings(share: Share, lane: int, copies: pl.DataFrame, read: Read) -> tuple[Doing, ...]:
-    """What a thread is at: in one set, if it is at one thing at a time, else in one for each word.
+def _doings(share: Share, lane: int, copies: pl.DataFrame, read: Read) -> Doing:
+    """What a thread is at, which is one thing at a time.
 
     `copies` are those for which it may wait (`copied`). Of its many events no more is read at once than each step of
     this needs.
@@ -104,12 +103,8 @@ def _doings(share: Share, lane: int, copies: pl.DataFrame, read: Read) -> tuple[
     start, end, owner = innermost(times["start"].to_numpy(), times["end"].to_numpy(), parent, code)
     del times, parent
     code = code[owner]
-    if (start[1:] >= end[:-1]).all():
-        known = np.flatnonzero(code >= 0)
-        return (Doing(Intervals(start[known], end[known]), code[known]),)
-    chosen = (np.flatnonzero(code == words) for words in range(len(WORDS)))
-    sets = [(union(start[mine], end[mine]), code[mine[0]]) for mine in chosen if len(mine)]
-    return tuple(Doing(when, np.full(len(when.start), words)) for when, words in sets)
+    known = np.flatnonzero(code >= 0)
+    return Doing(Intervals(start[known], end[known]), code[known])
 
 
 def mattering(share: Share, found: Told, launching: Ints) -> Ints:

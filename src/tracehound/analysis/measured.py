@@ -23,18 +23,20 @@ def measured(events: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
 
     Events of lanes that have the device's own clock (TPU) are measured on that, as XProf does for all op metrics: the
     bounds of the window are put on it too, so that a part of an event is never longer than the window is there. Self
-    time is what is left of the clipped event by its clipped children.
+    time is what the clipped event has for itself, without its children there.
     """
     if events.select(((pl.col("start") >= start) & (pl.col("end") <= end)).all()).item():
         return events.with_columns(LENGTH.alias("length"), pl.col("self").alias("own"))
     placed = events.join(own_windows(events, start, end), on="lane", how="left", maintain_order="left")
     clocked = pl.col("from").is_not_null()
+    low, high = pl.col("from").fill_null(start), pl.col("until").fill_null(end)
     begin, finish = (
-        pl.when(clocked).then(f"device_{side}").otherwise(side) for side in ("start", "end")
-    )  # fmt: skip
-    inside = pl.min_horizontal(finish, pl.col("until").fill_null(end)) - pl.max_horizontal(
-        begin, pl.col("from").fill_null(start)
+        pl.max_horizontal(low, pl.min_horizontal(high, pl.when(clocked).then(f"device_{side}").otherwise(side))).alias(
+            side
+        )
+        for side in ("start", "end")
     )
-    length = np.maximum(placed.select(inside).to_series().to_numpy(), 0)
-    own = self_time(length, local_parent(events))
-    return events.with_columns(pl.Series("length", length), pl.Series("own", own))
+    begins, ends = (times.to_numpy() for times in placed.select(begin, finish))
+    ends = np.maximum(ends, begins)
+    own = self_time(begins, ends, local_parent(events))
+    return events.with_columns(pl.Series("length", ends - begins), pl.Series("own", own))

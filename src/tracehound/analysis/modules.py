@@ -42,10 +42,11 @@ outermost modules. A window clips, and work counts by when it ran. Rows come dep
 These are the Module View of torch_tb_profiler (Occurences, Operators, Host and Device Total and Self Duration), which
 knew the calls of the forward pass alone. Here backward host and device are what the gradients of the operators called
 in a module, or below, took: autograd gives an operator and its gradient one number ("Sequence number", "Fwd thread
-id"). They are in no other column. A module that backward() calls once more, to have again what was not kept (activation
-checkpointing), stands beside its first call, "recomputed": its host time is in no total of the modules above, its
-device time in all of them. Work that neither a module nor such a gradient launched is in no row, and a note says how
-much that is."""
+id"). They are in no other column. Threads of the forward pass whose numbers are the same (nn.DataParallel) are told
+apart by the devices on which they and their gradients run, else by the order in which they began, which a note says. A
+module that backward() calls once more, to have again what was not kept (activation checkpointing), stands beside its
+first call, "recomputed": its host time is in no total of the modules above, its device time in all of them. Work that
+neither a module nor such a gradient launched is in no row, and a note says how much that is."""
 
 COLUMNS = (
     Column("module", "text", "module, under the modules that called it"),
@@ -85,8 +86,9 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         return pl.DataFrame()
     plain = _of_class if BY.of(options.given) == "class" else _instance
     gradients = calls.events["name"].cat.starts_with(GRADIENT).any()
-    table = nodes(share, calls, chosen, names(calls.events, plain), forward_of(share, calls))
-    return table.with_columns(pl.lit(gradients).alias("gradients"))
+    forward = forward_of(share, calls)
+    table = nodes(share, calls, chosen, names(calls.events, plain), forward.of)
+    return table.with_columns(pl.lit(gradients).alias("gradients"), pl.lit(forward.guessed, pl.Int64).alias("guessed"))
 
 
 def _instance(told: pl.Series) -> pl.Series:
@@ -114,7 +116,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         share_of("device_total", whole).alias("share"),
     ).with_columns(pl.col(name) if whole else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE)
     ran = any(table["gradients"].any() for table in tables if table.height)
-    notes = _notes(whole, unlaunched) + _of_backward(table, ran=ran)
+    guessed = max(table["guessed"][0] for table in tables if table.height)
+    notes = _notes(whole, unlaunched) + _of_backward(table, ran=ran) + _of_threads(guessed)
     result = answer(ANALYSIS, table, scene, Options(given=options.given), notes)
     return cut(result, result.table["host_total"].to_numpy(), options.top)
 
@@ -142,6 +145,15 @@ def _of_backward(table: pl.DataFrame, *, ran: bool) -> list[str]:
     if ran and table["backward_host"].sum() == 0:
         return ["backward() ran, but no sequence number of autograd says for which module"]
     return []
+
+
+def _of_threads(guessed: int) -> list[str]:
+    if not guessed:
+        return []
+    return [
+        f"{guessed} threads of the forward pass have the same numbers of autograd: which gradients are whose was told"
+        " by the order in which they began"
+    ]
 
 
 def _why_empty(scene: Scene) -> str:

@@ -135,7 +135,8 @@ def _measured(calls: Tree, caller: Ints, by: Ints, clipped: Ints, share: Share) 
         at = caller[at]
         at, amount = at[at >= 0], amount[at >= 0]
     rows = np.flatnonzero(calls.operator & (seen | (total > 0)))
-    host = self_time(np.where(frame, 0, length), calls.above)
+    begin, until = (np.clip(times, share.start, share.end) for times in (start, end))
+    host = self_time(begin, np.where(frame, begin, until), calls.above)
     return Counted(rows, seen[rows], host[rows], length[rows], own[rows], total[rows], launched[rows])
 
 

@@ -17,11 +17,11 @@ from tracehound.units import count, duration
 
 DEFINITION = """\
 For every lane (a stream or line of a device, a thread of a host), the events that overlap the window, by name and kind:
-total = sum of their lengths, clipped to the window, self = total less the time of events nested inside them, average =
-total / count. busy is the time in which anything ran on the lane, overlaps once. "of lane" is self / sum of self over
-the lane: of a lane whose events overlap one another (asynchronous copies) the sum is more than busy. Perfetto's table
-"Slices" of an area selection has count, wall duration (our total) and average, and adds up what is nested. Lanes in the
-order of the timeline, names by self time."""
+total = sum of their lengths, clipped to the window, self = total less the time that events nested inside them cover,
+average = total / count. busy is the time in which anything ran on the lane, overlaps once. "of lane" is self / sum of
+self over the lane: of a lane whose events overlap one another (asynchronous copies) the sum is more than busy.
+Perfetto's table "Slices" of an area selection has count, wall duration (our total) and average, and adds up what is
+nested. Lanes in the order of the timeline, names by self time."""
 
 COLUMNS = (
     Column("rank", "count", "rank; none for a thread of a host", brief=False),

@@ -15,7 +15,7 @@ from tracehound.analysis.busy import local_parent
 from tracehound.analysis.numbering import codes, occurring, one_of_each
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, merge, pairs_of, passed
-from tracehound.nesting import Owned, own_stretches
+from tracehound.nesting import Owned, one_at_a_time
 from tracehound.trace import collected
 
 THREADS = ("id", "lane", "start", "end", "name", "kind", "parent")
@@ -104,14 +104,15 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
     `threads` are events of host lanes, sorted by id; `windows` a set of intervals. Returns `window` (its index),
     `lane`, `name`, `inside` (the nearest annotation around, null without one: it says what a frame of a library was
     called for), `time` (ps inside the window), `count` (events) and `event` (id of the one with the most time), sorted
-    by (window, time descending). Time in which a thread has no event at all is not listed.
+    by (window, time descending). Time in which a thread has no event at all is not listed, and of time in which it has
+    two that overlap in part the earlier has all.
     """
     if len(windows.start):
         low, high = int(windows.start[0]), int(windows.end[-1])
         threads = threads.filter((pl.col("start") < high) & (pl.col("end") > low))
     start, end = threads["start"].to_numpy(), threads["end"].to_numpy()
     parent = local_parent(threads)
-    owned = own_stretches(start, end, parent)
+    owned = one_at_a_time(start, end, parent, threads["lane"].to_numpy())
     window, row, time = _spent(owned, windows, len(start))
     kinds, number = _numbered(threads.select("lane", "name", _annotation(threads, parent)))
     place = window * kinds.height + number[row]

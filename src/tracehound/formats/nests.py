@@ -14,13 +14,14 @@ import numpy.typing as npt
 
 from tracehound.formats.batches import Batch, Rows, Runs
 from tracehound.intervals import Ints, Mask
-from tracehound.nesting import lane_order, nesting, outermost, still_open
+from tracehound.nesting import lane_order, nesting, outermost, shared, still_open
 
 CONCURRENT: Final = ("stream", "async")
 """Roles of lanes on which an event that lies inside another is no part of it: both run at once."""
 
 _CLOCKS: Final = ("start", "end", "device_start", "device_end")
 _NONE: Final = np.empty(0, np.int64)
+_LONG_AGO: Final = int(np.iinfo(np.int64).min) // 2
 
 
 class Open(NamedTuple):
@@ -108,9 +109,9 @@ def nest(events: Rows, concurrent: Mask, course: Course | None, before: Open) ->
     carried = len(before.end)
     drawn = nesting(np.append(before.end - 1, start), np.append(before.end, until), begins, before.depth)
     inner = _inner(events, begins, None if course is None else course.clocked)
-    parent = drawn.parent[carried:]
+    parent, torn = drawn.parent[carried:], drawn.torn
     if inner.order is not None:
-        parent = _inner_parents(inner, begins, before)
+        parent, torn = _inner_parents(inner, begins, before)
     apart = concurrent[events.lane[begins]]
     if apart.any():
         parent = np.where(np.repeat(apart, np.diff(np.append(begins, len(start)))), -1, parent)
@@ -118,6 +119,10 @@ def nest(events: Rows, concurrent: Mask, course: Course | None, before: Open) ->
     children = np.zeros(len(ids), np.int64)
     child = np.flatnonzero(parent >= 0)
     np.add.at(children, parent[child], inner.length[child])
+    if torn:
+        inside = np.maximum(parent - len(before.id), -1)
+        row, time = shared(inner.start, inner.until, inside)
+        np.subtract.at(children, parent[row], np.minimum(time, inner.length[row]))
     if course is not None and first in course.later:
         rows = inner.in_order(np.arange(len(start)))[still_open(inner.in_order(inner.until))]
         children[rows + len(before.id)] += course.later[first]
@@ -146,15 +151,16 @@ def _inner(events: Rows, begins: npt.NDArray[np.intp], clocked: bool | None) -> 
     return _Inner(start, np.maximum(end, start + 1), length, order)
 
 
-def _inner_parents(inner: _Inner, begins: npt.NDArray[np.intp], before: Open) -> Ints:
-    """Parents by a clock of their own, which has another order than the rows."""
+def _inner_parents(inner: _Inner, begins: npt.NDArray[np.intp], before: Open) -> tuple[Ints, bool]:
+    """Parents by a clock of their own, which has another order than the rows, and whether any overlap in part there."""
     carried = len(before.id)
     start = np.append(before.inner_end - 1, inner.in_order(inner.start))
     until = np.append(before.inner_end, inner.in_order(inner.until))
     rows = np.concatenate([np.arange(carried), inner.in_order(np.arange(len(inner.start))) + carried, [-1]])
     parent = np.empty(len(inner.start), np.int64)
-    parent[inner.order] = rows[nesting(start, until, begins, np.arange(carried)).parent[carried:]]
-    return parent
+    nested = nesting(start, until, begins, np.arange(carried))
+    parent[inner.order] = rows[nested.parent[carried:]]
+    return parent, nested.torn
 
 
 def survey(group: Sequence[Batch], concurrent: Mask) -> tuple[Sequence[Batch], Course | None]:
@@ -209,7 +215,10 @@ def _agreeing(group: Sequence[Batch]) -> list[Batch]:
 
 
 class _Ends(NamedTuple):
-    """Ends of what may be open, the outermost first, its number, and the time its children took in later batches."""
+    """Ends of what may be open, the outermost first, its number, and the time its children took in later batches.
+
+    Each lies in the one before, as the last to end of its children.
+    """
 
     end: Ints = _NONE
     number: Ints = _NONE
@@ -217,12 +226,14 @@ class _Ends(NamedTuple):
 
     def after(self, inner: _Inner, number: int) -> tuple[_Ends, _Ends]:
         """What may be open after a batch, new ones numbered from `number`; and what no longer is."""
-        until, length = inner.in_order(inner.until), inner.in_order(inner.length)
+        start, until, length = (inner.in_order(values) for values in (inner.start, inner.until, inner.length))
         outer = outermost(until)
         around = len(self.end) - 1 - np.searchsorted(self.end[::-1], until[outer])
         inside = around >= 0
+        outer, around = outer[inside], around[inside]
+        reach = np.maximum(np.append(_LONG_AGO, until[outer])[: len(outer)], np.append(self.end, _LONG_AGO)[around + 1])
         time = self.time.copy()
-        np.add.at(time, around[inside], length[outer[inside]])
+        np.add.at(time, around, length[outer] - np.clip(reach - start[outer], 0, length[outer]))
         held = self.end >= until.max()
         fresh = until[still_open(until)]
         return _Ends(

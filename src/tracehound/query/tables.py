@@ -51,7 +51,9 @@ EVENTS = Table(
         Column("duration", "time", "from start to end"),
         Column("start", "instant", "start since the first event"),
         Column("end", "instant", "end since the first event"),
-        Column("self", "time", "length less that of the events nested inside; unknown where a window cuts the event"),
+        Column(
+            "self", "time", "length less what the events nested inside cover; unknown where a window cuts the event"
+        ),
         Column("rank", "number", "rank of its device; on a host, the rank it drives, null where it drives several"),
         Column("step", "number", "step that it belongs to: by its launch, else by its start"),
         Column("lane", "text", "name of its lane: a stream, a line of a device, a thread"),
