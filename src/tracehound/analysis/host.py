@@ -10,7 +10,7 @@ import polars as pl
 
 from tracehound.analysis.busy import local_parent, rows_with
 from tracehound.analysis.host_waits import blocking
-from tracehound.analysis.host_words import doing_codes, in_words
+from tracehound.analysis.host_words import ASLEEP, doing_codes, in_words
 from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Given
 from tracehound.analysis.threads import THREADS, batches, during, names_of
@@ -22,7 +22,7 @@ For every host thread, the events that ran on it in the window, each with the ti
 thread's rows and the time in which it recorded nothing add up to the window. What two events share that overlap in part
 is the earlier one's. share = time / length of the window.
 doing = what a thread is at then, in words, by the names of the event and of those around it. Threads are ordered by the
-time for which anything was recorded on them, events by their time."""
+time for which anything but waiting in Python was recorded on them, events by their time."""
 
 COLUMNS = (
     Column("thread", "text", "thread of the host"),
@@ -87,14 +87,15 @@ def _told(threads: pl.DataFrame, names: Sequence[str], waits: Collection[int], w
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """Rows by thread, the busiest thread first, each closed by the time in which it recorded nothing."""
+    """Rows by thread, the one that does most first, each closed by the time in which it recorded nothing."""
     filled = [table for table in tables if table.height]
     if not filled:
         note = "no host thread recorded anything here: profile with ProfilerActivity.CPU, or host_tracer_level above 0"
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
     rows = pl.concat(filled).unique(["lane", "what", "inside"], keep="first", maintain_order=True)
     busy = rows.group_by("lane", "host", "thread", "window", maintain_order=True).agg(
-        pl.col("time").sum().alias("busy")
+        pl.col("time").sum().alias("busy"),
+        pl.col("time").filter(pl.col("doing").ne_missing(ASLEEP)).sum().alias("awake"),
     )
     rest = busy.filter(pl.col("busy") < pl.col("window")).select(
         "lane", "host", "thread", pl.lit(NOTHING).alias("what"), pl.lit(None, pl.String).alias("inside"),
@@ -105,9 +106,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     names = {index: host.name for index, host in enumerate(scene.hosts)}
     table = (
         pl.concat([rows, rest])
-        .join(busy.select("lane", "busy"), on="lane")
+        .join(busy.select("lane", "awake"), on="lane")
         .sort(
-            "busy",
+            "awake",
             "lane",
             pl.col("what") == NOTHING,
             "time",
