@@ -19,6 +19,7 @@ import pytest
 
 import tracehound.cli
 from tracehound import __version__
+from tracehound.__main__ import FAULT, _fault
 from tracehound.analysis import ANALYSES, Analysis
 from tracehound.arguments import as_summary, parsed
 from tracehound.cli import main
@@ -461,6 +462,20 @@ def test_control_c_ends_silently(
 def test_the_first_word_is_a_command_or_a_path(arguments: list[str], command: str, paths: list[str]) -> None:
     asked = parsed(arguments)
     assert (asked.command, asked.paths) == (command, paths)
+
+
+def test_help_is_true_of_streams_and_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    out = capsys.readouterr().out
+    assert "Without a terminal on stdin and stdout (" in out
+    assert "TRACEHOUND_DEBUG=1" in out
+
+
+def test_a_fault_says_how_to_see_where(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("TRACEHOUND_DEBUG", raising=False)
+    assert _fault(ValueError("x")) == FAULT
+    assert capsys.readouterr().err.endswith("ValueError: x; try --no-cache; TRACEHOUND_DEBUG=1 shows where it lies\n")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["summary", "--help"], ["report", "--help"]])
