@@ -291,9 +291,7 @@ def _export_parser() -> _Parser:
     parser.add_argument("paths", nargs="*", metavar="PATH... OUT", help=SUPPRESS)
     _with_window_options(parser)
     how = parser.add_argument_group("how to write it")
-    how.add_argument(
-        "--format", action=_Given, default="", metavar="FORM", help=f"{', '.join(form.name for form in FORMS)}"
-    )
+    how.add_argument("--format", default="", metavar="FORM", help=f"{', '.join(form.name for form in FORMS)}")
     how.add_argument("--force", action="store_true", help="replace OUT where it exists, or put it among what is read")
     return parser
 
