@@ -19,6 +19,7 @@ import pytest
 
 import tracehound.cli
 from tracehound import __version__
+from tracehound.__main__ import FAULT, _fault
 from tracehound.analysis import ANALYSES, Analysis
 from tracehound.arguments import as_summary, parsed
 from tracehound.cli import main
@@ -329,6 +330,11 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
         (["report", "{job}", "summary"], "summary is a command, not an analysis; tracehound summary PATH..."),
         (["summary", "{job}/nothing"], "no such file"),
         (["{job}/nothing"], "no such file"),
+        (["summary", "http://here:80/a.json.gz"], "http://here:80/a.json.gz: URLs are not read; download it first"),
+        (["diff", "s3://here/a", "{job}"], "s3://here/a: URLs are not read"),
+        (["sumary", "{job}", "--top", "3"], "no file or command is called sumary; did you mean summary?"),
+        (["summary", ""], "a path is empty"),
+        (["{job}", "--theme", "nosuch"], "no theme is called nosuch; there are dark, light"),
         (["summary", "-"], "-: a pipe cannot be read; save it to a file first"),
         (["report", "{job}", "-", "ops"], "-: a pipe cannot be read; save it to a file first"),
         (["report", "{job}", "op"], "no analysis 'op'; did you mean ops?"),
@@ -373,7 +379,9 @@ def test_what_cannot_be_done_is_said_in_one_line(
     "arguments",
     [[], ["summary"], ["summary", "x", "--bogus"], ["summary", "x", "--top", "0"], ["summary", "x", "--unit", "h"],
      ["summary", "x", "--top", "9" * 30], ["summary", "x", "--width", "9" * 30],
-     ["summary", "x", "--step", "1", "--window", "..1s"], ["report", "x", "ops", "--width", "-1"]],
+     ["summary", "x", "--step", "1", "--window", "..1s"], ["report", "x", "ops", "--width", "-1"],
+     ["summary", "x", "--rank", ""], ["summary", "x", "--step", " "], ["export", "x", "y", "--window="],
+     ["report", "x", "ops", "--where", ""], ["x", "--diff", ""], ["summary", "x", "--cache", ""]],
 )  # fmt: skip
 def test_wrong_arguments_are_said_in_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -456,6 +464,20 @@ def test_the_first_word_is_a_command_or_a_path(arguments: list[str], command: st
     assert (asked.command, asked.paths) == (command, paths)
 
 
+def test_help_is_true_of_streams_and_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    out = capsys.readouterr().out
+    assert "Without a terminal on stdin and stdout (" in out
+    assert "TRACEHOUND_DEBUG=1" in out
+
+
+def test_a_fault_says_how_to_see_where(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("TRACEHOUND_DEBUG", raising=False)
+    assert _fault(ValueError("x")) == FAULT
+    assert capsys.readouterr().err.endswith("ValueError: x; try --no-cache; TRACEHOUND_DEBUG=1 shows where it lies\n")
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["summary", "--help"], ["report", "--help"]])
 def test_help_has_examples_and_fits(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -488,6 +510,12 @@ def test_the_summary_that_stands_in_reads_as_the_explorer_was_asked_to(tmp_path:
     assert (summary.paths, summary.run, summary.ascii, summary.jobs) == (["x", "y"], "r", True, 7)
     assert (summary.cache, summary.no_cache) == (tmp_path, False)
     assert as_summary(parsed(["--no-cache", "--", "-x"])).no_cache
+
+
+def test_a_file_on_stdin_is_no_pipe(job: Path) -> None:
+    with next(job.iterdir()).open("rb") as file:
+        done = subprocess.run([*COMMAND, "summary", "-"], stdin=file, capture_output=True, text=True, check=False)
+    assert done.stderr == "tracehound: -: stdin is not read by this name; give the file's path, or /dev/stdin\n"
 
 
 def test_a_closed_pipe_is_no_error(job: Path) -> None:

@@ -275,3 +275,8 @@ def test_a_name_as_long_as_a_book_is_read_in_no_time(part: str) -> None:
     assert units.short_name(f"void kernel<{part * 200_000}>(int)", 20)
     assert units.pool(f"{part * 200_000} pool-7") == f"{part * 200_000} pool"
     assert units.pool(f"pool {part * 200_000}!") == f"pool {part * 200_000}!"
+
+
+@pytest.mark.parametrize(("number", "words"), [(0, "0 ranks"), (1, "1 rank"), (1312, "1,312 ranks")])
+def test_one_of_them_or_many(number: int, words: str) -> None:
+    assert units.plural(number, "rank") == words

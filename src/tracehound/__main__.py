@@ -60,8 +60,9 @@ def _fault(error: BaseException) -> int:
     from tracehound.errors import printable  # noqa: PLC0415, see above
 
     words = printable(f"{type(error).__name__}: {error}")[:400]
+    remedy = "try --no-cache; TRACEHOUND_DEBUG=1 shows where it lies"
     with suppress(OSError, AttributeError):
-        sys.stderr.write(f"tracehound: a fault of the program or of its cache: {words}; try --no-cache\n")
+        sys.stderr.write(f"tracehound: a fault of the program or of its cache: {words}; {remedy}\n")
     return FAULT
 
 

@@ -6,8 +6,18 @@ Owns the commands and their options; `manual` has the words of their help. Knows
 
 from __future__ import annotations
 
+import difflib
 import os
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter, _ArgumentGroup
+from argparse import (
+    SUPPRESS,
+    Action,
+    ArgumentError,
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+    RawDescriptionHelpFormatter,
+    _ArgumentGroup,
+)
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, get_args
@@ -16,7 +26,7 @@ from tracehound import __version__, manual
 from tracehound.alignment import WAYS
 from tracehound.analysis import ANALYSES
 from tracehound.diff import DEFINITION, GRAMMAR
-from tracehound.errors import BAD_INPUT, printable
+from tracehound.errors import BAD_INPUT, TracehoundError, printable
 from tracehound.export import FORMS
 from tracehound.query import TABLES
 from tracehound.report import WRITERS
@@ -48,6 +58,9 @@ VALUED = (
 """Options whose value follows; it is no command even when it is called like one."""
 
 
+EMPTY = "an empty value; give one, or leave the option out"
+"""What is wrong with an option without a value."""
+
 MOST = 1_000_000_000
 """The largest number that an option takes."""
 
@@ -55,7 +68,8 @@ MOST = 1_000_000_000
 def parsed(arguments: Sequence[str]) -> Namespace:
     """The arguments as a namespace whose `command` is one of `_PARSERS`.
 
-    Prints help or one line of what is wrong, and exits, where argparse would.
+    Prints help or one line of what is wrong, and exits, where argparse would. Raises TracehoundError for a word that is
+    nearly a command.
     """
     rest = list(arguments)
     command = _command(rest)
@@ -88,9 +102,31 @@ def _command(rest: list[str]) -> str:
         if word == "--":
             break
         if not word.startswith("-") and previous not in VALUED:
-            return rest.pop(place) if word in _PARSERS else "explore"
+            if word in _PARSERS:
+                return rest.pop(place)
+            _refuse_misspelt(word)
+            break
         previous = word
     return "explore"
+
+
+def _refuse_misspelt(word: str) -> None:
+    """A word that is nearly a command, and no path, was meant as one."""
+    near = difflib.get_close_matches(word.lower(), _PARSERS, 1) if word.isalpha() else []
+    if near and not os.path.lexists(word):
+        raise TracehoundError(f"no file or command is called {word}", remedy=f"did you mean {near[0]}?")
+
+
+class _Given(Action):
+    """Keeps a value that must not be empty: it would stand for all, where a variable of a script is not set."""
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: object, option_string: str | None = None
+    ) -> None:
+        del parser, option_string
+        if not str(values).strip():
+            raise ArgumentError(self, EMPTY)
+        setattr(namespace, self.dest, values)
 
 
 class _Parser(ArgumentParser):
@@ -111,7 +147,9 @@ def _parser(prog: str, usage: str, description: str, examples: str) -> _Parser:
         add_help=False,
     )
     group = parser.add_argument_group("general")
-    group.add_argument("--run", metavar="NAME", help="the run of a TensorBoard log folder (default: the newest)")
+    group.add_argument(
+        "--run", action=_Given, metavar="NAME", help="the run of a TensorBoard log folder (default: the newest)"
+    )
     _with_reading_options(parser)
     group.add_argument("--ascii", action="store_true", help="draw with ASCII characters alone")
     group.add_argument(
@@ -143,7 +181,7 @@ def _explorer_parser() -> _Parser:
     look.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal (to select text)")
     look.add_argument("--reset", action="store_true", help="forget where you were in this trace, and the marks")
     look.add_argument("--theme", metavar="NAME", help="dark, light, or one of Textual's, such as nord or gruvbox")
-    look.add_argument("--diff", metavar="OTHER", help="show PATH, the base, and OTHER side by side")
+    look.add_argument("--diff", action=_Given, metavar="OTHER", help="show PATH, the base, and OTHER side by side")
     look.add_argument(
         "--source-map", action="append", default=[], metavar="REMOTE=LOCAL",
         help="source files recorded under REMOTE are under LOCAL here (. for names without a folder); may be repeated",
@@ -171,7 +209,9 @@ def _report_parser() -> _Parser:
     parser.add_argument(
         "--explain", action="store_true", help="say in words how the analysis defines its numbers, and exit"
     )
-    parser.add_argument("--where", default="", metavar="FILTER", help="only rows like: self > 1ms and name ~ 'gemm'")
+    parser.add_argument(
+        "--where", action=_Given, default="", metavar="FILTER", help="only rows like: self > 1ms and name ~ 'gemm'"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the analysis")
     parser.add_argument(
         "--peak", dest="set", action="append", type=_peak, metavar="NAME|FLOPS",
@@ -258,10 +298,14 @@ def _export_parser() -> _Parser:
 
 def _with_window_options(parser: _Parser) -> _ArgumentGroup:
     narrow = parser.add_argument_group("what to look at")
-    narrow.add_argument("--rank", default="", metavar="LIST", help="only these ranks: 0,2-5")
+    narrow.add_argument("--rank", action=_Given, default="", metavar="LIST", help="only these ranks: 0,2-5")
     when = narrow.add_mutually_exclusive_group()
-    when.add_argument("--step", default="", metavar="LIST", help="only the time of these steps: 12 or 12-14")
-    when.add_argument("--window", default="", metavar="A..B", help="only this time: 10ms..20ms, 1.5s.., ..300us")
+    when.add_argument(
+        "--step", action=_Given, default="", metavar="LIST", help="only the time of these steps: 12 or 12-14"
+    )
+    when.add_argument(
+        "--window", action=_Given, default="", metavar="A..B", help="only this time: 10ms..20ms, 1.5s.., ..300us"
+    )
     return narrow
 
 
@@ -286,6 +330,8 @@ def _with_form_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
 
 
 def _folder(text: str) -> Path:
+    if not text.strip():
+        raise ArgumentTypeError(EMPTY)
     return Path(os.path.expanduser(text))  # noqa: PTH111, pathlib raises where there is no such user
 
 

@@ -7,6 +7,7 @@ is started and not before, so that a headless run knows nothing of the terminal 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -55,6 +56,9 @@ MANY_RANKS = 16
 """Ranks from which their analysis is worth starting workers for."""
 
 
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; the exit code."""
     try:
@@ -81,6 +85,10 @@ def _run(asked: Namespace) -> int:
 
 def _explore(asked: Namespace) -> int:
     """The explorer, or the summary where no explorer can be."""
+    if asked.theme is not None and not console.interactive():
+        from tracehound.ui.themes import checked  # noqa: PLC0415, where no theme is asked for nothing of it is imported
+
+        checked(asked.theme)
     if asked.diff:
         return _contrast(asked)
     if not console.interactive():
@@ -372,6 +380,11 @@ def _read(asked: Namespace, shop: Workshop) -> tuple[Trace, Window]:
 
 
 def _opening(paths: Sequence[str], asked: Namespace, shop: Workshop) -> Opening:
+    for path in paths:
+        if not path:
+            raise TracehoundError("a path is empty", remedy="a variable that is not set? . is this folder")
+        if _URL.match(path) and not _is_path(path):
+            raise TracehoundError(f"{path}: URLs are not read", remedy="download it first")
     return arranged(open_paths([Path(path) for path in paths], asked.run, shop), asked.align)
 
 

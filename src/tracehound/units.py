@@ -115,6 +115,11 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def plural(number: int, what: str) -> str:
+    """How many there are of something: ``1 rank``, ``0 ranks``, ``1,312 ranks``."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def number(value: float) -> str:
     """A number of which nothing more is known: six significant digits; a whole one, such as an id, as it is."""
     if isinstance(value, int):

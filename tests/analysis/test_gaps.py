@@ -262,3 +262,11 @@ def test_without_threads_nobody_knows_why() -> None:
     b.event(stream(), "a", 0, 10)
     b.event(stream(), "b", 20, 30)
     assert whys(b) == [(None, None)]
+
+
+def test_one_gap_is_no_gaps() -> None:
+    b = Building()
+    b.event(stream(0), "a", 0, 10)
+    b.event(stream(0), "b", 20, 30)
+    trace = b.trace()
+    assert run(named("gaps"), trace, Window()).notes[0].startswith("1 gap, 10.00 us idle in all")

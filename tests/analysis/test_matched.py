@@ -46,7 +46,7 @@ def test_by_sequence_number_whatever_their_order(tmp_path: Path) -> None:
 
 def test_what_no_other_rank_has_is_counted(tmp_path: Path) -> None:
     trace = pair(tmp_path, [(10, 30, {"Seq": 1}), (50, 80, {"Seq": 2})], [(60, 80, {"Seq": 2})])
-    assert "not matched: 1 calls that no other rank here has (all_reduce)" in asked("collective_calls", trace).notes
+    assert "not matched: 1 call that no other rank here has (all_reduce)" in asked("collective_calls", trace).notes
     (parts, _) = rows("distributed", trace)
     assert times(parts, "transfer", "synchronising", "unmatched") == [20, 10, 20]
     told = asked("distributed", trace).notes[0]
@@ -101,7 +101,7 @@ def test_by_order_within_a_step_and_only_where_they_overlap(tmp_path: Path) -> N
     result = asked("collective_calls", job(tmp_path, *ranks))
     found = result.table.rows(named=True)
     assert [times(row, "start", "skew") for row in found] == [[100, 10], [300, 10], [600, 10]]
-    assert "not matched: 1 calls that no other rank here has (all_reduce)" in result.notes
+    assert "not matched: 1 call that no other rank here has (all_reduce)" in result.notes
     assert any(note.startswith("matched by their order: 6 calls") for note in result.notes)
 
 

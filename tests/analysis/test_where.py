@@ -159,6 +159,10 @@ def test_a_filter_is_what_python_says(text: str, says: Callable[[Row], bool]) ->
         ("count > 3 count < 5", "'count < 5' where and, or or the end should be"),
         ("count > 3 and", "a column, a text or a bracket should be here"),
         ("(count > 3", "a bracket that does not close"),
+        ("((((", "a column, a text or a bracket should be here"),
+        ("(gemm", "a bracket that does not close; in quotes it is text"),
+        ("and (", "a column, a text or a bracket should be here"),
+        (">", "nothing before >"),
         ("count > 3)", "')' where and, or or the end should be"),
         ("(" * 60 + "count > 3", "more than 40 brackets"),
         ("x" * 2000, "2,000 characters to look for"),
@@ -169,6 +173,14 @@ def test_a_filter_is_what_python_says(text: str, says: Callable[[Row], bool]) ->
 def test_what_is_no_filter_is_one_line(text: str, what: str) -> None:
     assert what in str(refused(text))
     assert "\x1b" not in str(refused(text))
+
+
+BRACKETED = ["void f(int", "(anonymous namespace)", "forward(", "gemm<float>(", "a) (b", '"("', "or"]
+
+
+@pytest.mark.parametrize("text", BRACKETED)
+def test_a_name_may_have_brackets(text: str) -> None:
+    condition(text, COLUMNS)
 
 
 def test_the_place_is_told() -> None:

@@ -21,7 +21,7 @@ def trace() -> Trace:
 
 def outline(room: int = 0, deepest: tuple[int, int] | None = None, sheet: Outline | None = None) -> Outline:
     built = trace()
-    laid = (sheet or Outline()).of(groups(built, None, Rows(built).outer)).laid(room)
+    laid = (sheet or Outline()).of(groups(built, None, lambda lane: Rows(built).order(lane, *built.span))).laid(room)
     return laid if deepest is None else laid.showing(*deepest)
 
 
@@ -53,12 +53,26 @@ def test_a_higher_screen_shows_more_rows() -> None:
 
 
 def test_only_the_ranks_asked_for() -> None:
-    assert [group.title[0] for group in groups(trace(), (1,), lambda _: 0)] == ["rank 1", "host"]
+    assert [group.title[0] for group in groups(trace(), (1,), lambda _: ())] == ["rank 1", "host"]
 
 
 def test_what_is_selected_is_shown_wherever_it_is() -> None:
     assert shape(outline(deepest=(lane("deep"), 10)))[5:] == [*(f"deep{d}" for d in range(5, 10)), "deep10+6", "flat0"]
     assert shape(outline(deepest=(lane("deep"), 3)))[5:] == [*(f"deep{d}" for d in range(3, 8)), "deep8+6", "flat0"]
+
+
+def test_rows_in_an_order_of_their_own() -> None:
+    """Those that come last have no line, wherever they are, and none of them comes with what is selected."""
+    order = (5, 6, 7, 8, 9, 3, 2, 1, 0, 4, 10, 11)
+    sheet = outline().ordered(lambda _: order, {lane("deep")})
+    assert shape(sheet)[5:] == ["deep5", "deep6", "deep7", "deep8+8", "flat0"]
+    late = outline().ordered(lambda _: (6, 9, *(set(order) - {6, 9})), {lane("deep")})
+    assert shape(late)[5:] == ["deep0", "deep1", "deep6", "deep9+8", "flat0"]
+    assert shape(sheet.showing(lane("deep"), 2))[5:7] == ["deep2", "deep3"]
+    assert "deep4" not in shape(sheet.showing(lane("deep"), 2))
+    assert len(late.lines) == len(sheet.lines)
+    assert sheet.ordered(lambda _: order, {lane("deep")}) is sheet
+    assert sheet.ordered(lambda _: (), {lane("deep")}) is sheet
 
 
 def test_what_was_selected_is_left_out_again() -> None:

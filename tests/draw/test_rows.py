@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from zlib import crc32
 
 import numpy as np
@@ -92,3 +93,34 @@ def test_the_tint_of_a_name_depends_on_the_name_alone() -> None:
     assert before[0] == before[3]
     assert len(set(before[:3].tolist())) == 3
     assert (before % TINTS).tolist()[2] == (after % TINTS).tolist()[1] == crc32(b"tint c") % TINTS
+
+
+def crossed() -> Rows:
+    """A lane of seven rows: two frames around everything, two of what began it, then what it does all the time."""
+    b = Building()
+    b.event(thread(), "frame", 0, 1000, "python")
+    b.event(thread(), "inner frame", 1, 999, "python")
+    for name, start, end in (("start", 10, 20), ("begin", 11, 19), ("stop", 995, 996), ("end", 995.1, 995.9)):
+        b.event(thread(), name, start, end, "python")
+    b.event(thread(), "step", 18, 990, "step")
+    for start in range(100, 900, 50):
+        b.event(thread(), "op", start, start + 40, "op")
+        b.event(thread(), "call", start + 10, start + 20, "runtime")
+    return Rows(b.trace())
+
+
+def test_rows_that_have_something_to_show_come_first() -> None:
+    """What is nearly empty in the view comes after the frames, of which the innermost is the first."""
+    rows = crossed()
+    lane = lane_named(rows, "python")
+    assert [len(row.start) for row in rows.lane(lane).rows] == [1, 1, 2, 2, 1, 16, 16]
+    assert rows.order(lane, 0, 1000 * US) == (4, 5, 6, 1, 0, 2, 3)
+    assert rows.order(lane, 0, 30 * US) == (2, 3, 4, 1, 0, 5, 6)
+    assert rows.order(lane, 995 * US, 999 * US) == (2, 3, 1, 0, 4, 5, 6)
+
+
+def test_the_order_of_rows_stays_for_most_moves() -> None:
+    rows = crossed()
+    lane = lane_named(rows, "python")
+    orders = [rows.order(lane, at * US, (at + 100) * US) for at in range(0, 800, 5)]
+    assert sum(one != other for one, other in pairwise(orders)) <= 3

@@ -22,7 +22,7 @@ def base(ranks: tuple[int, ...] | None = None) -> tuple[Group, ...]:
     b.event(thread("python"), "op", 0, 10, "op")
     b.event(thread("loader"), "op", 0, 10, "op")
     trace = b.trace()
-    return groups(trace, ranks, Rows(trace).outer)
+    return groups(trace, ranks, lambda lane: Rows(trace).order(lane, *trace.span))
 
 
 BASE = base()

@@ -26,7 +26,7 @@ def blank(name: str) -> Part:
 
 
 def outline(trace: Trace, unread: frozenset[int] = frozenset()) -> Outline:
-    return Outline().of(groups(trace, None, lambda _: 0, unread)).laid(0)
+    return Outline().of(groups(trace, None, lambda _: (), unread)).laid(0)
 
 
 def test_lanes_are_read_before_ranks_are_added_up_and_nothing_out_of_sight() -> None:

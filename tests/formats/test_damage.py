@@ -455,3 +455,14 @@ def test_a_single_damage_in_a_file_of_many_slices_loses_only_what_it_touches(tmp
         got = found(part)
         assert not untouched - got, (layout, kind, at, what)
         assert (got - untouched).total() <= 1, (layout, kind, at, what)
+
+
+def test_nothing_is_behind_events_that_are_cut(tmp_path: Path) -> None:
+    """Wherever the file ends inside the last event."""
+    text = json.dumps({**HEAD, "traceEvents": EVENTS})
+    path = tmp_path / "a.json"
+    for end in range(text.rindex('{"ph"') + 1, text.rindex("]")):
+        path.write_text(text[:end])
+        said = [note.text for note in KINETO.read(path).notes]
+        assert said
+        assert not [words for words in said if "behind" in words], text[end - 20 : end]

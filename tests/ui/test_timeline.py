@@ -12,6 +12,7 @@ from textual.geometry import Region
 from building import US, Building, stream, thread
 from stages import chosen, cursor, lines, stage
 from tracehound.draw.glyphs import ASCII
+from tracehound.trace import Trace
 from tracehound.ui import navigate
 from tracehound.ui.keys import KEYS
 from tracehound.ui.screens.explorer import Explorer
@@ -329,3 +330,39 @@ async def test_a_selected_event_deep_in_its_lane_is_in_sight() -> None:
         timeline.view = navigate.to_event(trace, timeline.view, deepest)
         await pilot.pause()
         assert any("frame 29" in line for line in lines(timeline))
+
+
+def crossed() -> Trace:
+    """A thread with many rows above its step, which hold something at the start alone."""
+    b = Building()
+    for depth in range(8):
+        b.event(thread(), f"begin {depth}", depth / 10, 20 - depth / 10, "python")
+        b.event(thread(), f"end {depth}", 2000 + depth / 10, 2020 - depth / 10, "python")
+    b.event(thread(), "step", 15, 1000, "step")
+    for start in range(100, 900, 50):
+        b.event(thread(), "op", start, start + 40, "op")
+    b.event(stream(0), "gemm", 0, 1000)
+    return b.trace()
+
+
+async def test_rows_that_are_empty_in_the_view_have_no_lines() -> None:
+    async with stage(size=(80, 9), trace=crossed()) as (_, timeline, pilot):
+        assert [line.depth for line in timeline.sheet.lines[3:]] == [0, 1, 2, 8, 9]
+        assert any("▏step" in line for line in lines(timeline))
+        count = timeline.virtual_size.height
+        timeline.view = replace(timeline.view, start=0, end=16 * US)
+        await pilot.pause()
+        assert "begin 3" in "".join(lines(timeline))
+        assert timeline.virtual_size.height == count
+
+
+async def test_rows_stay_while_time_moves() -> None:
+    async with stage(size=(80, 9), trace=crossed()) as (_, timeline, pilot):
+        timeline.view = replace(timeline.view, start=200 * US, end=300 * US)
+        await pilot.pause()
+        before, changes = timeline.sheet.lines, 0
+        for _ in range(24):
+            await pilot.press("right")
+            changes += timeline.sheet.lines != before
+            before = timeline.sheet.lines
+        assert changes <= 3

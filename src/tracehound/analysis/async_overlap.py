@@ -15,7 +15,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla_copies import opcode_of_line
 from tracehound.intervals import clip, union
-from tracehound.units import duration
+from tracehound.units import duration, plural
 from tracehound.units import share as percent
 
 DEFINITION = """\
@@ -145,7 +145,7 @@ def _notes(rows: pl.DataFrame, time: int) -> list[str]:
     ranks = rows["rank"].n_unique()
     return [
         f"exposed in all: {duration(waited)}, {percent(waited / time)} of {duration(time)} device time"
-        f" on {ranks} rank{'s' * (ranks > 1)}"
+        f" on {plural(ranks, 'rank')}"
     ] if time else []  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from tracehound.analysis.calls import calls
 from tracehound.analysis.matched import Matched, matched
 from tracehound.analysis.offsets import BETTER, FEWEST
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.units import difference
+from tracehound.units import difference, plural
 
 DEFINITION = f"""\
 Nobody leaves an all-reduce, all-gather, reduce-scatter, all-to-all or barrier before everybody has come, so that it
@@ -75,7 +75,7 @@ def offset_notes(clocks: pl.DataFrame) -> list[str]:
     low, high = (int(moved["applied"].sort()[place]) for place in (0, -1))
     span = difference(low) if low == high else f"{difference(low)} to {difference(high)}"
     exact = difference(int(moved.select(pl.col("left").max()).item())).lstrip("+")
-    ranks = f"{moved.height:,} rank{'s' * (moved.height > 1)}"
+    ranks = plural(moved.height, "rank")
     return [f"clocks of {ranks} corrected by {span}, told by the ends of collectives, to within {exact}: see clocks"]
 
 

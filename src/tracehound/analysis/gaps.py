@@ -17,7 +17,7 @@ from tracehound.analysis.result import COVER, Analysis, Column, Options, Result,
 from tracehound.analysis.threads import THREADS, during, near
 from tracehound.intervals import Intervals, Ints, Mask, complement
 from tracehound.trace import collected
-from tracehound.units import duration
+from tracehound.units import duration, plural
 from tracehound.units import share as percent
 
 DEFINITION = """\
@@ -203,7 +203,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     ranks = rows.group_by("rank").agg(pl.col("gaps", "idle", "span", "own_idle", "own_span").first())
     number, idle, span = (int(ranks[name].sum()) for name in ("gaps", "idle", "span"))
     many = f"{ranks.height} ranks" if ranks.height > 1 else "one rank"
-    note = f"{number:,} gaps, {duration(idle)} idle in all: {idle / span * 100:.2f} % of {duration(span)} on {many}"
+    idle_in_all = f"{duration(idle)} idle in all: {idle / span * 100:.2f} % of {duration(span)}"
+    note = f"{plural(number, 'gap')}, {idle_in_all} on {many}"
     result = answer(ANALYSIS, rows, scene, options, [note, *_early(rows), *_other_clock(ranks)])
     return replace(result, total=number)
 

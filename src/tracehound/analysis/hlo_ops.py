@@ -16,7 +16,7 @@ from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
-from tracehound.units import duration, flops, rate, share
+from tracehound.units import duration, flops, plural, rate, share
 
 BY: Final = Setting(
     "by",
@@ -135,7 +135,7 @@ def _about(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[str]:
     """How many ops there are, how much of the time is idle, how many run at once, and what most of it waits for."""
     ranks, whole = len(tables), int(rows["self"].sum())
     span, used, busy = (device_time(tables, of) for of in ("span", "used", "busy"))
-    notes = [f"{rows.height:,} HLO ops on {ranks} rank{'s' * (ranks > 1)}"]
+    notes = [f"{plural(rows.height, 'HLO op')} on {plural(ranks, 'rank')}"]
     if span:
         idle = f"idle {(span - busy) / span * 100:.3f} % of {duration(span)} device time"
         notes.append(idle + (f", without an HLO op {(span - used) / span * 100:.3f} %" if busy > used else ""))

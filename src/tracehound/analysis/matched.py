@@ -17,6 +17,7 @@ from tracehound.analysis.offsets import offsets
 from tracehound.analysis.process_groups import absent, absentees, circled
 from tracehound.analysis.result import Scene
 from tracehound.intervals import Ints
+from tracehound.units import plural
 
 HOW: Final = """\
 Calls on different ranks are one collective when they have the same process group, the same collective and the same
@@ -226,7 +227,7 @@ def _by_order(rows: pl.DataFrame) -> list[str]:
         pl.col("order") & pl.col("meeting").is_not_null() & (pl.col("rank").n_unique().over("meeting") > 1)
     )
     why = "the file has neither their sequence numbers (Seq, which newer PyTorch records) nor executions of a program"
-    return [f"matched by their order: {met.height:,} calls, since {why}"] if met.height else []
+    return [f"matched by their order: {plural(met.height, 'call')}, since {why}"] if met.height else []
 
 
 def _unmatched(rows: pl.DataFrame) -> list[str]:
@@ -238,4 +239,7 @@ def _unmatched(rows: pl.DataFrame) -> list[str]:
     what = alone["collective"].cast(pl.String).fill_null("of unknown kind").unique().sort().to_list()
     blind = alone.filter(pl.col("how").is_null()).height
     why = f", {blind:,} of them sends and receives without Src Rank and Dst Rank, which newer PyTorch records"
-    return [f"not matched: {alone.height:,} calls that no other rank here has ({', '.join(what)})" + why * (blind > 0)]
+    return [
+        f"not matched: {plural(alone.height, 'call')} that no other rank here has ({', '.join(what)})"
+        + why * (blind > 0)
+    ]

@@ -13,7 +13,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import union
 from tracehound.trace import collected
-from tracehound.units import duration
+from tracehound.units import duration, plural
 
 DEFINITION = """\
 What is counted: the HLO ops of each device (TPU, GPU, CPU) of an XLA profile; the kernels, copies and memsets on the
@@ -150,7 +150,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
         .sort("self", "name", "module", descending=[True, False, False])
     )
-    notes = [f"counted: {', '.join(what)}, on {per_rank_time.height} rank{'s' * (per_rank_time.height > 1)}"]
+    notes = [f"counted: {', '.join(what)}, on {plural(per_rank_time.height, 'rank')}"]
     if span and what != [ON_HOST]:
         notes.append(_idle(span, used))
     return answer(ANALYSIS, table, scene, options, notes)

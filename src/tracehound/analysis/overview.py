@@ -12,7 +12,7 @@ from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result
 from tracehound.analysis.settings import Given
 from tracehound.errors import printable
 from tracehound.trace import collected
-from tracehound.units import duration
+from tracehound.units import duration, plural
 
 DEFINITION = """\
 One row per rank: the device, the host that drives it, its lanes and events (in the window), and from when to when its
@@ -84,8 +84,7 @@ def _notes(scene: Scene) -> list[str]:
     hosts, ranks = len(scene.hosts), scene.ranks.height
     missing = absent(scene)
     return [
-        f"{formats} {files}, {hosts} host{'s' * (hosts != 1)}, {ranks} rank{'s' * (ranks != 1)}, "
-        f"{duration(scene.end - scene.start)}",
+        f"{formats} {files}, {plural(hosts, 'host')}, {plural(ranks, 'rank')}, {duration(scene.end - scene.start)}",
         *([printable(missing.words)] if missing else []),
     ]
 

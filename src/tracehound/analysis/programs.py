@@ -14,6 +14,7 @@ from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.threads import having
 from tracehound.intervals import Ints
 from tracehound.trace import collected
+from tracehound.units import plural
 
 DEFINITION = """\
 An execution is one run of a compiled XLA module on one device: an event of a TPU's line "XLA Modules"; on GPUs and CPUs
@@ -181,7 +182,7 @@ def _notes(runs: pl.DataFrame) -> list[str]:
     known, sooner = runs["called"].count(), int(runs["sooner"].sum())
     ranks = runs["rank"].n_unique()
     notes = [
-        f"{runs.height:,} executions on {ranks} rank{'s' * (ranks > 1)}; "
+        f"{plural(runs.height, 'execution')} on {plural(ranks, 'rank')}; "
         f"the enqueue on the host is known of {known:,} of {runs.height:,}"
     ]
     notes += clocks_apart("executions", runs["duration"], runs["traced"])

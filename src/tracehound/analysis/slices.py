@@ -13,7 +13,7 @@ from tracehound.analysis.settings import Setting, pattern
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import union
 from tracehound.trace import collected
-from tracehound.units import count, duration
+from tracehound.units import count, duration, plural
 
 DEFINITION = """\
 For every lane (a stream or line of a device, a thread of a host), the events that overlap the window, by name and kind:
@@ -99,7 +99,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     note = f"{count(len(order))} lanes"
     if len(order) == 1:
         events, busy = int(rows["count"].sum()), int(lanes["busy"][0])
-        note = f"{count(events)} events, busy {duration(busy)} of {duration(lanes['window'][0])}"
+        note = f"{plural(events, 'event')}, busy {duration(busy)} of {duration(lanes['window'][0])}"
     return answer(ANALYSIS, table, scene, options, [note])
 
 

@@ -15,7 +15,7 @@ from tracehound.analysis.own_clock import CLOCKED, OwnClock, clock_of, clocks_ap
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Given, Setting, one_of
 from tracehound.intervals import EMPTY, Intervals, covered, merge, subtract
-from tracehound.units import duration
+from tracehound.units import duration, plural
 from tracehound.units import share as percent
 
 DEFINITION = """\
@@ -203,13 +203,13 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         parts = [(part, int(whole[part].sum())) for part in PARTS]
         told = ", ".join(f"{part.replace('_', ' ')} {percent(took / total)}" for part, took in parts if took)
         notes.append(
-            f"{whole.height:,} whole steps on {ranks} rank{'s' * (ranks > 1)}: median {duration(median)}, "
+            f"{plural(whole.height, 'whole step')} on {plural(ranks, 'rank')}: median {duration(median)}, "
             f"p95 {duration(p95)}" + (f"; {told}" if told else "")
         )
         notes += clocks_apart("steps", rows["duration"], rows["traced"])
     if cut := rows.height - whole.height:
         notes.append(
-            f"left out: {cut:,} first or last step{'s' * (cut > 1)} with less device work than the others: the profile "
+            f"left out: {plural(cut, 'first or last step')} with less device work than the others: the profile "
             "began or ended within, or the work ran outside"
         )
     if not rows["led"].all():

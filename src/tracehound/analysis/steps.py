@@ -19,7 +19,7 @@ from tracehound.analysis.step_parts import left_out, stretched
 from tracehound.analysis.stretches import BOUNDS
 from tracehound.intervals import Ints, covered
 from tracehound.trace import collected
-from tracehound.units import duration
+from tracehound.units import duration, plural
 
 DEFINITION = """\
 A step is what the profiler marked: ProfilerStep#N on the host (never its shadow on the device, which is shorter and
@@ -130,7 +130,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     low, high = int(lengths.min()), int(lengths.max())
     spread = f"median {duration(median)}, p95 {duration(p95)}, {duration(low)} to {duration(high)}"
     count, ranks = rows["step"].n_unique(), rows["rank"].n_unique()
-    notes = [f"{count} step{'s' * (count > 1)} on {ranks} rank{'s' * (ranks > 1)}: {spread}"]
+    notes = [f"{plural(count, 'step')} on {plural(ranks, 'rank')}: {spread}"]
     notes += left_out(rows, "these lengths") if whole.height else []
     notes += clocks_apart("steps", rows["duration"], rows["traced"])
     notes += _by_marks(rows)

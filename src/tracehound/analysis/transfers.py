@@ -14,7 +14,7 @@ from tracehound.analysis.own_clock import window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla_copies import HOST
-from tracehound.units import duration, rate
+from tracehound.units import duration, plural, rate
 from tracehound.units import share as percent
 
 DEFINITION = """\
@@ -213,7 +213,7 @@ def _absurd(table: pl.DataFrame, peak: float) -> list[str]:
     beyond = table.filter(pl.col("speed") > peak)
     if beyond.is_empty():
         return []
-    return [f"no rate of {beyond.height:,} rows: above {rate(peak)}, more than the device's memory gives"]
+    return [f"no rate of {plural(beyond.height, 'row')}: above {rate(peak)}, more than the device's memory gives"]
 
 
 def _nothing(scene: Scene) -> str:

@@ -14,6 +14,7 @@ from tracehound.analysis.filled import Filled, filled
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.stretches import stretches
+from tracehound.units import plural
 from tracehound.units import share as percent
 
 DEFINITION = f"""\
@@ -202,7 +203,7 @@ def doubts(rows: pl.DataFrame) -> list[str]:
         notes.append("SM efficiency is at least this: not all kernels tell a grid (see known), replayed graphs none")
     if instant:
         weightless = "recorded without a length, which weigh nothing in averages over time"
-        notes.append(f"not counted: {instant:,} kernel{'s' * (instant != 1)} {weightless}")
+        notes.append(f"not counted: {plural(instant, 'kernel')} {weightless}")
     if strange:
         notes.append(f"not counted: {strange:,} recorded values that cannot be true, such as an occupancy above 100 %")
     return notes

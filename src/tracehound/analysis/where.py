@@ -34,6 +34,7 @@ _BARE = re.compile(r"""[^\s()"']+""")
 _SIGNS: Final = "!~|!=|<=|>=|==|<>|[<>=~]"
 _SIGN = re.compile(_SIGNS)
 _JOINTS: Final = ("and", "or")
+_NO_OPERAND = re.compile(rf"(?:and|or|not|\s)*(?:[()]|{_SIGNS})(?:and|or|not|\s|[()]|{_SIGNS})*", re.IGNORECASE)
 
 _COMPARISON = re.compile(rf"""(?P<left>"[^"]*"|'[^']*'|[^\s()<>=!~"'&|]+)(?P<space>\s*)(?:{_SIGNS})(?=(?P<after>.?))""")
 _QUOTE_FIRST = re.compile(r"""\s*(?:not\s+)*["']""", re.IGNORECASE)
@@ -58,7 +59,7 @@ def condition(text: str, columns: Sequence[Column]) -> pl.Expr:
     if not text:
         return pl.lit(value=True)
     there = [column for column in columns if column.unit != "id"]
-    if text.startswith(SIGN) or not compares(text, there):
+    if text.startswith(SIGN) or not (compares(text, there) or _unfinished(text)):
         return _anywhere(there, partial(found, needle=text))
     return _Reader(text, there).condition()
 
@@ -85,6 +86,14 @@ def compares(text: str, columns: Sequence[Column]) -> bool:
         if spaced or left in words or meant.begun(left, columns):
             return True
     return False
+
+
+def _unfinished(text: str) -> bool:
+    """Whether it begins a condition, and nobody can mean it as text: signs alone, or a bracket that never closes.
+
+    A bracket further on is part of a name: ``void f(int``.
+    """
+    return bool(_NO_OPERAND.fullmatch(text)) or (text.startswith("(") and text.count("(") > text.count(")"))
 
 
 def _anywhere(columns: Sequence[Column], test: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
@@ -133,7 +142,7 @@ class _Reader:
         elif self._take("("):
             part = self._either()
             if not self._take(")"):
-                self._refuse("a bracket that does not close")
+                self._refuse("a bracket that does not close", "in quotes it is text")
         else:
             part = self._comparison()
         self._depth -= 1

@@ -25,7 +25,7 @@ from tracehound.diff.stretches import WHOLE, WINDOW, Compared, Stretches, compar
 from tracehound.intervals import Ints
 from tracehound.nesting import own_stretches
 from tracehound.trace import Trace, Window
-from tracehound.units import count
+from tracehound.units import count, plural
 
 PARTS: Final = ("compute", "communication", "copy", "idle")
 """What a step's time goes to; they add up to it."""
@@ -79,14 +79,14 @@ class Profile:
     def about(self) -> str:
         """What was measured, in words: ``6 steps on 2 ranks, work on the device``."""
         every = self.ranks + self.without
-        ranks = f"{f'{self.ranks:,} of ' * (self.without > 0)}{every:,} rank{'s' * (every != 1)}"
+        ranks = f"{f'{self.ranks:,} of ' * (self.without > 0)}{plural(every, 'rank')}"
         if self.steps.is_empty():
             return f"nothing on {ranks}"
         one = self.steps.height == 1
         what = self.what.replace("steps", "step", 1).replace("executions", "execution", 1) if one else self.what
         count = "" if self.what in (WHOLE, WINDOW) else f"{self.steps.height:,} "
         left = len(set(self.partial) - set(self.steps["step"].to_list()))
-        lacking = f", {left} partial step{'s' * (left > 1)} left out" if left else ", partial" if self.partial else ""
+        lacking = f", {plural(left, 'partial step')} left out" if left else ", partial" if self.partial else ""
         return f"{count}{what} on {ranks}, {self.of}{lacking}"
 
 

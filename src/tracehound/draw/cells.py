@@ -16,6 +16,7 @@ from tracehound import units
 from tracehound.analysis.result import TEXTS, Column, Result, Unit
 from tracehound.analysis.trees import depth_of
 from tracehound.errors import printable
+from tracehound.units import plural
 
 NOTHING = "–"
 """What stands where there is no value."""
@@ -130,7 +131,7 @@ def covers(value: object, width: int = 0) -> list[str]:
             most = max((threads[member][0] for member in members), key=lambda cover: float(cover["share"]))
             lines.append(_thread(f"{printable(pool)} ×{len(members)}", [most], width, "up to "))
     left = sum(map(len, list(pools.values())[MOST:]))
-    return [*lines, f"{left} more thread{'s' * (left > 1)}"] if left else lines
+    return [*lines, f"{plural(left, 'more thread')}"] if left else lines
 
 
 def _thread(name: str, events: Sequence[Mapping[str, Any]], width: int, about: str = "") -> str:

@@ -20,7 +20,7 @@ from tracehound.draw import chart
 from tracehound.draw.apart import fitted
 from tracehound.draw.cells import cell
 from tracehound.draw.plots import PARTS
-from tracehound.units import count, duration, share
+from tracehound.units import count, duration, plural, share
 
 Sort = Literal["plain", "dim", "strong", "bar", "slow", "bad", "warn", "compute", "communication", "copy", "idle"]
 """What a piece of a line is. Meaning never rests on it alone."""
@@ -206,7 +206,7 @@ def listed(result: Result, width: int, height: int) -> Said:
         line += [(f"{cell(each, row[each.name])}  ", "plain") for each in texts if row[each.name]]
         lines.append(line)
     del width
-    return Said(f"{count(result.total)} row{'s' * (result.total != 1)}", lines)
+    return Said(plural(result.total, "row"), lines)
 
 
 _DRAWN: Final[Mapping[str, Callable[[Result, int, int], Said]]] = MappingProxyType(

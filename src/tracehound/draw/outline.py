@@ -5,7 +5,7 @@ Owns the order, the titles, and how deep lanes are cut. Knows no characters and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,6 +20,9 @@ LEAST_ROWS = 4
 MOST_ROWS = 100
 """And no more than so many, however large it is."""
 
+Order = Callable[[int], tuple[int, ...]]
+"""A lane -> the depths of its rows in the order in which they get a line; () from the top."""
+
 Key = tuple[int, int | None]
 """Where lanes are: host, and rank or None for the host's own threads."""
 
@@ -28,25 +31,27 @@ Key = tuple[int, int | None]
 class Track:
     """A lane as the timeline lists it.
 
-    `rows` is how many its events need, and `outer` how many of these, from the top, hold a single event: frames that
-    everything else runs in. They are the first to be left out. The rows of a graph are one curve: it is drawn on one
-    line, or large on all of them. `key` names the lane in every reading of the trace.
+    `rows` is how many its events need, and `order` their depths in the order in which they get a line; without it from
+    the top. The rows of a graph are one curve: it is drawn on one line, or large on all of them. `key` names the lane
+    in every reading of the trace.
     """
 
     lane: int
     name: str
     rows: int
-    outer: int = 0
+    order: tuple[int, ...] = ()
     graph: bool = False
     key: str = ""
 
-    def shown(self, most: int, deepest: int | None) -> range:
-        """The depths that have lines: `most` of them, and `deepest` among them."""
-        first = min(self.outer, max(0, self.rows - most))
-        last = min(self.rows, first + most)
-        if deepest is not None:
-            first, last = min(first, deepest), max(last, deepest + 1)
-        return range(first, last)
+    def shown(self, most: int, wanted: int | None) -> list[int]:
+        """The depths that have lines: `most` of them, and `wanted` with those between that come before it."""
+        order = self.order if len(self.order) == self.rows else range(self.rows)
+        chosen = sorted(order[:most])
+        if wanted is None or wanted in chosen:
+            return chosen
+        near = min(chosen, key=lambda depth: abs(depth - wanted), default=wanted)
+        between = range(min(near, wanted), max(near, wanted) + 1)
+        return sorted({*chosen, *(depth for depth in order[: order.index(wanted)] if depth in between), wanted})
 
 
 @dataclass(frozen=True)
@@ -91,19 +96,18 @@ class Line(NamedTuple):
 
 
 def groups(
-    trace: Trace, ranks: tuple[int, ...] | None, outer: Callable[[int], int], unread: frozenset[int] = frozenset()
+    trace: Trace, ranks: tuple[int, ...] | None, order: Order, unread: frozenset[int] = frozenset()
 ) -> tuple[Group, ...]:
     """The groups of the ranks shown (None: all): each host's ranks, then its threads.
 
-    `outer` says how many rows of a lane, from the top, hold a single event. A rank of an `unread` part, of which no
-    lane is known, is a group without tracks.
+    `order` says in which order the rows of a lane get a line. A rank of an `unread` part, of which no lane is known, is
+    a group without tracks.
     """
     tracks: dict[Key, list[Track]] = {key: [] for key in _unread(trace, ranks, unread)}
     shown = trace.lanes_of(ranks).select("host", "rank", "lane", "name", "rows", "events", "role")
     for host, rank, lane, name, rows, events, role in shown.iter_rows():
         if events:
-            single = outer(lane) if rows > LEAST_ROWS else 0
-            track = Track(lane, name or "", rows, single)
+            track = Track(lane, name or "", rows, order(lane) if rows > LEAST_ROWS else ())
         elif role == "counter":
             track = Track(lane, name or "", HEIGHT, graph=True)
         else:
@@ -129,12 +133,9 @@ def _key(key: Key) -> str:
     return f"host {host}" if rank is None else f"rank {rank}"
 
 
-def _deepened(group: Group, lane: int, outer: int) -> Group:
-    if all(track.lane != lane for track in group.tracks):
-        return group
-    return replace(
-        group, tracks=tuple(replace(track, outer=outer) if track.lane == lane else track for track in group.tracks)
-    )
+def _ordered(group: Group, orders: Mapping[int, tuple[int, ...]]) -> Group:
+    tracks = tuple(replace(track, order=orders.get(track.lane, track.order)) for track in group.tracks)
+    return group if tracks == group.tracks else replace(group, tracks=tracks)
 
 
 def _unread(trace: Trace, ranks: tuple[int, ...] | None, unread: frozenset[int]) -> list[Key]:
@@ -184,9 +185,13 @@ class Outline:
         """With these groups, to be laid anew; what was folded and expanded stays so."""
         return replace(self, groups=groups)
 
-    def deepened(self, lane: int, outer: int) -> Outline:
-        """With what was learned of a lane: how many rows, from the top, hold a single event. To be laid anew."""
-        return replace(self, groups=tuple(_deepened(group, lane, outer) for group in self.groups))
+    def ordered(self, order: Order, lanes: Collection[int]) -> Outline:
+        """With the rows of these lanes in this order; as many lines as before."""
+        tracks = (track for group in self.groups for track in group.tracks)
+        deep = {track.lane for track in tracks if track.lane in lanes and not track.graph and track.rows > LEAST_ROWS}
+        orders = {lane: found for lane in deep if (found := order(lane))}
+        groups = tuple(_ordered(group, orders) for group in self.groups)
+        return self if groups == self.groups else replace(self, groups=groups).settled()
 
     def laid(self, room: int) -> Outline:
         """The outline on a screen of `room` lines.
@@ -238,9 +243,7 @@ class Outline:
                 shown = track.shown(self._most(track), wanted)
                 hidden = 0 if track.graph else track.rows - len(shown)
                 made += [
-                    Line(
-                        group, track, depth, depth == shown.start, hidden if depth == shown.stop - 1 else 0, len(shown)
-                    )
+                    Line(group, track, depth, depth == shown[0], hidden if depth == shown[-1] else 0, len(shown))
                     for depth in shown
                 ]
         return tuple(made)

@@ -19,6 +19,12 @@ from tracehound.draw.colouring import BY_KIND, SHADES, Colouring
 from tracehound.intervals import Intervals, Ints
 from tracehound.trace import KINDS
 
+PARTS = 64
+"""Into so many parts a stretch is cut to see how much of it a row has something in: about the cells of a screen."""
+
+FEW_MARKS = 4
+"""A row that has something in no more of these parts, such as the start and the end, is as good as empty."""
+
 KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 
@@ -93,6 +99,12 @@ class Row:
         index = int(np.searchsorted(self.start, time, side="right")) - 1
         return index if index >= 0 and time < self.end[index] else None
 
+    def marks(self, bounds: Ints) -> int:
+        """In how many of the parts between `bounds` anything lies."""
+        low = np.searchsorted(self.end, bounds[:-1], side="right")
+        high = np.searchsorted(self.start, bounds[1:], side="left")
+        return int(np.count_nonzero(high > low))
+
     def within(self, start: int, end: int) -> tuple[int, int]:
         """The range of slices that touch `[start, end)`."""
         low = int(np.searchsorted(self.end, start, side="right"))
@@ -140,6 +152,30 @@ class Slices:
     def outer(self) -> int:
         """How many rows, from the top, hold a single slice; 0 where all do."""
         return next((depth for depth, row in enumerate(self.rows) if len(row.start) > 1), 0)
+
+    def order(self, start: int, end: int) -> tuple[int, ...]:
+        """The depths of all rows in the order in which they get a line, where there are fewer lines than rows.
+
+        First those that have something to show about `[start, end)`, from the top; then the frames that everything else
+        runs in, from the innermost; then those that are nearly or quite empty there.
+        """
+        bounds = _about(start, end)
+        marks = [row.marks(bounds) for row in self.rows]
+        outer = self.outer
+        shows = [depth for depth in range(outer, len(marks)) if marks[depth] > FEW_MARKS]
+        frames = [depth for depth in reversed(range(outer)) if marks[depth] > FEW_MARKS]
+        rest = [depth for depth, count in enumerate(marks) if 0 < count <= FEW_MARKS]
+        return (*shows, *frames, *rest, *(depth for depth, count in enumerate(marks) if not count))
+
+
+def _about(start: int, end: int) -> Ints:
+    """The bounds of `PARTS` equal parts of a stretch around `[start, end)`, up to four times as long.
+
+    Its ends are on a coarse grid, so that it stays the same for most moves through time.
+    """
+    grid = 1 << max((max(end - start, 1) - 1).bit_length(), PARTS.bit_length())
+    low, high = start // grid * grid, -(-end // grid) * grid
+    return np.arange(PARTS + 1) * ((high - low) // PARTS) + low
 
 
 COLUMNS = ("start", "end", "depth", "kind", "name")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tracehound.draw.outline import Group, Track
+from tracehound.units import plural
 
 Grouping = Literal["rank", "lane"]
 """Lanes of one rank under each other, or lanes of one name: the same stream of all ranks."""
@@ -134,8 +135,7 @@ def _by_lane(groups: Sequence[Group]) -> list[Group]:
         for track in group.tracks if group.rank is not None else ():
             named.setdefault(track.name, []).append(replace(track, name=group.key))
     by_lane = [
-        Group(f"lane {name}", (name, f"{len(tracks)} rank{'s' * (len(tracks) > 1)}"), tuple(tracks))
-        for name, tracks in named.items()
+        Group(f"lane {name}", (name, plural(len(tracks), "rank")), tuple(tracks)) for name, tracks in named.items()
     ]
     return [*by_lane, *(group for group in groups if group.rank is None or not group.tracks)]
 

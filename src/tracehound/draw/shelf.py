@@ -135,12 +135,12 @@ class Rows:
         """How long of `[start, end)` the rank's device works."""
         return self.busy(rank).covered(start, end)
 
-    def outer(self, lane: int) -> int:
-        """How many rows of a lane, from the top, hold a single slice; 0 as long as that is not known."""
+    def order(self, lane: int, start: int, end: int) -> tuple[int, ...]:
+        """The depths of a lane's rows in the order in which they get a line; () as long as that is not known."""
         try:
-            return self.lane(lane).outer
+            return self.lane(lane).order(start, end)
         except NotReadError:
-            return 0
+            return ()
 
     def here(self, wish: Wish) -> bool:
         """Whether this needs no reading."""

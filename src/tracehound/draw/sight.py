@@ -53,9 +53,14 @@ class Sight:
         return list(enumerate(self.lines, self.above))
 
     @property
+    def tracks(self) -> frozenset[int]:
+        """The lanes in sight."""
+        return frozenset(line.track.lane for line in self.lines if line.track is not None)
+
+    @property
     def lanes(self) -> int:
         """How many lanes are in sight."""
-        return len({line.lane for line in self.lines if line.track is not None})
+        return len(self.tracks)
 
     @property
     def unread(self) -> frozenset[int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tracehound.units import plural
+
 Tell = Callable[[float], None]
 """Told which share of the work is done, several times a second."""
 
@@ -21,9 +23,5 @@ class Written:
 def said(written: Sequence[Written]) -> str:
     """What was written to one file, or to several, for people."""
     files, events, curves = len(written), sum(one.events for one in written), sum(one.curves for one in written)
-    counted = [_many(files, "file")] * (files != 1) + [_many(events, "event")]
-    return ", ".join(counted + [_many(curves, "counter track")] * (curves > 0))
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    counted = [plural(files, "file")] * (files != 1) + [plural(events, "event")]
+    return ", ".join(counted + [plural(curves, "counter track")] * (curves > 0))

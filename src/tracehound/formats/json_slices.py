@@ -296,11 +296,12 @@ class _Reader(Generic[E]):
         extent.end = window.base
         while not window.last and window.seen < LONGEST_TAIL:
             window.grow()
-        rest = bytes(memoryview(window.buffer)[: window.seen]).strip(b", \t\r\n")
+        known = 0 if walked.ended else 1  # the last byte of the events, where no bracket is behind them
+        rest = bytes(memoryview(window.buffer)[known : window.seen]).strip(b", \t\r\n")
         if rest.startswith(b'"'):
             _add_metadata(b"{" + rest, extent, window.base)
         elif rest not in (b"", b"}"):
-            extent.mends.tell("dropped", "bytes behind the array of events that are no JSON", window.base)
+            extent.mends.tell("dropped", "bytes behind the array of events that are no JSON", window.base + known)
 
 
 def _add_metadata(data: bytes, extent: Extent, at: int) -> None:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.salvage import Damage
+from tracehound.units import plural
 
 
 class CompanionError(TracehoundError):
@@ -66,7 +67,7 @@ def cut_short(path: Path, start: bytes, damage: Damage) -> TracehoundError:
     """What to say of a gzip file of which no more than this start could be read, and that is no start of a trace."""
     found = likeness(start)
     told = "is too little to tell what it is" if found in (_BLANK, _PLAIN) else f"looks like {found.looks}"
-    size = f"{len(start):,} byte{'s' * (len(start) > 1)}"
+    size = plural(len(start), "byte")
     left = f"what could be read before that ({size}) {told}" if start else "nothing before that could be read"
     return TracehoundError(
         f"gzip {damage.what}, and {left}", path, where=f"byte {damage.at:,}", remedy="copy it again, or record it anew"

@@ -20,7 +20,7 @@ from tracehound.hlo.text import attributes_text, brief_line, instruction_line
 from tracehound.hlo.walk import Node, inside, neighbourhood
 from tracehound.hlo.words import sentences
 from tracehound.trace import Trace, streamed
-from tracehound.units import bytes_, count, duration, several
+from tracehound.units import bytes_, count, duration, plural, several
 
 PROGRAMS = (
     Column("program", "text", "the name of the module and the id of the program"),
@@ -92,7 +92,7 @@ def executions(trace: Trace, program: Program, name: str) -> str:
     if not times:
         return ""
     mean, most = duration(total // times), duration(longest)
-    on = f"{count(ranks)} rank{'s' if ranks != 1 else ''}"
+    on = plural(ranks, "rank")
     return f"{count(times)} on {on}, {duration(total)} in all, {mean} each, {most} the longest"
 
 

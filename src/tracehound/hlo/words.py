@@ -15,7 +15,7 @@ from tracehound.hlo.groups import Groups, Members, members_of, pairs_of
 from tracehound.hlo.instruction import PARAMETER, Instruction
 from tracehound.hlo.module import DEVICES, Module
 from tracehound.hlo.walk import makeup
-from tracehound.units import bytes_, count
+from tracehound.units import bytes_, count, plural
 
 REDUCTIONS: Final = {
     "add": "sum", "multiply": "product", "maximum": "maximum", "minimum": "minimum", "and": "logical and",
@@ -84,7 +84,7 @@ def group_words(groups: Groups) -> str:
     shown = " ".join("{" + ",".join(map(str, group[:SHOWN * 2])) + (",...}" if len(group) > SHOWN * 2 else "}")
                      for group in groups[:SHOWN])  # fmt: skip
     more = f" and {count(len(groups) - SHOWN)} more" if len(groups) > SHOWN else ""
-    return f"{count(len(groups))} group{'s' if len(groups) > 1 else ''} of {size}: {shown}{more}"
+    return f"{plural(len(groups), 'group')} of {size}: {shown}{more}"
 
 
 def _begun(module: Module, instruction: Instruction) -> Instruction:
@@ -220,7 +220,7 @@ def _calls(module: Module, instruction: Instruction) -> Iterator[str]:
     if instruction.opcode == "fusion":
         number = sum(inside.values())
         told = ", ".join(f"{count(times)} {opcode}" for opcode, times in inside.most_common(SHOWN))
-        yield f"{instruction.category} of {count(number)} instruction{'s' if number != 1 else ''}: {told}"
+        yield f"{instruction.category} of {plural(number, 'instruction')}: {told}"
     elif instruction.opcode in ("reduce", "reduce-window", "scatter", "select-and-scatter"):
         made = dict.fromkeys(reduction(module, number) for number in module.calls[instruction.row])
         yield f"{instruction.opcode}: values that meet become their {' and '.join(made)}"

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from tracehound.errors import printable
 from tracehound.report.window import listed
 from tracehound.trace import Part, Trace, Window
-from tracehound.units import TimeUnit, bytes_, duration, instant, several
+from tracehound.units import TimeUnit, bytes_, duration, instant, plural, several
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ def sentences(facts: About, unit: TimeUnit = "auto") -> list[str]:
     formats = sorted({file.format for file in facts.files})
     size = sum(file.size or 0 for file in facts.files)
     what = [
-        f"{' and '.join(formats) or 'no format'}, {_many(len(facts.files), 'file')}, {bytes_(size)}",
-        _many(len(facts.hosts), "host"),
-        _many(len(facts.ranks), "rank"),
+        f"{' and '.join(formats) or 'no format'}, {plural(len(facts.files), 'file')}, {bytes_(size)}",
+        plural(len(facts.hosts), "host"),
+        plural(len(facts.ranks), "rank"),
         f"{duration(facts.span[1] - facts.span[0], unit)} long",
     ]
     lines = [" · ".join(what)]
@@ -149,10 +149,6 @@ def _versions(trace: Trace) -> dict[str, str]:
                 values = found.setdefault(printable(key.removesuffix("_version").replace("_", " ")), [])
                 values.extend([word] if word not in values else [])
     return {name: " or ".join(values[:3]) for name, values in sorted(found.items())}
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _listed(words: list[str]) -> str:

@@ -32,6 +32,9 @@ _PROFILE = Path("plugins") / "profile"
 STDIN = "-"
 """What other programs take for their stdin."""
 
+_INPUT = Path("/dev/stdin")
+"""Stdin as a file, where it is one."""
+
 MOST_FOLDERS = 10_000
 """So many folders are looked into for traces, and no more: a person who names a whole disk hears of it."""
 
@@ -92,6 +95,9 @@ def _named(path: Path) -> Finding:
         return Finding((_file(path),), ())
     except TracehoundError as error:
         if str(path) == STDIN and not path.exists():
+            if _INPUT.is_file():
+                remedy = f"give the file's path, or {_INPUT}"
+                raise TracehoundError("stdin is not read by this name", path, remedy=remedy) from error
             raise TracehoundError("a pipe cannot be read", path, remedy="save it to a file first") from error
         if not path.exists():
             raise

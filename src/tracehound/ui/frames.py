@@ -21,7 +21,7 @@ from tracehound.formats.torch_names import MODULE
 from tracehound.intervals import Mask
 from tracehound.ui.source.lines import named
 from tracehound.ui.tones import kind_of
-from tracehound.units import duration, share
+from tracehound.units import duration, plural, share
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Frames:
             weight = int(self.flame.weight[outer].sum())
             part = share(weight / self.flame.total) if self.flame.total else "nothing"
             parts.append(f"{int(self.found.sum()):,} found, {part}")
-        parts += [f"{below} line{'s' * (below > 1)} below"] if below > 0 else []
+        parts += [f"{plural(below, 'line')} below"] if below > 0 else []
         return f" {dot} ".join(parts)
 
     def facts(self, frame: int, zoom: int) -> tuple[str, list[str]]:

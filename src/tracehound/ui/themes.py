@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 from tracehound.errors import TracehoundError
 
@@ -64,6 +64,9 @@ THEMES = (DARK, LIGHT)
 SHORT = {"dark": DARK.name, "light": LIGHT.name}
 """Names that are easier to type."""
 
+KNOWN = frozenset([*BUILTIN_THEMES, *(theme.name for theme in THEMES)])
+"""All themes that there are before an app starts."""
+
 
 def chosen(name: str | None, system: str | None, known: Collection[str]) -> str:
     """The theme called `name`, or the one to start with on a terminal whose colours rich calls `system`.
@@ -72,6 +75,11 @@ def chosen(name: str | None, system: str | None, known: Collection[str]) -> str:
     """
     if name is None:
         return "ansi-dark" if system in (None, "standard", "windows") else DARK.name
+    return checked(name, known)
+
+
+def checked(name: str, known: Collection[str] = KNOWN) -> str:
+    """The whole name of a theme. Raises TracehoundError when it is none of those `known`."""
     theme = SHORT.get(name, name)
     if theme not in known:
         raise TracehoundError(f"no theme is called {name}", remedy=f"there are {', '.join([*SHORT, *sorted(known)])}")

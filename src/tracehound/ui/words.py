@@ -55,7 +55,7 @@ def progress(reading: Reading | None, dot: str) -> str:
 
 def many_events(number: int) -> str:
     """``1.2 M events``; empty for none."""
-    return f"{units.count(number)} events" if number else ""
+    return units.plural(number, "event") if number else ""
 
 
 def shares(reading: Reading, files: Sequence[Found]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from tracehound.analysis.host_parts import PARTS as PARTS_OF_HOST
 from tracehound.analysis.host_words import QUIET
 from tracehound.analysis.idle import AFTER, BEFORE, EDGES, QUEUED
 from tracehound.analysis.latecomers import latecomers
-from tracehound.units import count, duration, rate
+from tracehound.units import count, duration, plural, rate
 from tracehound.units import share as percent
 
 DATA: Final = 0.05
@@ -213,11 +213,7 @@ _SILENT: Final = "; nothing is recorded of what the host did meanwhile"
 
 def _many(cause: str, pauses: int) -> str:
     """How many pauses, or which time that is none."""
-    return (
-        f"all that is {BEFORE if cause == QUEUED else cause}"
-        if cause in EDGES
-        else f"{count(pauses)} pause{'s' * (pauses != 1)}"
-    )
+    return f"all that is {BEFORE if cause == QUEUED else cause}" if cause in EDGES else plural(pauses, "pause")
 
 
 def _meanwhile(pauses: pl.DataFrame) -> str:
@@ -271,9 +267,7 @@ def late_ranks(evidence: Evidence) -> Iterator[Finding]:
         because = f"; {spends} {duration(late.excess)} more in {late.cause}" if late.cause else ""
         yield Finding(
             f"the other ranks wait for {late.who}",
-            f"for {duration(late.late)}"
-            + (f" in {count(late.steps)} step{'s' * (late.steps > 1)}" if late.steps else "")
-            + because,
+            f"for {duration(late.late)}" + (f" in {plural(late.steps, 'step')}" if late.steps else "") + because,
             "give every rank the same work at the same time: compare what the late rank does before the collective with"
             " what another does",
             Place.of(late.worst),

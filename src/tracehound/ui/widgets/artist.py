@@ -29,7 +29,7 @@ from tracehound.ui.places import steps_of
 from tracehound.ui.supply import Slot
 from tracehound.ui.view import View
 from tracehound.ui.widgets.looks import Looks
-from tracehound.units import share, short_name
+from tracehound.units import plural, share, short_name
 
 LEAST_NAME = 8
 """Cells of a counter's name that stay beside its value."""
@@ -244,7 +244,7 @@ class Artist:
         return names
 
     def _label(self, line: Line, name: str) -> str:
-        more = f"{self.looks.glyphs.ellipsis} +{line.hidden} row{'s' * (line.hidden > 1)}" if line.hidden else ""
+        more = f"{self.looks.glyphs.ellipsis} +{plural(line.hidden, 'row')}" if line.hidden else ""
         return f"{name} {more}".rstrip() if line.first else more
 
     def _gutter(self, label: str, width: int, *, cursor: bool, dim: bool) -> list[Segment]:

@@ -191,7 +191,7 @@ class Side(Column):
         """Show the lane of an event of the run, if it was left out."""
         if self.trace is not None:
             lane = self.trace.event(event)["lane"]
-            tracks = (track for group in groups(self.trace, None, lambda _: 0) for track in group.tracks)
+            tracks = (track for group in groups(self.trace, None, lambda _: ()) for track in group.tracks)
             shown = {track.key for track in tracks if track.lane == lane}
             seats = self.timeline.seats
             if shown & seats.hidden:
@@ -250,7 +250,7 @@ def few(trace: Trace, ranks: Sequence[int] | None) -> Seats:
     events = dict(trace.lanes.select("lane", "events").iter_rows())
     works = dict(trace.lanes.select("lane", "work").iter_rows())
     hidden = set[str]()
-    for group in groups(trace, shown, lambda _: 0):
+    for group in groups(trace, shown, lambda _: ()):
         order = sorted(group.tracks, key=lambda track: (works[track.lane] or False, events[track.lane]), reverse=True)
         kept = DEVICE_LANES if group.rank is not None else HOST_LANES
         hidden |= {track.key for track in order[kept:]}

@@ -7,7 +7,7 @@ Owns the widget: scrolling, which lines change with the view, keys and mouse. `a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual import events, on
@@ -189,13 +189,21 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _regroup(self) -> None:
         """Work out groups and lines anew."""
         rows = self._rows
-        found = () if rows is None else groups(rows.trace, self.view.ranks, rows.outer, self.unread)
+        found = () if rows is None else groups(rows.trace, self.view.ranks, self._order, self.unread)
         self.sheet = self.sheet.of(seated(found, self.seats))
         self._lay()
 
+    def _order(self, lane: int) -> tuple[int, ...]:
+        """In which order the rows of a lane get a line."""
+        return () if self._rows is None else self._rows.order(lane, self.view.start, self.view.end)
+
     def _take(self, sheet: Outline) -> bool:
-        """Use this outline, with the selected event among its lines; say whether the lines are others than before."""
+        """Use this outline, with those rows of the lanes in sight that have something to show, and the selected event.
+
+        Says whether the lines are others than before.
+        """
         before = self.sheet.lines
+        sheet = sheet.ordered(self._order, replace(self._sight, sheet=sheet).tracks)
         self.sheet = sheet.relaxed() if self._chosen is None else sheet.showing(*self._chosen[:2])
         extent = Size(self._width, self._top + len(self.sheet.lines))
         if extent != self.virtual_size:  # and no new layout of the screen, unless the scroll bar comes or goes
@@ -234,9 +242,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             return
         if event is not None and self._chosen is not None and self._chosen[2] == UNKNOWN:
             self._chosen = self.supply.slot(self._rows, event)
-        if message.wish.of == "lane" and message.made.outer:
-            self.sheet = self.sheet.deepened(message.wish.number, message.made.outer)
-            self._lay()
+        if message.wish.of == "lane" and self._take(self.sheet):
+            self.refresh()
         for y, line in self._sight.placed:
             if y == self._top + self._sight.stays or message.wish in needs(line):
                 self.refresh(Region(0, y, self._width, 1))
@@ -247,7 +254,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def watch_scroll_y(self, old: float, new: float) -> None:
         """Other lanes are in sight."""
         super().watch_scroll_y(old, new)
-        self._wish()
+        if self._take(self.sheet):
+            self.refresh()
 
     # -- moving
 
