@@ -237,12 +237,11 @@ def self_time(start: Ints, end: Ints, parent: Ints) -> Ints:
     of them lies outside of their parent is counted as if it did not.
     """
     length = end - start
-    children = np.zeros(len(length), np.int64)
-    inner = parent >= 0
-    np.add.at(children, parent[inner], length[inner])
+    children = np.zeros(len(length) + 1, np.int64)  # the last is of those without a parent
+    np.add.at(children, parent, length)
     row, time = shared(start, end, parent)
     np.subtract.at(children, parent[row], time)
-    own: Ints = np.maximum(length - children, 0)
+    own: Ints = np.maximum(length - children[:-1], 0)
     return own
 
 

@@ -152,7 +152,7 @@ def test_a_rate_above_that_of_the_memory_is_none() -> None:
     b.event(stream(), "Memcpy DtoD", 0, 1, "copy", bytes=1_700_000_000)
     result = transfers(b.trace())
     assert result.table["rate"].to_list() == [None]
-    assert "no rate of 1 rows: above 1.64 TB/s" in result.notes[0]
+    assert "no rate of 1 row: above 1.64 TB/s" in result.notes[0]
 
 
 def test_a_copy_that_says_nothing_has_unknown_ends_and_no_rate() -> None:
