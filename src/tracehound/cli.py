@@ -270,6 +270,8 @@ def _export(asked: Namespace) -> int:
             )
         trace, window = _ready(opening, asked)
         narrowed = apart.windows(trace, window) if folder else {Path(out): window}
+        for path in () if asked.force else narrowed:
+            places[path].refuse_old()
         written = [_written(form, trace, window, places[path]) for path, window in narrowed.items()]
     for note in (note for one in written for note in one.notes):
         console.say(printable(note))
@@ -281,13 +283,15 @@ def _export(asked: Namespace) -> int:
 
 
 def _places(out: str, form: Form, files: Sequence[Path], *, force: bool) -> dict[Path, Destination]:
-    """Where an export goes: by the path of each file that is read where it goes to a folder, else by its own."""
-    claim = destination.anyhow if force else destination.new
+    """Where an export goes: by the path of each file that is read where it goes to a folder, else by its own.
+
+    In a folder a place may be taken: which are written is known when all is read.
+    """
     folder = destination.folder(out)
     if folder is None:
-        return {Path(out): claim(out, files)}
-    names = apart.names(files, form.suffix)
-    return {file: claim(str(folder / name), files, folder) for file, name in zip(files, names, strict=True)}
+        return {Path(out): destination.anyhow(out, files) if force else destination.new(out, files)}
+    words = [str(folder / name) for name in apart.names(files, form.suffix)]
+    return {file: destination.anyhow(word, files, folder) for file, word in zip(files, words, strict=True)}
 
 
 def _written(form: Form, trace: Trace, window: Window, place: Destination) -> Written:

@@ -142,7 +142,7 @@ def test_each_forward_thread_has_gradients_of_its_own(tmp_path: Path, threads: l
 
 
 def test_threads_that_nothing_tells_apart_are_told(tmp_path: Path) -> None:
-    said = "2 threads of the forward pass have the same numbers of autograd"
+    said = "2 threads of the forward pass with numbers of autograd that others have, too: "
     alike = [[3, 4], [5, 6]]
     assert [note.startswith(said) for note in result(opened(tmp_path, replicas(alike, devices=False))).notes] == [True]
     assert result(opened(tmp_path, replicas(alike, devices=True))).notes == ()

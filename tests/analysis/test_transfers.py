@@ -161,7 +161,17 @@ def test_a_copy_that_says_nothing_has_unknown_ends_and_no_rate() -> None:
     for by in ("memory", "op"):
         row = transfers(b.trace(), by=by).table.row(0, named=True)
         assert (row["source"], row["target"], row["bytes"], row["rate"]) == ("unknown", "unknown", None, None)
-        assert transfers(b.trace(), by=by).notes[0].startswith("no size is recorded of any of 1 copies")
+        assert transfers(b.trace(), by=by).notes[0].startswith("no size is recorded of any copy")
+
+
+def test_copies_of_nothing_take_time_at_an_unknown_rate() -> None:
+    b = Building(format="xplane", ops=copying(0, "", "f32[0]{0:S(5)}", "f32[0]{0}"))
+    b.event(CORE, "copy-start", 0, 1, "transfer", op=0)
+    b.event(CORE, "copy-done", 1, 60, "transfer", op=1)
+    b.event(CORE, "fusion", 60, 100, "op")
+    found = run(named("findings"), b.trace()).table.row(0, named=True)
+    assert found["finding"] == "the device waits for copies from host to HBM"
+    assert "at an unknown rate" in found["evidence"]
 
 
 def test_copies_without_a_size_are_in_no_rate() -> None:

@@ -162,7 +162,6 @@ def test_a_filter_is_what_python_says(text: str, says: Callable[[Row], bool]) ->
         ("((((", "a column, a text or a bracket should be here"),
         ("(gemm", "a bracket that does not close; in quotes it is text"),
         ("and (", "a column, a text or a bracket should be here"),
-        (">", "nothing before >"),
         ("count > 3)", "')' where and, or or the end should be"),
         ("(" * 60 + "count > 3", "more than 40 brackets"),
         ("x" * 2000, "2,000 characters to look for"),
@@ -175,7 +174,19 @@ def test_what_is_no_filter_is_one_line(text: str, what: str) -> None:
     assert "\x1b" not in str(refused(text))
 
 
-BRACKETED = ["void f(int", "(anonymous namespace)", "forward(", "gemm<float>(", "a) (b", '"("', "or"]
+BRACKETED = [
+    "void f(int",
+    "()",
+    "f()",
+    ">>",
+    "(anonymous namespace)::f(",
+    "(anonymous namespace)",
+    "forward(",
+    "gemm<float>(",
+    "a) (b",
+    '"("',
+    "or",
+]
 
 
 @pytest.mark.parametrize("text", BRACKETED)

@@ -27,3 +27,4 @@ def test_narrow_signs_are_broken_as_everybody_breaks_them(text: str, width: int)
 def test_wide_signs_take_two_cells() -> None:
     assert wrap("漢字漢字漢字", 8, "  ") == ["漢字漢字", "  漢字"]
     assert wrap("a 漢字 漢字", 8) == ["a 漢字", "漢字"]
+    assert wrap("\u0301", 8) == []

@@ -37,6 +37,10 @@ def exported(*words: str | Path) -> Trace:
         (["run/a.xplane.pb", "run/b"], ["a.json.gz", "b.json.gz"]),
         (["job/a.json", "job/a.json.gz"], ["a.json.json.gz", "a.json.gz.json.gz"]),
         (["job/.json"], [".json.json.gz"]),
+        (["a.json", "a.json.gz", "a.json.json"], ["0-a.json.json.gz", "1-a.json.gz.json.gz", "2-a.json.json.gz"]),
+        (["q/rank0.json", "q/b/rank1.json"], ["rank0.json.gz", "rank1.json.gz"]),
+        (["before/t.json", "after/t.json"], ["before-t.json.gz", "after-t.json.gz"]),
+        (["run_a/r0/t.json", "run_b/r0/t.json"], ["run_a-r0-t.json.gz", "run_b-r0-t.json.gz"]),
         ([], []),
     ],
 )
@@ -52,6 +56,28 @@ def test_it_reads_back_as_the_ranks_and_hosts_that_it_was(folder: Path) -> None:
     assert [host.name for host in again.hosts] == [host.name for host in trace.hosts]
     assert again.origin_ns == trace.origin_ns
     assert not [note for note in again.notes if "several ranks" in note.text]
+
+
+def test_files_of_several_folders_are_read_back_together(folder: Path, samples: Path) -> None:
+    (folder / "deep").mkdir()
+    (folder / "rank2.json").rename(folder / "deep" / "rank2.json")
+    files = [*sorted(folder.glob("*.json")), folder / "deep" / "rank2.json"]
+    assert exported(*files, folder.parent / "out").ranks["rank"].to_list() == [0, 1, 2]
+    beside = exported(files[0], samples / "torch_xla_spmd4", folder.parent / "mixed")
+    assert sorted(part.format for part in beside.parts) == ["chrome", "kineto"]
+
+
+def test_one_rank_after_the_other_can_be_put_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for rank_, status in (("0", 0), ("1", 0), ("0,2", 2)):
+        assert main(["export", str(folder), f"{folder.parent / 'out'}/", "--rank", rank_]) == status
+    assert "rank0.json.gz: exists already; --force replaces it" in capsys.readouterr().err
+    assert sorted(path.name for path in (folder.parent / "out").iterdir()) == ["rank0.json.gz", "rank1.json.gz"]
+
+
+def test_an_empty_name_is_no_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+    assert main(["export", str(folder), ""]) == 2
+    assert [path.name for path in folder.parent.iterdir()] == ["job"]
 
 
 def test_every_element_stays_as_it_is(folder: Path) -> None:

@@ -63,6 +63,14 @@ def test_it_lasts_until_its_last_row_even_if_that_changes_nothing(tmp_path: Path
     assert run(named("memory"), trace).table.equals(run(named("memory"), opened(tmp_path, ROWS)).table)
 
 
+def test_what_was_there_before_is_a_timeline_even_if_nothing_changes(tmp_path: Path) -> None:
+    idle = [[START + 90, VERSION, -100, PARAMETER], [START + 90, VERSION, 100, PARAMETER]]
+    trace = opened(tmp_path, [ROWS[0], *idle])
+    assert run(named("memory"), trace).table["peak"].to_list() == [100]
+    later = opened(tmp_path, [ROWS[0], *idle, [START + 190, CREATED, 50, UNKNOWN]])
+    assert later.span == (0, 100_000)
+
+
 def test_categories_at_the_peak(tmp_path: Path) -> None:
     trace = opened(tmp_path, ROWS)
     (device,) = run(named("memory"), trace).table.rows(named=True)

@@ -14,7 +14,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
 from tracehound.formats.torch_names import MODULE
-from tracehound.units import duration
+from tracehound.units import duration, plural
 from tracehound.units import share as proportion
 
 BY: Final = Setting(
@@ -150,10 +150,8 @@ def _of_backward(table: pl.DataFrame, *, ran: bool) -> list[str]:
 def _of_threads(guessed: int) -> list[str]:
     if not guessed:
         return []
-    return [
-        f"{guessed} threads of the forward pass have the same numbers of autograd: which gradients are whose was told"
-        " by the order in which they began"
-    ]
+    whose = "which gradients are theirs was told by the order in which such threads began"
+    return [f"{plural(guessed, 'thread')} of the forward pass with numbers of autograd that others have, too: {whose}"]
 
 
 def _why_empty(scene: Scene) -> str:

@@ -205,7 +205,7 @@ def _sizeless(rows: pl.DataFrame) -> list[str]:
     if sized == copies:
         return []
     if not sized:
-        return [f"no size is recorded of any of {copies:,} copies: there are no bytes and no rates"]
+        return ["no size is recorded of any copy: there are no bytes and no rates"]
     return [f"no size is recorded of {copies - sized:,} of {copies:,} copies: bytes and rates are those of the others"]
 
 

@@ -34,7 +34,7 @@ _BARE = re.compile(r"""[^\s()"']+""")
 _SIGNS: Final = "!~|!=|<=|>=|==|<>|[<>=~]"
 _SIGN = re.compile(_SIGNS)
 _JOINTS: Final = ("and", "or")
-_NO_OPERAND = re.compile(rf"(?:and|or|not|\s)*(?:[()]|{_SIGNS})(?:and|or|not|\s|[()]|{_SIGNS})*", re.IGNORECASE)
+_OPENED = re.compile(r"(?:(?:and|or|not)\s+)*\(", re.IGNORECASE)
 
 _COMPARISON = re.compile(rf"""(?P<left>"[^"]*"|'[^']*'|[^\s()<>=!~"'&|]+)(?P<space>\s*)(?:{_SIGNS})(?=(?P<after>.?))""")
 _QUOTE_FIRST = re.compile(r"""\s*(?:not\s+)*["']""", re.IGNORECASE)
@@ -89,11 +89,17 @@ def compares(text: str, columns: Sequence[Column]) -> bool:
 
 
 def _unfinished(text: str) -> bool:
-    """Whether it begins a condition, and nobody can mean it as text: signs alone, or a bracket that never closes.
+    """Whether it begins a condition with a bracket that never closes.
 
-    A bracket further on is part of a name: ``void f(int``.
+    A bracket further on is part of a name, ``void f(int``, and so is one that closes: ``(anonymous namespace)::f(``.
     """
-    return bool(_NO_OPERAND.fullmatch(text)) or (text.startswith("(") and text.count("(") > text.count(")"))
+    begun = _OPENED.match(text)
+    depth = 0
+    for char in text[begun.end() - 1 :] if begun else "":
+        depth += (char == "(") - (char == ")")
+        if not depth:
+            return False
+    return depth > 0
 
 
 def _anywhere(columns: Sequence[Column], test: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:

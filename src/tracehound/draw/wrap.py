@@ -17,5 +17,7 @@ def wrap(text: str, width: int, hang: str = "") -> list[str]:
     if cell_len(text) == len(text):
         return textwrap.wrap(text, width, subsequent_indent=hang)
     words = " ".join(text.split())
+    if not cell_len(words):
+        return []
     first, *rest = (words[low:high] for low, high in wrapped(words, width, width - cell_len(hang)))
     return [first, *(hang + line for line in rest)]

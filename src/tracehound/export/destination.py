@@ -46,6 +46,11 @@ class Destination:
             with self.path.open("wb") if _special(self.path) else whole(self.path) as file:
                 yield file
 
+    def refuse_old(self) -> None:
+        """Raise TracehoundError where a file is there already."""
+        if self.path is not None and self.path.exists() and not _special(self.path):
+            raise TracehoundError("exists already", self.path, remedy="--force replaces it")
+
     def lies_in(self, folders: Iterable[Path]) -> bool:
         """Whether it is in one of these paths, or below."""
         return self.path is not None and any(self.path.is_relative_to(folder.resolve()) for folder in folders)
@@ -59,7 +64,7 @@ class Destination:
 def folder(word: str) -> Path | None:
     """The folder that a word names: one that is there, or that ends as only folders do."""
     path = Path(os.path.realpath(word))
-    return path if word != STDOUT and (path.is_dir() or word.endswith(_ENDS)) else None
+    return path if word not in ("", STDOUT) and (path.is_dir() or word.endswith(_ENDS)) else None
 
 
 def new(word: str, inputs: Sequence[Path], within: Path | None = None) -> Destination:
@@ -69,8 +74,7 @@ def new(word: str, inputs: Sequence[Path], within: Path | None = None) -> Destin
     `within` one that is to be made), or where a file is.
     """
     found = anyhow(word, inputs, within)
-    if found.path is not None and found.path.exists() and not _special(found.path):
-        raise TracehoundError("exists already", Path(word), remedy="--force replaces it")
+    found.refuse_old()
     return found
 
 

@@ -65,17 +65,17 @@ def decode(path: Path, portion: Portion, spill: Spill, progress: Progress) -> Ro
     rows, wrong = _rows(text, path)
     progress(len(text), len(rows))
     rows, strays = _near(rows, path)
-    last = int(rows[:, 0].max(initial=_BEFORE))
+    every = rows[:, 0]
+    known = every[every != _BEFORE]
     rows = rows[~_unmoved(rows)]
     time = rows[:, 0]
-    known = time[time != _BEFORE]
     if not len(rows):
         raise TracehoundError("no row of a memory timeline can be read", path)
     time = np.where(time == _BEFORE, int(known.min()) if len(known) else 0, time)
     order = np.argsort(time, kind="stable")
     category = np.where((rows[:, 3] >= 0) & (rows[:, 3] < len(CATEGORIES)), rows[:, 3], len(CATEGORIES) - 1)
     moved = np.isin(rows[order, 1], (_THERE, _VERSION))
-    last = max(last, int(time.max()))
+    last = int(known.max(initial=time.max()))
     return Rows(last, time[order], rows[order, 2], category[order], moved, (*notes, *wrong, *strays))
 
 

@@ -110,7 +110,7 @@ def copies(evidence: Evidence) -> Iterator[Finding]:
     for (source, target), rows in links.group_by("source", "target", maintain_order=True):
         share = int(rows["exposed"].sum()) / cores * scale if cores else 0.0
         if share > COPIES:
-            known = rows.drop_nulls("rate")
+            known = rows.filter(pl.col("rate") > 0)
             seconds = float((known["bytes"] / known["rate"]).sum())
             moving = rate(int(known["bytes"].sum()) / seconds) if seconds else "an unknown rate"
             worst = rows.sort("exposed", descending=True).row(0, named=True)
