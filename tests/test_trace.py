@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from building import Building, stream, thread
@@ -25,3 +28,21 @@ def test_an_event_is_the_row_of_its_id(block: int, monkeypatch: pytest.MonkeyPat
     assert len(rows) == 40
     assert [trace.event(row["id"]) for row in rows] == rows
     assert [trace.event(row["id"]) for row in reversed(rows)] == rows[::-1]
+
+
+def test_queries_that_are_stopped_end_alone() -> None:
+    """One that was let go of before it had stopped ended the process: here that of another program."""
+    again_and_again = """
+import time
+import polars as pl
+from tracehound.trace import interruptible
+rows = pl.LazyFrame({"a": range(2000)}).with_columns(b=pl.col("a") * 2)
+for number in range(1000):
+    try:
+        interruptible(rows, lambda: time.sleep(number % 20 * 2e-5) is None)
+    except InterruptedError:
+        pass
+print("alive")
+"""
+    ended = subprocess.run([sys.executable, "-c", again_and_again], capture_output=True, text=True, check=False)
+    assert ended.stdout == "alive\n", ended.stderr

@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
+from threading import Thread
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
+from polars.lazyframe.in_process import InProcessQuery
 
 
 def schema(columns: Mapping[str, pl.DataType]) -> pl.Schema:
@@ -383,8 +386,20 @@ def interruptible(events: pl.LazyFrame, stopped: Callable[[], bool]) -> pl.DataF
         if (found := running.fetch()) is not None:
             return found
         time.sleep(PAUSE)
-    running.cancel()
+    _give_up(running)
     raise InterruptedError
+
+
+def _give_up(running: InProcessQuery) -> None:
+    """Stop a query, and hold it until it has stopped: one that cannot hand over its result ends the process."""
+
+    def hold() -> None:
+        with suppress(BaseException):  # that it was stopped, in whatever words
+            while running.fetch() is None:
+                time.sleep(PAUSE)
+
+    running.cancel()
+    Thread(target=hold, daemon=True).start()
 
 
 def _whole(value: object) -> int:
