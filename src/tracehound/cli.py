@@ -261,7 +261,7 @@ def _export(asked: Namespace) -> int:
     form = form_of(asked.format or (apart.FORM if folder else ""), out)
     with _workshop(asked) as shop:
         opening = _opening(asked.paths, asked, shop)
-        places = _places(out, form, [file.path for file in opening.files], force=asked.force)
+        places = _places(out, folder, form, [file.path for file in opening.files], force=asked.force)
         among = form.trace and any(place.lies_in(map(Path, asked.paths)) for place in places.values())
         if among and not asked.force:
             remedy = "write it elsewhere, or anyway with --force"
@@ -282,12 +282,13 @@ def _export(asked: Namespace) -> int:
     return 0
 
 
-def _places(out: str, form: Form, files: Sequence[Path], *, force: bool) -> dict[Path, Destination]:
+def _places(
+    out: str, folder: Path | None, form: Form, files: Sequence[Path], *, force: bool
+) -> dict[Path, Destination]:
     """Where an export goes: by the path of each file that is read where it goes to a folder, else by its own.
 
     In a folder a place may be taken: which are written is known when all is read.
     """
-    folder = destination.folder(out)
     if folder is None:
         return {Path(out): destination.anyhow(out, files) if force else destination.new(out, files)}
     words = [str(folder / name) for name in apart.names(files, form.suffix)]
