@@ -4,7 +4,7 @@ Owns `Trace`, `Part`, `Window`, `Note` and the schemas of the frames. Knows no f
 
 A *part* is one ingested file with ids and times of its own; a `Trace` is the parts placed together: one clock, one
 numbering of hosts, ranks and lanes. Both are immutable. An id (event, lane, op) of a trace holds its part's number in
-the upper half: ``part << 32 | row``, so that any part can be placed, dropped or read again without touching the others.
+the upper half and the row of that part in the lower one (`tracehound.ids`).
 
 Time is Int64 picoseconds from the trace's own origin.
 """
@@ -23,6 +23,8 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 from polars.lazyframe.in_process import InProcessQuery
+
+from tracehound.ids import id_of, part_of, row_of
 
 
 def schema(columns: Mapping[str, pl.DataType]) -> pl.Schema:
@@ -261,7 +263,7 @@ class Trace:
     parts: tuple[Part, ...]
     hosts: tuple[Host, ...]
     frames: tuple[pl.LazyFrame, ...]
-    """The events of each part, with the ids and times of this trace. Row ``id & 0xFFFFFFFF`` is the event ``id``."""
+    """The events of each part, with the ids and times of this trace. The row of an event is that of its id."""
     lanes: pl.DataFrame
     ranks: pl.DataFrame
     steps: pl.DataFrame
@@ -284,12 +286,12 @@ class Trace:
     def lane(self, lane: int, *columns: str) -> pl.DataFrame:
         """The events of one lane, sorted by (start, -end): of all columns, or of those named."""
         low, high = self._slices[lane]
-        rows = self.frames[lane >> 32].slice(low, high - low)
+        rows = self.frames[part_of(lane)].slice(low, high - low)
         return collected(rows.select(columns) if columns else rows)
 
     def begins(self, lanes: Sequence[int]) -> list[int]:
         """The id of the first event of each of these lanes; the others of a lane follow it."""
-        return [lane >> 32 << 32 | self._slices[lane][0] for lane in lanes]
+        return [id_of(part_of(lane), self._slices[lane][0]) for lane in lanes]
 
     def samples(self, lane: int) -> pl.DataFrame:
         """The samples of a counter, in order: `time` and `value`. Empty for a lane of events."""
@@ -298,8 +300,8 @@ class Trace:
 
     def event(self, event: int) -> dict[str, Any]:
         """The columns of one event; those around it are kept for a while: what contains it is asked for next."""
-        block, row = divmod(event & 0xFFFFFFFF, BLOCK)
-        return self._block(event >> 32, block).row(row, named=True)
+        block, row = divmod(row_of(event), BLOCK)
+        return self._block(part_of(event), block).row(row, named=True)
 
     @cached_property
     def _block(self) -> Callable[[int, int], pl.DataFrame]:
@@ -332,7 +334,7 @@ class Trace:
         """Part and bounds of the rows of these lanes, in order; lanes that follow one another are one stretch."""
         stretches: list[tuple[int, int, int]] = []
         for lane in lanes:
-            part, (low, high) = lane >> 32, self._slices[lane]
+            part, (low, high) = part_of(lane), self._slices[lane]
             if stretches and stretches[-1][0] == part and stretches[-1][2] == low:
                 low = stretches.pop()[1]
             stretches.append((part, low, high))
@@ -344,8 +346,9 @@ class Trace:
         slices: dict[int, tuple[int, int]] = {}
         last = dict.fromkeys(range(len(self.parts)), 0)
         for lane, count in self.lanes.select("lane", "events").sort("lane").iter_rows():
-            low = last[lane >> 32]
-            last[lane >> 32] = low + count
+            part = part_of(lane)
+            low = last[part]
+            last[part] = low + count
             slices[lane] = (low, low + count)
         return slices
 

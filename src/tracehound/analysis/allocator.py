@@ -57,7 +57,6 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         held = held.filter(pl.col("time").is_between(share.start, share.end))
     if held.is_empty():
         return blank(COLUMNS).with_columns(pl.lit(0, pl.Int64).alias("part"))
-    (part, *_) = [*share.ops["op"].head(1).to_list(), *share.lanes["lane"].head(1).to_list(), 0]
     told = pl.col("allocator").cast(pl.String)
     device = pl.coalesce(
         pl.col("device").cast(pl.Int64), told.str.extract(r"(?i)^(?:gpu|tpu|device)_(\d{1,6})_").cast(pl.Int64)
@@ -78,7 +77,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.col("name").alias("allocator"),
         pl.when(pl.col("ordinal").cast(pl.String) == mine).then(pl.lit(share.rank, pl.Int64)).alias("rank"),
         *(pl.col(column.name) for column in COLUMNS[2:]),
-        pl.lit(part >> 32, pl.Int64).alias("part"),
+        pl.lit(share.part, pl.Int64).alias("part"),
     )
 
 

@@ -13,6 +13,7 @@ from tracehound.analysis.numbering import alike, codes
 from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.ids import part_of
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import nearest, self_time
 from tracehound.trace import collected
@@ -198,7 +199,7 @@ def _shapes(calls: Tree, share: Share) -> pl.Series:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per operator over all ranks, the largest device self time first, then the largest host self time."""
     recorded = [number for number, form in enumerate(scene.formats) if form == "kineto"]
-    filled = [table.filter((pl.col("event") // (1 << 32)).is_in(recorded)) for table in tables if table.height]
+    filled = [table.filter(part_of(pl.col("event")).is_in(recorded)) for table in tables if table.height]
     if not any(table.height for table in filled):
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [_why_empty(scene)])
     rows = pl.concat(filled, how="vertical_relaxed")

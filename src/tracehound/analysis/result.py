@@ -101,7 +101,7 @@ class Share:
     that belong to the rank, `ops` those of its file. `lanes.begin` is the id of a lane's first event.
     Without a window (not `windowed`) the bounds are those of the trace. Where steps are `asked` for by their numbers,
     the bounds are those of the rank's own, and `hosted` goes over those of all ranks that its host drives.
-    `home` is where the part lies in a cache.
+    `part` is the number of its file in the trace, and `home` where that lies in a cache.
     `ordinal` is the number that the file gives the rank's device, and `properties` what it says of that. `known` are
     the answers that were found before to questions about the `host`. `alone` says that the trace has no other rank.
     """
@@ -118,6 +118,7 @@ class Share:
     start: int
     end: int
     windowed: bool
+    part: int = 0
     home: Path | None = None
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
     ordinal: int | None = None

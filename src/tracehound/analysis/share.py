@@ -22,6 +22,7 @@ from tracehound.analysis.settings import Given
 from tracehound.analysis.topics import of_memory_alone
 from tracehound.analysis.windows import of_hosts, of_ranks
 from tracehound.formats.residency import device as properties
+from tracehound.ids import in_part
 from tracehound.trace import Trace, Window, collected
 
 
@@ -178,12 +179,13 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
             threads=trace.events(lanes.filter(pl.col("rank").is_null())["lane"].to_list()),
             lanes=lanes,
             steps=trace.steps.filter(here),
-            ops=trace.ops.filter(pl.col("op").is_between(part << 32, (part + 1) << 32, closed="left")),
+            ops=trace.ops.filter(in_part("op", part)),
             start=start,
             end=end,
             windowed=window.timed,
             asked=window.steps,
             hosted=hosts[host],
+            part=part,
             home=trace.parts[part].home,
             facets=trace.facets[part],
             ordinal=ordinal,

@@ -12,9 +12,8 @@ import numpy as np
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.lanes import FADED, Cells, Form, form_of
 from tracehound.draw.rows import Row
+from tracehound.ids import part_of, row_of
 from tracehound.intervals import Ints
-
-_ROW = (1 << 32) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +33,8 @@ class Path:
         """The stretches that lie on a row of a lane whose first event is the `first` one of its part."""
         if not len(row.start):
             return self.start[:0], self.end[:0]
-        place = (self.event & _ROW) - first
-        own = (self.event >> 32 == lane >> 32) & (place >= 0)
+        place = row_of(self.event) - first
+        own = (part_of(self.event) == part_of(lane)) & (place >= 0)
         index = place if row.position is None else np.searchsorted(row.position, np.maximum(place, 0))
         index = np.clip(index, 0, len(row.start) - 1)
         there = index if row.position is None else row.position[index]

@@ -16,6 +16,7 @@ import polars as pl
 from tracehound.draw.colouring import By, colouring
 from tracehound.draw.graph import Graph, graph_of
 from tracehound.draw.rows import COLUMNS, NO_ROW, NO_WORDS, Row, Slices, row_of_intervals, slices_of
+from tracehound.ids import id_of, part_of, row_of
 from tracehound.intervals import Ints, union
 from tracehound.trace import Trace, collected
 
@@ -25,8 +26,6 @@ ROOM: Final = 256 << 20
 FEW_EVENTS: Final = 100_000
 FEW_LANES: Final = 256
 """A trace of no more than this is read at once: that takes less than a tenth of a second."""
-
-_ROW: Final = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -118,13 +117,13 @@ class Rows:
 
     def event(self, lane: int, depth: int, index: int) -> int:
         """The id of slice `index` of a row."""
-        return (lane >> 32 << 32) + self.lane(lane).first + self.row(lane, depth).place(index)
+        return id_of(part_of(lane), self.lane(lane).first + self.row(lane, depth).place(index))
 
     def slice_of(self, event: int) -> tuple[int, int, int]:
         """Lane, depth and index of an event on its row."""
         lane = self._lane_of(event)
         slices = self.lane(lane)
-        depth, index = slices.find((event & _ROW) - slices.first)
+        depth, index = slices.find(row_of(event) - slices.first)
         return lane, depth, index
 
     def busy(self, rank: int) -> Row:
@@ -159,10 +158,10 @@ class Rows:
         lane = wish.number
         if self._small:
             frame = self._in_memory(lane)
-            return slices_of(frame, int(frame["id"][0]) & _ROW if frame.height else 0, self.colouring)
+            return slices_of(frame, row_of(int(frame["id"][0])) if frame.height else 0, self.colouring)
         first = collected(self.trace.events([lane]).select("id").head(1))["id"].to_list()
         frame = self.trace.lane(lane, *COLUMNS, *self.colouring.columns)
-        return slices_of(frame, first[0] & _ROW if first else 0, self.colouring)
+        return slices_of(frame, row_of(first[0]) if first else 0, self.colouring)
 
     def put(self, wish: Wish, made: Slices) -> None:
         """Keep what was made for a wish."""
@@ -178,26 +177,26 @@ class Rows:
         return made
 
     def _lane_key(self, lane: int) -> tuple[Hashable, ...]:
-        part = lane >> 32
-        return (self.trace.parts[part], lane & _ROW, self._shift(part), self.colouring.by)
+        part = part_of(lane)
+        return (self.trace.parts[part], row_of(lane), self._shift(part), self.colouring.by)
 
     def _lane_of(self, event: int) -> int:
         """The lane of an event, by the numbers of events on the lanes of its part."""
-        part = event >> 32
+        part = part_of(event)
         if part not in self._ends:
             lanes, events = self.trace.lanes["lane"].to_numpy(), self.trace.lanes["events"].to_numpy()
-            own = np.flatnonzero(lanes >> 32 == part)
+            own = np.flatnonzero(part_of(lanes) == part)
             own = own[np.argsort(lanes[own])]
             self._ends[part] = (lanes[own], np.cumsum(events[own]))
         own_lanes, ends = self._ends[part]
-        return int(own_lanes[np.searchsorted(ends, event & _ROW, side="right")])
+        return int(own_lanes[np.searchsorted(ends, row_of(event), side="right")])
 
     def _shift(self, part: int) -> int:
         """How far the times of a part were moved in this trace."""
         if part not in self._shifts:
             own = self.trace.parts[part].lanes
             full = np.flatnonzero(own["events"].to_numpy() > 0)[:1]  # no query: it would wait for those of the analyses
-            here = np.flatnonzero(np.isin(self.trace.lanes["lane"].to_numpy(), full + (part << 32)))
+            here = np.flatnonzero(np.isin(self.trace.lanes["lane"].to_numpy(), id_of(part, full)))
             before, after = own["first"].to_numpy()[full], self.trace.lanes["first"].to_numpy()[here]
             self._shifts[part] = int(after[0] - before[0]) if len(full) else 0
         return self._shifts[part]
@@ -226,7 +225,7 @@ class Rows:
 
     def _in_memory(self, lane: int) -> pl.DataFrame:
         """The events of a lane of a small trace, whose parts are read whole."""
-        part = lane >> 32
+        part = part_of(lane)
         if part not in self._parts:
             self._parts[part] = collected(
                 self.trace.frames[part].select("id", "lane", *COLUMNS, *self.colouring.columns)

@@ -23,6 +23,7 @@ from tracehound.formats.json_document import element_at
 from tracehound.formats.json_elements import Texts
 from tracehound.formats.json_mend import parsed
 from tracehound.formats.json_text import REFUSALS, STRICT
+from tracehound.ids import in_part
 from tracehound.store.head import unsealed
 from tracehound.trace import Part, Trace, Window, collected
 
@@ -101,7 +102,7 @@ class Choice:
         low, high = _bounds(window, list(wanted.values()))
         self._low = -_EVER if low is None else low + moved
         self._high = _EVER if high is None else high + moved
-        for lane in trace.lanes.filter(pl.col("lane") // (1 << 32) == number)["lane"].to_list():
+        for lane in trace.lanes.filter(in_part("lane", number))["lane"].to_list():
             events = trace.lane(lane, "start", "end", "record").drop_nulls("record")
             self._mark(events, _SEEN)
             if lane in wanted:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracehound.analysis.windows import Span, of_lanes
+from tracehound.ids import part_of
 from tracehound.trace import Trace, Window, collected
 
 
@@ -16,7 +17,7 @@ def reach(trace: Trace, window: Window, part: int | None = None) -> dict[int, Sp
 
     One of steps lasts on the lanes of a device until the work of these steps has ended there.
     """
-    spans = {lane: span for lane, span in of_lanes(trace, window).items() if part is None or lane >> 32 == part}
+    spans = {lane: span for lane, span in of_lanes(trace, window).items() if part is None or part_of(lane) == part}
     if window.steps is None:
         return spans
     work = trace.lanes.filter(pl.col("rank").is_not_null() & pl.col("lane").is_in(list(spans)))

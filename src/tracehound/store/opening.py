@@ -18,6 +18,7 @@ from polars.exceptions import PanicException
 from tracehound.errors import TracehoundError
 from tracehound.formats import FORMATS
 from tracehound.formats.inflate import Section, section
+from tracehound.ids import part_of
 from tracehound.store.cache import Cache, stamp
 from tracehound.store.clock import WALL, Alignment
 from tracehound.store.find import Found, find
@@ -272,7 +273,7 @@ def args(trace: Trace, event: int, read: Section = section) -> dict[str, Any]:
 
     `read` gives bytes of files; that of `Sections` is fast for large gzip files.
     """
-    part = trace.parts[event >> 32]
+    part = trace.parts[part_of(event)]
     for candidate in FORMATS:
         if candidate.name == part.format:
             record, reader = trace.event(event)["record"], candidate.reader

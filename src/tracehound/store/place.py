@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.facets import FACETS
+from tracehound.ids import id_of
 from tracehound.store.clock import WALL, Alignment, clocked
 from tracehound.store.ranks import Numbering, number
 from tracehound.trace import COUNTERS, EVENTS, LANES, OPS, RANKS, STEPS, Host, Note, Part, Trace
@@ -56,7 +57,7 @@ def _first_hosts(parts: Sequence[Part]) -> list[int]:
 
 def _wide(column: str, part: int) -> pl.Expr:
     """A local row as an id of the trace."""
-    return pl.col(column) + (part << 32)
+    return id_of(part, pl.col(column))
 
 
 def _rank(column: str, numbers: Sequence[int]) -> pl.Expr:

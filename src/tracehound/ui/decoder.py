@@ -14,6 +14,7 @@ from textual.message_pump import MessagePump
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.inflate import Section
+from tracehound.ids import part_of
 from tracehound.store import Sections, args
 from tracehound.trace import Trace
 from tracehound.ui.background import Background
@@ -92,6 +93,6 @@ class Decoder(Background):
             known = facts(trace, event)
             tell(None)
             tell(carried(args(trace, event, self._sections.read)))
-            self.prepare(trace.parts[event >> 32].path)
+            self.prepare(trace.parts[part_of(event)].path)
 
         self.submit("decoding the args", work, lambda why: tell((), why))

@@ -17,6 +17,7 @@ from tracehound.analysis.host_waits import waits_for
 from tracehound.analysis.host_words import PYTHON, doing
 from tracehound.draw.sheet import Fact, Section
 from tracehound.errors import printable
+from tracehound.ids import in_part, part_of
 from tracehound.trace import EVENTS, Trace, collected
 from tracehound.ui.source.lines import SourceLine, frames, named
 
@@ -88,7 +89,7 @@ _NAMED = ("id", "name", "kind", "parent")
 
 def _copies(trace: Trace, call: dict[str, Any]) -> list[int]:
     """When the copies ended that a call launched; ps."""
-    here = pl.col("lane") // (1 << 32) == call["id"] >> 32
+    here = in_part("lane", part_of(call["id"]))
     lanes = trace.lanes.filter(pl.col("rank").is_not_null() & pl.col("work") & here)["lane"].to_list()
     launched = (pl.col("launch") == call["id"]) & (pl.col("kind") == "copy")
     return collected(trace.events(lanes).filter(launched).select("end"))["end"].to_list()

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from tracehound.analysis.result import Column
+from tracehound.ids import id_of, part_of, row_of
 from tracehound.trace import Trace
 from tracehound.ui import navigate
 from tracehound.ui.view import View
@@ -25,9 +26,9 @@ def event_of(trace: Trace, row: Row) -> int | None:
     """The event that a row is about; a query may give any number that name."""
     named = (row.get(name) for name in ("event", "longest", "id"))
     found = next((value for value in named if isinstance(value, int) and not isinstance(value, bool)), None)
-    if found is None or not 0 <= found >> 32 < len(trace.parts):
+    if found is None or not 0 <= part_of(found) < len(trace.parts):
         return None
-    return found if found & 0xFFFFFFFF < trace.parts[found >> 32].lanes["events"].sum() else None
+    return found if row_of(found) < trace.parts[part_of(found)].lanes["events"].sum() else None
 
 
 def window_of(trace: Trace, row: Row) -> tuple[int, int] | None:
@@ -126,6 +127,6 @@ def _renumbered(number: int | None, old: Trace, new: Trace) -> int | None:
     """The id of the same lane or event in the new trace."""
     if number is None:
         return None
-    path = old.parts[number >> 32].path
+    path = old.parts[part_of(number)].path
     part = next((index for index, part in enumerate(new.parts) if part.path == path), None)
-    return None if part is None else (part << 32) + (number & 0xFFFFFFFF)
+    return None if part is None else id_of(part, row_of(number))

@@ -17,6 +17,7 @@ import polars as pl
 from textual.message import Message
 from textual.message_pump import MessagePump
 
+from tracehound.ids import in_part, part_of, row_of
 from tracehound.intervals import Ints
 from tracehound.trace import Trace, collected
 from tracehound.ui.background import Background
@@ -30,8 +31,6 @@ OUTERMOST = 2
 
 OUTER = {"op": 1, "annotation": 1, "module": 1, "step": 1, "python": OUTERMOST}
 """How far out a host event is by its kind; calls of the runtime, and all others, are the innermost."""
-
-_ROW = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def effects(trace: Trace, event: int) -> Link:
     name = _short(found)
     if found["rank"] is not None:
         return Link(None, f"{name} runs on the device: nothing is launched from there")
-    here = pl.col("lane").is_between(event >> 32 << 32, event | _ROW)
+    here = in_part("lane", part_of(event))
     devices = trace.lanes.filter(pl.col("rank").is_not_null() & here)["lane"].to_list()
     launches = collected(trace.events(devices).filter(pl.col("launch") >= event).select("id", "start", "launch"))
     direct = launches.filter(pl.col("launch") == event).sort("start", "id")
@@ -110,7 +109,7 @@ def _first(what: str, events: Ints, starts: Ints) -> Link:
 
 def _columns(trace: Trace, event: int, *columns: str) -> dict[str, Any]:
     """Some columns of one event: reading all of them takes several times as long."""
-    return collected(trace.frames[event >> 32].slice(event & _ROW, 1).select(columns)).row(0, named=True)
+    return collected(trace.frames[part_of(event)].slice(row_of(event), 1).select(columns)).row(0, named=True)
 
 
 def _short(found: dict[str, Any]) -> str:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import polars as pl
 
 from tracehound.errors import TracehoundError
+from tracehound.ids import in_part, part_of, row_of
 from tracehound.store import Opening
 from tracehound.store.cache import stamp
 from tracehound.trace import Trace
@@ -27,8 +27,6 @@ from tracehound.whole import whole
 
 MOST: Final = 500
 """So many traces are remembered: those seen last."""
-
-_ROW: Final = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -110,6 +108,6 @@ def sound(trace: Trace, view: View) -> View:
 
 
 def _exists(trace: Trace, event: int) -> bool:
-    part, row = event >> 32, event & _ROW
-    own = trace.lanes.filter(pl.col("lane").is_between(part << 32, part << 32 | _ROW))["events"].sum()
+    part, row = part_of(event), row_of(event)
+    own = trace.lanes.filter(in_part("lane", part))["events"].sum()
     return 0 <= part < len(trace.parts) and row < own
