@@ -112,7 +112,7 @@ ADDS_UP = {
     "duty_cycle": ("compute", "collectives", "input", "output", "idle"),
     "hlo_ops": ("self", "total"),
     "idle": ("idle",),
-    "kernels": ("sum",),
+    "kernels": ("total",),
     "modules": ("host_total", "device_total"),
     "operators": ("host_self", "device_self"),
     "ops": ("self", "total"),

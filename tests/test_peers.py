@@ -73,7 +73,7 @@ def test_rows_of_stream_synchronisation_are_no_work(shared: Path) -> None:
 def test_kernels(two_ranks: Trace) -> None:
     table = {row["name"]: row for row in rows(run(named("ops"), two_ranks, Window(ranks=(0,))))}
     gemm = table["sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x32_cublas"]
-    assert [gemm["count"], *microseconds(gemm, "total", "min", "max", "average")] == [3, 600, 200, 200, 200]
+    assert [gemm["count"], *microseconds(gemm, "total", "min", "max", "mean")] == [3, 600, 200, 200, 200]
     elementwise = next(row for name, row in table.items() if "vectorized_elementwise" in name)
     assert [elementwise["count"], *microseconds(elementwise, "total", "max", "min")] == [6, 225, 45, 30]
     reduce = next(row for name, row in table.items() if name.startswith("nccl"))
@@ -92,8 +92,8 @@ def test_kernel_types_and_overlap_of_the_whole_run(two_ranks: Trace) -> None:
 def test_tensor_cores_as_the_plugin_counts_them(two_ranks: Trace) -> None:
     """38.83 % of all kernels; its 41.24 % leave out those that Triton launched."""
     table = rows(run(named("kernels"), two_ranks, Window(ranks=(0,))))
-    of_kernels = {row["name"]: row["sum"] for row in table if row["type"] != "memory"}
-    used = sum(row["sum"] for row in table if row["tensor_cores"])
+    of_kernels = {row["name"]: row["total"] for row in table if row["type"] != "memory"}
+    used = sum(row["total"] for row in table if row["tensor_cores"])
     assert round(100 * used / sum(of_kernels.values()), 2) == 38.83
     by_operators = sum(took for name, took in of_kernels.items() if not name.startswith("triton"))
     assert round(100 * used / by_operators, 2) == 41.24
@@ -150,8 +150,8 @@ def test_kernels_of_hta(read_by_hta: tuple[Trace, Mapping[str, Any]]) -> None:
         if row["min (us)"] < 0:
             assert key[0] == "Memset (Device)"
             continue
-        for name in ("sum", "min", "max", "mean"):
-            assert ours[key][name] / US == pytest.approx(row[f"{name} (us)"], abs=1e-6)
+        for name, its in (("total", "sum"), ("min", "min"), ("max", "max"), ("mean", "mean")):
+            assert ours[key][name] / US == pytest.approx(row[f"{its} (us)"], abs=1e-6)
         assert ours[key]["std"] / US == pytest.approx(row["stddev"], abs=1e-6)
 
 
@@ -523,7 +523,7 @@ def test_memory_view_of_the_plugin(told_to_plugin: Trace) -> None:
     operators = {
         row["operator"]: row for row in rows(run(named("memory_operators"), told_to_plugin, Window(ranks=(0,))))
     }
-    names = ("calls", "size_increase", "self_size_increase", "allocations", "self_allocations", "allocation_size")
+    names = ("count", "size_increase", "self_size_increase", "allocations", "self_allocations", "allocation_size")
     assert {name: [row[column] for column in names] for name, row in operators.items()} == {
         "aten::addmm": [3, 3072, 3072, 3, 3, 3072],
         "aten::relu": [3, 0, 0, 3, 3, 1536],
@@ -547,7 +547,7 @@ def test_operators_of_the_plugin(told_to_plugin: Trace) -> None:
     assert microseconds(table["aten::addmm"], *names) == [360, 390, 600, 600]
     assert microseconds(table["aten::linear"], *names) == [180, 570, 0, 600]
     assert microseconds(table["record_param_comms"], "device_self") == [630]
-    assert {row["calls"] for row in table.values()} == {3}
+    assert {row["count"] for row in table.values()} == {3}
 
 
 def of_steps(trace: Trace, *names: str) -> list[list[int]]:

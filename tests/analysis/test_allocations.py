@@ -128,7 +128,7 @@ def test_operators_with_what_they_call() -> None:
 
 
 OF_OPERATORS = (
-    "calls", "size_increase", "self_size_increase", "allocations", "self_allocations", "allocation_size",
+    "count", "size_increase", "self_size_increase", "allocations", "self_allocations", "allocation_size",
     "self_allocation_size",
 )  # fmt: skip
 

@@ -104,7 +104,7 @@ def test_annotations_can_be_a_tree() -> None:
     assert shown.table.select("name", "depth", "count").rows() == [
         ("ProfilerStep", 0, 2), ("forward", 1, 2), ("exchange", 1, 1),
     ]  # fmt: skip
-    assert told(shown, "total", "self", "average", "max", "device", "launched") == {
+    assert told(shown, "total", "self", "mean", "max", "device", "launched") == {
         ("ProfilerStep", "host"): [150, 100, 75, 100, 50, 0],
         ("forward", "host"): [40, 40, 20, 30, 20, 1],
         ("exchange", "host"): [10, 10, 10, 10, 30, 1],
@@ -142,7 +142,7 @@ def test_work_in_a_window_counts_for_an_annotation_that_ended_before() -> None:
     b.event(MAIN, "cudaLaunchKernel", 2, 4, "runtime", correlation=1)
     b.event(stream(), "gemm", 20, 60, correlation=1)
     shown = result(b.trace(), Window(30 * US, 50 * US))
-    assert told(shown, "count", "total", "average", "device") == {("forward", "host"): [0, 0, None, 20]}
+    assert told(shown, "count", "total", "mean", "device") == {("forward", "host"): [0, 0, None, 20]}
     assert b.trace().event(shown.table["event"][0])["name"] == "forward"
 
 

@@ -105,7 +105,7 @@ def test_modules_against_a_loop(
 ) -> None:
     trace = built(host, work)
     window = Window(span[0] * US, (span[0] + span[1]) * US)
-    columns = ("calls", "host_total", "host_self", "device_total", "device_self", "launched")
+    columns = ("count", "host_total", "host_self", "device_total", "device_self", "launched")
     assert told(trace, "modules", window, *columns) == slow(trace, window, ["python"], "nn.Module: ")
 
 

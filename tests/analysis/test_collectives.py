@@ -32,7 +32,7 @@ def test_bandwidths_of_nccl_tests(
     (row,) = rows("collectives", job(tmp_path, *ranks))
     message = 4 * max(elements_in, elements_out)
     assert (row["count"], row["ranks"], row["group_size"], row["transfer"] // US) == (4, 4, 4, 10)
-    assert [row[name] // US for name in ("total", "average", "wait", "skew")] == [100, 25, 60, 30]
+    assert [row[name] // US for name in ("total", "mean", "wait", "skew")] == [100, 25, 60, 30]
     assert row["last"] == "3 (1)"
     if factor is None:
         assert (row["algorithm"], row["bus"]) == (None, None)

@@ -52,7 +52,7 @@ def test_a_loop_and_what_runs_in_it() -> None:
     ]
     dot = found["dot"]
     assert (dot["category"], dot["module"], dot["program"]) == ("convolution fusion", "jit_f", str(2**64 - 1))
-    assert (dot["share"], dot["time_share"], dot["average"]) == (0.4, 0.4, 20 * US)
+    assert (dot["share"], dot["time_share"], dot["mean"]) == (0.4, 0.4, 20 * US)
     assert dot["rate"] == pytest.approx(1e6 / 40e-6)
     assert dot["bandwidth"] == dot["hbm_bandwidth"] == pytest.approx(4000 / 40e-6)
     assert dot["intensity"] == 250

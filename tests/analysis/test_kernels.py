@@ -41,7 +41,7 @@ def test_a_row_says_what_a_kernel_is_and_took() -> None:
     assert {name: first[name] for name in ("name", "class", "type", "tensor_cores", "count")} == {
         "name": "s16816gemm", "class": "gemm", "type": "computation", "tensor_cores": True, "count": 3,
     }  # fmt: skip
-    expected = {"sum": 90, "mean": 30, "min": 10, "p50": 20, "max": 60, "std": 26.457513, "p99": 59.2}
+    expected = {"total": 90, "mean": 30, "min": 10, "p50": 20, "max": 60, "std": 26.457513, "p99": 59.2}
     assert {name: first[name] / US for name in expected} == pytest.approx(expected, abs=1e-6)
     assert (first["share"], second["share"], second["type"]) == (0.9, 0.1, "communication")
     assert (first["ranks"], first["slowest"], first["excess"], first["outliers"]) == (1, None, None, None)
@@ -52,7 +52,7 @@ def test_kernels_that_lie_inside_another_on_their_stream_count_in_full() -> None
     b = Building()
     b.event(stream(), "long", 0, 100)
     b.event(stream(), "short", 20, 30)
-    assert {row["name"]: row["sum"] for row in rows(b.trace())} == {"long": 100 * US, "short": 10 * US}
+    assert {row["name"]: row["total"] for row in rows(b.trace())} == {"long": 100 * US, "short": 10 * US}
 
 
 @given(
@@ -74,7 +74,7 @@ def test_by_grid_each_name_has_a_row_for_each_grid_and_block(work: list[tuple[in
     found = {(row["name"], row["grid"], row["block"]): row for row in rows(b.trace(), by="grid")}
     assert set(found) == set(expected)
     for key, lengths in expected.items():
-        assert (found[key]["count"], found[key]["sum"]) == (len(lengths), sum(length for length, _ in lengths) * US)
+        assert (found[key]["count"], found[key]["total"]) == (len(lengths), sum(length for length, _ in lengths) * US)
         assert found[key]["max"] == max(lengths)[0] * US
         assert found[key]["ranks"] == len({rank for _, rank in lengths})
 
@@ -84,7 +84,7 @@ def test_an_op_that_contains_others_counts_with_what_they_leave() -> None:
     ops = Lane("XLA Ops", 0, "ops", work=True)
     b.event(ops, "while", 0, 100, "op")
     b.event(ops, "all-reduce", 20, 60, "collective")
-    assert {row["name"]: row["sum"] for row in rows(b.trace())} == {"while": 60 * US, "all-reduce": 40 * US}
+    assert {row["name"]: row["total"] for row in rows(b.trace())} == {"while": 60 * US, "all-reduce": 40 * US}
 
 
 def test_a_window_clips() -> None:
@@ -92,7 +92,7 @@ def test_a_window_clips() -> None:
     b.event(stream(), "gemm", 0, 100)
     b.event(stream(), "gemm", 200, 300)
     (row,) = rows(b.trace(), Window(50 * US, 210 * US))
-    assert [row["count"], row["sum"] / US, row["min"] / US, row["max"] / US] == [2, 60, 10, 50]
+    assert [row["count"], row["total"] / US, row["min"] / US, row["max"] / US] == [2, 60, 10, 50]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_classes_together() -> None:
     b.event(stream(), "softmax", 60, 65)
     first, second = rows(b.trace(), by="class")
     assert [first[name] for name in ("class", "names", "count", "on_tensor_cores")] == ["gemm", 2, 2, 0.75]
-    assert [first[name] / US for name in ("sum", "mean", "p50", "min", "max")] == [40, 20, 20, 10, 30]
+    assert [first[name] / US for name in ("total", "mean", "p50", "min", "max")] == [40, 20, 20, 10, 30]
     assert second["class"] == "softmax"
     mine = rows(b.trace(), by="class", classes="mine:gemm|softmax")
     assert [(row["class"], row["names"]) for row in mine] == [("mine", 3)]
@@ -185,7 +185,7 @@ def test_against_plain_lists(events: list[tuple[int, str, int, int]], by: str) -
     for row in table:
         lengths = found[(row["name"], row["rank"]) if by == "rank" else row[by]]
         exact = [len(lengths), sum(lengths), round(sum(lengths) / len(lengths)), min(lengths), max(lengths)]
-        assert [row[name] for name in ("count", "sum", "mean", "min", "max")] == exact
+        assert [row[name] for name in ("count", "total", "mean", "min", "max")] == exact
         assert row["std"] == pytest.approx(statistics.stdev(lengths) if len(lengths) > 1 else 0, abs=1)
         for name, part in (("p50", 0.5), ("p99", 0.99)):
             within = 0 if by == "rank" else 0.011

@@ -190,8 +190,8 @@ def test_what_backward_calls_again_stands_beside_its_first_call(tmp_path: Path) 
 
 def test_modules_of_one_class_in_one_place_can_be_one_row(tmp_path: Path) -> None:
     shown = result(opened(tmp_path, step()), by="class")
-    assert lines(shown, "host_total", "average") == [("Model", 100, 100), ("  Linear", 60, 30)]
-    assert shown.table["calls"].to_list() == [1, 2]
+    assert lines(shown, "host_total", "mean") == [("Model", 100, 100), ("  Linear", 60, 30)]
+    assert shown.table["count"].to_list() == [1, 2]
 
 
 def test_work_of_no_module_is_told(tmp_path: Path) -> None:

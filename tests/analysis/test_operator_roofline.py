@@ -49,7 +49,7 @@ def test_a_product_is_held_against_the_peak_and_the_roof() -> None:
     record = call(b, "aten::mm", 0, 10, "cutlass_gemm", 840)
     result = told(built(b, {"record": record, **MM}))
     (row,) = result.table.rows(named=True)
-    assert (row["name"], row["shapes"], row["dtype"], row["calls"]) == ("aten::mm", MM["dims"], "bfloat16", 1)
+    assert (row["name"], row["shapes"], row["dtype"], row["count"]) == ("aten::mm", MM["dims"], "bfloat16", 1)
     assert row["flops"] == 20_000_000
     assert row["rate"] == pytest.approx(20e6 / 840e-6)
     assert row["bandwidth"] == pytest.approx(420e3 / 840e-6)
@@ -81,9 +81,9 @@ def test_calls_with_the_same_inputs_are_one_row() -> None:
     smaller = {**MM, "dims": "[[100,100],[100,100]]"}
     trace = built(b, *({"record": record, **MM} for record in (first, second)), {"record": third, **smaller})
     one, other = told(trace).table.rows(named=True)
-    assert (one["calls"], one["device_time"], one["efficiency"]) == (2, 1260 * US, pytest.approx(840 / 1260))
+    assert (one["count"], one["device_time"], one["efficiency"]) == (2, 1260 * US, pytest.approx(840 / 1260))
     assert trace.event(one["event"])["start"] == trace.event(one["event"])["start"] == 0
-    assert (other["calls"], other["shapes"]) == (1, smaller["dims"])
+    assert (other["count"], other["shapes"]) == (1, smaller["dims"])
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,14 @@ def test_a_call_inside_one_of_the_same_name_is_no_part_of_the_total_once_more() 
     b.event(MAIN, "cudaMemcpyAsync", 30, 40, "runtime", correlation=1)
     b.event(stream(), "Memcpy", 100, 110, "copy", correlation=1)
     row = table(b.trace())["aten::to", None]
-    assert (row["calls"], microseconds(row)) == (2, [70, 100, 10, 10])
+    assert (row["count"], microseconds(row)) == (2, [70, 100, 10, 10])
 
 
 def test_in_a_window_times_are_clipped_and_work_counts_by_when_it_ran() -> None:
     rows = table(linear().trace(), Window(50 * US, 150 * US))
     assert microseconds(rows["aten::addmm", None]) == [40 - 5, 40, 50, 50]
     later = table(linear().trace(), Window(200 * US, 400 * US))
-    assert (later["aten::addmm", None]["calls"], *microseconds(later["aten::addmm", None])) == (0, 0, 0, 140, 140)
+    assert (later["aten::addmm", None]["count"], *microseconds(later["aten::addmm", None])) == (0, 0, 0, 140, 140)
 
 
 def test_rows_can_be_told_apart_by_what_they_were_called_in() -> None:
@@ -108,7 +108,7 @@ def test_rows_can_be_told_apart_by_shape() -> None:
     called = pl.DataFrame(said, schema=FACETS["called"]).lazy()
     trace = place("t", [replace(b.part(), facets={"called": called})])
     shown = run(named("operators"), trace, None, Options(given=(("by", "shape"),))).table
-    assert dict(shown.select("inside", "calls").rows()) == {"[[1]]": 2, None: 1}
+    assert dict(shown.select("inside", "count").rows()) == {"[[1]]": 2, None: 1}
 
 
 def test_ranks_of_one_host_share_its_calls_and_add_their_work() -> None:
@@ -121,7 +121,7 @@ def test_ranks_of_one_host_share_its_calls_and_add_their_work() -> None:
     b.event(stream(0), "mul", 400, 430, correlation=4)
     trace = b.trace()
     row = table(trace)["aten::mul", None]
-    assert (row["calls"], row["ranks"], row["launched"], microseconds(row)) == (2, 2, 2, [40, 60, 40, 40])
+    assert (row["count"], row["ranks"], row["launched"], microseconds(row)) == (2, 2, 2, [40, 60, 40, 40])
     assert trace.event(row["event"])["start"] == 150 * US
 
 
@@ -174,7 +174,7 @@ def _bounds(trace: Trace, window: Window) -> tuple[int, int]:
 
 
 def _told(row: dict) -> list[int]:
-    names = ("calls", "host_self", "host_total", "device_self", "device_total", "launched")
+    names = ("count", "host_self", "host_total", "device_self", "device_total", "launched")
     return [row[name] or 0 for name in names]
 
 

@@ -29,7 +29,7 @@ def test_kernels_of_two_ranks() -> None:
     rows = {row["name"]: row for row in ops(b.trace()).table.rows(named=True)}
     gemm = rows["gemm"]
     assert (gemm["count"], gemm["self"], gemm["total"], gemm["ranks"]) == (3, 60 * US, 60 * US, 2)
-    assert (gemm["average"], gemm["min"], gemm["max"]) == (20 * US, 10 * US, 30 * US)
+    assert (gemm["mean"], gemm["min"], gemm["max"]) == (20 * US, 10 * US, 30 * US)
     assert gemm["share"] == 0.5
     assert gemm["time_share"] == pytest.approx(60 / 140)
     assert list(rows) == ["gemm", "relu"]

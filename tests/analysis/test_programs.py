@@ -34,13 +34,13 @@ def test_one_row_for_each_program() -> None:
     enqueued(b, "jit_f(7)", 5, 31, 61, 2)
     enqueued(b, "jit_g(8)", 80, 90, 95, 3)
     rows = programs(b.trace()).table.rows(named=True)
-    assert [(r["name"], r["program"], r["executions"], r["ranks"]) for r in rows] == [
+    assert [(r["name"], r["program"], r["count"], r["ranks"]) for r in rows] == [
         ("jit_f", "7", 2, 1),
         ("jit_g", "8", 1, 1),
     ]
     f, g = ({name: value // US if value else value for name, value in r.items() if name in _TIMES} for r in rows)
     assert f == {
-        "total": 50, "min": 20, "median": 25, "mean": 25, "max": 30, "period": 21, "gap": 1, "gaps": 1, "delay": 18,
+        "total": 50, "min": 20, "p50": 25, "mean": 25, "max": 30, "period": 21, "gap": 1, "gaps": 1, "delay": 18,
         "max_delay": 26,
     }  # fmt: skip
     assert (g["gap"], g["gaps"], g["period"], g["delay"]) == (29, 29, None, 10)
@@ -48,7 +48,7 @@ def test_one_row_for_each_program() -> None:
     assert [(r["enqueued"], r["late"]) for r in rows] == [(2, 0), (1, 1)]
 
 
-_TIMES = ("total", "min", "median", "mean", "max", "period", "gap", "gaps", "delay", "max_delay")
+_TIMES = ("total", "min", "p50", "mean", "max", "period", "gap", "gaps", "delay", "max_delay")
 
 
 def test_one_row_for_each_execution() -> None:
@@ -82,7 +82,7 @@ def test_a_window_keeps_executions_at_full_length_with_the_gap_before_them() -> 
     for number in range(3):
         enqueued(b, "jit_f(7)", 10 * number, 100 * number, 100 * number + 80, number)
     row = programs(b.trace(), Window(150 * US, 190 * US)).table.row(0, named=True)
-    assert (row["executions"], row["total"] // US, row["gap"] // US) == (1, 80, 20)
+    assert (row["count"], row["total"] // US, row["gap"] // US) == (1, 80, 20)
 
 
 def test_a_profile_without_enqueues_says_so() -> None:
@@ -125,8 +125,8 @@ def test_all_of_it_against_a_loop(steps: list[tuple[int, str, int, int, int]]) -
         expected[name].append((length, gap, None if last is None else start - last, late))
     for row in programs(b.trace()).table.rows(named=True):
         lengths, gaps, intervals, late = zip(*expected[row["name"]], strict=True)
-        assert (row["executions"], row["total"], row["max"]) == (len(lengths), sum(lengths) * US, max(lengths) * US)
-        assert row["median"] == statistics.median(lengths) * US
+        assert (row["count"], row["total"], row["max"]) == (len(lengths), sum(lengths) * US, max(lengths) * US)
+        assert row["p50"] == statistics.median(lengths) * US
         for name, values in (("gap", gaps), ("period", intervals)):
             known = [value for value in values if value is not None]
             assert row[name] == (statistics.median(known) * US if known else None)

@@ -140,7 +140,7 @@ def test_a_cut_step_is_shown_and_left_out() -> None:
     assert result.notes[1].startswith("left out: 1 first or last step ")
     row = times(tailed().trace(), by="rank").table.row(0, named=True)
     assert (row["steps"], row["cut"]) == (4, 1)
-    assert row["median"] == 120_125 * US
+    assert row["p50"] == 120_125 * US
     assert row["mean"] == round((120_880 + 120_120 + 120_130 + 120_120) / 4 * US)
     assert row["compute"] == 2000 * US
 

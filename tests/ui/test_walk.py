@@ -115,5 +115,5 @@ def test_what_has_a_clock_of_its_own_is_as_long_as_tables_say() -> None:
 def test_names_are_summed_up() -> None:
     table = search.names(TRACE).table
     row = table.row(by_predicate=(pl.col("name") == "gemm") & (pl.col("kind") == "kernel"), named=True)
-    assert (row["count"], row["total"], row["average"]) == (3, 190 * US, 190 * US / 3)
+    assert (row["count"], row["total"], row["mean"]) == (3, 190 * US, 190 * US / 3)
     assert TRACE.event(row["event"])["start"] == 100 * US

@@ -44,7 +44,7 @@ COLUMNS = (
     Column("on", "text", "host thread, or shadow on a device", brief=False),
     Column("count", "count", "times entered"),
     Column("total", "time", "sum of lengths"),
-    Column("average", "time", "total / count"),
+    Column("mean", "time", "total / count"),
     Column("min", "time", "shortest", brief=False),
     Column("max", "time", "longest"),
     Column("self", "time", "less what is nested inside", brief=False),
@@ -142,7 +142,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         )
         .with_columns(
             pl.when("device_lane").then(pl.lit("device")).otherwise(pl.lit("host")).alias("on"),
-            (pl.col("total") / calls).round().cast(pl.Int64).alias("average"),
+            (pl.col("total") / calls).round().cast(pl.Int64).alias("mean"),
             pl.lit(0, pl.Int64).alias("depth"),
         )
         .sort("device_lane", "total", "name", descending=[False, True, False])
@@ -169,7 +169,7 @@ def _of_paths(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) ->
     calls = pl.when(pl.col("count") > 0).then("count")
     table = rows.with_columns(
         pl.lit("host").alias("on"),
-        (pl.col("total") / calls).round().cast(pl.Int64).alias("average"),
+        (pl.col("total") / calls).round().cast(pl.Int64).alias("mean"),
         pl.col("most").alias("max"),
         pl.col("device_total").alias("device") if works else pl.lit(None, pl.Int64).alias("device"),
         pl.col("launched") if works else pl.lit(None, pl.Int64).alias("launched"),

@@ -41,7 +41,7 @@ COLUMNS = (
     Column("count", "count", "executions over all ranks", brief=False),
     Column("message", "bytes", "message of one rank, on average"),
     Column("total", "time", "sum of lengths, waiting included"),
-    Column("average", "time", "total / count", brief=False),
+    Column("mean", "time", "total / count", brief=False),
     Column("min", "time", "shortest", brief=False),
     Column("max", "time", "longest", brief=False),
     Column("transfer", "time", "average of the shortest of all ranks: what the last to come took", brief=False),
@@ -88,25 +88,25 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     summed = rows.group_by(alike).agg(
         pl.len().cast(pl.Int64).alias("count"),
         pl.col("length").sum().alias("total"),
-        pl.col("length").mean().round().cast(pl.Int64).alias("average"),
+        pl.col("length").mean().round().cast(pl.Int64).alias("mean"),
         pl.col("length").min().alias("min"),
         pl.col("length").max().alias("max"),
         pl.col("wait").sum(),
         pl.col("bytes").sum(),
-        pl.col("bytes").mean().round().cast(pl.Int64).alias("mean"),
+        pl.col("bytes").mean().round().cast(pl.Int64).alias("message_mean"),
         pl.col("bytes").count().cast(pl.Int64).alias("sized"),
         pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
         pl.col("present").count().cast(pl.Int64).alias("matched"),
         pl.col("event").sort_by("length", "rank", "event", descending=[True, False, False]).first(),
     )
     table = summed.join(_instances(rows, alike), on=alike, how="left", nulls_equal=True).with_columns(
-        pl.col("mean").alias("message"),
+        pl.col("message_mean").alias("message"),
         pl.when(pl.col("sized") > 0).then("bytes").alias("bytes"),
         pl.when(pl.col("matched") > 0).then("wait").alias("wait"),
         bus.factor().alias("factor"),
     )
     shown = table.with_columns(bus.rates(pl.col("moved"), pl.col("took"))).sort(
-        "total", "name", "process_group", "mean", descending=[True, False, False, True]
+        "total", "name", "process_group", "message", descending=[True, False, False, True]
     )
     return answer(ANALYSIS, shown, scene, options, [*_notes(shown), *absentees(found.calls, scene), *found.notes])
 

@@ -28,7 +28,7 @@ BY: Final = Setting(
 
 DEFINITION: Final = f"""\
 These are the numbers of XProf's hlo_stats, on TPU, GPU and CPU. total = sum of lengths, self = total less the time in
-ops nested inside, average = total / count; lengths are those of the device's own clock where it has one (TPU). "of ops"
+ops nested inside, mean = total / count; lengths are those of the device's own clock where it has one (TPU). "of ops"
 is self / sum of self over all ops; "of time" is self / sum over ranks of the time from the first to the last op of the
 rank, idle included (or of the window, its bounds put on the same clock): XProf's "Total self time (%)". On CPUs ops may
 run at once, and their shares of the time sum up to more than that in which any runs. idle = nothing runs on the device;
@@ -57,7 +57,7 @@ COLUMNS: Final = (
     *TIMES,
     Column("time_share", "share", "self time", "device time, idle included", brief=False),
     Column("total", "time", "sum of lengths", brief=False),
-    Column("average", "time", "total / count", brief=False),
+    Column("mean", "time", "total / count", brief=False),
     Column("rate", "flops", "operations / total"),
     Column("normalized_rate", "flops", "the same in operations of the peak's type (TPU: bf16)", brief=False),
     Column("bandwidth", "rate", "bytes of all memories / total; of two halves from start to end"),
@@ -100,7 +100,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         .with_columns(
             share_of("self", whole).alias("share"),
             share_of("self", span).alias("time_share"),
-            (pl.col("total") / pl.max_horizontal("count", 1)).round().cast(pl.Int64).alias("average"),
+            (pl.col("total") / pl.max_horizontal("count", 1)).round().cast(pl.Int64).alias("mean"),
             pl.when(pl.col("moved") > 0).then(pl.col("work") / pl.col("moved")).alias("intensity"),
             pl.col("bound").alias("bound_by"),
             pl.col("program").reinterpret(signed=False).cast(pl.String),

@@ -19,9 +19,9 @@ from tracehound.units import share as percent
 DEFINITION = """\
 A row for each kernel, copy, memset or HLO op by its name, over all ranks; with the setting by=rank one for each name
 and rank, with by=class one for each class, with by=grid one for each name, grid and block with which it was launched
-(of ROCm as the file has them: grids in blocks or in threads). sum, mean, min, max and std (of a sample) are of the
+(of ROCm as the file has them: grids in blocks or in threads). total, mean, min, max and std (of a sample) are of the
 lengths of single executions: from start to end, of HLO ops less the time of the ops nested inside; a window clips them.
-share is of the sum of all rows (by=rank: of the rank's). p50 and p99 are exact where all executions ran on one rank;
+share is of the total of all rows (by=rank: of the rank's). p50 and p99 are exact where all executions ran on one rank;
 those of several ranks, and of classes, come from counts and means in bins of 1/64 octave: within 1.1 %.
 
 type is computation, communication or memory; class is finer. What communicates or copies is known by the event's
@@ -30,9 +30,10 @@ the name; HLO ops have their category. The setting classes adds your own. tensor
 a kernel that uses them, on AMD matrix cores (s16816, hmma, wgmma, nvjet, xmma, FlashAttention, MFMA, ...); it is empty
 where no name tells: for products and attention in Triton, and for HLO ops.
 
-slowest is the rank with the largest sum, excess what that is above the median of the sums of ranks on which the kernel
-ran. outliers are ranks whose sum is further from that median than 3.5 times the median of these distances divided by
-0.6745 (the modified z-score of Iglewicz and Hoaglin), and than 5 % of it; of fewer than three ranks none stands out.
+slowest is the rank with the largest total, excess what that is above the median of the totals of ranks on which the
+kernel ran. outliers are ranks whose total is further from that median than 3.5 times the median of these distances
+divided by 0.6745 (the modified z-score of Iglewicz and Hoaglin), and than 5 % of it; of fewer than three ranks none
+stands out.
 
 HolisticTraceAnalysis' kernel breakdown has these sums, means, extremes and deviations by name, type and rank (our
 by=rank), without counts, of the run without its last profiler step; when there are more names than it shows, it folds
@@ -53,19 +54,19 @@ _WHAT: Final = (
 _TENSOR_CORES: Final = Column("tensor_cores", "flag", "it uses tensor cores, by its name", brief=False)
 _LENGTHS: Final = (
     Column("count", "count", "executions"),
-    Column("sum", "time", "sum of lengths"),
-    Column("share", "share", "sum", "the sum of all kernels"),
-    Column("mean", "time", "sum / count"),
+    Column("total", "time", "sum of lengths"),
+    Column("share", "share", "total", "the total of all kernels"),
+    Column("mean", "time", "total / count"),
     Column("min", "time", "shortest", brief=False),
     Column("p50", "time", "median"),
     Column("p99", "time", "99 % are not longer"),
     Column("max", "time", "longest"),
     Column("std", "time", "standard deviation of a sample", brief=False),
 )
-_EXCESS: Final = Column("excess", "time", "its sum above the median of the ranks", brief=False)
+_EXCESS: Final = Column("excess", "time", "its total above the median of the ranks", brief=False)
 _RANKS: Final = (
     Column("ranks", "count", "ranks on which it ran", brief=False),
-    Column("slowest", "count", "rank with the largest sum", brief=False),
+    Column("slowest", "count", "rank with the largest total", brief=False),
     _EXCESS,
     Column("outliers", "text", "ranks that stand out", brief=False),
 )
@@ -74,7 +75,7 @@ _LONGEST: Final = Column("event", "id", "the longest execution")
 COLUMNS = (*_WHAT, _TENSOR_CORES, *_LENGTHS, *_RANKS, _LONGEST)
 BY_RANK = (
     Column("rank", "count", "rank"), *_WHAT, _TENSOR_CORES,
-    *(replace(each, base="the sum of the rank") if each.name == "share" else each for each in _LENGTHS), _EXCESS,
+    *(replace(each, base="the total of the rank") if each.name == "share" else each for each in _LENGTHS), _EXCESS,
     Column("outlier", "flag", "the rank stands out among those on which the kernel ran"), _LONGEST,
 )  # fmt: skip
 BY_GRID = (
@@ -85,7 +86,7 @@ BY_GRID = (
 )  # fmt: skip
 BY_CLASS = (
     *_WHAT[1:], Column("names", "count", "different kernels"),
-    Column("on_tensor_cores", "share", "kernels that use tensor cores", "the sum", brief=False),
+    Column("on_tensor_cores", "share", "kernels that use tensor cores", "the total", brief=False),
     *_LENGTHS, *_RANKS, _LONGEST,
 )  # fmt: skip
 
@@ -106,7 +107,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     bins = rows.group_by(*keys, bin_of.alias("bin")).agg(pl.len().cast(pl.Int64).alias("number"), length.sum())
     table = rows.group_by(keys).agg(
         pl.len().cast(pl.Int64).alias("count"),
-        length.sum().alias("sum"),
+        length.sum().alias("total"),
         length.min().alias("min"),
         length.max().alias("max"),
         length.std().fill_null(0).alias("deviation"),
@@ -150,7 +151,7 @@ def _executions(share: Share) -> pl.DataFrame:
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
-    """A row for each name, name and grid, name and rank, or class; the largest sum first."""
+    """A row for each name, name and grid, name and rank, or class; the largest total first."""
     by = BY.of(options.given)
     columns = {"name": COLUMNS, "grid": BY_GRID, "rank": BY_RANK, "class": BY_CLASS}[by]
     shown = replace(ANALYSIS, columns=columns)
@@ -165,8 +166,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     else:
         keys = _KEYS[by]
         table = _pooled(told, keys).join(_of_ranks(told, keys), on=keys, nulls_equal=True)
-        table = table.with_columns(_ratio(pl.col("sum"), pl.col("sum").sum()).alias("share"))
-        table = table.sort("sum", *keys, descending=[True, *[False] * len(keys)])
+        table = table.with_columns(_ratio(pl.col("total"), pl.col("total").sum()).alias("share"))
+        table = table.sort("total", *keys, descending=[True, *[False] * len(keys)])
     return answer(shown, table, scene, options, _notes(told))
 
 
@@ -177,40 +178,40 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "class": ("class", "type"),
     }
 )
-"""By what a row is, what is one in it, in the order of rows with one sum."""
+"""By what a row is, what is one in it, in the order of rows with one total."""
 
 
 def _by_rank(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of all ranks as they are, those of one kernel beside each other."""
     apart = _apart(rows.with_columns(pl.len().over(_KEY).alias("ranks")), _KEY)
     return apart.with_columns(
-        _ratio(pl.col("sum"), pl.col("sum").sum().over("rank")).alias("share"),
-        (pl.col("sum") / pl.col("count")).round().cast(pl.Int64).alias("mean"),
+        _ratio(pl.col("total"), pl.col("total").sum().over("rank")).alias("share"),
+        (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("mean"),
         pl.col("deviation").round().cast(pl.Int64).alias("std"),
-        pl.col("sum").sum().over(_KEY).alias("whole"),
+        pl.col("total").sum().over(_KEY).alias("whole"),
     ).sort("whole", *_KEY, "rank", descending=[True, *[False] * 4])
 
 
 def _apart(sums: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """`sums` (one row for each key and rank, with how many `ranks` the key has) with `excess` and `outlier`."""
     several = pl.col("ranks") > 1
-    middle = pl.col("sum").median().over(keys)
-    far = (pl.col("sum") - middle).abs()
+    middle = pl.col("total").median().over(keys)
+    far = (pl.col("total") - middle).abs()
     limit = 3.5 / 0.6745 * far.median().over(keys)
     return sums.with_columns(
-        pl.when(several).then((pl.col("sum") - middle).round().cast(pl.Int64)).alias("excess"),
+        pl.when(several).then((pl.col("total") - middle).round().cast(pl.Int64)).alias("excess"),
         pl.when(several).then((pl.col("ranks") > 2) & (far > limit) & (far > 0.05 * middle)).alias("outlier"),
     )
 
 
 def _of_ranks(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """For each key how many ranks there are, which is the slowest by how much, and which stand out."""
-    sums = rows.group_by(*keys, "rank").agg(pl.col("sum").sum())
+    sums = rows.group_by(*keys, "rank").agg(pl.col("total").sum())
     apart = _apart(sums.with_columns(pl.len().over(keys).alias("ranks")), keys).sort("rank")
     standing = pl.col("rank").filter("outlier").cast(pl.String).str.join(", ").replace("", None)
     return apart.group_by(keys).agg(
         pl.col("ranks").first().cast(pl.Int64),
-        pl.when(pl.len() > 1).then(pl.col("rank").get(pl.col("sum").arg_max())).alias("slowest"),
+        pl.when(pl.len() > 1).then(pl.col("rank").get(pl.col("total").arg_max())).alias("slowest"),
         pl.col("excess").max(),
         standing.alias("outliers"),
     )
@@ -218,18 +219,18 @@ def _of_ranks(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 def _pooled(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """The executions of several rows together: their spread from counts, means and deviations of each."""
-    mean = pl.col("sum") / pl.col("count")
-    overall = pl.col("sum").sum() / pl.col("count").sum()
+    mean = pl.col("total") / pl.col("count")
+    overall = pl.col("total").sum() / pl.col("count").sum()
     squares = ((pl.col("count") - 1) * pl.col("deviation") ** 2 + pl.col("count") * (mean - overall) ** 2).sum()
     pooled = rows.group_by(keys).agg(
-        pl.col("count", "sum").sum(),
+        pl.col("count", "total").sum(),
         overall.round().cast(pl.Int64).alias("mean"),
         pl.col("min").min(),
         pl.col("event").get(pl.col("max").arg_max()),
         pl.col("max").max(),
         (squares / (pl.col("count").sum() - 1).clip(lower_bound=1)).sqrt().round().cast(pl.Int64).alias("std"),
         pl.col("name").n_unique().alias("names"),
-        _ratio(pl.col("sum").filter("tensor_cores").sum(), pl.col("sum").sum()).alias("on_tensor_cores"),
+        _ratio(pl.col("total").filter("tensor_cores").sum(), pl.col("total").sum()).alias("on_tensor_cores"),
         pl.len().alias("rows"),
         *(pl.col(name).first().alias(f"{name}_alone") for name in ("p50", "p99")),
     )
@@ -262,11 +263,11 @@ def _ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 def _notes(rows: pl.DataFrame) -> list[str]:
     """How much of the computation runs on tensor cores, of that whose names tell."""
     computing = rows.filter((pl.col("type") == "computation") & (pl.col("kind") == "kernel"))
-    whole = int(computing["sum"].sum())
+    whole = int(computing["total"].sum())
     if not whole:
         return []
     used, untold = (
-        int(computing.filter(mask)["sum"].sum()) for mask in ("tensor_cores", pl.col("tensor_cores").is_null())
+        int(computing.filter(mask)["total"].sum()) for mask in ("tensor_cores", pl.col("tensor_cores").is_null())
     )
     unknown = f"; {percent(untold / whole)} is of kernels whose names do not tell" if untold else ""
     return [f"tensor cores: {percent(used / whole)} of the time of computation{unknown}"]

@@ -24,7 +24,7 @@ DEFINITION = """\
 A memory event belongs to the innermost operator that runs on its thread at its time. self size increase = what was
 given less what was taken back in the operator itself; self allocation size and self allocations = what was given there,
 and how often. size increase, allocation size and allocations are those of the operator with all that it calls; of an
-operator inside another of its name each event counts once. calls = executions in which there was such an event. A row
+operator inside another of its name each event counts once. count = executions in which there was such an event. A row
 for each device, whose memory it is.
 
 These are the definitions of the PyTorch TensorBoard plugin, but that it counts what is inside two operators of one name
@@ -34,7 +34,7 @@ COLUMNS: Final = (
     Column("operator", "text", "operator; – for what no operator allocated"),
     Column("rank", "count", "rank"),
     Column("device", "text", "whose memory"),
-    Column("calls", "count", "executions with memory events"),
+    Column("count", "count", "executions with memory events"),
     Column("size_increase", "bytes", "what was given less what was taken back, with all that it calls", brief=False),
     Column("self_size_increase", "bytes", "the same, in the operator itself", brief=False),
     Column("allocations", "count", "times that memory was given, with all that it calls"),
@@ -76,7 +76,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.col("allocation_size").sum(), pl.col("id").first()
     )
     counted = executions.group_by("name", "number").agg(
-        (pl.col("operator") >= 0).sum().cast(pl.Int64).alias("calls"),
+        (pl.col("operator") >= 0).sum().cast(pl.Int64).alias("count"),
         pl.col("id").get(pl.col("allocation_size").arg_max()).alias("event"),
     )
     own = around.filter(pl.col("operator") == pl.col("innermost")).group_by("name", "number")

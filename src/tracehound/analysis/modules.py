@@ -50,10 +50,10 @@ neither a module nor such a gradient launched is in no row, and a note says how 
 
 COLUMNS = (
     Column("module", "text", "module, under the modules that called it"),
-    Column("calls", "count", "times called"),
+    Column("count", "count", "times called"),
     Column("host_total", "time", "on the host, from call to return"),
     Column("host_self", "time", "on the host, less the modules called inside", brief=False),
-    Column("average", "time", "host total / calls", brief=False),
+    Column("mean", "time", "host_total / count", brief=False),
     Column(
         "host_share",
         "share",
@@ -63,7 +63,7 @@ COLUMNS = (
     ),
     Column("device_total", "time", "of work on the device launched in it"),
     Column("device_self", "time", "of work launched in it, not in modules inside", brief=False),
-    Column("device_average", "time", "device total / calls", brief=False),
+    Column("device_mean", "time", "device_total / count", brief=False),
     Column("share", "share", "device total", "the time of all work on the devices"),
     Column("backward_host", "time", "of the gradients of what was called in it, on the host", brief=False),
     Column("backward_device", "time", "of work on the device launched by these gradients", brief=False),
@@ -107,11 +107,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     whole, unlaunched = recorded(tables)
     outermost = (pl.col("depth") == 0) | pl.col("name").str.starts_with(AGAIN)
     outer = int(rows.filter(outermost)["total"].sum())
-    table = rows.rename({"name": "module", "count": "calls", "total": "host_total", "self": "host_self"})
+    table = rows.rename({"name": "module", "total": "host_total", "self": "host_self"})
     table = table.with_columns(
         pl.col("inside").alias("operators"),
-        _average("host_total").alias("average"),
-        _average("device_total").alias("device_average") if whole else pl.lit(None).alias("device_average"),
+        _mean("host_total").alias("mean"),
+        _mean("device_total").alias("device_mean") if whole else pl.lit(None).alias("device_mean"),
         share_of("host_total", outer).alias("host_share"),
         share_of("device_total", whole).alias("share"),
     ).with_columns(pl.col(name) if whole else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE)
@@ -122,9 +122,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return cut(result, result.table["host_total"].to_numpy(), options.top)
 
 
-def _average(column: str) -> pl.Expr:
-    calls = pl.when(pl.col("calls") > 0).then("calls")
-    return (pl.col(column) / calls).round().cast(pl.Int64)
+def _mean(column: str) -> pl.Expr:
+    count = pl.when(pl.col("count") > 0).then("count")
+    return (pl.col(column) / count).round().cast(pl.Int64)
 
 
 def _notes(whole: int, outside: int) -> list[str]:

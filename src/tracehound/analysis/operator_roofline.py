@@ -47,7 +47,7 @@ COLUMNS: Final = (
     Column("name", "text", "operator"),
     Column("shapes", "text", "shapes of its inputs"),
     Column("dtype", "text", "what it multiplies", brief=False),
-    Column("calls", "count", "calls", brief=False),
+    Column("count", "count", "calls", brief=False),
     Column("device_time", "time", "of the work that they launched", brief=False),
     Column("share", "share", "device time", "the time of all work on the devices"),
     Column("flops", "count", "operations of one call", brief=False),
@@ -88,7 +88,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         _with_inputs(share, calls, of_calls)
         .group_by(_KEY)
         .agg(
-            pl.len().cast(pl.Int64).alias("calls"),
+            pl.len().cast(pl.Int64).alias("count"),
             pl.col("time").sum(),
             pl.col("most_kernel", "most_time").sort_by("most_time", "id", descending=[True, False]).first(),
             pl.col("id").sort_by("time", "id", descending=[True, False]).first().alias("event"),
@@ -165,7 +165,7 @@ def _computed(dtype: str, on_tensor_cores: bool | None) -> str:  # noqa: FBT001,
 
 def _over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
     """What all ranks did with the same inputs; the roof is that of each rank's own device."""
-    calls, none = pl.col("calls"), pl.lit(None, pl.Float64)
+    calls, none = pl.col("count"), pl.lit(None, pl.Float64)
     compute, memory = (pl.col(amount) * calls / pl.col(peak) * PS for amount, peak in _LIMITS)
     limited = rows.with_columns(
         compute.alias("compute"),

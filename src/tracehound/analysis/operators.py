@@ -47,7 +47,7 @@ summing them, and leaves out communication."""
 COLUMNS = (
     Column("name", "text", "operator"),
     Column("inside", "text", "what it was called in, with by=parent, module or frame; with by=shape, on which shapes"),
-    Column("calls", "count", "calls"),
+    Column("count", "count", "calls"),
     Column("host_self", "time", "on the host, less what it called"),
     Column("host_total", "time", "on the host, from call to return", brief=False),
     Column("host_share", "share", "host self", "the host self time of all operators", brief=False),
@@ -60,7 +60,7 @@ COLUMNS = (
 )
 
 _KEY: Final = ("name", "inside")
-_HOST: Final = ("calls", "host_self", "host_total")
+_HOST: Final = ("count", "host_self", "host_total")
 _DEVICE: Final = ("device_self", "device_total", "launched")
 
 
@@ -90,7 +90,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             "lane": lane[rows[first]],
             "name": calls.events["name"].gather(rows[first]).cast(pl.String),
             "inside": inside.gather(first).cast(pl.String),
-            "calls": np.bincount(group[counted.seen], minlength=len(first)),
+            "count": np.bincount(group[counted.seen], minlength=len(first)),
             "host_self": summed(counted.host_self),
             "device_self": summed(counted.device_self),
             "launched": summed(counted.launched),

@@ -18,7 +18,7 @@ from tracehound.units import duration, plural
 DEFINITION = """\
 What is counted: the HLO ops of each device (TPU, GPU, CPU) of an XLA profile; the kernels, copies and memsets on the
 device's streams of a PyTorch trace; and where no device was recorded, the operators on the host's threads. total =
-sum of lengths, self = total less the time in ops nested inside (for kernels the same), average = total / count. "of
+sum of lengths, self = total less the time in ops nested inside (for kernels the same), mean = total / count. "of
 ops" is self / sum of self over all rows; "of time" is self / sum over ranks of the time from the first to the last work
 of the rank, idle included (or of the window): XProf's "Total self time (%)" of hlo_stats. On TPUs lengths are those
 of the device's own clock, as in XProf. On GPUs every kernel that carries an op's name counts as one execution of it,
@@ -35,7 +35,7 @@ COLUMNS = (
     Column("share", "share", "self time", "the self time of all ops"),
     Column("time_share", "share", "self time", "device time, idle included", brief=False),
     Column("total", "time", "sum of lengths", brief=False),
-    Column("average", "time", "total / count"),
+    Column("mean", "time", "total / count"),
     Column("min", "time", "shortest", brief=False),
     Column("max", "time", "longest", brief=False),
     Column("ranks", "count", "ranks on which it ran", brief=False),
@@ -145,7 +145,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         .with_columns(
             share_of("self", whole).alias("share"),
             share_of("self", 0 if what == [ON_HOST] else span).alias("time_share"),
-            (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("average"),
+            (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("mean"),
             pl.col("program").reinterpret(signed=False).cast(pl.String),
         )
         .sort("self", "name", "module", descending=[True, False, False])

@@ -40,13 +40,13 @@ BY: Final = Setting(
 COLUMNS = (
     Column("name", "text", "module, as the framework named it"),
     Column("program", "text", "id of the compiled program", brief=False),
-    Column("executions", "count", "runs, over all devices"),
+    Column("count", "count", "runs, over all devices"),
     Column("ranks", "count", "devices on which it ran", brief=False),
     Column("total", "time", "sum of the executions' lengths", brief=False),
     Column("share", "share", "its executions", "all executions"),
     Column("min", "time", "shortest execution", brief=False),
-    Column("median", "time", "half of the executions are not longer"),
-    Column("mean", "time", "total / executions", brief=False),
+    Column("p50", "time", "half of the executions are not longer"),
+    Column("mean", "time", "total / count", brief=False),
     Column("max", "time", "longest execution"),
     Column("period", "time", "median from start to start on one device", brief=False),
     Column("gap", "time", "median from the end of the execution before, of any program"),
@@ -153,11 +153,11 @@ def _programs(runs: pl.DataFrame) -> pl.DataFrame:
     return (
         runs.group_by("name", "program")
         .agg(
-            pl.len().cast(pl.Int64).alias("executions"),
+            pl.len().cast(pl.Int64).alias("count"),
             pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"),
             length.sum().alias("total"),
             length.min().alias("min"),
-            rounded(length.median()).alias("median"),
+            rounded(length.median()).alias("p50"),
             rounded(length.mean()).alias("mean"),
             length.max().alias("max"),
             *(rounded(pl.col(name).median()).alias(name) for name in ("period", "gap", "delay")),

@@ -18,10 +18,10 @@ from tracehound.units import count, duration, plural
 DEFINITION = """\
 For every lane (a stream or line of a device, a thread of a host), the events that overlap the window, by name and kind:
 total = sum of their lengths, clipped to the window, self = total less the time that events nested inside them cover,
-average = total / count. busy is the time in which anything ran on the lane, overlaps once. "of lane" is self / sum of
+mean = total / count. busy is the time in which anything ran on the lane, overlaps once. "of lane" is self / sum of
 self over the lane: of a lane whose events overlap one another (asynchronous copies) the sum is more than busy.
-Perfetto's table "Slices" of an area selection has count, wall duration (our total) and average, and adds up what is
-nested. Lanes in the order of the timeline, names by self time."""
+Perfetto's table "Slices" of an area selection has count, wall duration (our total) and average (our mean), and adds up
+what is nested. Lanes in the order of the timeline, names by self time."""
 
 COLUMNS = (
     Column("rank", "count", "rank; none for a thread of a host", brief=False),
@@ -32,7 +32,7 @@ COLUMNS = (
     Column("self", "time", "length less the time of events nested inside"),
     Column("share", "share", "self time", "the self time of all events of the lane"),
     Column("total", "time", "sum of lengths"),
-    Column("average", "time", "total / count"),
+    Column("mean", "time", "total / count"),
     Column("busy", "time", "when anything ran on the lane, in the whole window", brief=False),
     Column("host", "text", "machine or process", brief=False),
     Column("event", "id", "the longest"),
@@ -92,7 +92,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     names = {index: host.name for index, host in enumerate(scene.hosts)}
     table = rows.with_columns(
         (pl.col("self") / pl.col("self").sum().over("id_of_lane")).fill_nan(0.0).alias("share"),
-        (pl.col("total") / pl.col("count")).alias("average"),
+        (pl.col("total") / pl.col("count")).alias("mean"),
         pl.col("host").replace_strict(names, return_dtype=pl.String),
         pl.col("id_of_lane").replace_strict(order, pl.int_range(len(order), eager=True)).alias("place"),
     ).sort("place", "self", "total", "name", "kind", descending=[False, True, True, False, False])

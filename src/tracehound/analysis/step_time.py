@@ -80,7 +80,7 @@ BY_RANK: Final = (
     Column("rank", "count", "rank"),
     Column("steps", "count", "whole steps"),
     Column("cut", "count", "first and last steps that are cut, and left out"),
-    Column("median", "time", "half of the whole steps are not longer"),
+    Column("p50", "time", "half of the whole steps are not longer"),
     Column("p95", "time", "95 of 100 whole steps are not longer"),
     Column("mean", "time", "average whole step", brief=False),
     *_TIMES,
@@ -170,7 +170,7 @@ def _by_rank(rows: pl.DataFrame) -> pl.DataFrame:
     """The whole steps of each rank; a rank without any has only its count of cut ones."""
     whole, length = ~pl.col("cut"), pl.col("duration")
     rounded = {
-        "median": length.filter(whole).median(),
+        "p50": length.filter(whole).median(),
         "p95": length.filter(whole).quantile(0.95, "linear"),
         "mean": length.filter(whole).mean(),
         **{part: pl.col(part).filter(whole).mean() for part in PARTS},

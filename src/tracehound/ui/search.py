@@ -23,7 +23,7 @@ COLUMNS = (
     Column("kind", "text", "what they are"),
     Column("count", "count", "how many there are in the whole trace"),
     Column("total", "time", "sum of their lengths, on the device's own clock where it has one"),
-    Column("average", "time", "total / count", brief=False),
+    Column("mean", "time", "total / count", brief=False),
     Column("event", "id", "the longest"),
 )
 
@@ -70,7 +70,7 @@ def names(trace: Trace) -> Names:
             LENGTH.sum().alias("total"),
             pl.col("id").sort_by(LENGTH, "id", descending=[True, False]).first().alias("event"),
         )
-        .with_columns(pl.col("name").cast(pl.String), (pl.col("total") / pl.col("count")).alias("average"))
+        .with_columns(pl.col("name").cast(pl.String), (pl.col("total") / pl.col("count")).alias("mean"))
         .sort("total", "name", "kind", descending=[True, False, False])
         .select(column.name for column in COLUMNS)
     )

@@ -30,12 +30,12 @@ def tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     if not any(_major(device) >= _TENSOR_CORES for device in _devices(evidence)):
         return
     kernels = evidence.table("kernels")
-    total = int(kernels["sum"].sum())
+    total = int(kernels["total"].sum())
     known = kernels.filter(pl.col("class").is_in(PRODUCTS) & pl.col("tensor_cores").is_not_null())
-    eligible, used = int(known["sum"].sum()), int(known.filter("tensor_cores")["sum"].sum())
+    eligible, used = int(known["total"].sum()), int(known.filter("tensor_cores")["total"].sum())
     if not total or eligible <= WORTH * total or used > UNUSED * eligible:
         return
-    worst = known.filter(~pl.col("tensor_cores")).sort("sum", descending=True).row(0, named=True)
+    worst = known.filter(~pl.col("tensor_cores")).sort("total", descending=True).row(0, named=True)
     missed = _SAVED * (eligible - used) / max(int(evidence.table("breakdown")["span"].sum()), 1)
     yield Finding(
         "products and convolutions do not use tensor cores",
