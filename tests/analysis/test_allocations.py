@@ -295,6 +295,20 @@ def test_a_block_that_is_held_as_the_window_begins_is_held_at_its_peak() -> None
     assert (step["start"], step["duration"], step["allocated"], step["changes"]) == (5 * US, 4 * US, 800, 0)
 
 
+def test_each_device_keeps_its_largest_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracehound.analysis.memory_blocks.MOST", 2)
+    m = Memory()
+    m.event(stream(1), "k", 0, 1000)
+    for number in range(3):
+        m.give(10 + number, 1000 + number, number)
+        m.give(20 + number, 10 + number, number, device=1)
+    shown = told(m.trace(), "memory_blocks")
+    assert [(block["rank"], block["size"]) for block in shown.table.rows(named=True)] == [
+        (0, 1002), (0, 1001), (1, 12), (1, 11),
+    ]  # fmt: skip
+    assert "2 smaller blocks left out" in shown.notes
+
+
 OPERATORS = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(0, 30), st.integers(1, 20)), max_size=6
 )  # of one thread, which may overlap only by nesting

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from jobs import Rank, asked, job, rows
+from tracehound.analysis.calls import calls as calls_of
 from tracehound.analysis.calls import collective_of
 from tracehound.analysis.matched import _median_of_others
 from tracehound.analysis.process_groups import in_words
 from tracehound.analysis.replica_groups import groups, spelt
+from tracehound.analysis.share import shares
 from tracehound.trace import Window
 
 
@@ -166,6 +168,22 @@ def test_a_start_and_its_done_are_one_call() -> None:
     ]  # fmt: skip
     (row,) = rows("collective_calls", b.trace())
     assert (row["name"], *times(row, "start", "duration", "skew", "transfer")) == ("all-gather-start.1", 0, 80, 15, 65)
+
+
+def test_a_done_whose_start_was_not_recorded_moves_no_other() -> None:
+    b = Building(format="xplane")
+    ops = Lane("XLA Ops 0", 0, "ops", work=True)
+    for name, op, start, end in (
+        ("all-gather-done.1", 1, 0, 10), ("all-gather-start.1", 0, 100, 110), ("all-gather-done.1", 1, 200, 220),
+    ):  # fmt: skip
+        b.event(ops, name, start, end, "collective", op=op)
+    b.ops = [
+        {"op": 0, "name": "all-gather-start.1", "category": "all-gather-start"},
+        {"op": 1, "name": "all-gather-done.1", "category": "all-gather-done",
+         "text": "%all-gather-done.1 = f32[16] all-gather-done((f32[8], f32[16]) %all-gather-start.1)"},
+    ]  # fmt: skip
+    found = calls_of(next(shares(b.trace(), Window())))
+    assert [times(row, "start", "end", "length") for row in found.rows(named=True)] == [[0, 10, 10], [100, 220, 30]]
 
 
 def test_spellings_of_replica_groups() -> None:

@@ -76,6 +76,16 @@ def test_compiling_counts_where_it_runs() -> None:
     assert row["verdict"] == "more"
 
 
+def test_compiling_is_what_the_analysis_of_compilations_says() -> None:
+    """Ranges of torch.compile, of which the outer ones count."""
+    built = Building()
+    built.event(thread(), "_compile.compile_inner (dynamo_timed)", 100, 140, "annotation")
+    built.event(thread(), "backend_compile (dynamo_timed)", 110, 130, "annotation")
+    built.event(stream(), "gemm", 200, 300)
+    built.event(Lane("marks"), "s", 0, 400, "step", step=0)
+    assert told(measured(built.trace()), 0)["compiling compiling"] == (1, 40 * US)
+
+
 def test_a_longer_wait_for_the_host_is_told_as_one() -> None:
     rows = causes_of(compared(story(40), story(940)))
     assert rows["idle: host"]["change"] == 900 * US

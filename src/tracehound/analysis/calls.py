@@ -12,6 +12,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis import replica_groups
+from tracehound.analysis.async_ops import executions_of, joined
 from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
@@ -124,20 +125,13 @@ def _executions(share: Share) -> pl.DataFrame:
 
 def _joined(events: pl.DataFrame, share: Share) -> pl.DataFrame:
     """The events with what is known of their HLO ops; a start and its done are one call, from the start's start."""
-    known = share.ops.select("op", "category", "module", "text", called="name")
-    rows = events.join(known, on="op", how="left", maintain_order="left")
-    begun = pl.col("text").str.extract(r"-done\((?:[^%]*%)?([\w.\-]+)")
-    done = begun.is_not_null()
-    rows = rows.with_columns(done.alias("done"), pl.coalesce(begun, "called").alias("pair"))
-    if not rows["done"].any():
-        return rows
-    place = ("lane", "run", "pair", "instance")
-    rows = rows.with_columns(pl.col("id").cum_count().over("lane", "run", "pair", "done").alias("instance"))
-    ends = rows.filter("done").select(*place, until="end", more="length")
-    starts = rows.filter(~pl.col("done")).join(ends, on=place, how="left", nulls_equal=True, maintain_order="left")
-    alone = rows.filter("done").join(starts, on=place, how="anti", nulls_equal=True)
+    known = share.ops.select("op", "category", "module", "text")
+    rows = events.sort("id").join(known, on="op", how="left", maintain_order="left")
+    pairs = joined(rows, share.ops, executions_of(share, rows["start"])).select("id", "done")
+    ends = pairs.join(rows.select(done="id", until="end", more="length"), on="done")
+    begun = rows.join(pairs.select(id="done"), on="id", how="anti").join(ends, on="id", how="left")
     ended = pl.coalesce("until", "end").alias("end"), (pl.col("length") + pl.col("more").fill_null(0)).alias("length")
-    return pl.concat([starts.with_columns(ended).select(rows.columns), alone.select(rows.columns)])
+    return begun.with_columns(ended).select(rows.columns)
 
 
 def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:

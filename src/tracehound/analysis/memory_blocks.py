@@ -22,6 +22,7 @@ from tracehound.analysis.allocations import (
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.units import plural
 
 DEFINITION = """\
 A block is given at an address of a device and taken back by the next event at that address. start and duration say from
@@ -52,7 +53,7 @@ COLUMNS: Final = (
 )
 
 MOST: Final = 20_000
-"""Blocks of a rank that are kept, the largest: a file has as many as allocations."""
+"""Blocks of a device that are kept, the largest: a file has as many as allocations."""
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
@@ -67,10 +68,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         found = found.filter((began < share.end) & (ended > share.start))
     chosen = {"all": pl.lit(value=True), "peak": pl.col("at_peak"), "kept": pl.col("died").is_null()}
     picked = found.filter(chosen[OF.of(options.given)])
-    largest = picked.sort("bytes", "born", "given", descending=[True, False, False], nulls_last=True).head(MOST)
-    return pl.concat([_shown(largest, share), _operators(largest, rows, share)], how="horizontal").with_columns(
-        pl.lit(picked.height, pl.Int64).alias("all")
-    )
+    picked = picked.sort("bytes", "born", "given", descending=[True, False, False], nulls_last=True)
+    picked = picked.with_columns(pl.len().cast(pl.Int64).over("device").alias("all"))
+    largest = picked.filter(pl.int_range(pl.len()).over("device") < MOST)
+    return pl.concat([_shown(largest, share), _operators(largest, rows, share)], how="horizontal")
 
 
 def _shown(blocks: pl.DataFrame, share: Share) -> pl.DataFrame:
@@ -85,6 +86,7 @@ def _shown(blocks: pl.DataFrame, share: Share) -> pl.DataFrame:
         (pl.col("died") - pl.col("born")).alias("duration"),
         "at_peak",
         pl.col("died").is_not_null().alias("freed"),
+        "all",
         pl.Series("address", [hex(address) for address in blocks["address"].to_list()], pl.String),
     )
 
@@ -111,8 +113,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     table = rows.with_columns(named(pl.col("number"))).sort(
         pl.col("number") == HOST, "size", "rank", "start", descending=[False, True, False, False]
     )
-    left = sum(int(table["all"][0]) - table.height for table in tables if table.height)
-    notes = [f"{left:,} smaller blocks are left out"] if left else []
+    left = int(table.group_by("rank", "number").agg(pl.col("all").first() - pl.len())["all"].sum())
+    notes = [f"{plural(left, 'smaller block')} left out"] if left else []
     return answer(ANALYSIS, table, scene, options, notes)
 
 

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.compilations import compilations
 from tracehound.analysis.idle import CAUSES, Pauses, of_device
 from tracehound.analysis.launched import launched
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
@@ -21,7 +22,7 @@ from tracehound.diff.shares import cut
 from tracehound.diff.stretches import Compared, Stretches, compared
 from tracehound.formats.torch_names import CURVES
 from tracehound.intervals import Ints, covered, union
-from tracehound.trace import Trace, collected
+from tracehound.trace import Trace
 
 MEASURES: Final = {"step": pl.Int64, "topic": pl.String, "name": pl.String, "count": pl.Float64, "value": pl.Float64}
 """A row for each step and measure: `value` is ps for the topics launches, idle, compiling, annotations and modules,
@@ -94,8 +95,7 @@ def _outside(events: pl.DataFrame, pauses: Pauses, when: Stretches) -> Ints:
 
 def _compiling(share: Share, when: Stretches) -> pl.DataFrame:
     """Compilations that begin in a stretch, and the time in which any runs on the host."""
-    events = collected(share.threads.filter(pl.col("kind") == "compile").select("start", "end"))
-    start, end = events["start"].to_numpy(), events["end"].to_numpy()
+    start, end = compilations(share).select("start", "end").to_numpy().T
     at, inside = _stretch_of(start, when)
     count, _ = _added(at[inside], np.zeros(0, np.int64), len(when.start))
     return _rows(when, "compiling", "compiling", count, covered(union(start, end), when.start, when.end))
