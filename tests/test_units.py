@@ -280,3 +280,26 @@ def test_a_name_as_long_as_a_book_is_read_in_no_time(part: str) -> None:
 @pytest.mark.parametrize(("number", "words"), [(0, "0 ranks"), (1, "1 rank"), (1312, "1,312 ranks")])
 def test_one_of_them_or_many(number: int, words: str) -> None:
     assert units.plural(number, "rank") == words
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ([], ""),
+        ([3], "3"),
+        ([3, 0, 1, 2, 7, 7], "0-3, 7"),
+        ([-1, 0, 9, 10], "-1-0, 9-10"),
+        (range(0, 60, 2), "0, 2, 4, 6, 8, 10, 12, 14, …, 54, 56, 58"),
+    ],
+)
+def test_runs_of_numbers(numbers: list[int], words: str) -> None:
+    assert units.runs(numbers) == words
+
+
+def test_all_runs_of_numbers() -> None:
+    assert units.runs(range(0, 60, 2), None) == ", ".join(map(str, range(0, 60, 2)))
+
+
+def test_which_ranks() -> None:
+    told = [units.which_ranks(ranks) for ranks in ([3], [1, 4, 5, 6, 7], {0, 7})]
+    assert told == ["rank 3", "ranks 1, 4-7", "ranks 0, 7"]

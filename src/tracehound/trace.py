@@ -157,6 +157,17 @@ OPS = schema(
 Level = Literal["repaired", "dropped", "missing", "inferred", "info"]
 
 
+Profiler = Literal["PyTorch", "XLA"]
+
+PROFILERS: Mapping[str, Profiler] = {
+    "kineto": "PyTorch",
+    "memory_timeline": "PyTorch",
+    "xplane": "XLA",
+    "chrome": "XLA",
+}
+"""Whose words the files of a format speak."""
+
+
 @dataclass(frozen=True)
 class Note:
     """Something the user should know of how the trace was read; shown by `health`.

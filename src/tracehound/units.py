@@ -6,7 +6,7 @@ Owns how times, bytes, rates, shares and kernel names are written. Knows nothing
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal, localcontext
 from typing import Literal
 
@@ -118,6 +118,23 @@ def count(number: int) -> str:
 def plural(number: int, what: str) -> str:
     """How many there are of something: ``1 rank``, ``0 ranks``, ``1,312 ranks``."""
     return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def runs(numbers: Iterable[int], most: int | None = 12) -> str:
+    """Numbers as people write them, neighbours together: ``0-3, 7``; more runs than `most` are cut in the middle."""
+    spans: list[list[int]] = []
+    for each in sorted(numbers):
+        if spans and each <= spans[-1][1] + 1:
+            spans[-1][1] = each
+        else:
+            spans.append([each, each])
+    words = [f"{low}" if low == high else f"{low}-{high}" for low, high in spans]
+    return ", ".join(words if most is None or len(words) <= most else [*words[: most - 4], "…", *words[-3:]])
+
+
+def which_ranks(numbers: Collection[int]) -> str:
+    """Which ranks: ``rank 3``, ``ranks 1, 4-7``."""
+    return f"rank{'s' * (len(numbers) != 1)} {runs(numbers)}"
 
 
 def number(value: float) -> str:

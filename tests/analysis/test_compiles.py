@@ -9,7 +9,7 @@ import pytest
 
 from building import US, Building, stream, thread
 from tracehound.analysis import Options, Result, named, run
-from tracehound.analysis.compiles import LOADED, UNKNOWN, in_words
+from tracehound.analysis.compiles import LOADED, UNKNOWN
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
@@ -138,13 +138,6 @@ def test_where_nothing_is_recorded_it_says_what_would(format_: str, word: str) -
     result = told(b.trace())
     assert result.table.is_empty()
     assert word in result.notes[0]
-
-
-@pytest.mark.parametrize(
-    ("numbers", "words"), [([], ""), ([3], "3"), ([0, 1, 2, 5], "0-2, 5"), ([-1, 0, 9, 10], "-1-0, 9-10")]
-)
-def test_numbers_in_words(numbers: list[int], words: str) -> None:
-    assert in_words(numbers) == words
 
 
 def test_five_programs_of_a_cold_start(shared: Path) -> None:

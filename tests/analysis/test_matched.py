@@ -15,7 +15,6 @@ from jobs import Rank, asked, job, rows
 from tracehound.analysis.calls import calls as calls_of
 from tracehound.analysis.calls import collective_of
 from tracehound.analysis.matched import _median_of_others
-from tracehound.analysis.process_groups import in_words
 from tracehound.analysis.replica_groups import groups, spelt
 from tracehound.analysis.share import shares
 from tracehound.trace import Window
@@ -217,10 +216,6 @@ def test_spellings_of_replica_groups() -> None:
 )
 def test_what_a_name_says(name: str, what: str | None) -> None:
     assert collective_of(name) == what
-
-
-def test_ranks_in_words() -> None:
-    assert [in_words(ranks) for ranks in ([3], [1, 4, 5, 6, 7], [0, 1])] == ["rank 3", "ranks 1, 4-7", "ranks 0-1"]
 
 
 def test_a_window_keeps_the_collectives_in_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from building import US, Building, stream, thread
 from tracehound.errors import TracehoundError
 from tracehound.report.about import narrowed
-from tracehound.report.window import chosen, listed, times
+from tracehound.report.window import chosen, times
 from tracehound.store import place
 from tracehound.trace import STEPS, Trace, Window
 from tracehound.units import parse_numbers
@@ -116,9 +116,3 @@ def test_what_is_not_there_is_answered_with_what_is(job: Trace, asked: dict[str,
 def test_a_trace_without_steps_says_so(job: Trace) -> None:
     with pytest.raises(TracehoundError, match="no step 5 here; the profiler marked none"):
         chosen(replace(job, steps=job.steps.clear()), steps="5")
-
-
-def test_a_long_list_is_cut_in_its_middle() -> None:
-    assert listed([3, 0, 1, 2, 7]) == "0-3, 7"
-    assert listed(range(0, 60, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, …, 54, 56, 58"
-    assert listed([]) == ""

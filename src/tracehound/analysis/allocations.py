@@ -36,7 +36,7 @@ def unrecorded(scene: Scene, tables: Sequence[pl.DataFrame]) -> str:
     """Why maps gave no memory events, and what would record them."""
     if any(_ELSEWHERE in table.columns for table in tables):
         return "no memory event in the window, nor before it: what is held there is not known"
-    if scene.formats and "kineto" not in scene.formats and "memory_timeline" not in scene.formats:
+    if scene.xla:
         return "no memory events: those are PyTorch's; an XLA profile has allocator, and hlo_memory for its programs"
     return "no memory events: profile with profile_memory=True"
 

@@ -152,7 +152,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 def _notes(table: pl.DataFrame, scene: Scene) -> list[str]:
     """What device time leaves out."""
-    if "kineto" not in scene.formats or table["device"].null_count() == table.height:
+    if "PyTorch" not in scene.profilers or table["device"].null_count() == table.height:
         return []
     return ["device: what was launched on the annotation's own thread; what autograd launches on its own is in modules"]
 

@@ -150,7 +150,7 @@ def _notes(rows: pl.DataFrame, time: int) -> list[str]:
 
 
 def _nothing(scene: Scene) -> str:
-    if scene.formats and set(scene.formats) == {"kineto"}:
+    if scene.pytorch:
         return "no HLO ops: a PyTorch Profiler file has none; overlap has what its streams hide"
     return "no asynchronous HLO op and no collective on a core here; on GPUs overlap has what streams hide"
 

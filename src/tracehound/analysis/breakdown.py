@@ -13,6 +13,7 @@ from tracehound.analysis.core_time import has_clock, on_own_clock
 from tracehound.analysis.own_clock import CLOCKED, OwnClock, clock_of, clocks_apart, window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.silence import silence
 from tracehound.intervals import covered
 from tracehound.units import share as percent
 
@@ -117,10 +118,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return answer(shown, blank(shown.columns), scene, options, ["no rank here"])
     table = pl.concat(tables)
     silent = table.filter(pl.col("lanes") == 0)["rank"].unique().sort().to_list()
-    notes = []
-    if silent:
-        ranks = ", ".join(map(str, silent[:8])) + (", …" if len(silent) > 8 else "")
-        notes.append(f"no device activity was recorded on rank {ranks}: profile with ProfilerActivity.CUDA (or XPU)")
+    notes = silence(scene, silent)
     shares = [
         (pl.col(part) / pl.col("span")).fill_nan(None).alias(f"{part}_share")
         for part in ("compute", "communication", "copy", "idle")

@@ -13,7 +13,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import union
 from tracehound.units import count as number
-from tracehound.units import duration
+from tracehound.units import duration, runs
 from tracehound.units import share as percent
 
 DEFINITION = """\
@@ -116,30 +116,21 @@ def by_function(rows: pl.DataFrame) -> pl.DataFrame:
         .with_columns(
             pl.when(pl.col("window") > 0).then(pl.col("time") / pl.col("window")).alias("share"),
             ((pl.col("count") > 1) & ~pl.col("function").is_in([UNKNOWN, LOADED])).alias("again"),
-            pl.col("numbers").map_elements(in_words, return_dtype=pl.String).alias("steps"),
+            pl.col("numbers").map_elements(lambda numbers: runs(numbers, None), return_dtype=pl.String).alias("steps"),
         )
         .sort("time", "function", "rank", descending=[True, False, False])
     )
 
 
-def in_words(numbers: Sequence[int]) -> str:
-    """Numbers in their order, neighbours together: ``0-3, 7``; nothing for none."""
-    runs: list[tuple[int, int]] = []
-    for each in numbers:
-        low = runs.pop()[0] if runs and runs[-1][1] == each - 1 else each
-        runs.append((low, each))
-    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
-
-
 def _notes(rows: pl.DataFrame, functions: pl.DataFrame, scene: Scene) -> list[str]:
     """How much of the recording was compiling, in which steps, and what was compiled again."""
-    why = _WHY_TORCH if "kineto" in scene.formats else _WHY_XLA
+    why = _WHY_TORCH if "PyTorch" in scene.profilers else _WHY_XLA
     took, length = max(
         (union(mine["low"].to_numpy(), mine["high"].to_numpy()).length, int(mine["window"][0]))
         for mine in rows.partition_by("rank")
     )
     whose = "on the host that compiles most, " if rows["rank"].n_unique() > 1 else ""
-    steps = in_words(rows["step"].drop_nulls().unique().sort().to_list())
+    steps = runs(rows["step"].drop_nulls().unique().to_list())
     notes = [
         f"{whose}something was being compiled for {duration(took)}"
         + (f", {percent(took / length)} of the time" if length else "")
@@ -152,7 +143,7 @@ def _notes(rows: pl.DataFrame, functions: pl.DataFrame, scene: Scene) -> list[st
 
 
 def _nothing(scene: Scene) -> str:
-    if scene.formats and set(scene.formats) == {"kineto"}:
+    if scene.pytorch:
         return (
             "no compilation is recorded: torch.compile records its own with ProfilerActivity.CPU (since PyTorch 2.1),"
             " Triton only as frames of Python, with with_stack=True; what comes from a cache records nothing"

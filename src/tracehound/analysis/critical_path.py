@@ -261,7 +261,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
 
 
 def _why_empty(scene: Scene) -> str:
-    if scene.formats and "kineto" not in scene.formats:
+    if scene.xla:
         return "no path: an XLA profile does not say what each HLO op waited for"
     return "no path: nothing that works was recorded here"
 

@@ -12,13 +12,14 @@ from tracehound.analysis.busy import busy
 from tracehound.analysis.calls import CALLS, calls
 from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.matched import HOW, NONE, Matched, matched
-from tracehound.analysis.process_groups import absentees, in_words
+from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import Intervals, clip, covered, intersect, subtract, union
 from tracehound.trace import collected
 from tracehound.units import share as percent
+from tracehound.units import which_ranks
 
 DEFINITION = f"""\
 Per rank, and with the setting by=step per rank and step: computation = computation runs and no communication, overlap =
@@ -187,7 +188,7 @@ def _hosted(table: pl.DataFrame) -> list[str]:
     ranks = table.filter(~pl.col("works"))["rank"].unique().sort().to_list()
     if not ranks:
         return []
-    return [f"no device activity was recorded on {in_words(ranks)}: computation is that of operators on the host"]
+    return [f"no device activity was recorded on {which_ranks(ranks)}: computation is that of operators on the host"]
 
 
 ANALYSIS = Analysis(

@@ -83,7 +83,7 @@ NO_PEAK: Final = (
 
 def nothing(ranks: Sequence[pl.DataFrame], scene: Scene) -> str:
     """Why no rank ran an op; `ranks` has what is known of those that work at times."""
-    return "no HLO op in the window" if ranks and scene.windowed and {*scene.formats} - {"kineto"} else NO_OPS
+    return "no HLO op in the window" if ranks and scene.windowed and "XLA" in scene.profilers else NO_OPS
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

@@ -16,7 +16,7 @@ from tracehound.analysis.settings import Setting, one_of
 from tracehound.ids import part_of
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import nearest, self_time
-from tracehound.trace import collected
+from tracehound.trace import PROFILERS, collected
 from tracehound.units import duration
 from tracehound.units import share as proportion
 
@@ -198,7 +198,7 @@ def _shapes(calls: Tree, share: Share) -> pl.Series:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per operator over all ranks, the largest device self time first, then the largest host self time."""
-    recorded = [number for number, form in enumerate(scene.formats) if form == "kineto"]
+    recorded = [number for number, form in enumerate(scene.formats) if PROFILERS[form] == "PyTorch"]
     filled = [table.filter(part_of(pl.col("event")).is_in(recorded)) for table in tables if table.height]
     if not any(table.height for table in filled):
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [_why_empty(scene)])
@@ -235,7 +235,7 @@ def _notes(whole: int, unlaunched: int) -> list[str]:
 
 
 def _why_empty(scene: Scene) -> str:
-    if scene.formats and "kineto" not in scene.formats:
+    if scene.xla:
         return "no operators: an XLA profile has HLO ops instead: see hlo_ops"
     return "no operator here: profile with ProfilerActivity.CPU"
 

@@ -14,11 +14,11 @@ import polars as pl
 from tracehound.analysis import replica_groups
 from tracehound.analysis.result import Scene
 from tracehound.trace import schema
+from tracehound.units import which_ranks
 
 _ELIDED: Final = "..."
 _HLO: Final = "replica_groups"
 _MOST_NOTES: Final = 6
-_MOST_RUNS: Final = 12
 _LARGEST: Final = 1_000_000
 """A job with more ranks than this is none: the number is wrong."""
 
@@ -118,7 +118,7 @@ def absentees(calls: pl.DataFrame, scene: Scene) -> list[str]:
         gone = set() if members.startswith(_HLO) or _ELIDED in members else _numbers(members) - here
         if gone:
             called = f"{group} ({description})" if description else group
-            notes.append(f"of process group {called} not in this trace: {in_words(sorted(gone))}")
+            notes.append(f"of process group {called} not in this trace: {which_ranks(gone)}")
     if calls.height and not notes:
         notes += [words for _, words in lacking(scene)]
     more = len(notes) - _MOST_NOTES
@@ -126,7 +126,7 @@ def absentees(calls: pl.DataFrame, scene: Scene) -> list[str]:
     missed = calls.filter(pl.col("absent").is_not_null()).unique("meeting")
     if missed.height:
         who = {int(rank) for ranks in missed["absent"].unique().to_list() for rank in ranks.split(", ")}
-        notes.append(f"{missed.height:,} collectives lack a call of {in_words(sorted(who))}")
+        notes.append(f"{missed.height:,} collectives lack a call of {which_ranks(who)}")
     return notes
 
 
@@ -136,20 +136,10 @@ def lacking(scene: Scene) -> list[tuple[int, str]]:
     here = set(scene.ranks["rank"].to_list())
     others = sorted(set(range(min(max(worlds, default=0), _LARGEST))) - here)
     return (
-        [(len(others), f"of the job's {max(worlds):,} ranks not in this trace: {in_words(others)}")] if others else []
+        [(len(others), f"of the job's {max(worlds):,} ranks not in this trace: {which_ranks(others)}")]
+        if others
+        else []
     )
-
-
-def in_words(ranks: Sequence[int]) -> str:
-    """``rank 3``, ``ranks 1, 4-7``: runs of numbers by their ends."""
-    runs: list[list[int]] = []
-    for rank in ranks:
-        if runs and runs[-1][1] == rank - 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
-    told = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs[:_MOST_RUNS])
-    return f"rank{'s' * (len(ranks) > 1)} {told}{', …' * (len(runs) > _MOST_RUNS)}"
 
 
 def _numbers(text: str) -> set[int]:

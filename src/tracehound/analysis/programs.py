@@ -173,7 +173,7 @@ def _programs(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _nothing(scene: Scene) -> str:
-    if scene.formats and set(scene.formats) == {"kineto"}:
+    if scene.pytorch:
         return "no XLA programs: a PyTorch Profiler file knows none; graphs has what is launched as a whole there"
     return "no execution of an XLA program here: were devices profiled (ProfileOptions.device_tracer_level)?"
 

@@ -16,7 +16,7 @@ import polars as pl
 from tracehound.analysis.settings import Given, Setting
 from tracehound.facets import empty
 from tracehound.formats.residency import UNKNOWN, Device
-from tracehound.trace import Host, Note
+from tracehound.trace import PROFILERS, Host, Note, Profiler
 
 Unit = Literal[
     "text", "time", "bytes", "count", "share", "rate", "instant", "flag", "id", "host", "number", "decimal",
@@ -199,6 +199,21 @@ class Scene:
     def bounds(self) -> tuple[int, int] | None:
         """The window's bounds, None for the whole run."""
         return (self.start, self.end) if self.windowed else None
+
+    @property
+    def profilers(self) -> frozenset[Profiler]:
+        """Who recorded the files."""
+        return frozenset(PROFILERS[form] for form in self.formats)
+
+    @property
+    def pytorch(self) -> bool:
+        """Whether PyTorch recorded all of them."""
+        return self.profilers == {"PyTorch"}
+
+    @property
+    def xla(self) -> bool:
+        """Whether XLA recorded all of them, to whose users PyTorch's words say nothing."""
+        return self.profilers == {"XLA"}
 
 
 _TYPES: Mapping[Unit, pl.DataType] = {

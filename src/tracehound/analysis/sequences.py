@@ -150,7 +150,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 
 def _why_empty(scene: Scene, options: Options) -> str:
-    if scene.formats and "kineto" not in scene.formats:
+    if scene.xla:
         return "no sequences: an XLA profile has no operators that launch kernels"
     return f"no operator here launched {LENGTH.of(options.given)} kernels or more: choose length or operator"
 

@@ -132,12 +132,12 @@ _OF_DEVICE: Final = ("device_total", "device_self", "launched")
 
 def missing(scene: Scene, frames: str) -> str:
     """Why there are no paths, or none of Python, and what would have recorded them."""
-    kineto = "kineto" in scene.formats
+    pytorch = "PyTorch" in scene.profilers
     if frames != "python":
-        option = "ProfilerActivity.CPU" if kineto else "ProfileOptions.host_tracer_level=2"
+        option = "ProfilerActivity.CPU" if pytorch else "ProfileOptions.host_tracer_level=2"
         return f"no event of a host thread here: profile with {option}"
     return (
-        f"no frames of Python: profile with {'with_stack=True' if kineto else 'ProfileOptions.python_tracer_level=1'}"
+        f"no frames of Python: profile with {'with_stack=True' if pytorch else 'ProfileOptions.python_tracer_level=1'}"
     )
 
 

@@ -15,6 +15,7 @@ from tracehound.analysis.own_clock import clock_of, trace_clock
 from tracehound.analysis.phases import inference, phases
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.silence import silence
 from tracehound.analysis.stretches import BOUNDS, stretches
 from tracehound.intervals import covered
 from tracehound.units import duration
@@ -154,7 +155,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = pl.concat(filled, how="vertical_relaxed").sort("step", "rank", "start")
     whole = rows.filter(~pl.col("partial"))
     table = _by_part(whole) if by_part else rows
-    return answer(shown, table, scene, options, _notes(rows, whole))
+    return answer(shown, table, scene, options, _notes(rows, whole, scene))
 
 
 def _by_part(rows: pl.DataFrame) -> pl.DataFrame:
@@ -185,7 +186,7 @@ def left_out(rows: pl.DataFrame, of: str) -> list[str]:
     return [f"{left} {words} left out of {of}: the recording stopped before its device work was done"]
 
 
-def _notes(rows: pl.DataFrame, whole: pl.DataFrame) -> list[str]:
+def _notes(rows: pl.DataFrame, whole: pl.DataFrame, scene: Scene) -> list[str]:
     """What an average step is made of, and what is to be known of the steps."""
     notes = []
     total = int(whole["duration"].sum())
@@ -194,10 +195,7 @@ def _notes(rows: pl.DataFrame, whole: pl.DataFrame) -> list[str]:
         told = ", ".join(f"{part.replace('_', ' ')} {percent(took / total)}" for part, took in parts if took)
         notes.append(f"an average step takes {duration(round(total / whole.height))}: {told}")
     notes += left_out(rows, "the average")
-    silent = rows.filter(~pl.col("works"))["rank"].unique().sort().to_list()
-    if silent:
-        ranks = ", ".join(map(str, silent[:8])) + (", …" if len(silent) > 8 else "")
-        notes.append(f"no device activity was recorded on rank {ranks}: profile with ProfilerActivity.CUDA (or XPU)")
+    notes += silence(scene, rows.filter(~pl.col("works"))["rank"].unique().to_list())
     if rows["inferred"].any():
         notes.append(inference(rows.filter("inferred")["name"][0]))
     return [*notes, *trace_clock("steps", rows["own"], rows["duration"])]

@@ -188,7 +188,7 @@ def _by_rank(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _nothing(scene: Scene) -> str:
-    if scene.formats and set(scene.formats) == {"kineto"}:
+    if scene.pytorch:
         return "a PyTorch Profiler file has no XLA programs: its steps are in the report steps"
     return "no steps of a device here: mark them with StepTraceAnnotation or StepTrace, and profile devices"
 

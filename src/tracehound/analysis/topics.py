@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal
 
-from tracehound.trace import Trace
+from tracehound.trace import PROFILERS, Trace
 
 TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     (
@@ -151,5 +151,4 @@ def _has(trace: Trace, need: Need) -> bool:
         return any(part.facts.get("modules", True) for part in trace.parts if part.format == "kineto")
     if need in ("allocated", "held", "buffers"):
         return any(need in facets for facets in trace.facets)
-    formats = {part.format for part in trace.parts}
-    return "kineto" in formats if need == "pytorch" else bool(formats & {"xplane", "chrome"})
+    return ("PyTorch" if need == "pytorch" else "XLA") in {PROFILERS[part.format] for part in trace.parts}

@@ -217,7 +217,7 @@ def _absurd(table: pl.DataFrame, peak: float) -> list[str]:
 
 
 def _nothing(scene: Scene) -> str:
-    if scene.formats and set(scene.formats) == {"kineto"}:
+    if scene.pytorch:
         return "no copies on a stream here: profile with ProfilerActivity.CUDA (or XPU)"
     return (
         "no copies between memories here: the CPU's devices share the host's memory, and what host threads transfer "

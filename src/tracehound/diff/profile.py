@@ -24,7 +24,7 @@ from tracehound.diff.measures import MEASURES
 from tracehound.diff.stretches import WHOLE, WINDOW, Compared, Stretches, compared
 from tracehound.intervals import Ints
 from tracehound.nesting import own_stretches
-from tracehound.trace import Trace, Window
+from tracehound.trace import PROFILERS, Trace, Window
 from tracehound.units import count, plural
 
 PARTS: Final = ("compute", "communication", "copy", "idle")
@@ -34,9 +34,6 @@ PARTS: Final = ("compute", "communication", "copy", "idle")
 _SUMS: Final = ("count", "time", "exposed")
 
 STRETCHES: Final = {"rank": pl.Int64, "step": pl.Int64, "start": pl.Int64, "end": pl.Int64}
-
-FORMS: Final = {"kineto": "PyTorch", "memory_timeline": "PyTorch", "xplane": "XLA", "chrome": "XLA"}
-"""Whose names the ops of a format have."""
 
 LONGEST: Final = {**dict.fromkeys(IDENTITY, pl.String), "event": pl.Int64, "length": pl.Int64}
 
@@ -163,7 +160,7 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
         .drop("ranks")
         .sort("step", *IDENTITY),
         measures=_measures(trace, more, placed, ranks),
-        form=_one(pl.Series([FORMS.get(part.format, part.format) for part in trace.parts], dtype=pl.String)),
+        form=_one(pl.Series([PROFILERS[part.format] for part in trace.parts], dtype=pl.String)),
         outside=_outside(rows),
         lost=tuple(
             f"{note.text} ({note.where or count(note.count)})" for note in trace.notes if note.level == "dropped"
@@ -205,7 +202,7 @@ def _of_memory(trace: Trace, window: Window) -> Profile:
         steps=pl.DataFrame([one]),
         ops=pl.DataFrame(schema=ops),
         measures=measures.of_counters(trace, placed).select(list(MEASURES)).sort("step", "topic", "name"),
-        form=FORMS["memory_timeline"],
+        form=PROFILERS["memory_timeline"],
         stretches=placed,
     )
 

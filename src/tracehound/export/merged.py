@@ -17,6 +17,7 @@ from tracehound.formats.json_elements import encoded
 from tracehound.formats.json_text import STRICT
 from tracehound.formats.kineto_facts import MERGED
 from tracehound.trace import Trace, Window
+from tracehound.units import which_ranks
 
 Fields = dict[str, msgspec.Raw]
 
@@ -33,12 +34,6 @@ _FRESH: Final = 1 << 22
 _METADATA: Final = b'"M"'
 
 
-def of_ranks(ranks: Sequence[int]) -> str:
-    """``rank 3``, ``ranks 0-7``."""
-    first, last = min(ranks), max(ranks)
-    return f"rank {first}" if first == last else f"ranks {first}-{last}"
-
-
 class Processes:
     """Which ids of processes are taken, over all files."""
 
@@ -49,7 +44,7 @@ class Processes:
     def own(self, pid: object, ranks: Sequence[int]) -> msgspec.Raw:
         """An id for a process of these ranks: its own where that is a number and free."""
         if not isinstance(pid, int):
-            return msgspec.Raw(encoded(f"{of_ranks(ranks)}: {pid}"))
+            return msgspec.Raw(encoded(f"{which_ranks(ranks)}: {pid}"))
         number = next((number for number in (pid, ranks[0]) if number not in self._taken), self._fresh)
         self._fresh += number == self._fresh
         self._taken.add(number)
@@ -143,7 +138,7 @@ class Edit:
             if bytes(fields.get("name", b"")) == b'"process_name"':
                 args = _FIELDS(fields.get("args", b"{}"))
                 if "name" in args:
-                    args["name"] = msgspec.Raw(encoded(f"{of_ranks(self._ranks)}: {_ANY(args['name'])}"))
+                    args["name"] = msgspec.Raw(encoded(f"{which_ranks(self._ranks)}: {_ANY(args['name'])}"))
                     fields["args"] = msgspec.Raw(msgspec.json.encode(args))
             yield msgspec.json.encode(fields)
 

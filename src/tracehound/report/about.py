@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tracehound.errors import printable
-from tracehound.report.window import listed
 from tracehound.trace import Part, Trace, Window
-from tracehound.units import TimeUnit, bytes_, duration, instant, plural, several
+from tracehound.units import TimeUnit, bytes_, duration, instant, plural, runs, several, which_ranks
 
 
 @dataclass(frozen=True)
@@ -108,22 +107,22 @@ def sentences(facts: About, unit: TimeUnit = "auto") -> list[str]:
     if facts.versions:
         lines.append(", ".join(f"{name} {value}" for name, value in facts.versions.items()))
     if facts.hosts:
-        lines.append(f"on {_listed(list(dict.fromkeys(facts.hosts)))}")
+        lines.append(f"on {several(list(dict.fromkeys(facts.hosts)), 6)}")
     if not facts.window.whole:
         lines.append(narrowed(facts.window, facts.span, unit))
     return lines
 
 
 def narrowed(window: Window, span: tuple[int, int], unit: TimeUnit = "auto") -> str:
-    """What a window leaves of the trace: ``only 10.000 ms to 20.000 ms, rank 0, 2``."""
+    """What a window leaves of the trace: ``only 10.000 ms to 20.000 ms, ranks 0, 2``."""
     parts = []
     if window.steps is not None:
-        parts.append(f"step {listed(window.steps)} of each rank, as marked")
+        parts.append(f"step {runs(window.steps)} of each rank, as marked")
     if window.start is not None or window.end is not None:
         start, end = window.within(*span)
         parts.append(f"{instant(start, unit)} to {instant(end, unit)}")
     if window.ranks is not None:
-        parts.append(f"rank {_listed([str(rank) for rank in window.ranks])}")
+        parts.append(which_ranks(window.ranks))
     return f"only {', '.join(parts)}"
 
 
@@ -149,7 +148,3 @@ def _versions(trace: Trace) -> dict[str, str]:
                 values = found.setdefault(printable(key.removesuffix("_version").replace("_", " ")), [])
                 values.extend([word] if word not in values else [])
     return {name: " or ".join(values[:3]) for name, values in sorted(found.items())}
-
-
-def _listed(words: list[str]) -> str:
-    return several(words, 6)

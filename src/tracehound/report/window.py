@@ -6,7 +6,6 @@ such thing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import polars as pl
@@ -14,7 +13,7 @@ import polars as pl
 from tracehound.analysis.windows import of_ranks, of_their_ranks
 from tracehound.errors import TracehoundError, printable
 from tracehound.trace import Trace, Window
-from tracehound.units import duration, parse_duration, parse_numbers
+from tracehound.units import duration, parse_duration, parse_numbers, runs
 
 
 def times(text: str) -> tuple[int | None, int | None]:
@@ -53,7 +52,7 @@ def _ranks(trace: Trace, text: str) -> tuple[int, ...]:
     asked = parse_numbers(text, "rank")
     missing = [rank for rank in asked if rank not in there]
     if missing:
-        raise TracehoundError(f"no rank {listed(missing)} in this trace", remedy=f"there is {listed(there) or 'none'}")
+        raise TracehoundError(f"no rank {runs(missing)} in this trace", remedy=f"there is {runs(there) or 'none'}")
     return asked
 
 
@@ -62,8 +61,8 @@ def _stepped(trace: Trace, asked: tuple[int, ...], window: Window) -> Window:
     there = of_their_ranks(trace, ranks)["step"].unique().sort().to_list()
     missing = [step for step in asked if step not in there]
     if missing:
-        remedy = f"there is {listed(there)}" if there else "the profiler marked none, and none could be inferred"
-        raise TracehoundError(f"no step {listed(missing)} here", remedy=remedy)
+        remedy = f"there is {runs(there)}" if there else "the profiler marked none, and none could be inferred"
+        raise TracehoundError(f"no step {runs(missing)} here", remedy=remedy)
     spans = of_ranks(trace, replace(window, steps=asked))
     chosen = window.ranks if len(spans) == ranks.height else tuple(spans)
     first, last = min(start for start, _ in spans.values()), max(end for _, end in spans.values())
@@ -76,15 +75,3 @@ def _overlaps(trace: Trace, start: int | None, end: int | None) -> None:
         raise TracehoundError(
             "nothing happens in that window", remedy=f"the trace goes from {duration(first)} to {duration(last)}"
         )
-
-
-def listed(found: Iterable[int]) -> str:
-    """Numbers as people write them: ``0-3, 7``; a long list is cut in its middle."""
-    spans: list[list[int]] = []
-    for number in sorted(found):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    words = [f"{low}" if low == high else f"{low}-{high}" for low, high in spans]
-    return ", ".join(words if len(words) <= 12 else [*words[:8], "…", *words[-3:]])

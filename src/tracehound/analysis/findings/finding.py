@@ -92,7 +92,7 @@ class Evidence:
     @property
     def xla(self) -> bool:
         """Whether the run is one of XLA, to whose users PyTorch's words say nothing."""
-        return "kineto" not in self.scene.formats
+        return self.scene.xla
 
     @property
     def where(self) -> str:
