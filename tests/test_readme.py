@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from tracehound.analysis import ANALYSES
+from tracehound.analysis.result import Unit
 from tracehound.cli import main
 from tracehound.ui.keys import KEYS, TITLES
 
@@ -28,6 +30,12 @@ def test_every_id_of_a_key_is_in_the_page_of_the_configuration() -> None:
     page = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     assert rows == [f"| `{key.id}` | {key.shown} | {key.meaning} |" for key in KEYS]
+
+
+def test_every_unit_is_in_the_page_of_the_headless_face() -> None:
+    table = (ROOT / "docs" / "headless.md").read_text(encoding="utf-8").split("| unit | value |", 1)[1]
+    rows = [line.split("|")[1] for line in table.split("\n\n", 1)[0].splitlines()[2:]]
+    assert {unit for row in rows for unit in re.findall(r"`(\w+)`", row)} == set(get_args(Unit))
 
 
 def test_every_analysis_is_named() -> None:

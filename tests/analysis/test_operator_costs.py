@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.analysis.operator_costs import KNOWN, Cost, cost, width
+from tracehound.analysis.operator_costs import KNOWN, Cost, cost
 
 HALF = "c10::Half"
 small = st.integers(1, 4)
@@ -167,7 +167,3 @@ def test_nonsense_never_raises(name: str, dims: object, types: object, concrete:
 
 def _huge(value: object) -> bool:
     return (isinstance(value, int) and abs(value) >= 2**63) or (isinstance(value, list) and any(map(_huge, value)))
-
-
-def test_widths_of_types() -> None:
-    assert [width(name) for name in ("float", "c10::BFloat16", "c10::Float8_e4m3fn", "Scalar", "")] == [4, 2, 1, 0, 0]

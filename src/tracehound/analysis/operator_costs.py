@@ -17,6 +17,8 @@ from typing import Final, NamedTuple, NoReturn
 
 import orjson
 
+from tracehound.formats.torch_names import type_size
+
 Shape = tuple[int, ...]
 
 
@@ -38,7 +40,7 @@ class Inputs:
 
     def size(self, *places: int) -> int:
         """Bytes of these inputs."""
-        return sum(prod(self.shapes[place]) * width(self.types[place]) for place in places if self.shapes[place])
+        return sum(prod(self.shapes[place]) * type_size(self.types[place]) for place in places if self.shapes[place])
 
     def list_at(self, place: int) -> list[int]:
         """The numbers of an input that is a list of them. Raises ValueError where they were not recorded."""
@@ -53,20 +55,6 @@ class Inputs:
 
 def _unknown() -> NoReturn:
     raise ValueError("not recorded")
-
-
-_WIDTHS: Final = MappingProxyType(
-    {
-        "float": 4, "float32": 4, "double": 8, "float64": 8, "half": 2, "float16": 2, "bfloat16": 2, "int": 4,
-        "long": 8, "long int": 8, "int8": 1, "char": 1, "signed char": 1, "unsigned char": 1, "bool": 1,
-    }
-)  # fmt: skip
-
-
-def width(dtype: str) -> int:
-    """Bytes of an element; 0 for what is no number's type."""
-    name = dtype.lower().rpartition("::")[2]
-    return 1 if name.startswith(("float8", "f8")) else _WIDTHS.get(name, 0)
 
 
 @cache
@@ -110,7 +98,7 @@ def _product(batch: int, rows: int, inner: int, columns: int, inputs: Inputs, pl
     """A (batched) product of matrices of which the first is the input at `place`; `added` is what is added to it."""
     dtype = inputs.types[place]
     result = batch * rows * columns
-    moved = inputs.size(place, place + 1) + result * max(width(dtype), 2 if width(dtype) == 1 else 0)
+    moved = inputs.size(place, place + 1) + result * max(type_size(dtype), 2 if type_size(dtype) == 1 else 0)
     return Cost(2 * result * inner + added, moved + (inputs.size(0) if added else 0), dtype)
 
 
@@ -171,7 +159,7 @@ def _convolution(places: _Places) -> Callable[[Inputs], Cost]:
             operations = 2 * image[0] * features * prod(out) * prod(kernel[1:])
         result = image[0] * features * prod(out)
         dtype = inputs.types[0]
-        return Cost(operations, inputs.size(0, 1) + result * width(dtype), dtype)
+        return Cost(operations, inputs.size(0, 1) + result * type_size(dtype), dtype)
 
     return model
 
@@ -219,7 +207,7 @@ def _attention(causal: int, layout: str, *, products: float = 1.0, first: int = 
         operations = 2 * pairs * (query[3] + value[3])
         if inputs.true_at(causal):
             operations //= 2
-        result = prod(query[:3]) * value[3] * width(inputs.types[first])
+        result = prod(query[:3]) * value[3] * type_size(inputs.types[first])
         once = inputs.size(first, first + 1, first + 2) + result
         moved = once if products == 1 else 2 * once
         return Cost(round(operations * products), moved, inputs.types[first])

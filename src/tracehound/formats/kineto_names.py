@@ -13,6 +13,7 @@ from typing import Literal
 
 from tracehound.formats.communication import communicates
 from tracehound.formats.runtime_calls import waits
+from tracehound.formats.torch_names import type_size
 
 Row = Literal["thread", "stream", "annotations", "sync", "none"]
 
@@ -103,21 +104,6 @@ def step_number(name: str) -> int:
     """The step that a mark of this name marks, -1 for what is no mark."""
     match = _STEP.match(name)
     return int(match[1]) if match else -1
-
-
-_SIZES = {
-    "float": 4, "float32": 4, "int": 4, "int32": 4, "double": 8, "float64": 8, "long": 8, "long int": 8, "int64": 8,
-    "half": 2, "float16": 2, "bfloat16": 2, "short": 2, "short int": 2, "int16": 2, "bool": 1, "byte": 1, "char": 1,
-    "unsigned char": 1, "signed char": 1, "uint8": 1, "int8": 1, "complexfloat": 8, "complexdouble": 16,
-}  # fmt: skip
-
-
-def type_size(dtype: object) -> int:
-    """Bytes of an element of a type as PyTorch writes it (``BFloat16``, ``c10::Half``, ``long int``); 0 if unknown."""
-    if not isinstance(dtype, str):
-        return 0
-    name = dtype.lower().removeprefix("c10::").strip()
-    return 1 if name.startswith("float8") else _SIZES.get(name, 0)
 
 
 def message_bytes(elements_in: int, elements_out: int, dtype: object) -> int:

@@ -9,11 +9,8 @@ within a version. The order of keys and rows is the same for the same input.
 
 ``window``, ``steps`` and ``ranks`` are what the caller narrowed the report to: with steps every rank has a window of
 its own, of its own steps, within ``window``. ``rows_total`` counts the rows before ``--where`` and ``--top``.
-``unit`` is one of text, time (ps), instant (ps since time 0), bytes, count, share (a fraction of ``base``), rate (bytes
-per second), difference (ps, with a sign), growth (a difference as a fraction), flag (true or false), id (an event of
-this trace: equal ids are the same event), depth (of a row in a tree, whose rows come depth first; 0 is a root), number
-(any other) and host (a list of ``{"thread", "event", "share",
-"time"}``). A value that is unknown is null. The ``analysis`` of a query is ``query``.
+``unit`` is a `Unit`; docs/headless.md says of each what its values are. A value that is unknown is null. The
+``analysis`` of a query is ``query``.
 
 ``TRACE`` is ``{"name", "files": [{"path", "format", "size"}], "hosts": [text], "ranks": [{"rank", "device", "model",
 "host", "inferred"}], "origin_unix_ns": int or null, "recorded": text, "start_ps": int, "end_ps": int, "versions":
