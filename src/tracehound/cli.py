@@ -42,10 +42,11 @@ from tracehound.progress import Progress
 from tracehound.query import TABLES, answer, prepare
 from tracehound.query import named as table
 from tracehound.report import WRITERS, Page, Writer, about, explain, hlo, schema, summarise, writer
-from tracehound.report.kept import listing, many
+from tracehound.report.kept import listing
 from tracehound.report.window import chosen
 from tracehound.store import Opening, Workshop, cache, load, open_paths, workshop
 from tracehound.trace import Trace, Window
+from tracehound.units import plural
 
 FAILED = 1
 """Exit status of a run that fails a condition."""
@@ -371,7 +372,10 @@ def _cache(asked: Namespace) -> int:
         raise TracehoundError(f"no cache here: {(error.strerror or str(error)).lower()}", root) from error
     if asked.action == "clear":
         gone, stay = kept.clear() if kept else (0, 0)
-        console.say(f"{many(gone)} removed" + (f", {many(stay)} in use kept" if stay else ""))
+        console.say(
+            f"{plural(gone, 'entry', 'entries')} removed"
+            + (f", {plural(stay, 'entry', 'entries')} in use kept" if stay else "")
+        )
     else:
         console.show(listing(kept.entries() if kept else [], root), asked)
     if kept:

@@ -115,9 +115,9 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def plural(number: int, what: str) -> str:
-    """How many there are of something: ``1 rank``, ``0 ranks``, ``1,312 ranks``."""
-    return f"{number:,} {what}{'s' * (number != 1)}"
+def plural(number: int, what: str, several: str = "") -> str:
+    """How many there are of something: ``1 rank``, ``1,312 ranks``, and ``2 entries`` where `several` says so."""
+    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
 
 
 def runs(numbers: Iterable[int], most: int | None = 12) -> str:

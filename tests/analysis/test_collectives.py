@@ -98,7 +98,7 @@ def test_a_bandwidth_beyond_any_link_is_not_told(tmp_path: Path) -> None:
         rank.collective(5, 10, 11, Seq=1, In_msg_nelems=10**12, Out_msg_nelems=10**12)
     result = asked("collectives", job(tmp_path, *ranks))
     assert (result.table["algorithm"][0], result.table["bus"][0]) == (None, None)
-    assert "no bandwidth in 1 rows: it would be more than any link carries" in result.notes
+    assert "no bandwidth in 1 row: it would be more than any link carries" in result.notes
 
 
 def test_old_traces_say_less(tmp_path: Path) -> None:

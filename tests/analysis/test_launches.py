@@ -73,7 +73,7 @@ def test_late_work_that_waits_for_its_turn_is_queued(before: tuple[int, int], la
         (row,) = result(b.trace(), window).table.rows(named=True)
         assert (row["late"], row["queued"]) == (late, queued)
     notes = result(b.trace()).notes
-    assert (notes[0] == "1 launches: 0 short, 0 long, 1 late, 1 of these behind earlier work") == bool(queued)
+    assert (notes[0] == "1 launch: 0 short, 0 long, 1 late, 1 of these behind earlier work") == bool(queued)
 
 
 STREAMS = st.lists(

@@ -83,7 +83,7 @@ def test_ranks_that_a_group_names_and_nobody_opened(tmp_path: Path) -> None:
     result = asked("collective_calls", job(tmp_path, *ranks))
     assert result.notes == (
         "of process group 0 not in this trace: ranks 2, 4, 7",
-        "1 collectives lack a call of rank 3",
+        "1 collective without a call of rank 3",
     )
     assert [(row["ranks"], row["group_size"], row["absent"]) for row in result.table.rows(named=True)] == [
         (3, 6, None), (2, 6, "3"),

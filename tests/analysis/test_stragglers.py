@@ -244,7 +244,7 @@ def test_why_nothing_is_matched_comes_before_what_helps(shared: Path) -> None:
     trace = load(open_paths([shared / "traces" / "xla" / "tpu_v6e_x4_offload"]))
     for name in ("stragglers", "arrivals", "collective_calls"):
         first, second = run(named(name), trace).notes
-        assert first.startswith("not matched: 12 calls name replica groups")
+        assert first.startswith("not matched: 12 calls with replica groups")
         assert second == "no collective of two ranks here: open the files of all ranks together"
 
 

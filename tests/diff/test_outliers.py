@@ -37,4 +37,4 @@ def test_many_are_counted() -> None:
     told = outliers(found, "base")
     assert len(told) == 4
     assert told[0].startswith("step 20 of the base takes 5.000 ms, 4.000 ms more than")
-    assert told[-1] == "7 more steps of the base are far from its median step"
+    assert told[-1] == "7 other steps of the base far from its median, too"

@@ -32,7 +32,7 @@ def test_an_all_reduce_is_told_in_words() -> None:
         "the program runs on 1 x 8 devices (replicas x partitions)",
         "each device gives 1.00 MiB (f32[256,1024]{1,0})",
         "a ring of 4 sends 1.50 MiB from each device",
-        "all of its 8 devices are in this profile",
+        "all of its devices are in this profile: 8",
     ]
 
 
@@ -172,5 +172,5 @@ def test_a_loop_of_operands_ends() -> None:
 def test_ordinals_of_several_hosts_do_not_tell_who_is_missing() -> None:
     made = reducing(whole(26, 1), group_list((0, 4), (1, 5), (2, 6), (3, 7)), whole(71, 1))
     assert told(made, present=(0, 1, 0, 1))[-1] == "the program runs on 8 devices, of which 4 are in this profile"
-    assert told(made, present=(0, 1, 2, 3) * 2)[-1] == "all of its 8 devices are in this profile"
+    assert told(made, present=(0, 1, 2, 3) * 2)[-1] == "all of its devices are in this profile: 8"
     assert "profile" not in " ".join(told(made, present=()))

@@ -48,7 +48,7 @@ def test_an_all_reduce_says_who_takes_part(samples: Path, trace: str, capsys: py
     assert "every device ends with the sum over its group" in text
     assert "1 group of 8: {0,1,2,3,4,5,6,7}; the numbers are positions in the device assignment" in text
     assert "each device gives 512 KiB in 11 arrays" in text
-    assert "all of its 8 devices are in this profile" in text
+    assert "all of its devices are in this profile: 8" in text
     assert "executions: 32 on 8 ranks" in text
     assert "/srv/demo/jax_train.py:83   train_step" in text
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.trace import collected
-from tracehound.units import bytes_
+from tracehound.units import bytes_, plural
 from tracehound.units import share as percent
 
 DEFINITION = """\
@@ -121,7 +121,8 @@ def _notes(table: pl.DataFrame) -> list[str]:
     torn = table.filter(pl.col("fragmentation") > FRAGMENTED)
     if torn.height:
         told.append(
-            f"over {percent(FRAGMENTED)} of the free memory was outside of its largest piece at {torn.height} peaks"
+            f"over {percent(FRAGMENTED)} of the free memory was outside of its largest piece at"
+            f" {plural(torn.height, 'peak')}"
         )
     return told
 

@@ -15,7 +15,7 @@ from tracehound.analysis.series import Series, Steps, added, spread
 from tracehound.analysis.settings import Given, Setting, whole
 from tracehound.intervals import Ints, union
 from tracehound.trace import collected
-from tracehound.units import PS, duration
+from tracehound.units import PS, duration, plural
 
 PEAK: Final = Setting(
     "peak", "8000", "copies above so many GB/s are too short to be measured: no device's memory is faster", whole
@@ -196,7 +196,8 @@ def _notes(table: pl.DataFrame, peak: int) -> list[str]:
         where = f"first {first['kind']} on rank {first['rank']}"
         notes.append(f"not measured, of no length or unknown size, or above {peak:,} GB/s: {unmeasured:,} ({where})")
     if rough:
-        notes.append(f"rough: {rough:,} copies of at most {duration(_ROUGH)}; durations are whole microseconds here")
+        short = f"{plural(rough, 'copy', 'copies')} of at most {duration(_ROUGH)}"
+        notes.append(f"rough: {short}; durations are whole microseconds here")
     return notes
 
 

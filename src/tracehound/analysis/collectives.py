@@ -13,6 +13,7 @@ from tracehound.analysis.matched import HOW, NONE, matched
 from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.units import plural
 
 DEFINITION = f"""\
 Collectives are the communication kernels of NCCL, RCCL and their like (by the collective's name that the profiler
@@ -143,14 +144,14 @@ def _instances(rows: pl.DataFrame, alike: Sequence[str]) -> pl.DataFrame:
 def _notes(table: pl.DataFrame) -> list[str]:
     """What the table cannot tell."""
     unsized = int(table["count"].sum()) - int(table["sized"].sum())
-    notes = [f"the size of {unsized:,} executions was not recorded"] if unsized else []
+    notes = [f"the size of {plural(unsized, 'execution')} was not recorded"] if unsized else []
     if not int(table["matched"].sum()):
         notes.append(
             "no other rank's calls to match: transfers include the wait, bandwidths are what they are at least"
         )
     absurd = table.filter(pl.col("algorithm").is_null() & (pl.col("took") > 0) & (pl.col("moved") > 0)).height
     if absurd:
-        notes.append(f"no bandwidth in {absurd:,} rows: it would be more than any link carries")
+        notes.append(f"no bandwidth in {plural(absurd, 'row')}: it would be more than any link carries")
     return notes
 
 

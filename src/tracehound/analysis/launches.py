@@ -13,6 +13,7 @@ from tracehound.analysis.launched import WORK, Launched, doubts, enqueued, launc
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.trace import collected
+from tracehound.units import plural
 
 BY: Final = Setting(
     "by", "call", "a row for each call, for each call and kernel, or for every launch: call, kernel, launch",
@@ -209,7 +210,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     totals = rows.group_by("rank").agg(pl.col("unknown", "early", "^all_.*$").first()).sum()
     launches, short, long, late, queued = (int(totals[f"all_{name}"][0]) for name in _TOTALS)
     behind = f", {queued:,} of these behind earlier work" if queued else ""
-    note = f"{launches:,} launches: {short:,} short, {long:,} long, {late:,} late{behind}"
+    note = f"{plural(launches, 'launch', 'launches')}: {short:,} short, {long:,} long, {late:,} late{behind}"
     notes = [note, *doubts(int(totals["unknown"][0]), int(totals["early"][0]))]
     by = BY.of(options.given)
     if by == "launch":

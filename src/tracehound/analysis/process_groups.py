@@ -14,7 +14,7 @@ import polars as pl
 from tracehound.analysis import replica_groups
 from tracehound.analysis.result import Scene
 from tracehound.trace import schema
-from tracehound.units import which_ranks
+from tracehound.units import plural, which_ranks
 
 _ELIDED: Final = "..."
 _HLO: Final = "replica_groups"
@@ -60,9 +60,9 @@ def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
     rows = rows.join(of_circle, on="circle", how="left", maintain_order="left").with_columns(
         pl.coalesce("size", pl.when("sure").then("fellows")).alias("group_size")
     )
-    why = "name replica groups of more devices than this trace has, and which are its own is not recorded"
+    why = "with replica groups of more devices than this trace has, and which are its own is not recorded"
     here = int((lost & rows["in_window"]).sum())
-    notes = (f"not matched: {here:,} calls {why}",) if here else ()
+    notes = (f"not matched: {plural(here, 'call')} {why}",) if here else ()
     return Circled(rows.drop("number", "sure"), circles.drop("sure"), notes)
 
 
@@ -122,11 +122,12 @@ def absentees(calls: pl.DataFrame, scene: Scene) -> list[str]:
     if calls.height and not notes:
         notes += [words for _, words in lacking(scene)]
     more = len(notes) - _MOST_NOTES
-    notes = [*notes[:_MOST_NOTES], f"{more:,} more process groups lack ranks"] if more > 0 else notes
+    if more > 0:
+        notes = [*notes[:_MOST_NOTES], f"of {plural(more, 'more process group')} ranks are missing too"]
     missed = calls.filter(pl.col("absent").is_not_null()).unique("meeting")
     if missed.height:
         who = {int(rank) for ranks in missed["absent"].unique().to_list() for rank in ranks.split(", ")}
-        notes.append(f"{missed.height:,} collectives lack a call of {which_ranks(who)}")
+        notes.append(f"{plural(missed.height, 'collective')} without a call of {which_ranks(who)}")
     return notes
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tracehound.diff.noise import LEAST
 from tracehound.diff.profile import PARTS, Profile
-from tracehound.units import duration
+from tracehound.units import duration, plural
 
 FAR: Final = 5.0
 """A step is far from the median step where it is by so many robust standard deviations (1.4826 times the median of the
@@ -37,7 +37,7 @@ def outliers(run: Profile, name: str) -> list[str]:
     rows = sorted(np.flatnonzero(far).tolist(), key=lambda row: -abs(off[row]))
     told = [_told(run, name, row, float(off[row])) for row in rows[:_MOST]]
     left = len(rows) - len(told)
-    return [*told, *([f"{left} more steps of the {name} are far from its median step"] if left > 0 else [])]
+    return [*told, *([f"{plural(left, 'other step')} of the {name} far from its median, too"] if left > 0 else [])]
 
 
 def _told(run: Profile, name: str, row: int, off: float) -> str:

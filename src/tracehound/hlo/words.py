@@ -135,7 +135,7 @@ def _members(module: Module, members: Members) -> Iterator[str]:
     devices, replicas, partitions = assignment(module)
     numbers = _NUMBERS[members.mode]
     if not members.groups:
-        everyone = f", which are {count(len(devices))} devices" if devices else ""
+        everyone = f", which are {plural(len(devices), 'device')}" if devices else ""
         yield f"one group of all {numbers}{everyone}"
         return
     yield f"{group_words(members.groups)}; the numbers are {numbers}"
@@ -154,7 +154,7 @@ def _pairs(pairs: Groups) -> str:
     while pairs and at != pairs[0][0] and at in after and steps < len(pairs):
         at, steps = after[at], steps + 1
     ring = pairs and len(after) == len(pairs) == steps and at == pairs[0][0] and steps > 1
-    return f"{count(len(pairs))} transfers: {shown}{more}{f'; a ring of {steps}' if ring else ''}"
+    return f"{plural(len(pairs), 'transfer')}: {shown}{more}{f'; a ring of {steps}' if ring else ''}"
 
 
 def _size(module: Module, instruction: Instruction, groups: Groups | None) -> Iterator[str]:
@@ -183,9 +183,9 @@ def _reach(module: Module, instruction: Instruction, groups: Groups | None, pres
     if not devices or not present:
         return
     if len(present) >= len(devices):
-        yield f"all of its {count(len(devices))} devices are in this profile"
+        yield f"all of its devices are in this profile: {count(len(devices))}"
         return
-    yield f"the program runs on {count(len(devices))} devices, of which {count(len(present))} are in this profile"
+    yield f"the program runs on {plural(len(devices), 'device')}, of which {count(len(present))} are in this profile"
     if len(set(present)) < len(present) or not set(present) <= set(devices):
         return  # devices of several hosts, whose ordinals do not tell which is which
     mode = (members.mode if (members := members_of(instruction)) else "") if groups else ""

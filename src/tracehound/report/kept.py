@@ -12,7 +12,7 @@ from pathlib import Path
 from tracehound.draw.table import Line
 from tracehound.errors import printable
 from tracehound.store.cache import Entry
-from tracehound.units import bytes_
+from tracehound.units import bytes_, plural
 
 
 def listing(entries: Sequence[Entry], root: Path) -> Iterator[Line]:
@@ -21,9 +21,4 @@ def listing(entries: Sequence[Entry], root: Path) -> Iterator[Line]:
         used = datetime.fromtimestamp(entry.used_ns // 10**9, tz=UTC)
         yield Line(f"{bytes_(entry.size):>10}  {used:%Y-%m-%d %H:%M}  {printable(entry.source)}")
     total = bytes_(sum(entry.size for entry in entries))
-    yield Line(f"{many(len(entries))}, {total}, in {printable(str(root))}")
-
-
-def many(number: int) -> str:
-    """``1 entry``, ``2 entries``."""
-    return f"{number:,} {'entry' if number == 1 else 'entries'}"
+    yield Line(f"{plural(len(entries), 'entry', 'entries')}, {total}, in {printable(str(root))}")

@@ -42,7 +42,7 @@ def _devices(trace: Trace) -> list[str]:
         return []
     models = ranks["model"].drop_nulls().unique(maintain_order=True).to_list() or ranks["label"].head(1).to_list()
     model = models[0] if len(models) == 1 else f"{len(models)} models"
-    number = f"{ranks.height} ranks" if ranks.height > 1 else "1 rank"
+    number = units.plural(ranks.height, "rank")
     inferred = " (inferred)" if ranks["inferred"].any() and ranks.height > 1 else ""
     return [f"{number}{inferred}", model] if model else [f"{number}{inferred}"]
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
-from tracehound.units import bytes_, count, duration, short_name
+from tracehound.units import bytes_, count, duration, plural, short_name
 from tracehound.units import share as percent
 
 PRODUCTS: Final = ("gemm", "convolution", "attention")
@@ -101,7 +101,7 @@ def data_parallel(evidence: Evidence) -> Iterator[Finding]:
     if calls and devices > 1:
         yield Finding(
             "DataParallel drives the devices",
-            f"{count(calls)} calls of its forward, {devices} devices at work",
+            f"{plural(calls, 'call')} of its forward, {devices} devices at work",
             "DistributedDataParallel, with a process for each device",
             _most(traits, "data_parallel"),
         )
@@ -147,7 +147,7 @@ def compiling(evidence: Evidence) -> Iterator[Finding]:
     share = row["compiling"] / row["window"]
     yield Finding(
         "programs are compiled during the run",
-        f"{count(row['compilations'])} times, {duration(row['compiling'])} on the thread that compiles most,"
+        f"{plural(row['compilations'], 'time')}, {duration(row['compiling'])} on the thread that compiles most,"
         f" {percent(share)} of the time of the recording{_functions(row)}",
         "compile before the loop begins; keep shapes, types and static arguments the same from step to step;"
         " the report compiles lists the functions",
