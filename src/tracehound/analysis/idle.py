@@ -34,10 +34,11 @@ first and its last work. One of 1 ns is none: files have times in whole ns, and 
 Of one that reaches beyond the window the part inside counts. It is put down to what the work at its end waited for,
 wherever that lies. Work without a recorded launch had been launched before all that runs later on its stream. host =
 that work was launched only after the stream had run dry, or the call that launches it ran through all of a pause of 30
-us or more (a first launch may load code, HIP sends the nodes of a graph in parts); on a stream of a GPU that call also
-returned not more than half of the pause, and 300 us, before its end (a first launch may load code for long): else the
-work was kept by something that the next words look for. Of these, where on the launching thread at least half of the
-time from the start of the pause to the launch is spent in one of them: synchronisation = waiting for the device
+us or more (a first launch may load code, HIP sends the nodes of a graph in parts); that call also returned (on a stream
+of a GPU, where a first launch may load code for long) or began (of XLA, whose threads carry launches out later) not
+more than half of the pause, and 300 us, before its end: else the work was kept by something that the next words look
+for. Of these, where on the launching thread at least half of the time from the start of the pause to the launch is
+spent in one of them: synchronisation = waiting for the device
 (cudaStreamSynchronize and the like, and copies that block: cudaMemcpy, hipMemcpyWithStream, and any that returned only
 when the copy had ended, as from and to pageable memory); allocation = cudaMalloc, cudaFree and the like; data loading =
 below a DataLoader or an input iterator. Before such a copy itself that time lasts to the end of the pause, and what
@@ -250,9 +251,11 @@ def _waiting_in_vain(pauses: Pauses, cause: Ints, unexplained: Intervals) -> npt
 
 def _begun_late(pauses: Pauses, calls: Launches, delay: int) -> npt.NDArray[np.bool_]:
     """At the end of which pauses work begins that was launched for most of them, too long to be kept by its launch."""
-    rest = pauses.end - np.maximum(calls.returned[pauses.after], calls.start[pauses.after])
-    long = (rest > _LONG * delay) & (2 * rest > pauses.end - pauses.start)
-    return calls.queued[pauses.after] & ~calls.waits[pauses.after] & long
+    called = calls.start[pauses.after]
+    since = np.where(calls.queued[pauses.after], np.maximum(calls.returned[pauses.after], called), called)
+    rest = pauses.end - since
+    known = calls.lane[pauses.after] >= 0
+    return known & ~calls.waits[pauses.after] & (rest > _LONG * delay) & (2 * rest > pauses.end - pauses.start)
 
 
 def _another_ended(
