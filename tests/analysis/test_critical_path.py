@@ -332,11 +332,58 @@ def test_the_default_is_the_longest_step_of_each_rank() -> None:
     trace = b.trace()
     assert trace.steps.height == 2
     found = result(trace)
-    assert found.table["start"].to_list()[0] == 45 * US
-    assert found.table["duration"].sum() == 85 * US
-    assert found.notes[0].startswith(
-        "rank 0, ProfilerStep#2, the longest step by its mark: 85.00 us, bound by compute 61.18 %"
-    )
+    assert found.table["start"].to_list()[0] == 0
+    assert found.table["duration"].sum() == 100 * US
+    assert found.notes[0].startswith("rank 0, ProfilerStep#1, the longest step: 100.0 us, bound by compute 67.00 %")
+    assert result(trace, Window(0, 45 * US, steps=(1,))).notes[0].startswith("rank 0, step 1: 100.0 us, bound by")
+
+
+def test_what_begins_long_after_its_launch_waited_for_what_is_not_recorded() -> None:
+    b = Building()
+    launch(b, MAIN, 10, 1)
+    b.event(MAIN, "aten::mm", 0, 20, "op")
+    b.event(stream(), "late", 500, 600, correlation=1)
+    assert path(b.trace()) == [
+        (0, 10, "CPU", "aten::mm"),
+        (10, 5, "launch", "cudaLaunchKernel"),
+        (15, 485, "unknown", "late"),
+        (500, 100, "compute", "late"),
+    ]
+    assert "rank 0, unknown: what late waited for, 485.0 us, was not recorded" in result(b.trace()).notes
+
+
+def test_a_window_that_ends_in_a_pause_between_queued_kernels_is_the_devices() -> None:
+    """An instant earlier or later, in a kernel, it is."""
+    found = path(two_kernels().trace(), Window(0, 61 * US))
+    assert found[-2:] == [(30, 30, "compute", "first"), (60, 1, "kernel-kernel delay", "second")]
+
+
+def graph() -> Building:
+    """A graph of three nodes, the second on another stream, and a row of synchronisation that says nothing of it."""
+    b = Building()
+    launch(b, MAIN, 0, 1, "cudaGraphLaunch")
+    for number, name, start, end in ((7, "first", 10, 20), (8, "forked", 22, 100), (7, "last", 103, 110)):
+        b.event(stream(0, number), name, start, end, correlation=1)
+    b.event(SYNC, "Context Sync", 0, 1, "sync")
+    return b
+
+
+def test_nodes_of_a_graph_wait_for_one_another_whatever_was_recorded() -> None:
+    assert [row[2:] for row in path(with_streams(graph().trace()))] == [
+        ("launch", "cudaGraphLaunch"), ("compute", "first"), ("kernel-kernel delay", "forked"), ("compute", "forked"),
+        ("kernel-kernel delay", "last"), ("compute", "last"),
+    ]  # fmt: skip
+
+
+def test_a_graph_that_is_put_on_the_device_piece_by_piece_is_bound_by_its_launch() -> None:
+    b = Building()
+    b.event(MAIN, "cudaGraphLaunch", 0, 300, "runtime", correlation=1)
+    for name, start in (("first", 10), ("second", 22), ("third", 200)):
+        b.event(stream(), name, start, start + 10, correlation=1)
+    assert [row[1:] for row in path(b.trace(), Window(0, 210 * US))] == [
+        (10, "launch", "cudaGraphLaunch"), (10, "compute", "first"), (2, "kernel-kernel delay", "second"),
+        (10, "compute", "second"), (168, "launch", "cudaGraphLaunch"), (10, "compute", "third"),
+    ]  # fmt: skip
 
 
 def test_a_pause_before_work_without_a_known_launch_is_unknown() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -63,8 +64,7 @@ def edges(share: Share, near: int) -> Edges:
         .select("id", "lane", "start", "end", "name", "kind", "parent", "correlation")
         .sort("id")
     )
-    device = work(share, "lane", "launch")
-    ran = _work(device, share)
+    ran = _work(pl.concat([work(share, "lane", "launch"), _to_come(share)]).sort("lane", "start"), share)
     active = _active(host)
     acting = set(ran.thread) & set(active) or set(active)
     walk = Walk(ran, _threads(host, active, acting, ran, share), _waits(share), near)
@@ -72,6 +72,12 @@ def edges(share: Share, near: int) -> Edges:
     if not ran.ends and main:
         return Edges(walk, Place(share.end, main[0]), host)
     return Edges(walk, _last(ran, active, acting, share.end), host)
+
+
+def _to_come(share: Share) -> pl.DataFrame:
+    """Of each lane the first work that begins at the end of the window or later, in the columns of the work in it."""
+    later = replace(share, device=share.anytime.filter(pl.col("start") >= share.end))
+    return work(later, "lane", "launch").unique("lane", keep="first", maintain_order=True)
 
 
 def _work(device: pl.DataFrame, share: Share) -> Work:
@@ -89,6 +95,7 @@ def _work(device: pl.DataFrame, share: Share) -> Work:
         end=end.tolist(),
         what=device.select(what.when(pl.col("kind").is_in(COPIES)).then(COPY).otherwise(COMPUTE)).to_series().to_list(),
         launched=device.select(launched).to_series().to_list(),
+        returned=calls["returned"].fill_null(LONG_AGO).to_list(),
         latest=latest.tolist(),
         call=device["launch"].fill_null(-1).to_list(),
         thread=calls["caller"].fill_null(-1).to_list(),
@@ -221,10 +228,17 @@ def _handovers(mine: Intervals, others: Mapping[int, Intervals], sent: set[int])
 
 
 def _last(ran: Work, active: Mapping[int, Intervals], acting: set[int], end: int) -> Place | None:
-    """Where the window ends: in the work that runs then (of several, what runs longest), else on the last thread."""
-    row = ran.by_end[-1] if ran.ends else -1
-    if row >= 0 and (ran.ends[-1] >= end or not active):
-        return Place(min(ran.ends[-1], end), ran.lane[row], row)
+    """Where the window ends: in the work that runs then, else before what was launched by then, else on a thread.
+
+    Of several that run the one that runs longest, of those to come the one that begins first.
+    """
+    running = [row for row in ran.by_end if ran.start[row] < end]
+    if running and (ran.end[running[-1]] >= end or not active):
+        return Place(min(ran.end[running[-1]], end), ran.lane[running[-1]], running[-1])
+    queued = [row for row in ran.by_end if ran.start[row] >= end and LONG_AGO < ran.launched[row] < end]
+    if queued:
+        row = min(queued, key=lambda each: ran.start[each])
+        return Place(end, ran.lane[row], row)
     if not active:
         return None
     return Place(end, max(sorted(acting), key=lambda lane: int(active[lane].end[-1])))

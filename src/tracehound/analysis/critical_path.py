@@ -10,17 +10,18 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import local_parent
+from tracehound.analysis.busy import local_parent, work
 from tracehound.analysis.critical_edges import edges
 from tracehound.analysis.critical_walk import CLASSES, COMMUNICATION, CPU, HOST, LOADING, SYNC, Leg
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.analysis.share import overlapping
+from tracehound.analysis.stretches import stretches
 from tracehound.errors import printable
 from tracehound.intervals import Intervals, Ints, pairs_of
 from tracehound.nesting import Owned, nearest, one_at_a_time
 from tracehound.trace import collected
-from tracehound.units import duration
+from tracehound.units import duration, runs
 from tracehound.units import share as proportion
 
 NEAR: Final = Setting(
@@ -40,26 +41,29 @@ BY: Final = Setting(
 DEFINITION = """\
 The critical path is the chain of things that each had to end before the next could begin, from the end of the window
 back to its start: shortening anything else does not shorten it. It is continuous, so its lengths add up to the time.
-Without a window it is that of each rank's longest step by the marks, else of the whole run. It begins with the work
-that runs on the device at the end of the window, else with what ended last, and goes back: from work on a stream to the
-call that launched it, where the stream was free by then (launch = from the start of that call to the start of the
-work); else to the work before on the stream, or to that on another stream which it waited for (kernel-kernel delay =
-from its end). From a call that waits for the device (cudaDeviceSynchronize and the like, copies that block) to the work
-whose end it waited for (sync = from there to the call's return, and time in such calls that waited for nothing). Else
-along the host's thread: CPU = operators, calls, Python, and time in which nothing was recorded; data loading = below a
-DataLoader or an input iterator. A thread that was idle until another one fell idle took over from it, if both launch
-work, or none does: this ties the backward pass to the program. compute, communication and copy are work on the device,
-or gloo's collectives on threads: from one that a thread of its own carries out the path goes back to the call that
-asked for it (c10d::allreduce_: launch, from the start of that call), where the thread was free by then. The file does
-not say which collective is of which call: calls are taken up in their order. After a pause of less than 30 us a thread
-did not wait for a collective. Where a path cannot be followed to the beginning, the notes say so. unknown = a pause
-before work whose launch was not recorded, nor by then one of what runs later on its stream. With by=name or by=class
-the rows are sums, the largest first.
+Without a window it is that of each rank's longest step, else of the whole run; a step lasts until the work that it
+launched is done, as in the report steps. It begins with the work that runs on the device at the end of the window, else
+with what had been launched by then and begins next, else with what ended last, and goes back: from work on a stream to
+the call that launched it, where the stream was free by then (launch = from the start of that call to the start of the
+work; of what begins more than 300 us after the call returned: to the return, and unknown from there); else to the work
+before on the stream, or to that on another stream which it waited for (kernel-kernel delay = from its end). From a call
+that waits for the device (cudaDeviceSynchronize and the like, copies that block) to the work whose end it waited for
+(sync = from there to the call's return, and time in such calls that waited for nothing). Else along the host's thread:
+CPU = operators, calls, Python, and time in which nothing was recorded; data loading = below a DataLoader or an input
+iterator. A thread that was idle until another one fell idle took over from it, if both launch work, or none does: this
+ties the backward pass to the program. compute, communication and copy are work on the device, or gloo's collectives on
+threads: from one that a thread of its own carries out the path goes back to the call that asked for it
+(c10d::allreduce_: launch, from the start of that call), where the thread was free by then. The file does not say which
+collective is of which call: calls are taken up in their order. After a pause of less than 30 us a thread did not wait
+for a collective. Where a path cannot be followed to the beginning, the notes say so. unknown also = a pause before work
+whose launch was not recorded, nor by then one of what runs later on its stream. A pause of more than 30 us before a
+node of a graph whose launch has not returned yet is launch. With by=name or by=class the rows are sums, the largest
+first.
 
 Which stream a call waited for, and that a stream waits for events, is taken from CUDA's synchronisation rows where they
 were recorded (enable_cuda_sync_events); the work waited for is that of another stream, launched before the wait, which
 ended last. Else a call waited for what ended last during it, and work for work on another stream that ended at most 30
-us before it began: the setting near takes the place of the 30 us.
+us before it began; so do nodes of one graph. The setting near takes the place of the 30 us.
 
 HolisticTraceAnalysis builds a graph of the events launched in the window and takes the path of the largest weight, in
 which waits, blocking calls and time between operators weigh nothing: its path need not be continuous, its shares are of
@@ -96,7 +100,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     events = [event for event in rows["event"].to_list() if event is not None]
     names = pl.concat(
         collected(each.filter(pl.col("id").is_in(events)).select("id", pl.col("name").cast(pl.String)))
-        for each in (share.threads, share.device)
+        for each in (share.threads, share.anytime)
     )
     lanes = share.lanes.select("lane", pl.col("name").alias("where"))
     return (
@@ -113,17 +117,22 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 
 def _chosen(share: Share) -> tuple[Share, str]:
-    """The share of the window, else of the step with the longest mark, else of the whole run; and what that is."""
-    if share.windowed:
+    """The share of the window, else of the longest step, else of the whole run; and what that is."""
+    if share.windowed and share.asked is None:
         return share, "the window"
     if share.steps.is_empty():
         first, last = (share.lanes[name].to_list() for name in ("first", "last"))
         whole = replace(share, start=min(first, default=share.start), end=max(last, default=share.end))
         return whole, "the whole run"
-    step = share.steps.sort(pl.col("end") - pl.col("start"), "start", descending=[True, False]).row(0, named=True)
-    start, end = step["start"], step["end"]
-    shorter = replace(share, device=overlapping(share.device, start, end), start=start, end=end, windowed=True)
-    return shorter, f"{step['name']}, the longest step by its mark"
+    placed = stretches(share.steps, work(replace(share, device=share.anytime), "step", "launch"), "work")
+    if share.asked is None:
+        placed = placed.sort(pl.col("end") - pl.col("start"), "start", descending=[True, False]).head(1)
+        what = f"{placed['name'][0]}, the longest step"
+    else:
+        placed = placed.filter(share.chosen)
+        what = f"step {runs(placed['step'].to_list())}"
+    start, end = min(placed["start"].to_list()), max(placed["end"].to_list())
+    return replace(share, device=overlapping(share.anytime, start, end), start=start, end=end, windowed=True), what
 
 
 def _rows(legs: Sequence[Leg], host: pl.DataFrame) -> pl.DataFrame:
@@ -251,6 +260,10 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         if missing > _LITTLE * (whole + missing):
             begins = f"rank {rank}: the path begins {duration(missing)} after the beginning"
             notes.append(f"{begins}: what {printable(name)} waited for was not recorded")
+        unknown = mine.filter(pl.col("class") == "unknown").sort("duration", descending=True)
+        if unknown["duration"].sum() > _LITTLE * whole:
+            kept = f"unknown: what {printable(unknown['name'][0])} waited for"
+            notes.append(f"rank {rank}, {kept}, {duration(unknown['duration'][0])}, was not recorded")
     if rows["rank"].n_unique() > _TOLD:
         notes.append(f"and {rows['rank'].n_unique() - _TOLD} more ranks: choose with --rank")
     if rows.select((pl.col("inferred") & pl.col("class").is_in(["kernel-kernel delay", "sync"])).any()).item():

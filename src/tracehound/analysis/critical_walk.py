@@ -18,6 +18,9 @@ CLASSES: Final = (
 )  # fmt: skip
 CPU, LOADING, LAUNCH, COMPUTE, COMMUNICATION, COPY, DELAY, SYNC, UNKNOWN = range(len(CLASSES))
 
+SLOW: Final = 300_000_000
+"""Work that begins more than so many ps after its launch returned waited for something else than that."""
+
 HOST: Final = -1
 """In place of a class: this stretch is on a thread, and is what that did."""
 
@@ -36,8 +39,8 @@ class Leg(NamedTuple):
 class Work:
     """What ran on a device's streams, sorted by (lane, start, -end): columns of equal length.
 
-    `launched` is the start of the launching call (`LONG_AGO`: none is known), `call` its event, `thread` its lane;
-    `latest` is when it had been launched at the latest, by what ran later.
+    `launched` is the start of the launching call and `returned` its end (`LONG_AGO`: none is known), `call` its event,
+    `thread` its lane; `latest` is when it had been launched at the latest, by what ran later.
     `before` is, of those before on the lane, the row of the one that ended last, -1 for the first.
     """
 
@@ -47,6 +50,7 @@ class Work:
     end: Sequence[int]
     what: Sequence[int]
     launched: Sequence[int]
+    returned: Sequence[int]
     latest: Sequence[int]
     call: Sequence[int]
     thread: Sequence[int]
@@ -115,8 +119,9 @@ class Place(NamedTuple):
 class Walk:
     """All there is to walk on. `waits` has, by lane of the work, the instants at which waits for events were put there.
 
-    None: such waits are not recorded. Then, and where no launch is known, work that begins at most `near` after work on
-    another lane ended, although its own lane was free and it had been launched, is taken to have waited for that.
+    None: such waits are not recorded. Then, where no launch is known, and among nodes of one graph, work that begins at
+    most `near` after work on another lane ended, although its own lane was free and it had been launched, is taken to
+    have waited for that.
     """
 
     work: Work
@@ -134,34 +139,58 @@ class Walk:
         return [leg for leg in clipped if leg.end > leg.start]
 
     def _from_work(self, place: Place) -> tuple[list[Leg], Place | None]:
-        """The work itself, and what it waited for: its launch, the work before on its lane, or work on another."""
+        """The work itself, and what it waited for: its launch, the work before on its lane, or work on another.
+
+        At the place it may be still to begin.
+        """
         work, row = self.work, place.row
         begin, launched, before = work.start[row], work.launched[row], work.before[row]
-        ran = Leg(begin, place.time, work.what[row], work.lane[row], work.event[row])
+        until = min(begin, place.time)
+        ran = Leg(until, place.time, work.what[row], work.lane[row], work.event[row])
         free = LONG_AGO if before < 0 else min(work.end[before], begin)
         other = self._waited_for(row, max(free, launched))
         if other >= 0:
             before, free = other, work.end[other]
         if launched >= free and launched > LONG_AGO:
             thread = work.thread[row]
-            launch = Leg(launched, begin, LAUNCH, thread, work.call[row])
-            return [ran, launch], Place(launched, thread)
+            return [ran, *self._launching(row, until)], Place(launched, thread)
         if before < 0:
             return [ran], None
         why = UNKNOWN if launched == LONG_AGO and other < 0 and work.latest[row] > free else DELAY
-        return [ran, Leg(free, begin, why, ran.lane, ran.event)], Place(free, work.lane[before], before)
+        pause = Leg(free, until, why, ran.lane, ran.event)
+        if work.returned[row] >= begin > free + self.near:  # the call puts a graph on the device piece by piece
+            pause = Leg(free, until, LAUNCH, work.thread[row], work.call[row])
+        return [ran, pause], Place(free, work.lane[before], before)
+
+    def _launching(self, row: int, until: int) -> list[Leg]:
+        """From the start of the launching call to the work, or to its return where the work began long after that."""
+        work, thread, call = self.work, self.work.thread[row], self.work.call[row]
+        back = max(work.returned[row], work.launched[row])
+        if work.start[row] - back <= SLOW or until <= back:
+            return [Leg(work.launched[row], until, LAUNCH, thread, call)]
+        kept = Leg(back, until, UNKNOWN, work.lane[row], work.event[row])
+        return [kept, Leg(work.launched[row], back, LAUNCH, thread, call)]
 
     def _waited_for(self, row: int, since: int) -> int:
         """The row of the work on another lane that this one waited for, where it ended after `since`; else -1."""
         work, begin, launched = self.work, self.work.start[row], self.work.launched[row]
         if since >= begin:
             return -1
-        if self.waits is not None and launched > LONG_AGO:
-            until = self._put(row, self.waits)
-        else:
-            since, until = max(since, begin - self.near - 1), launched if launched > LONG_AGO else begin
+        close = max(since, begin - self.near - 1)
+        if self.waits is None or launched == LONG_AGO:
+            return self._elsewhere(row, close, launched if launched > LONG_AGO else begin)
+        other = self._elsewhere(row, since, self._put(row, self.waits))
+        return other if other >= 0 else self._elsewhere(row, close, launched, work.call[row])
+
+    def _elsewhere(self, row: int, since: int, until: int, call: int | None = None) -> int:
+        """The last work on another lane that ended after `since`, before the row, and was launched by `until`; else -1.
+
+        Only that of the same call, if one is given.
+        """
+        work, begin = self.work, self.work.start[row]
         for other in self._ended(begin, since):
-            if work.lane[other] != work.lane[row] and work.start[other] < begin and work.launched[other] <= until:
+            mine = work.launched[other] <= until and call in (None, work.call[other])
+            if mine and work.lane[other] != work.lane[row] and work.start[other] < begin:
                 return other
         return -1
 
