@@ -204,7 +204,7 @@ def test_blocks_against_a_loop(events: list[tuple[int, int, int, int]]) -> None:
         key = (device, address)
         given_then = open_blocks.pop(key, None)
         if given_then is not None:
-            expected.append((*given_then, now if size < 0 else None))
+            expected.append((*given_then, now))
         elif size < 0:
             expected.append((-size, None, now))
         if size > 0:
@@ -223,18 +223,24 @@ def test_blocks_against_a_loop(events: list[tuple[int, int, int, int]]) -> None:
     for row in rows(trace, "memory"):
         device = -1 if row["device"] == "CPU" else int(row["device"].split()[1])
         mine = [fact for fact in m.facets["allocated"] if fact["device"] == device]
-        peak = max(fact["allocated"] for fact in mine)
-        assert row["peak"] == peak
-        assert row["at"] == next(fact["time"] for fact in mine if fact["allocated"] == peak)
+        held = [(fact["time"], fact["allocated"]) for fact in mine]
+        if mine[0]["bytes"] < 0:  # what it takes back was held before
+            held.insert(0, (mine[0]["time"], mine[0]["allocated"] - mine[0]["bytes"]))
+        assert (row["at"], row["peak"]) == max(held, key=lambda at: (at[1], -at[0]))
         assert row["allocations"] == sum(fact["bytes"] > 0 for fact in mine)
 
 
 WINDOWS = st.tuples(st.integers(0, 40), st.integers(1, 30))
 
 
-def levels(facts: list[dict[str, Any]], low: int, high: int) -> list[tuple[int, int]]:
-    """When what is held changes in a window, and to what; first what is held as it begins."""
+def levels(facts: list[dict[str, Any]], low: int, high: int, *, device: bool = True) -> list[tuple[int, int]]:
+    """When what is held changes in a window, and to what; first what is held as it begins.
+
+    Of a device that takes back before it gives, 0 was held before.
+    """
     sums = [(fact["time"] // US, sum(each["bytes"] for each in facts[: row + 1])) for row, fact in enumerate(facts)]
+    if device and facts and facts[0]["bytes"] < 0:
+        sums.insert(0, (facts[0]["time"] // US, 0))
     before = [(low, level) for time, level in sums if time < low][-1:]
     return before + [(time, level) for time, level in sums if low <= time <= high]
 
@@ -263,7 +269,7 @@ def test_what_is_held_in_a_window_against_a_loop(
         assert max(row["allocated"] for row in mine) == peaks[name][1]
         assert sum(row["changes"] for row in mine) == sum(low <= fact["time"] // US <= high for fact in facts[name])
     kinds = {
-        (name, category): levels([fact for fact in mine if fact["category"] == category], low, high)
+        (name, category): levels([fact for fact in mine if fact["category"] == category], low, high, device=False)
         for name, mine in facts.items()
         for category in "123"
     }
@@ -307,6 +313,39 @@ def test_each_device_keeps_its_largest_blocks(monkeypatch: pytest.MonkeyPatch) -
         (0, 1002), (0, 1001), (1, 12), (1, 11),
     ]  # fmt: skip
     assert "2 smaller blocks left out" in shown.notes
+
+
+def test_what_is_given_before_something_is_taken_back_in_the_same_instant_is_held_with_it() -> None:
+    m = Memory()
+    m.give(1, 100, 1)
+    m.give(20, 50, 2)
+    m.give(20, -100, 1)
+    (memory,) = rows(m.trace(), "memory")
+    assert (memory["peak"], memory["blocks"], memory["since_before"]) == (150, 2, 0)
+    assert [block["at_peak"] for block in rows(m.trace(), "memory_blocks")] == [True, True]
+
+
+def test_a_file_that_begins_with_a_release_held_that_before() -> None:
+    m = Memory()
+    m.held[0] = 600
+    m.give(5, -500, 1)
+    m.give(20, 50, 2)
+    (memory,) = rows(m.trace(), "memory")
+    assert (memory["peak"], memory["blocks"], memory["since_before"]) == (600, 1, 100)
+    assert max(row["allocated"] for row in rows(m.trace(), "memory_curve")) == 600
+
+
+def test_what_is_given_at_an_address_anew_or_taken_back_twice_is_no_two_blocks_at_once() -> None:
+    m = Memory()
+    m.give(5, 100, 1)
+    m.give(20, 50, 1)
+    m.give(30, -50, 1)
+    m.give(40, -50, 1)
+    (memory,) = rows(m.trace(), "memory")
+    assert (memory["never_freed"], memory["never_freed_blocks"]) == (0, 0)
+    assert sorted((b["size"], b["at_peak"]) for b in rows(m.trace(), "memory_blocks")) == [
+        (50, False), (50, True), (100, False),
+    ]  # fmt: skip
 
 
 OPERATORS = st.lists(

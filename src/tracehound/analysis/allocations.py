@@ -51,16 +51,17 @@ that is not allocated is unused: cached or lost in fragments. A window begins wi
 def allocations(share: Share) -> pl.DataFrame:
     """All memory events of the rank's file with a size, in the order of time.
 
-    The columns of the facet `allocated`, and `summed` (what was given less what was taken back so far, by device),
-    `level` (allocated, or the sum where the file has no totals) and `change` (bytes, less than 0 where taken back; 0 of
-    what was there already). Sizes of 0 and events without one are left out.
+    The columns of the facet `allocated`, the number of the `row`, `summed` (what was given less what was taken back so
+    far, by device), `level` (allocated, or the sum where the file has no totals) and `change` (bytes, less than 0 where
+    taken back; 0 of what was there already). Sizes of 0 and events without one are left out.
     """
     rows = collected(share.facet("allocated").filter(pl.col("bytes").fill_null(0) != 0)).sort("time", "record")
     held = pl.col("bytes").clip(-MOST_BYTES, MOST_BYTES).cum_sum().over("device")
     totals = pl.col("allocated").is_not_null().any().over("device")
     level = pl.when(totals).then(pl.col("allocated").forward_fill().over("device")).otherwise("summed")
     change = pl.when(pl.col("moved").fill_null(value=False)).then(0).otherwise("bytes")
-    return rows.with_columns(held.alias("summed"), change.alias("change")).with_columns(level.alias("level"))
+    numbered = rows.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+    return numbered.with_columns(held.alias("summed"), change.alias("change")).with_columns(level.alias("level"))
 
 
 def inside(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
@@ -73,6 +74,7 @@ def holding(rows: pl.DataFrame, share: Share, of: Sequence[str] = ("device",)) -
 
     `rows` are in the order of time.
     """
+    rows = _from_the_start(rows) if "level" in rows.columns else rows
     if not share.windowed:
         return rows
     before = rows.filter(pl.col("time") < share.start).unique(of, keep="last", maintain_order=True)
@@ -81,6 +83,16 @@ def holding(rows: pl.DataFrame, share: Share, of: Sequence[str] = ("device",)) -
         pl.lit(value, rows.schema[name]).alias(name) for name, value in begins.items() if name in rows.columns
     )
     return pl.concat([carried, inside(rows, share)])
+
+
+def _from_the_start(rows: pl.DataFrame) -> pl.DataFrame:
+    """With what each device held before its first event, where that takes memory back: more than after it."""
+    first = rows.unique("device", keep="first", maintain_order=True).filter(pl.col("change") < 0)
+    held = (pl.col("level") - pl.col("change")).alias("level")
+    start = first.with_columns(held, allocated=pl.when(pl.col("allocated").is_not_null()).then(held))
+    none = {"row": -1, "bytes": 0, "change": 0, "record": -1}
+    start = start.with_columns(pl.lit(value, rows.schema[name]).alias(name) for name, value in none.items())
+    return pl.concat([start.with_columns(address=pl.lit(None, rows.schema["address"])), rows])
 
 
 def named(device: pl.Expr) -> pl.Expr:
@@ -154,24 +166,25 @@ def blocks(rows: pl.DataFrame) -> pl.DataFrame:
     """Pieces of memory, from when they were given to when they were taken back.
 
     Of the rows of `allocations` those with an address: `device`, `address`, `bytes` (above 0), `born` and `died` (ps;
-    null: before or after the recording), `given` (row of the allocation, else of the release). What is given at an
-    address is taken back by the next event at that address of the device.
+    null: before or after the recording), `given` (row of the allocation, else of the release), and the rows `since` and
+    `until` which it is held. What is given at an address is held until the next event at that address of the device,
+    whichever it is: what is given there anew cannot be given while the old block is.
     """
-    whole = rows.with_row_index("given").with_columns(pl.col("given").cast(pl.Int64)).drop_nulls("address")
-    ordered = whole.sort("device", "address", "time", "record")
+    ordered = rows.drop_nulls("address").sort("device", "address", "row")
     same = pl.struct("device", "address")
     ordered = ordered.with_columns(
-        pl.col("bytes", "time").shift(-1).over(same).name.prefix("next "),
-        pl.col("bytes").shift(1).over(same).alias("last bytes"),
+        pl.col("row", "time").shift(-1).over(same).name.prefix("next "),
+        pl.col("bytes", "row").shift(1).over(same).name.prefix("last "),
     )
-    released = pl.col("next bytes") < 0
     born = ordered.filter(pl.col("bytes") > 0).select(
         "device",
         "address",
         "bytes",
         pl.col("time").alias("born"),
-        pl.when(released).then("next time").alias("died"),
-        "given",
+        pl.col("next time").alias("died"),
+        pl.col("row").alias("given"),
+        pl.col("row").alias("since"),
+        pl.col("next row").fill_null(_EVER).alias("until"),
     )
     orphans = ordered.filter((pl.col("bytes") < 0) & ~(pl.col("last bytes") > 0).fill_null(value=False)).select(
         "device",
@@ -179,23 +192,26 @@ def blocks(rows: pl.DataFrame) -> pl.DataFrame:
         -pl.col("bytes"),
         pl.lit(None, pl.Int64).alias("born"),
         pl.col("time").alias("died"),
-        "given",
+        pl.col("row").alias("given"),
+        (pl.col("last row") + 1).fill_null(-1).alias("since"),
+        pl.col("row").alias("until"),
     )
     return pl.concat([born, orphans])
 
 
 def peaks(rows: pl.DataFrame) -> pl.DataFrame:
-    """Of each device the first event at which most is allocated: `device`, `at` (ps), `peak` (bytes)."""
+    """Of each device the first event at which most is allocated: `device`, `row`, `at` (ps), `peak` (bytes)."""
+    highest = pl.col("level").arg_max()
     return (
         rows.drop_nulls("level")
         .group_by("device", maintain_order=True)
-        .agg(pl.col("time").get(pl.col("level").arg_max()).alias("at"), pl.col("level").max().alias("peak"))
+        .agg(pl.col("row").get(highest), pl.col("time").get(highest).alias("at"), pl.col("level").max().alias("peak"))
     )
 
 
-def alive(at: pl.Expr) -> pl.Expr:
-    """Which blocks are held at an instant, what is given just then among them."""
-    return (pl.col("born").fill_null(_EVER) <= at) & (pl.col("died").fill_null(-_EVER) > at)
+def alive(row: pl.Expr) -> pl.Expr:
+    """Which blocks are held after an event, given by its row: times may be the same for several."""
+    return (pl.col("since") <= row) & (pl.col("until") > row)
 
 
-_EVER: Final = -(2**62)
+_EVER: Final = 2**62

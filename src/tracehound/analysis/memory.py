@@ -33,7 +33,8 @@ peak = the most that is allocated, at = when that is so first; reserved and unus
 and most unused are the maxima over time, each for itself. capacity = the device's memory. At the peak, blocks are those
 that were given by then and taken back later; "since before" is what of the peak was there before the recording and
 never taken back in it. never freed = what was given in the recording (or the window) and not taken back in the file.
-A window counts what happens in it. The PyTorch TensorBoard plugin has the same peak.
+A window counts what happens in it. Of a file that begins with a release, the peak may be before that. The PyTorch
+TensorBoard plugin has the same peak.
 
 by=category says of parameters, activations, gradients, optimizer state and the like what each held at the peak of the
 device, and the most that it held. Only PyTorch's memory timeline tells categories: a file of its own, which
@@ -92,12 +93,10 @@ def _categories(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> p
     held = pl.col("bytes").cum_sum().over("device", "category").alias("held")
     known = everything.with_columns(held).drop_nulls("category")
     top = rows.group_by("device").agg(
-        pl.col("time", "record").get(pl.col("level").arg_max()).name.prefix("peak "),
+        pl.col("time", "row").get(pl.col("level").arg_max()).name.prefix("peak "),
         pl.col("level").max().alias("peak"),
     )
-    earlier = (pl.col("time") < pl.col("peak time")) | (
-        (pl.col("time") == pl.col("peak time")) & (pl.col("record") <= pl.col("peak record"))
-    )
+    earlier = pl.col("row") <= pl.col("peak row")
     table = (
         holding(known, share, ["device", "category"])
         .join(top, on="device", maintain_order="left")
@@ -142,8 +141,7 @@ def _devices(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.D
     moment = (
         rows.with_columns(unused.alias("unused"))
         .join(top, on="device")
-        .filter((pl.col("time") == pl.col("at")) & (pl.col("level") == pl.col("peak")))
-        .unique("device", keep="first", maintain_order=True)
+        .filter(pl.col("row") == pl.col("row_right"))
         .select("device", "at", "peak", "reserved", "unused")
     )
     held = _held(everything, top, share)
@@ -160,8 +158,8 @@ def _devices(everything: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.D
 
 def _held(everything: pl.DataFrame, top: pl.DataFrame, share: Share) -> pl.DataFrame:
     """Of each device the blocks at its peak, and those that were given in the window and never taken back."""
-    found = blocks(everything).join(top.select("device", "at"), on="device")
-    there = alive(pl.col("at"))
+    found = blocks(everything).join(top.select("device", "row"), on="device")
+    there = alive(pl.col("row"))
     kept = pl.col("died").is_null() & pl.col("born").is_between(share.start, share.end)
     return found.group_by("device").agg(
         there.sum().cast(pl.Int64).alias("blocks"),

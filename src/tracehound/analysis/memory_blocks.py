@@ -62,7 +62,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     held = holding(rows, share)
     if held.is_empty():
         return nowhere(rows)
-    found = blocks(rows).join(peaks(held), on="device").with_columns(alive(pl.col("at")).alias("at_peak"))
+    found = blocks(rows).join(peaks(held), on="device").with_columns(alive(pl.col("row")).alias("at_peak"))
     if share.windowed:
         began, ended = pl.col("born").fill_null(share.start), pl.col("died").fill_null(share.end)
         found = found.filter((began < share.end) & (ended > share.start))
