@@ -17,6 +17,8 @@ TimeUnit = Literal["auto", "ps", "ns", "us", "ms", "s"]
 PS: dict[str, int] = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12, "min": 60 * 10**12}
 """Picoseconds in each unit of time that people write."""
 
+PS_PER_US = PS["us"]
+
 LONGEST = 2**63 - 1
 """The longest time that a frame can hold, ps."""
 

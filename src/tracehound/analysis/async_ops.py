@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.analysis.core_time import core_time, has_clock
+from tracehound.analysis.core_time import core_time
 from tracehound.analysis.measured import measured
-from tracehound.analysis.own_clock import CLOCKED
+from tracehound.analysis.own_clock import CLOCKED, has_clock
 from tracehound.analysis.result import Share
 from tracehound.formats.xla_copies import is_done, started_by
 from tracehound.intervals import Ints, Mask, union

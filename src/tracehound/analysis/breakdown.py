@@ -9,8 +9,8 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.busy import Busy, busy_of, work
-from tracehound.analysis.core_time import has_clock, on_own_clock
-from tracehound.analysis.own_clock import CLOCKED, OwnClock, clock_of, clocks_apart, window_apart
+from tracehound.analysis.core_time import on_own_clock
+from tracehound.analysis.own_clock import CLOCKED, OwnClock, clock_of, clocks_apart, has_clock, window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.silence import silence

@@ -116,7 +116,7 @@ def _instances(rows: pl.DataFrame, alike: Sequence[str]) -> pl.DataFrame:
     """What is true of whole collectives: transfer, skew and who came last, by what is alike."""
     length = pl.col("end") - pl.col("start")
     each = rows.with_columns(
-        pl.coalesce("meeting", pl.col("event").hash()).alias("instance"),
+        pl.struct("meeting", pl.when(pl.col("meeting").is_null()).then("event")).alias("instance"),
         pl.coalesce("transfer", length).alias("transfer"),
     )
     ones = each.group_by(*alike, "instance").agg(

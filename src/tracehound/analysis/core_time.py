@@ -10,7 +10,7 @@ from typing import NamedTuple
 import polars as pl
 
 from tracehound.analysis.busy import bounds, local_parent
-from tracehound.analysis.own_clock import own_windows
+from tracehound.analysis.own_clock import has_clock, own_windows
 from tracehound.analysis.result import Share
 from tracehound.intervals import union
 
@@ -64,8 +64,3 @@ def rest_time(share: Share) -> int:
     """The time of a device that rests for all of a window: as long as that, and 0 without a window or any work; ps."""
     works = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height > 0
     return share.end - share.start if share.windowed and works else 0
-
-
-def has_clock(events: pl.DataFrame) -> bool:
-    """Whether all of this work has the device's own clock."""
-    return events.height > 0 and not events["device_start"].null_count() and not events["device_end"].null_count()

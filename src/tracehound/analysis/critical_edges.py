@@ -34,7 +34,7 @@ from tracehound.analysis.launched import UNKNOWN as NEVER
 from tracehound.analysis.launched import at_the_latest, calls_of
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.threads import beside
+from tracehound.analysis.threads import beside, told_by_name
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.trace import collected
 
@@ -169,10 +169,8 @@ def _errands(share: Share, active: Mapping[int, Intervals]) -> dict[int, list[Er
 
 def _calls(host: pl.DataFrame, ran: Work, share: Share) -> dict[int, list[Call]]:
     """By thread the calls that wait for the device, in the order of their ends."""
-    names = host["name"].unique().drop_nulls()
-    copies = names.filter(pl.Series([bool(_COPIES.search(name)) for name in names.cast(pl.String)], dtype=pl.Boolean))
-    copying = (pl.col("kind") == "runtime") & pl.col("name").is_in(copies.implode())
-    waiting = host.filter((pl.col("kind") == "sync") | copying).sort("end", "start")
+    copies = told_by_name(host, lambda name, kind: 1 if kind == "runtime" and _COPIES.search(name) else None) > 0
+    waiting = host.filter((pl.col("kind") == "sync") | pl.Series(copies)).sort("end", "start")
     own: dict[int, list[int]] = {}
     for row, call in enumerate(ran.call):
         own.setdefault(call, []).append(row)

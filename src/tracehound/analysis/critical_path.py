@@ -17,6 +17,7 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.stretches import stretches
+from tracehound.analysis.threads import told_by_name
 from tracehound.errors import printable
 from tracehound.intervals import Intervals, Ints, pairs_of
 from tracehound.nesting import Owned, nearest, one_at_a_time
@@ -171,9 +172,8 @@ def _innermost(host: pl.DataFrame, threads: Sequence[int]) -> Iterator[tuple[int
 
 def _classes(host: pl.DataFrame) -> Ints:
     """What the time of each host event is."""
-    names = host["name"].unique().drop_nulls()
-    loading = names.filter(pl.Series([bool(_LOADS.search(name)) for name in names.cast(pl.String)], dtype=pl.Boolean))
-    inside = nearest(local_parent(host), host["name"].is_in(loading.implode()).to_numpy()) >= 0
+    loading = told_by_name(host, lambda name, _: 1 if _LOADS.search(name) else None) > 0
+    inside = nearest(local_parent(host), loading) >= 0
     by_kind = pl.when(kind="sync").then(SYNC).when(kind="collective").then(COMMUNICATION).otherwise(CPU)
     return np.where(inside, LOADING, host.select(by_kind.cast(pl.Int64)).to_series().to_numpy())
 

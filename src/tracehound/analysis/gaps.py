@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import bounds, rounding, work, worked
-from tracehound.analysis.core_time import has_clock, on_own_clock
+from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.host_doing import PROGRAM, mattering, mostly, told
 from tracehound.analysis.launched import calls_of
-from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE
+from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE, has_clock
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.threads import THREADS, during, near
 from tracehound.intervals import Intervals, Ints, Mask, complement

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.async_ops import executions_of, joined
-from tracehound.analysis.core_time import core_time, has_clock, rest_time
+from tracehound.analysis.core_time import core_time, rest_time
 from tracehound.analysis.measured import LENGTH, measured
-from tracehound.analysis.own_clock import CLOCKED
+from tracehound.analysis.own_clock import CLOCKED, has_clock
 from tracehound.analysis.result import Options, Share
 from tracehound.intervals import union
 from tracehound.trace import OPS, collected

@@ -13,6 +13,7 @@ from tracehound.analysis.numbering import alike, codes
 from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.formats.torch_names import MODULE
 from tracehound.ids import part_of
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import nearest, self_time
@@ -183,7 +184,7 @@ def _inside(calls: Tree, by: str, share: Share) -> pl.Series:
         at = calls.caller
     else:
         frame = calls.events["kind"] == "python"
-        chosen = frame & names.cat.starts_with("nn.Module: ") if by == "module" else frame
+        chosen = frame & names.cat.starts_with(MODULE) if by == "module" else frame
         at = nearest(calls.parent, chosen.to_numpy())
     return pl.select(pl.when(pl.Series(at >= 0)).then(names.gather(np.maximum(at, 0))).alias("inside")).to_series()
 

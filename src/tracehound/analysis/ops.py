@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.core_time import core_time, has_clock, rest_time
+from tracehound.analysis.core_time import core_time, rest_time
 from tracehound.analysis.measured import measured
-from tracehound.analysis.own_clock import CLOCKED
+from tracehound.analysis.own_clock import CLOCKED, has_clock
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import union

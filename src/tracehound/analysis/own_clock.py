@@ -69,12 +69,17 @@ class OwnClock(NamedTuple):
         return np.asarray(self.own[before] + np.where(pace == 1.0, since, inside))
 
 
+def has_clock(events: pl.DataFrame) -> bool:
+    """Whether all of this work has the device's own clock."""
+    return events.height > 0 and not events["device_start"].null_count() and not events["device_end"].null_count()
+
+
 def own_clock(events: pl.DataFrame) -> OwnClock | None:
     """The clock that these events (start, end and `CLOCKED`) tell of; None if one does not, or there is none.
 
     Starts and ends are the known instants. Where the two clocks disagree on the order of two, the later time holds.
     """
-    if events.is_empty() or events["device_start"].null_count() or events["device_end"].null_count():
+    if not has_clock(events):
         return None
     trace, own = (
         np.column_stack([events[first].to_numpy(), events[last].to_numpy()]).ravel() for first, last in _PAIRS

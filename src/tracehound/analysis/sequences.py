@@ -12,6 +12,7 @@ from tracehound.analysis.busy import work
 from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, pattern, whole
+from tracehound.analysis.threads import told_by_name
 from tracehound.intervals import Ints, Mask
 from tracehound.units import short_name
 
@@ -98,9 +99,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 def _named(calls: Tree, options: Options) -> Mask:
     """The operators that the caller means."""
-    wanted, names = OPERATOR.of(options.given), calls.events["name"].unique().drop_nulls()
-    found = names.filter(pl.Series([bool(wanted.search(name)) for name in names.cast(pl.String)], dtype=pl.Boolean))
-    chosen: Mask = calls.operator & calls.events["name"].is_in(found.implode()).to_numpy()
+    wanted = OPERATOR.of(options.given)
+    chosen: Mask = calls.operator & (told_by_name(calls.events, lambda name, _: 1 if wanted.search(name) else None) > 0)
     return chosen
 
 

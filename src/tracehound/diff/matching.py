@@ -76,7 +76,7 @@ def matched(base: pl.DataFrame, other: pl.DataFrame) -> list[Match]:
     """Every op of two frames (`IDENTITY`, distinct rows) in just one match."""
     scoped = all((frame["scope"] != "").any() for frame in (base, other))
     rest = tuple(
-        {row: _told(op, scoped) for row, op in enumerate(frame.select(IDENTITY).iter_rows(named=True))}
+        {row: _told(op, scoped=scoped) for row, op in enumerate(frame.select(IDENTITY).iter_rows(named=True))}
         for frame in (base, other)
     )
     found: list[Match] = []
@@ -91,7 +91,7 @@ def matched(base: pl.DataFrame, other: pl.DataFrame) -> list[Match]:
     return found + [Match((), (row,), ALONE) for row in rest[1]]
 
 
-def _told(op: Mapping[str, str], scoped: object) -> dict[str, str]:
+def _told(op: Mapping[str, str], *, scoped: bool) -> dict[str, str]:
     """All words of an op that a way may ask for; `scoped`: both runs have scopes."""
     name = "" if scoped and op["scope"] else op["name"]
     return {**op, "place": place(op["scope"]), "kind": op_kind(op["category"]), "unscoped": name}
@@ -102,12 +102,12 @@ def _agreeing(
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """The rows of both sides with the same words in these columns."""
     whole = columns == WAYS[0][0]
-    ours, theirs = (_by_words(side, columns, whole) for side in sides)
+    ours, theirs = (_by_words(side, columns, whole=whole) for side in sides)
     return ((tuple(rows), tuple(theirs[words])) for words, rows in ours.items() if words in theirs)
 
 
 def _by_words(
-    side: Mapping[int, Mapping[str, str]], columns: tuple[str, ...], whole: object
+    side: Mapping[int, Mapping[str, str]], columns: tuple[str, ...], *, whole: bool
 ) -> dict[tuple[str, ...], list[int]]:
     found: dict[tuple[str, ...], list[int]] = {}
     for row, op in side.items():

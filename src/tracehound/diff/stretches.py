@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from tracehound.analysis.busy import bounds
-from tracehound.analysis.core_time import has_clock, on_own_clock
-from tracehound.analysis.own_clock import OwnClock, clock_of
+from tracehound.analysis.core_time import on_own_clock
+from tracehound.analysis.own_clock import OwnClock, clock_of, has_clock
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.step_parts import partial
@@ -101,7 +101,7 @@ def _of_steps(share: Share, every: pl.DataFrame, marked: pl.Series) -> Compared:
         return Compared(share, events, of, when, lacking, clock)
     low, high = min(share.start, int(when.start[0])), max(share.end, int(when.end[-1]))
     reached = replace(share, start=low, end=high, device=overlapping(share.anytime, low, high))
-    seen = overlapping(events.lazy(), low, high).collect()
+    seen = collected(overlapping(events.lazy(), low, high))
     return Compared(reached, seen, of, when, lacking, clock)
 
 

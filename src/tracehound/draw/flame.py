@@ -19,6 +19,7 @@ from tracehound.analysis.result import Result
 from tracehound.analysis.trees import depths, stem
 from tracehound.errors import printable
 from tracehound.forest import Forest, forest
+from tracehound.formats.torch_names import MODULE
 from tracehound.intervals import Ints, Mask
 
 ALL = -1
@@ -168,4 +169,4 @@ def called(name: str) -> tuple[str, str]:
         return match["what"], f"{match['file']}:{match['line']}"
     if match := _BUILTIN.fullmatch(text):
         return match["what"] or match["xla"], ""
-    return text.removeprefix("nn.Module: "), ""
+    return text.removeprefix(MODULE), ""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO, Final
 
 from tracehound.formats.json_elements import encoded
+from tracehound.units import PS_PER_US
 
 MARK: Final = b'"by":"tracehound"'
 """What events carry that are no part of the trace but worked out from it."""
@@ -17,8 +18,6 @@ MARK: Final = b'"by":"tracehound"'
 NEXT: Final = b",\n"
 
 _EVENTS: Final = b'"traceEvents": ['
-
-PS_PER_US: Final = 1_000_000
 
 
 class Document:

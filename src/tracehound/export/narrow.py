@@ -17,7 +17,6 @@ import polars as pl
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.windows import Span
 from tracehound.errors import TracehoundError
-from tracehound.export.document import PS_PER_US
 from tracehound.export.reach import reach
 from tracehound.formats.json_document import element_at
 from tracehound.formats.json_elements import Texts
@@ -26,6 +25,7 @@ from tracehound.formats.json_text import REFUSALS, STRICT
 from tracehound.ids import in_part
 from tracehound.store.head import unsealed
 from tracehound.trace import Part, Trace, Window, collected
+from tracehound.units import PS_PER_US
 
 _UNSEEN, _SEEN, _CHOSEN = range(3)
 _METADATA: Final = "M"
@@ -106,7 +106,7 @@ class Choice:
             events = trace.lane(lane, "start", "end", "record").drop_nulls("record")
             self._mark(events, _SEEN)
             if lane in wanted:
-                self._mark(overlapping(events.lazy(), *wanted[lane]).collect(), _CHOSEN)
+                self._mark(collected(overlapping(events.lazy(), *wanted[lane])), _CHOSEN)
 
     def of(self, texts: Texts, first: int) -> Sequence[int]:
         """The positions of those that are wanted among successive elements, of which the first has that ordinal."""

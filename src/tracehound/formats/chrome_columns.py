@@ -15,7 +15,6 @@ from tracehound.formats.counters import Samples, Series, args_of
 from tracehound.formats.json_columns import (
     INVALID,
     MISSING,
-    PS_PER_US,
     Codes,
     Numbers,
     as_id,
@@ -25,6 +24,7 @@ from tracehound.formats.json_columns import (
 )
 from tracehound.formats.json_slices import Shape, Slice
 from tracehound.intervals import Ints
+from tracehound.units import PS_PER_US
 
 Text = str | int | float | None
 

@@ -14,6 +14,7 @@ import polars as pl
 from tracehound.facets import FACETS
 from tracehound.formats.spill import Kept, Spill
 from tracehound.intervals import Ints, Mask
+from tracehound.trace import collected
 
 _ROWS: Final = 1 << 19
 """Rows from which on a file begins anew."""
@@ -64,7 +65,7 @@ def _filed(rows: pl.DataFrame, name: str, number: int, spill: Spill) -> pl.DataF
 def written(facets: Mapping[str, pl.LazyFrame], folder: Path) -> None:
     """Write facets that are in memory. Raises OSError."""
     for name, facet in facets.items():
-        facet.collect().write_ipc(folder / f"{name}-{0:06}.arrow", compression="zstd")
+        collected(facet).write_ipc(folder / f"{name}-{0:06}.arrow", compression="zstd")
 
 
 def found(names: Sequence[str], folder: Path) -> dict[str, pl.LazyFrame]:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.intervals import Ints
+from tracehound.units import PS_PER_US
 
 Numbers = npt.NDArray[np.int32]
 """Numbers that stand for values."""
@@ -26,7 +27,6 @@ MISSING: Final = -1
 """Stands for an id that is absent or negative."""
 
 NS_PER_US: Final = 1_000
-PS_PER_US: Final = 1_000_000
 
 _FLOAT_HOLDS: Final = {NS_PER_US: 2.0**43, PS_PER_US: 2.0**33}
 """Below this many microseconds the nearest float is nearer than half a tick to what the text says, and a float holds

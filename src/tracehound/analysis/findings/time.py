@@ -26,7 +26,6 @@ COPIES: Final = 0.05
 IDLE: Final = 0.03
 BUSY: Final = 0.50
 LATE: Final = 0.03
-PS: Final = 10**12
 SLOW: Final = 1.5
 """A step this many times as long as the median one is slow."""
 
