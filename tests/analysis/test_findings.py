@@ -123,6 +123,14 @@ def test_what_a_step_takes_until_its_first_work_is_no_part_of_its_pauses() -> No
     assert (pause["cost"], pause["share"]) == (5 * US, 0.05)
 
 
+def test_a_first_work_that_waits_for_the_loader_is_told_once() -> None:
+    b = Building()
+    b.event(MAIN, "ProfilerStep#0", 0, 100, "step", step=0)
+    b.event(MAIN, "enumerate(DataLoader)#X.__next__", 2, 58, "annotation")
+    work(b, "first", 60, 100)
+    assert list(found(b.trace())) == ["steps wait for the data loader"]
+
+
 def test_first_work_that_was_launched_and_does_not_begin_is_no_late_launch() -> None:
     """It is launched 5 us into the step and runs at 4 ms: what it waited for is not recorded. Launched later it is."""
 

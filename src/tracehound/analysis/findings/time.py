@@ -176,6 +176,8 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
             continue
         worst = rows.row(rows["duration"].arg_max() or 0, named=True)
         why = _meanwhile(rows)
+        if loading and cause in EDGES and TOPICS.get(why) == "data loading":
+            continue
         if 2 * told > int(rows["idle"].sum()) or _PART_OF.get(TOPICS.get(why, "")) in known:
             why = ""  # that of what other findings tell
         quiet = cause in _UNTOLD and not why and not told
@@ -310,7 +312,8 @@ RULES: Final = (
     ),
     Rule(
         "communication",
-        f"communication alone takes more than {COMMUNICATION:.0%} of the devices' time (TensorBoard plugin, rule 4)",
+        f"communication alone takes more than {COMMUNICATION:.0%} of the devices' time (TensorBoard plugin, rule 4), or"
+        " any of the steps' where no device was recorded",
         communication,
     ),
     Rule(
