@@ -53,7 +53,7 @@ class Cause:
 class Causes:
     """The causes of lateness, from all calls (of `matched`) and all activities of a trace.
 
-    What lies between two collectives is looked up by the rows of the rank, so that no question reads all of them.
+    A question reads the activities of one rank, and the calls of all: some milliseconds, so few questions are asked.
     """
 
     def __init__(self, calls: pl.DataFrame, activities: pl.DataFrame) -> None:
