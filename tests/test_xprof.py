@@ -24,7 +24,7 @@ import pytest
 from building import US, Building, Lane
 from tracehound.analysis import Options, Result, named, run
 from tracehound.formats.xla_costs import told_by_text
-from tracehound.formats.xla_names import op_kind
+from tracehound.formats.xla_kinds import op_kind
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace
 from tracehound.units import duration
@@ -277,7 +277,7 @@ def v5p(shared: Path) -> tuple[list[dict[str, str]], dict[str, dict]]:
                 **told_by_text(row["hlo_op_name"], text),
             }
         )  # fmt: skip
-        b.event(lane, row["hlo_op_name"], at, at + length, op_kind(row["category"], text), op=place)
+        b.event(lane, row["hlo_op_name"], at, at + length, op_kind(row["hlo_op_name"], row["category"], text), op=place)
         at += length
     return rows, {row["program"]: row for row in ours(b.trace(), "hlo_ops", ("peak", V5P)).values()}
 

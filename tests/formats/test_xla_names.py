@@ -7,7 +7,6 @@ from tracehound.formats.xla_names import (
     kind_of_host_event,
     leads,
     moved_bytes,
-    op_kind,
     opcode_of_name,
     role_of_line,
     shape_bytes,
@@ -22,20 +21,6 @@ from tracehound.formats.xla_names import (
 ])  # fmt: skip
 def test_roles_of_lines(line: str, role: str) -> None:
     assert role_of_line(line) == role
-
-
-@pytest.mark.parametrize(("category", "kind"), [
-    ("all-reduce", "collective"), ("all-gather-start", "collective"), ("collective-permute-done", "collective"),
-    ("ragged-all-to-all", "collective"), ("all-reduce-scatter fusion", "collective"), ("copy", "copy"),
-    ("copy-done", "copy"), ("send-done", "transfer"), ("infeed", "transfer"), ("convolution fusion", "op"),
-    ("custom-call", "op"), ("psum", "op"), ("data formatting", "op"), ("", "op"),
-])  # fmt: skip
-def test_kinds_of_ops(category: str, kind: str) -> None:
-    assert op_kind(category) == kind
-
-
-def test_a_copy_to_or_from_the_hosts_memory_is_a_transfer() -> None:
-    assert op_kind("copy-done", "%c = f32[4]{0} copy-done((f32[4]{0}, f32[4]{0:S(5)}, u32[]) %s)") == "transfer"
 
 
 @pytest.mark.parametrize(("name", "opcode"), [
@@ -89,6 +74,10 @@ def test_bytes_of_shapes(shape: str, size: int) -> None:
     ("%g = (f32[4]{0}, f32[8]{0}) all-gather-start(f32[4]{0} %x)", 32),
     ("%p = (f32[4]{0}, f32[4]{0}, u32[], u32[]) collective-permute-start(f32[4]{0} %x)", 16),
     ("%c = (f32[4]{0:S(5)}, f32[4]{0}, u32[]{:S(2)}) copy-start(f32[4]{0} %x)", 16),
+    ("%reduce-scatter-start = ((f32[4]{0}), f32[2]{0}, u32[]) async-start(f32[4]{0} %x), calls=%c", 16),
+    ("%s = ((f32[4]{0}), f32[2]{0}) reduce-scatter-start(f32[4]{0} %x), dimensions={0}", 16),
+    ("%s = f32[2]{0} reduce-scatter-done(((f32[4]{0}), f32[2]{0}) %reduce-scatter-start)", 8),
+    ("%all-to-all-start = ((f32[4]{0}), f32[4]{0}, u32[]) async-start(f32[4]{0} %x), calls=%c", 16),
     ("no line of HLO", None),
 ])  # fmt: skip
 def test_what_an_op_moves(text: str, size: int | None) -> None:

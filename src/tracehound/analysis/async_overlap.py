@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -13,7 +12,7 @@ from tracehound.analysis.async_ops import Flights, exposed, flights_of, kept
 from tracehound.analysis.own_clock import window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.formats.xla_copies import opcode_of_line
+from tracehound.formats.xla_kinds import performed
 from tracehound.intervals import clip, union
 from tracehound.units import duration, plural
 from tracehound.units import share as percent
@@ -61,7 +60,6 @@ BY_OP: Final = (
 )
 
 _KEY: Final = ("kind", "name", "module")
-_STARTING: Final = re.compile(r"-start(?:\.[\w.]+)?$")
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
@@ -88,16 +86,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def _called(ops: pl.DataFrame) -> pl.DataFrame:
     """`op`, and what it is called: `kind`, `name`, `module`."""
     rows = [
-        (op, _kind(name, category or "", text or ""), name, module or "")
+        (op, performed(name, category or name, text or ""), name, module or "")
         for op, name, category, module, text in ops.select("op", "name", "category", "module", "text").iter_rows()
     ]
     return pl.DataFrame(rows, schema={"op": pl.Int64, **dict.fromkeys(_KEY, pl.String)}, orient="row")
-
-
-def _kind(name: str, category: str, text: str) -> str:
-    """``slice`` of ``%slice-start.4 = ... async-start(...)``, ``all-reduce`` of one of that opcode or category."""
-    opcode = opcode_of_line(text) or category or name
-    return _STARTING.sub("", name if opcode.startswith("async-start") else opcode)
 
 
 def _measured(rows: pl.DataFrame, spent: pl.DataFrame, cores: Flights) -> dict[str, object]:

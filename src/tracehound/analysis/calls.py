@@ -17,6 +17,7 @@ from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.threads import having
+from tracehound.formats.xla_kinds import performed
 from tracehound.trace import collected, schema
 
 CALLS: Final = schema(
@@ -140,7 +141,7 @@ def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     Else as the HLO op says; what is left is told by the name, and the group by the stream.
     """
     rows = _with_args(rows, share)
-    said = pl.coalesce(pl.col("said_collective").cast(pl.String), "category", pl.col("name").cast(pl.String))
+    said = pl.coalesce(pl.col("said_collective").cast(pl.String), _does(rows), pl.col("name").cast(pl.String))
     names = rows.select(said).to_series()
     known = {name: collective_of(name) for name in names.unique().drop_nulls().to_list()}
     lines = {text: replica_groups.spelt(text) for text in rows["text"].unique().drop_nulls().to_list()}
@@ -156,6 +157,18 @@ def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
         pl.coalesce(pl.col("said_size").cast(pl.Int64), most).alias("size"),
         *(pl.col(f"said_{name}").cast(pl.Int64).alias(name) for name in ("sequence", "source", "destination")),
     )
+
+
+def _does(rows: pl.DataFrame) -> pl.Series:
+    """The opcode of the HLO op that each row executes, of an asynchronous one that which it starts; null without op."""
+    words = pl.col("name").cast(pl.String), pl.col("category"), pl.col("text").fill_null("")
+    ops = rows.filter(pl.col("category").is_not_null()).select("op", *words).unique("op", keep="any")
+    told = {op: _opcode(name, category, text) for op, name, category, text in ops.iter_rows()}
+    return rows["op"].replace_strict(told, default=None, return_dtype=pl.String)
+
+
+def _opcode(name: str, category: str, text: str) -> str:
+    return category if collective_of(category) else performed(name, category, text)
 
 
 def _with_args(rows: pl.DataFrame, share: Share) -> pl.DataFrame:

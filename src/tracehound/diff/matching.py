@@ -14,7 +14,7 @@ import polars as pl
 
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.names import place
-from tracehound.formats.xla_names import op_kind
+from tracehound.formats.xla_kinds import op_kind
 
 WAYS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (IDENTITY[:7], "the same in all"),
@@ -94,7 +94,7 @@ def matched(base: pl.DataFrame, other: pl.DataFrame) -> list[Match]:
 def _told(op: Mapping[str, str], *, scoped: bool) -> dict[str, str]:
     """All words of an op that a way may ask for; `scoped`: both runs have scopes."""
     name = "" if scoped and op["scope"] else op["name"]
-    return {**op, "place": place(op["scope"]), "kind": op_kind(op["category"]), "unscoped": name}
+    return {**op, "place": place(op["scope"]), "kind": op_kind(op["name"], op["category"]), "unscoped": name}
 
 
 def _agreeing(

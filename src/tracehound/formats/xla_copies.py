@@ -9,7 +9,7 @@ import re
 from typing import Final, NamedTuple
 
 from tracehound.formats.sizes import MOST_BYTES
-from tracehound.formats.xla_names import shape_bytes, split_shape, tuple_elements
+from tracehound.formats.xla_names import COLLECTIVES, shape_bytes, split_shape, tuple_elements
 
 HOST: Final = "host"
 DEVICE: Final = "HBM"
@@ -103,7 +103,8 @@ def _asynchronous(name: str, opcode: str, parts: list[str], operands: list[str])
     updating = _UPDATING in name and len(operands) > 1
     moved = operands[1] if updating else parts[1]
     found = Copied(space(moved if updating else operands[0] if operands else parts[0]), space(parts[1]), _size(moved))
-    return found if _SLICING.search(name) or found.source != found.target else None
+    crosses = found.source != found.target and not name.startswith(COLLECTIVES)
+    return found if _SLICING.search(name) or crosses else None
 
 
 def _size(shape: str) -> int | None:

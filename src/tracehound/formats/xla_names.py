@@ -43,28 +43,6 @@ COLLECTIVES = (
 )  # fmt: skip
 """HLO opcodes that move data between devices; ``-start`` and ``-done`` forms and fusions begin with them."""
 
-_TRANSFERS = ("send", "recv", "infeed", "outfeed", "host send", "host recv", "host-transfer", "host transfer")
-_COPIES = ("copy", "copy-start", "copy-done")
-_PHASE = re.compile(r"-(start|done|update)$")
-HOST_MEMORY = "S(5)"
-"""How a layout says that a buffer lies in the host's memory."""
-
-
-def op_kind(category: str, text: str = "") -> Kind:
-    """The kind of an HLO op with this category or opcode; `text` is its HLO line, where known.
-
-    A copy with the host's memory on one side is a transfer.
-    """
-    bare = _PHASE.sub("", category.strip().lower())
-    if bare.startswith(COLLECTIVES):
-        return "collective"
-    if bare in _TRANSFERS:
-        return "transfer"
-    if bare in _COPIES:
-        return "transfer" if HOST_MEMORY in text else "copy"
-    return "op"
-
-
 _INSTANCE = re.compile(r"(\.(\d+|clone|remat\d*|sunk|kd))+$")
 
 
@@ -199,21 +177,28 @@ def moved_bytes(text: str) -> int | None:
     """Bytes that a collective, copy or transfer with this HLO line moves: those of its result.
 
     A ``reduce-scatter`` moves what goes into it, where the line has the shapes of operands. ``-start`` forms that
-    return their operand too count the result only. None when the text is no HLO line, or tells of more than Int64
+    return their operands too count the result only. None when the text is no HLO line, or tells of more than Int64
     holds.
     """
     head, equals, rest = text.partition(" = ")
     if not equals or not head:
         return None
     shape, opcode = split_shape(rest)
-    paired = ("all-gather-start", "collective-permute-start", "copy-start")
-    if opcode.startswith(paired) and shape.startswith("("):
+    given = opcode.partition("), ")[0] if opcode.startswith("reduce-scatter(") else ""
+    if shape.startswith("(") and (shape.startswith("((") or opcode.startswith(_PAIRED)):
         parts = tuple_elements(shape[1:-1])
-        shape = parts[0] if opcode.startswith("copy-start") else parts[min(1, len(parts) - 1)]
-    size = shape_bytes(shape)
-    if opcode.startswith("reduce-scatter"):
-        size = max(size, shape_bytes(opcode.partition("), ")[0]))
+        if shape.startswith("((") and "reduce-scatter" in head + opcode:
+            given = parts[0]
+        shape = parts[0] if opcode.startswith(_FIRST) else parts[min(1, len(parts) - 1)]
+    size = max(shape_bytes(shape), shape_bytes(given))
     return size if size < 2**63 else None
+
+
+_FIRST = ("copy-start(",)
+"""Opcodes whose result comes first in what they return."""
+
+_PAIRED = ("all-gather-start", "collective-permute-start", *_FIRST)
+"""Those that return a tuple of more than their results."""
 
 
 def split_shape(rest: str) -> tuple[str, str]:

@@ -19,7 +19,8 @@ from tracehound.formats.hlo_cost import Cost, costs
 from tracehound.formats.hlo_fields import message
 from tracehound.formats.wire import BYTES, File, Rows, WireError, fields, signed
 from tracehound.formats.xla_costs import accessed, of_shapes, told_by_text
-from tracehound.formats.xla_names import Kind, moved_bytes, op_kind, opcode_of_name
+from tracehound.formats.xla_kinds import op_kind
+from tracehound.formats.xla_names import Kind, moved_bytes, opcode_of_name
 from tracehound.formats.xmetadata import METADATA_STAT, NAME, Described
 from tracehound.formats.xspace import Plane, Space
 from tracehound.formats.xstats import BLOB, STAT_ID, Value, decoded
@@ -180,7 +181,7 @@ class Meeting:
         category = str(stats.get("hlo_category", "")) or opcode_of_name(name)
         program = _whole(stats.get("program_id"))
         return (
-            op_kind(category, text),
+            op_kind(name, category, text),
             moved_bytes(text),
             {
                 "name": name.removeprefix("%"),
@@ -249,7 +250,7 @@ def _of_instruction(
         "framework": found.framework or None if found else None, "source": found.source or None if found else None,
         "text": found.text if found else None, "flops": None, "bytes_accessed": None, **of_shapes(cost),
     }  # fmt: skip
-    return op_kind(opcode, found.text if found else ""), found.bytes if found else None, row
+    return op_kind(name, opcode, found.text if found else ""), found.bytes if found else None, row
 
 
 def merged(portions: Sequence[Sequence[Met]]) -> tuple[Ops, list[Rows]]:

@@ -1,0 +1,103 @@
+"""What a TPU's time goes to: all analyses of one profile tell the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tracehound.analysis import Result, named, run
+from tracehound.store import load, open_paths
+from tracehound.trace import Trace
+from xspaces import Event, Line, Plane, Stat, space
+
+US = 1_000_000
+"""Picoseconds in a microsecond."""
+
+
+class Op(NamedTuple):
+    """An HLO op of a TPU, and when it runs in every step of 1 ms; us."""
+
+    name: str
+    category: str
+    line: str
+    start: int
+    end: int
+
+
+Opened = Callable[..., Trace]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    """Opens a profile of these planes."""
+
+    def read(*planes: Plane) -> Trace:
+        path = tmp_path / "host0.xplane.pb"
+        path.write_bytes(space(Plane("/host:CPU", [Line("main/1", [Event("prepare", 0, US)])]), *planes))
+        return load(open_paths([path]))
+
+    return read
+
+
+def core(ops: Sequence[Op], number: int = 0, steps: int = 2) -> Plane:
+    """A TPU that runs these ops in every step."""
+    whole = {op.name: f"%{op.name} = {op.line}" for op in ops}
+    lines = (
+        ("Steps", [Event(str(step), step * 1000 * US, 1000 * US) for step in range(steps)]),
+        ("XLA Modules", [Event("jit_f(5)", step * 1000 * US, 900 * US) for step in range(steps)]),
+        ("XLA Ops", [Event(whole[op.name], (step * 1000 + op.start) * US, (op.end - op.start) * US)
+                     for step in range(steps) for op in ops]),
+    )  # fmt: skip
+    return Plane(
+        f"/device:TPU:{number}",
+        [Line(name, events, id=at + 1) for at, (name, events) in enumerate(lines)],
+        metadata_stats={whole[op.name]: [Stat("hlo_category", 5, op.category)] for op in ops},
+        displayed={whole[op.name]: op.name for op in ops},
+    )
+
+
+def result(trace: Trace, analysis: str) -> Result:
+    return run(named(analysis), trace)
+
+
+def spent(trace: Trace) -> dict[str, int]:
+    """What the device does in a step, us: as breakdown says it, after duty_cycle and step_time have said the same."""
+    row = result(trace, "breakdown").table.row(0, named=True)
+    duty = result(trace, "duty_cycle").table.row(0, named=True)
+    step = result(trace, "step_time").table.row(0, named=True)
+    parts = {"compute": row["compute"], "collectives": row["communication"], "copies": row["copy"]}
+    copies = ("input", "output", "device_to_device")
+    steps = result(trace, "step_time").table.height
+    for told, times in ((duty, 1), (step, steps)):
+        also = {"compute": told["compute"], "collectives": told["collectives"], "copies": sum(map(told.get, copies))}
+        assert {name: time * times for name, time in also.items()} == parts
+    return {name: time // steps // US for name, time in parts.items()}
+
+
+FUSION = "f32[4]{0} fusion(f32[4]{0} %p), kind=kLoop, calls=%c"
+SCATTERED = "((f32[2048]{0}), f32[1024]{0})"
+
+
+@pytest.mark.parametrize(("start", "done"), [
+    ("async-start(f32[2048]{0} %x), calls=%async", "async-done"),
+    ("reduce-scatter-start(f32[2048]{0} %x), channel_id=3, replica_groups={{0,1}}", "reduce-scatter-done"),
+])  # fmt: skip
+def test_a_collective_in_the_generic_asynchronous_form_is_one(opened: Opened, start: str, done: str) -> None:
+    trace = opened(
+        core(
+            [
+                Op("reduce-scatter-start.2", "async-start", f"{SCATTERED} {start}", 0, 1),
+                Op("fusion.1", "loop fusion", FUSION, 1, 200),
+                Op("reduce-scatter-done.2", "async-done",
+                   f"f32[1024]{{0}} {done}({SCATTERED} %reduce-scatter-start.2)", 200, 500),
+            ]
+        )
+    )  # fmt: skip
+    assert spent(trace) == {"compute": 199, "collectives": 301, "copies": 0}
+    overlap = result(trace, "async_overlap").table.row(0, named=True)
+    assert (overlap["kind"], overlap["exposed"] // US, overlap["in_flight"] // US) == ("reduce-scatter", 602, 1000)
+    called = result(trace, "collectives").table.row(0, named=True)
+    assert (called["collective"], called["count"], called["message"]) == ("reduce_scatter", 2, 8192)

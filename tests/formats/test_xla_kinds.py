@@ -1,0 +1,44 @@
+"""What kind of work an HLO op is: collectives, copies and transfers, synchronous and in two halves."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracehound.formats.xla_kinds import op_kind, performed
+
+
+@pytest.mark.parametrize(("category", "kind"), [
+    ("all-reduce", "collective"), ("all-gather-start", "collective"), ("collective-permute-done", "collective"),
+    ("ragged-all-to-all", "collective"), ("all-reduce-scatter fusion", "collective"), ("copy", "copy"),
+    ("copy-done", "copy"), ("send-done", "transfer"), ("infeed", "transfer"), ("convolution fusion", "op"),
+    ("custom-call", "op"), ("psum", "op"), ("data formatting", "op"), ("", "op"),
+])  # fmt: skip
+def test_kinds_of_ops(category: str, kind: str) -> None:
+    assert op_kind("", category) == kind
+
+
+def test_a_copy_to_or_from_the_hosts_memory_is_a_transfer() -> None:
+    text = "%c = f32[4]{0} copy-done((f32[4]{0}, f32[4]{0:S(5)}, u32[]) %s)"
+    assert op_kind("c", "copy-done", text) == "transfer"
+
+
+SCATTERED = "((f32[8]{0}), f32[4]{0}, u32[])"
+
+
+@pytest.mark.parametrize(("name", "category", "line", "opcode"), [
+    ("reduce-scatter-start.2", "async-start", f"{SCATTERED} async-start(f32[8]{{0}} %x), calls=%c", "reduce-scatter"),
+    ("done", "async-done", f"f32[4]{{0}} async-done({SCATTERED} %reduce-scatter-start.2)", "reduce-scatter"),
+    ("x.2", "async-start", f"{SCATTERED} reduce-scatter-start(f32[8]{{0}} %x), channel_id=3", "reduce-scatter"),
+    ("x.3", "async-done", f"f32[4]{{0}} reduce-scatter-done({SCATTERED} %x.2)", "reduce-scatter"),
+    ("all-to-all-start", "async-start", "", "all-to-all"),
+    ("ragged-all-to-all-done.1", "async-done", "", "ragged-all-to-all"),
+    ("psum.7", "all-reduce", "f32[8]{0} all-reduce(f32[8]{0} %x)", "all-reduce"),
+])  # fmt: skip
+def test_what_a_generic_asynchronous_op_does_decides(name: str, category: str, line: str, opcode: str) -> None:
+    text = f"%{name} = {line}" if line else ""
+    assert performed(name, category, text) == opcode
+    assert op_kind(name, category, text) == "collective"
+
+
+def test_a_generic_asynchronous_op_may_compute() -> None:
+    assert op_kind("call-start.2", "async-start", f"%call-start.2 = {SCATTERED} async-start(f32[8]{{0}} %x)") == "op"
