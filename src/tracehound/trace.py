@@ -63,7 +63,7 @@ EVENTS = schema(
         "launch": pl.Int64(),  # id of the host event that enqueued it
         "correlation": pl.Int64(),  # Kineto's and CUPTI's id shared by a runtime call and its device events
         "external": pl.Int64(),  # Kineto's "External id": the operator active at the launch
-        "run": pl.Int64(),  # XLA's run_id: one execution of a module, on all its devices
+        "run": pl.Int64(),  # XLA's run_id: one execution of a module; TPUs each count their own
         "op": pl.Int64(),  # row of the `ops` frame
         "bytes": pl.Int64(),  # moved, or the message of a collective
         "device_start": pl.Int64(),  # on the device's own clock (TPU), which may not be mixed with start and end

@@ -288,14 +288,14 @@ def test_waits_and_transfers_one_by_one(job_: list[list[tuple[int, int, int]]]) 
         starts, lengths = [base + start for _, start, _ in calls], [length for *_, length in calls]
         for rank, (start, length) in enumerate(zip(starts, lengths, strict=True)):
             lane = Lane(f"XLA Ops {rank}", rank, "ops", work=True)
-            b.event(lane, "all-reduce", start, start + length, "collective", op=0, run=number)
+            b.event(lane, "collective-permute", start, start + length, "collective", op=0, run=number)
         for rank in range(3):
             others = [start for other, start in enumerate(starts) if other != rank]
             late = starts[rank] - int(np.floor(np.median(others)))
             wait = min(max(starts) - starts[rank], lengths[rank])
             expected.append((number, rank, starts[rank] - min(starts), wait, lengths[rank] - wait, late))
         base += 1000  # so that they come in this order
-    b.ops = [{"op": 0, "name": "all-reduce", "category": "all-reduce"}]
+    b.ops = [{"op": 0, "name": "collective-permute", "category": "collective-permute"}]
     b.format = "xplane"
     found = asked("arrivals", b.trace()).table.select("number", "rank", "after", "wait", "transfer", "late").rows()
     assert sorted(found) == sorted(expected)

@@ -59,6 +59,50 @@ def core(ops: Sequence[Op], number: int = 0, steps: int = 2) -> Plane:
     )
 
 
+def counting(late: int, first: int, *, shift: int) -> list[Plane]:
+    """Two TPUs that run a program every 1 ms, from the run `first` on, the second beginning its all-reduces later; us.
+
+    The second TPU counts `shift` executions more.
+    """
+    whole = "%all-reduce.2 = f32[1024]{0} all-reduce(f32[1024]{0} %x), replica_groups={{0,1,2,3}}"
+    planes = []
+    for number in (0, 1):
+        runs = [Stat("run_id", 3, 100 + run + number * shift) for run in range(first, 8)]
+        at = [(run * 1000 + 500) * US for run in range(first, 8)]
+        modules = [Event("jit_f(5)", start - 300 * US, 800 * US, [run]) for start, run in zip(at, runs, strict=True)]
+        reduces = [Event(whole, start + number * late * US, (300 - number * late) * US) for start in at]
+        lines = [Line("XLA Modules", modules, id=1), Line("XLA Ops", reduces, id=2)]
+        said = {whole: [Stat("hlo_category", 5, "all-reduce")]}
+        planes.append(Plane(f"/device:TPU:{number}", lines, metadata_stats=said, displayed={whole: "all-reduce.2"}))
+    return planes
+
+
+def hosts(folder: Path, shift: int) -> Trace:
+    """Two hosts of two TPUs; the first execution of the second host was not recorded, and its clock is 1 ms slow."""
+    for host, (first, clock) in enumerate(((0, 10_000_000), (1, 9_000_000))):
+        session = Plane("Task Environment", stats=[Stat("profile_start_time", 3, 1_700_000_000_000_000_000 + clock)])
+        data = space(*counting(20, first, shift=shift), session, hostname=f"h{host}")
+        (folder / f"h{host}.xplane.pb").write_bytes(data)
+    return load(open_paths([folder]))
+
+
+def test_collectives_of_one_run_are_one_however_far_the_clocks_are_apart(tmp_path: Path) -> None:
+    """Only the runs tell that the clocks are apart by as much as a step lasts."""
+    clocks = result(hosts(tmp_path, shift=0), "clocks")
+    assert clocks.table["shift"].to_list() == [0, 0, 1000 * US, 1000 * US]
+    assert not [note for note in clocks.notes if "by their order" in note]
+
+
+def test_runs_that_tpus_count_each_for_themselves_match_nothing(tmp_path: Path) -> None:
+    """Real TPUs do: the first also runs the small programs of its process, and is ahead of the rest."""
+    trace = hosts(tmp_path, shift=600)
+    calls = result(trace, "collectives")
+    assert calls.table["matched"].to_list() == [30]
+    assert any("count the executions of programs each for themselves" in note for note in calls.notes)
+    trace = hosts(tmp_path, shift=1)
+    assert result(trace, "collectives").table["matched"].to_list() == [30]
+
+
 def result(trace: Trace, analysis: str) -> Result:
     return run(named(analysis), trace)
 

@@ -245,6 +245,15 @@ def test_runs_are_compared_by_the_bits_that_devices_keep(part: Callable[..., Par
     assert on_role(read, "modules")["launch"].to_list() == on_role(read, "thread")["id"].to_list()
 
 
+def test_ops_have_the_run_of_the_execution_that_they_start_in(part: Callable[..., Part]) -> None:
+    runs = [Event("jit_f(7)", at, 10, [Stat("run_id", 3, at)]) for at in (10, 20, 40)]
+    ops = [Event("dot", at, 2) for at in (5, 10, 19, 20, 30, 41)] + [Event("dot", 49, 1, [Stat("run_id", 3, 9)])]
+    lines = [Line("XLA Modules", runs, id=1), Line("XLA Ops", ops, id=2), Line("Steps", [Event("1", 10, 20)], id=3)]
+    read = part(Plane("/device:TPU:0", lines), Plane("/host:CPU", [Line("main/1", [Event("Execute", 11, 2)])]))
+    assert on_role(read, "ops")["run"].to_list() == [None, 10, 10, 20, None, 40, 9]
+    assert on_role(read, "steps")["run"].to_list() == [None]
+
+
 def kernel(name: str, at: int, op: str | None, module: str = "jit_f", correlation: int = 0) -> Event:
     own = [Stat("correlation_id", 3, correlation)]
     if op is not None:

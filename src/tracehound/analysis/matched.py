@@ -21,9 +21,11 @@ from tracehound.units import plural
 
 HOW: Final = """\
 Calls on different ranks are one collective when they have the same process group, the same collective and the same
-sequence number in it (XLA: the same execution of the program, HLO op and replica group). Where a file has no sequence
-numbers they are matched by their order among the calls of that group (else stream), collective, type, size and step,
-and only where they overlap in time; calls that a rank lacks or has too many are matched to those that end nearest.
+sequence number in it (XLA: the same execution of the program by its run_id, HLO op and replica group). Where a file has
+no sequence numbers, or its devices count executions each for themselves (equal run_ids are rare among them, or at
+different times), calls are matched by their order among those of that group (else stream), collective, type, size and
+step, and only where they overlap in time; calls that a rank lacks or has too many are matched to those that end
+nearest.
 Sends are matched to receives by both ranks and their order. What no other rank has stays unmatched, and is counted. A
 window keeps the collectives that any rank here has a call of in it, with the calls of all."""
 
@@ -116,7 +118,7 @@ def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
         .when(paired & two).then(pl.lit(_PAIR))
         .when(paired).then(pl.lit(None))
         .when(pl.col("sequence").is_not_null()).then(pl.lit(_NUMBER))
-        .when(pl.col("run").is_not_null()).then(pl.lit(_RUN))
+        .when(pl.col("run").is_not_null() & pl.lit(_counted_alike(rows))).then(pl.lit(_RUN))
         .otherwise(pl.lit(_ORDER))
     )  # fmt: skip
     rows = rows.with_columns(how.cast(pl.Int8).alias("how"), sender.alias("sender"), size.alias("message"))
@@ -145,6 +147,23 @@ def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
         )
         .drop("even", "within", "instance", "sender", "message")
     )
+
+
+def _counted_alike(rows: pl.DataFrame) -> bool:
+    """Whether equal runs (XLA) are one execution: of half the calls, another rank has the same op in the same run.
+
+    That is a rank of the same file, where there is one, with a call at the same time. TPUs count what each of them
+    executes: one that also ran a program of its own has other numbers than the rest from then on.
+    """
+    told = rows.filter(pl.col("run").is_not_null() & (pl.col("fellows") > 1))
+    alike = ("circle", "collective", "name", "run", "turn")
+    rank, together = pl.col("rank"), pl.col("collective").cast(pl.String).is_in(_AT_ONCE).fill_null(value=True)
+    apart = (pl.col("start").max() > pl.col("end").min()).over(*alike, "part") & together
+    beside = (rank.n_unique().over(*alike, "part") > 1) & ~apart
+    neighbours = rank.n_unique().over("circle", "part") > 1
+    numbered = told.with_columns(pl.col("event").cum_count().over(*alike[:-1], "rank").alias("turn"))
+    met = numbered.select(pl.when(neighbours).then(beside).otherwise(rank.n_unique().over(alike) > 1)).to_series()
+    return told.height > 0 and 2 * int(met.sum()) >= told.height
 
 
 def _nearest(rows: pl.DataFrame) -> pl.DataFrame:
@@ -227,6 +246,8 @@ def _by_order(rows: pl.DataFrame) -> list[str]:
         pl.col("order") & pl.col("meeting").is_not_null() & (pl.col("rank").n_unique().over("meeting") > 1)
     )
     why = "the file has neither their sequence numbers (Seq, which newer PyTorch records) nor executions of a program"
+    if met["run"].count():
+        why = "the devices count the executions of programs each for themselves"
     return [f"matched by their order: {plural(met.height, 'call')}, since {why}"] if met.height else []
 
 

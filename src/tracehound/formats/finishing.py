@@ -20,6 +20,7 @@ from tracehound.formats.batches import Batch, Rows, Runs, Source, batches, joine
 from tracehound.formats.links import HostCalls, executions, from_parents
 from tracehound.formats.nests import Course, Nested, Open, nest, survey
 from tracehound.formats.recurring import GRAPHS
+from tracehound.formats.runs import module_runs
 from tracehound.formats.sizes import possible
 from tracehound.formats.spill import Column, frame_of
 from tracehound.formats.steps import Told, calendar, infer, mark
@@ -244,6 +245,7 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
         yield _events(batch, lanes, step, batch.call) | _sizes(batch.events, seen)
     launches = calls.launches()
     seen.repeated.append(launches.repeated)
+    runs = module_runs(ran, lanes.rank)
     modules = executions(ran.lane, lanes.rank[ran.lane], ran.start, ran.end, launches.joined(ran))
 
     def of_module(events: Rows, nested: Nested) -> Ints:
@@ -259,7 +261,9 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
         by_launch = launches.steps(batch.call)
         step = np.where(by_launch >= 0, by_launch, own_step(batch.events))
         seen.add(batch.events, batch.nested.depth)
-        yield _events(batch, lanes, step, launches.ids(batch.call)) | _sizes(batch.events, seen)
+        run = runs.of(batch.events, lanes.rank)
+        told = {} if run is None else {"run": run}
+        yield _events(batch, lanes, step, launches.ids(batch.call)) | _sizes(batch.events, seen) | told
 
 
 class _Batch(NamedTuple):

@@ -69,7 +69,7 @@ EVENTS = Table(
         Column("launch", "id", "id of the host event that enqueued it"),
         Column("correlation", "number", "id that a runtime call shares with its device events (Kineto)"),
         Column("external", "number", "External id: the operator active at the launch (Kineto)"),
-        Column("run", "number", "one execution of a module, on all its devices (XLA)"),
+        Column("run", "number", "one execution of a module (XLA); TPUs each count their own"),
         Column("op", "number", "its row in hlo (XLA)"),
         Column("lane_id", "number", "its row in lanes"),
         Column("device_duration", "time", "length on the device's own clock, where it has one (TPU)"),
