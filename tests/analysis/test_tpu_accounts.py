@@ -145,3 +145,16 @@ def test_a_collective_in_the_generic_asynchronous_form_is_one(opened: Opened, st
     assert (overlap["kind"], overlap["exposed"] // US, overlap["in_flight"] // US) == ("reduce-scatter", 602, 1000)
     called = result(trace, "collectives").table.row(0, named=True)
     assert (called["collective"], called["count"], called["message"]) == ("reduce_scatter", 2, 8192)
+
+
+def test_sends_between_devices_are_communication(opened: Opened) -> None:
+    sent = "(f32[1024]{0}, u32[], token[])"
+    pipeline = [
+        Op("send.2", "send", f"{sent} send(f32[1024]{{0}} %x, token[] %t), channel_id=4", 0, 1),
+        Op("fusion.1", "loop fusion", FUSION, 1, 200),
+        Op("send-done.2", "send-done", f"token[] send-done({sent} %send.2), channel_id=4", 200, 500),
+    ]
+    trace = opened(core(pipeline))
+    assert spent(trace) == {"compute": 199, "collectives": 301, "copies": 0}
+    called = result(trace, "collectives").table.row(0, named=True)
+    assert (called["collective"], called["count"], called["message"]) == ("send", 2, 4096)

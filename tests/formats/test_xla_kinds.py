@@ -10,7 +10,9 @@ from tracehound.formats.xla_kinds import op_kind, performed
 @pytest.mark.parametrize(("category", "kind"), [
     ("all-reduce", "collective"), ("all-gather-start", "collective"), ("collective-permute-done", "collective"),
     ("ragged-all-to-all", "collective"), ("all-reduce-scatter fusion", "collective"), ("copy", "copy"),
-    ("copy-done", "copy"), ("send-done", "transfer"), ("infeed", "transfer"), ("convolution fusion", "op"),
+    ("copy-done", "copy"), ("send-done", "collective"),
+    ("recv", "collective"), ("host send", "transfer"), ("host recv-done", "transfer"),
+    ("infeed", "transfer"), ("convolution fusion", "op"),
     ("custom-call", "op"), ("psum", "op"), ("data formatting", "op"), ("", "op"),
 ])  # fmt: skip
 def test_kinds_of_ops(category: str, kind: str) -> None:
@@ -20,6 +22,14 @@ def test_kinds_of_ops(category: str, kind: str) -> None:
 def test_a_copy_to_or_from_the_hosts_memory_is_a_transfer() -> None:
     text = "%c = f32[4]{0} copy-done((f32[4]{0}, f32[4]{0:S(5)}, u32[]) %s)"
     assert op_kind("c", "copy-done", text) == "transfer"
+
+
+@pytest.mark.parametrize(("line", "kind"), [
+    ("(f32[4]{0}, u32[], token[]) send(f32[4]{0} %x, token[] %t), channel_id=4", "collective"),
+    ("(f32[4]{0}, u32[], token[]) send(f32[4]{0} %x, token[] %t), channel_id=4, is_host_transfer=true", "transfer"),
+])  # fmt: skip
+def test_sends_go_to_other_devices_unless_they_say_to_the_host(line: str, kind: str) -> None:
+    assert op_kind("send.2", "send", f"%send.2 = {line}") == kind
 
 
 SCATTERED = "((f32[8]{0}), f32[4]{0}, u32[])"

@@ -78,6 +78,8 @@ def test_bytes_of_shapes(shape: str, size: int) -> None:
     ("%s = ((f32[4]{0}), f32[2]{0}) reduce-scatter-start(f32[4]{0} %x), dimensions={0}", 16),
     ("%s = f32[2]{0} reduce-scatter-done(((f32[4]{0}), f32[2]{0}) %reduce-scatter-start)", 8),
     ("%all-to-all-start = ((f32[4]{0}), f32[4]{0}, u32[]) async-start(f32[4]{0} %x), calls=%c", 16),
+    ("%s = (f32[4]{0}, u32[], token[]) send(f32[4]{0} %x, token[] %t), channel_id=4", 16),
+    ("%r = (f32[4]{0}, token[]) recv-done((f32[4]{0}, u32[], token[]) %recv), channel_id=4", 16),
     ("no line of HLO", None),
 ])  # fmt: skip
 def test_what_an_op_moves(text: str, size: int | None) -> None:

@@ -259,7 +259,7 @@ def _unmatched(rows: pl.DataFrame) -> list[str]:
         return []
     what = alone["collective"].cast(pl.String).fill_null("of unknown kind").unique().sort().to_list()
     blind = alone.filter(pl.col("how").is_null()).height
-    why = f", {blind:,} of them sends and receives without Src Rank and Dst Rank, which newer PyTorch records"
+    why = f", {blind:,} of them sends and receives of unknown peers (newer PyTorch records Src Rank and Dst Rank)"
     return [
         f"not matched: {plural(alone.height, 'call')} that no other rank here has ({', '.join(what)})"
         + why * (blind > 0)

@@ -74,7 +74,7 @@ def copied(name: str, category: str, text: str) -> Copied | None:
     opcode = opcode_of_line(text) or category
     bare = re.sub(r"-done$", "", opcode.removeprefix("host ")).strip()
     shape = split_shape(text.partition(" = ")[2])[0]
-    if bare in ("infeed", "outfeed") or (bare in ("send", "recv") and _with_host(opcode, category, text)):
+    if bare in ("infeed", "outfeed") or (bare in ("send", "recv") and with_host(category or opcode, text)):
         sent = operands_of_line(text)[:1] if bare in ("outfeed", "send") else _inside(shape)[:1]
         return Copied(*_FED[bare], _size("".join(sent)) or None)
     if opcode in ("copy-start", "async-start"):
@@ -90,8 +90,9 @@ def _inside(shape: str) -> list[str]:
     return [part.strip() for part in tuple_elements(shape[1:-1])] if shape.startswith("(") else [shape]
 
 
-def _with_host(opcode: str, category: str, text: str) -> bool:
-    return _TO_HOST in text or opcode.startswith("host ") or category.startswith("host ")
+def with_host(category: str, text: str) -> bool:
+    """Whether a send or a receive is one to or from the host, and not between devices."""
+    return _TO_HOST in text or category.strip().lower().startswith("host ")
 
 
 def _asynchronous(name: str, opcode: str, parts: list[str], operands: list[str]) -> Copied | None:

@@ -177,8 +177,8 @@ def moved_bytes(text: str) -> int | None:
     """Bytes that a collective, copy or transfer with this HLO line moves: those of its result.
 
     A ``reduce-scatter`` moves what goes into it, where the line has the shapes of operands. ``-start`` forms that
-    return their operands too count the result only. None when the text is no HLO line, or tells of more than Int64
-    holds.
+    return their operands too count the result only, a send what it sends. None when the text is no HLO line, or tells
+    of more than Int64 holds.
     """
     head, equals, rest = text.partition(" = ")
     if not equals or not head:
@@ -194,7 +194,7 @@ def moved_bytes(text: str) -> int | None:
     return size if size < 2**63 else None
 
 
-_FIRST = ("copy-start(",)
+_FIRST = ("copy-start(", "send(", "recv(", "recv-done(")
 """Opcodes whose result comes first in what they return."""
 
 _PAIRED = ("all-gather-start", "collective-permute-start", *_FIRST)
