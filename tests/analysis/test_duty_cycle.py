@@ -60,11 +60,22 @@ def test_waits_are_on_duty_and_feeds_are_not() -> None:
     result = duty(b.trace())
     assert parts(result) == [14, 20, 21, 3, 5, 5]
     row = result.table.row(0, named=True)
-    assert (row["span"] // US, row["on_duty"] // US, row["time"] // US) == (100, 50, 68)
-    assert row["duty_cycle"] == pytest.approx(0.5)
+    assert (row["span"] // US, row["on_duty"] // US, row["time"] // US) == (100, 46, 68)
+    assert row["duty_cycle"] == pytest.approx(0.46)
     assert row["compute_share"] == pytest.approx(14 / 68)
-    assert result.notes[0] == "all together: duty cycle 50.000 % of 100.0 us"
+    assert result.notes[0] == "all together: duty cycle 46.000 % of 100.0 us"
     assert "idle 7.353 %" in result.notes[1]
+
+
+def test_a_device_is_on_duty_while_its_sparse_cores_are() -> None:
+    b = Building(format="xplane", ops=OPS)
+    b.event(MODULES, "jit_f(1)", 0, 100, "module")
+    b.event(CORE, "dot", 10, 30, "op")
+    b.event(CORE, "call-done", 40, 90, "op", op=4)
+    b.event(Lane("SparseCore 0 Sparse Core Ops", 0, "ops"), "gather", 20, 60, "op")
+    result = duty(b.trace())
+    assert result.table["on_duty"].to_list() == [50 * US]
+    assert parts(result) == [20, 0, 0, 0, 50, 10]
 
 
 def test_only_what_runs_inside_a_megacore_fusion_is_on_duty() -> None:

@@ -17,9 +17,12 @@ from tracehound.units import duration
 
 DEFINITION = """\
 duty cycle = XProf's "TPU duty cycle": the time in which any op of the line XLA Ops runs, but for infeed, outfeed, sends
-to and receives from the host and the own time of megacore fusions, of the time from the first to the last of all ops
-and modules. Waiting for a copy (copy-done) and for the other devices in a collective count as duty, so it says nothing
-of how well a device is used. On GPUs and CPUs, of which XProf has none, the same of all work on streams, or of all ops.
+to and receives from the host, waits of the category async-done (for a slice, a SparseCore or a collective that has no
+opcode of its own) and the own time of megacore fusions, of the time from the first to the last of all ops and modules.
+While ops of its SparseCores run a device is on duty, too. Waiting for a copy (copy-done) and for the other devices in
+most collectives (all-reduce, all-gather-done) count as duty, so it says nothing of how well a device is used. Unlike in
+XProf a custom call of which no operations are counted is on duty: it may well compute. On GPUs and CPUs, of which XProf
+has none, the same of all work on streams, or of all ops.
 
 The other shares are of the device time, from the first to the last of its work, or of the window (on TPUs on the
 device's own clock, as XProf's idle time): compute = any op runs that is no collective and no copy: the useful share.
@@ -30,7 +33,7 @@ XProf's device idle time. They add up to 1. All together is the sum over devices
 XProf, where both cores of a chip count as one device; here each counts."""
 
 _OFF_DUTY: Final = (
-    "infeed", "outfeed", "host send", "host send-done", "host recv", "host recv-done", "megacore fusion",
+    "infeed", "outfeed", "host send", "host send-done", "host recv", "host recv-done", "async-done", "megacore fusion",
 )  # fmt: skip
 """HLO categories that XProf takes for off duty."""
 
@@ -46,7 +49,7 @@ COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("device", "text", "what the rank runs on"),
     Column("span", "time", "from the first to the last work, modules included"),
-    Column("on_duty", "time", "any op runs that is no infeed, outfeed or transfer to the host", brief=False),
+    Column("on_duty", "time", "any op runs that is no feed, transfer to the host or async-done", brief=False),
     Column("duty_cycle", "share", "on duty, as XProf counts", "span"),
     Column("time", "time", "device time: from the first to the last work", brief=False),
     *(Column(name, "time", meaning, brief=False) for name, meaning in _SHARES.items()),
@@ -78,14 +81,21 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def _duty(share: Share, events: pl.DataFrame) -> tuple[int, int]:
     """The time on duty, and the time from the first to the last op or module."""
     off = share.ops.filter(pl.col("category").is_in(_OFF_DUTY))["op"].implode()
-    working = events.filter(~pl.col("op").is_in(off).fill_null(value=False))
-    on = _inside(working, share)
+    lanes = share.lanes.filter(pl.col("rank").is_not_null())
+    beside = (pl.col("role") == "ops") & ~pl.col("work") & (pl.col("work") & (pl.col("role") == "ops")).any()
+    sparse = _times(share, lanes.filter(beside))
+    working = events.filter(~pl.col("op").is_in(off).fill_null(value=False)).select("start", "end")
+    on = _inside(pl.concat([working, sparse]), share)
     if share.windowed:
         return on.length, share.end - share.start
-    modules = share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "modules"))["lane"].to_list()
-    runs = collected(share.device.filter(pl.col("lane").is_in(modules)).select("start", "end"))
-    both = pl.concat([events.select("start", "end"), runs])
-    return on.length, int(both["end"].to_numpy().max() - both["start"].to_numpy().min())
+    runs = _times(share, lanes.filter(pl.col("role") == "modules"))
+    every = pl.concat([events.select("start", "end"), sparse, runs])
+    return on.length, int(every["end"].to_numpy().max() - every["start"].to_numpy().min())
+
+
+def _times(share: Share, lanes: pl.DataFrame) -> pl.DataFrame:
+    """Start and end of the events on these lanes."""
+    return collected(share.device.filter(pl.col("lane").is_in(lanes["lane"].to_list())).select("start", "end"))
 
 
 def _inside(events: pl.DataFrame, share: Share) -> Intervals:
