@@ -54,8 +54,8 @@ def test_waits_are_on_duty_and_feeds_are_not() -> None:
     b.event(CORE, "dot", 16, 30, "op")
     b.event(CORE, "copy-done", 30, 40, "transfer", op=2)
     b.event(CORE, "all-reduce", 40, 60, "collective")
-    b.event(CORE, "slice-start", 60, 61, "op", op=3)
-    b.event(CORE, "slice-done", 61, 65, "op", op=4)
+    b.event(CORE, "slice-start", 60, 61, "copy", op=3)
+    b.event(CORE, "slice-done", 61, 65, "copy", op=4)
     b.event(CORE, "outfeed", 70, 73, "transfer", op=5)
     result = duty(b.trace())
     assert parts(result) == [14, 20, 21, 3, 5, 5]
@@ -71,7 +71,7 @@ def test_a_device_is_on_duty_while_its_sparse_cores_are() -> None:
     b = Building(format="xplane", ops=OPS)
     b.event(MODULES, "jit_f(1)", 0, 100, "module")
     b.event(CORE, "dot", 10, 30, "op")
-    b.event(CORE, "call-done", 40, 90, "op", op=4)
+    b.event(CORE, "slice-done", 40, 90, "copy", op=4)
     b.event(Lane("SparseCore 0 Sparse Core Ops", 0, "ops"), "gather", 20, 60, "op")
     result = duty(b.trace())
     assert result.table["on_duty"].to_list() == [50 * US]
@@ -106,8 +106,8 @@ def test_a_wait_for_a_copy_that_began_before_the_window_keeps_its_direction() ->
     b = Building(format="xplane", ops=OPS)
     b.event(CORE, "copy-start", 0, 1, "transfer", op=1)
     b.event(CORE, "copy-done", 1, 21, "transfer", op=2)
-    b.event(CORE, "slice-start", 21, 22, "op", op=3)
-    b.event(CORE, "slice-done", 22, 40, "op", op=4)
+    b.event(CORE, "slice-start", 21, 22, "copy", op=3)
+    b.event(CORE, "slice-done", 22, 40, "copy", op=4)
     trace = b.trace()
     assert parts(duty(trace, Window(10 * US, 20 * US))) == [0, 0, 10, 0, 0, 0]
     assert parts(duty(trace, Window(15 * US, 30 * US))) == [0, 0, 6, 0, 9, 0]

@@ -158,3 +158,21 @@ def test_sends_between_devices_are_communication(opened: Opened) -> None:
     assert spent(trace) == {"compute": 199, "collectives": 301, "copies": 0}
     called = result(trace, "collectives").table.row(0, named=True)
     assert (called["collective"], called["count"], called["message"]) == ("send", 2, 4096)
+
+
+def test_copies_between_memories_are_copies_whatever_their_category(opened: Opened) -> None:
+    fetched = "((f32[1024]{0}), f32[256]{0:S(1)}, s32[]{:S(2)})"
+    trace = opened(
+        core(
+            [
+                Op("slice-start.2", "async-start", f"{fetched} async-start(f32[1024]{{0}} %x), calls=%async", 0, 1),
+                Op("fusion.1", "loop fusion", FUSION, 1, 200),
+                Op("slice-done.2", "async-done", f"f32[256]{{0:S(1)}} async-done({fetched} %slice-start.2)", 200, 500),
+                Op("copy.3", "data formatting", "f32[4]{0:S(1)} copy(f32[4]{0} %p)", 500, 510),
+                Op("copy.4", "data formatting", "f32[2,2]{0,1} copy(f32[2,2]{1,0} %p)", 510, 530),
+            ]
+        )
+    )
+    assert spent(trace) == {"compute": 219, "collectives": 0, "copies": 311}
+    transfers = result(trace, "transfers").table.row(0, named=True)
+    assert (transfers["copies"], transfers["bytes"], transfers["exposed"] // US) == (4, 2 * (1024 + 16), 2 * 311)

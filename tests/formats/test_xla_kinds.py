@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracehound.formats.xla_kinds import op_kind, performed
+from tracehound.formats.xla_kinds import op_bytes, op_kind, performed
 
 
 @pytest.mark.parametrize(("category", "kind"), [
@@ -52,3 +52,24 @@ def test_what_a_generic_asynchronous_op_does_decides(name: str, category: str, l
 
 def test_a_generic_asynchronous_op_may_compute() -> None:
     assert op_kind("call-start.2", "async-start", f"%call-start.2 = {SCATTERED} async-start(f32[8]{{0}} %x)") == "op"
+
+
+FETCHED = "((f32[8]{0}), f32[4]{0:S(1)}, s32[]{:S(2)})"
+
+
+@pytest.mark.parametrize(("name", "category", "line", "kind", "size"), [
+    ("slice-start", "async-start", f"{FETCHED} async-start(f32[8]{{0}} %a), calls=%c", "copy", 16),
+    ("slice-done", "async-done", f"f32[4]{{0:S(1)}} async-done({FETCHED} %slice-start)", "copy", 16),
+    ("dynamic-slice-done.1", "async-done", "f32[4]{0} async-done(%dynamic-slice-start.1)", "copy", 16),
+    ("copy.3", "data formatting", "f32[4]{0:S(1)} copy(f32[4]{0} %a)", "copy", 16),
+    ("copy.4", "data formatting", "f32[4]{0:S(5)} copy(f32[4]{0} %a)", "transfer", 16),
+    ("copy.5", "data formatting", "f32[2,2]{0,1} copy(f32[2,2]{1,0} %a)", "op", 16),
+    (
+        "dynamic-update-slice-done", "async-done",
+        "f32[8]{0:S(5)} async-done(((f32[8]{0:S(5)}, f32[2]{0}, s32[]), f32[8]{0:S(5)}) %dynamic-update-slice-start)",
+        "transfer", 8,
+    ),
+])  # fmt: skip
+def test_what_is_a_copy(name: str, category: str, line: str, kind: str, size: int) -> None:
+    text = f"%{name} = {line}"
+    assert (op_kind(name, category, text), op_bytes(name, category, text)) == (kind, size)

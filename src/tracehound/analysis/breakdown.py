@@ -21,7 +21,8 @@ DEFINITION = """\
 Per rank, over the span from the start of its first device work to the end of its last (or over the window): compute =
 time in which any computation runs; exposed communication = time in which communication runs and no computation;
 exposed copy = time in which copies or memsets run and neither of the others, to and from the host as within the device
-(duty_cycle and step_time tell these apart as input, output and device to device); idle = the rest. All are lengths of
+(duty_cycle and step_time tell these apart as input, output and device to device; on TPUs they are feeds, asynchronous
+copies and slices, and what is copied from one memory to another, as in transfers); idle = the rest. All are lengths of
 unions of intervals over all streams, so the four sum to the span exactly. Communication and copies hidden behind
 computation count as compute; "all communication" and "all copies" are the unions with the hidden part. Work that
 contains other work (an HLO while) counts only where none of its parts runs. All times of a device with a clock of its

@@ -37,9 +37,10 @@ def device_work(share: Share, *more: str) -> pl.DataFrame:
 def device_parts(share: Share, events: pl.DataFrame) -> dict[str, Intervals]:
     """When the device does what: for each of `PARTS` a set; they share no instant.
 
-    `events` is `device_work`. Work around other work counts only where it runs itself. What waits for a copy to or from
-    the host is input or output: infeed, outfeed, copies whose HLO line names the host's memory, and on GPUs copies on
-    the streams by their direction, as their names or those of the calls that launched them tell it.
+    `events` is `device_work`. Work around other work counts only where it runs itself. Copies are what is of a kind
+    that `busy` calls a copy; those to or from the host are input or output: infeed, outfeed, copies whose HLO line
+    names the host's memory, and on GPUs copies on the streams by their direction, as their names or those of the calls
+    that launched them tell it.
     """
     owned = own_stretches(events["start"].to_numpy(), events["end"].to_numpy(), local_parent(events))
     part = _parts(share, events)[owned.owner]
@@ -67,12 +68,10 @@ def _parts(share: Share, events: pl.DataFrame) -> npt.NDArray[np.int64]:
     )
     part = (
         pl.when(pl.col("kind").is_in(COMMUNICATION)).then(_COLLECTIVES)
-        .when(pl.col("said").is_not_null()).then("said")
-        .when(copies & pl.col("op").is_null()).then("named")
-        .when(copies).then(_COPY)
+        .when(copies).then(pl.coalesce("said", "named", pl.lit(_COPY)))
         .otherwise(_COMPUTE)
     )  # fmt: skip
-    return joined.select(part.cast(pl.Int64)).to_series().fill_null(_COPY).to_numpy()
+    return joined.select(part.cast(pl.Int64)).to_series().to_numpy()
 
 
 def _by_name(share: Share, copies: pl.DataFrame) -> pl.DataFrame:

@@ -17,14 +17,13 @@ from tracehound.formats.counters import Counters, Series, counters, titled
 from tracehound.formats.json_columns import INVALID
 from tracehound.formats.wire import signed
 from tracehound.formats.xla_costs import off_chip, told_by_text
-from tracehound.formats.xla_kinds import op_kind
+from tracehound.formats.xla_kinds import op_bytes, op_kind
 from tracehound.formats.xla_lanes import executions, leaf_op, with_compilations
 from tracehound.formats.xla_names import (
     kind_of_device_event,
     kind_of_gpu_event,
     kind_of_host_event,
     leads,
-    moved_bytes,
     opcode_of_name,
     role_of_line,
 )
@@ -202,7 +201,7 @@ def _told_op(op: Op, module: str | None, program: int | None, gathered: Gathered
     category = op.category or opcode_of_name(op.name)
     found = gathered.ops.add(
         op_kind(op.name, category, op.text),
-        moved_bytes(op.text),
+        op_bytes(op.name, category, op.text),
         {
             "name": op.name.removeprefix("%"),
             "category": category,

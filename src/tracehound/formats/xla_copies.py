@@ -30,6 +30,11 @@ class Copied(NamedTuple):
     target: str
     bytes: int | None
 
+    @property
+    def with_host(self) -> bool:
+        """Whether one side is the host's memory."""
+        return HOST in (self.source, self.target)
+
 
 def is_done(category: str, text: str) -> bool:
     """Whether an op waits for the end of an asynchronous one, by the opcode of its line, else by its category."""
@@ -69,7 +74,7 @@ def started_by(name: str, text: str) -> str:
 def copied(name: str, category: str, text: str) -> Copied | None:
     """What an HLO op copies, if it is a copy that crosses memories, a feed, or the start of an asynchronous copy.
 
-    What ``-done`` ops wait for is told by their ``-start``. Asynchronous collectives are no copies.
+    What ``-done`` ops wait for is told by their ``-start``, or by `awaited`. Asynchronous collectives are no copies.
     """
     opcode = opcode_of_line(text) or category
     bare = re.sub(r"-done$", "", opcode.removeprefix("host ")).strip()
@@ -83,6 +88,23 @@ def copied(name: str, category: str, text: str) -> Copied | None:
         source, target = space(operands[0]), space(shape)
         return Copied(source, target, _size(shape)) if source != target else None
     return None
+
+
+def awaited(name: str, category: str, text: str) -> Copied | None:
+    """What the asynchronous copy moves that an op waits for, if that is one, and the op's line has the operand's shape.
+
+    Without that shape a slice or copy is known by its name alone, and not from where to where it goes.
+    """
+    opcode, operands = opcode_of_line(text) or category, operands_of_line(text)
+    if opcode not in ("copy-done", "async-done") or not operands:
+        return None
+    begun = opcode.replace("-done", "-start")
+    return _asynchronous(started_by(name, text), begun, _inside(split_shape(operands[-1])[0]), [])
+
+
+def slices(name: str) -> bool:
+    """Whether an asynchronous op of this name, or opcode, copies a buffer or a part of it."""
+    return _SLICING.search(name) is not None
 
 
 def _inside(shape: str) -> list[str]:
@@ -101,11 +123,12 @@ def _asynchronous(name: str, opcode: str, parts: list[str], operands: list[str])
         return None
     if opcode == "copy-start":
         return Copied(space(parts[1]), space(parts[0]), _size(parts[0]))
-    updating = _UPDATING in name and len(operands) > 1
-    moved = operands[1] if updating else parts[1]
-    found = Copied(space(moved if updating else operands[0] if operands else parts[0]), space(parts[1]), _size(moved))
+    given = operands or _inside(parts[0])
+    updating = _UPDATING in name and len(given) > 1
+    moved = given[1] if updating else parts[1]
+    found = Copied(space(moved if updating else given[0]), space(parts[1]), _size(moved))
     crosses = found.source != found.target and not name.startswith(COLLECTIVES)
-    return found if _SLICING.search(name) or crosses else None
+    return found if slices(name) or crosses else None
 
 
 def _size(shape: str) -> int | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tracehound.formats.xla_copies import opcode_of_line, started_by, with_host
-from tracehound.formats.xla_names import COLLECTIVES, Kind, opcode_of_name
+from tracehound.formats.xla_copies import awaited, copied, opcode_of_line, slices, started_by, with_host
+from tracehound.formats.xla_names import COLLECTIVES, Kind, moved_bytes, opcode_of_name
 
 HOST_MEMORY: Final = "S(5)"
 """How a layout says that a buffer lies in the host's memory."""
@@ -37,8 +37,10 @@ def performed(name: str, category: str, text: str = "") -> str:
 def op_kind(name: str, category: str, text: str = "") -> Kind:
     """The kind of an HLO op of this name with this category or opcode; `text` is its HLO line, where known.
 
-    Sends and receives are collectives: they go to other devices, over ICI or DCN; but those to and from the host are
-    transfers, as is a copy with the host's memory on one side. Of an asynchronous op that counts which it starts.
+    Collective = data goes to other devices, over ICI or DCN, sends and receives included. Transfer = a feed, a send to
+    or receive from the host, or a copy with the host's memory on one side. Copy = from one memory of the device to
+    another, or asynchronous (as a whole or of a slice), or an op of the opcode ``copy``; one of the category data
+    formatting, which lays data out anew within one memory, computes. Both halves of an asynchronous op are of one kind.
     """
     bare, does = _PHASE.sub("", category.strip().lower()), performed(name, category, text)
     if bare.startswith(COLLECTIVES) or does.startswith(COLLECTIVES):
@@ -47,6 +49,19 @@ def op_kind(name: str, category: str, text: str = "") -> Kind:
         return "transfer"
     if does in _BETWEEN_DEVICES:
         return "transfer" if with_host(category, text) else "collective"
-    if bare in _COPIES:
+    said = copied(name, category, text) or awaited(name, category, text)
+    if said is not None:
+        return "transfer" if said.with_host else "copy"
+    generic = (opcode_of_line(text) or category) in _GENERIC
+    if bare in _COPIES or (generic and slices(does)):
         return "transfer" if HOST_MEMORY in text else "copy"
     return "op"
+
+
+def op_bytes(name: str, category: str, text: str) -> int | None:
+    """Bytes that a collective, copy or transfer of this name, category and line moves; None where that does not tell.
+
+    Of an asynchronous slice, and of what updates a part of a buffer, those of the part.
+    """
+    said = copied(name, category, text) or awaited(name, category, text)
+    return moved_bytes(text) if said is None else said.bytes

@@ -19,8 +19,8 @@ from tracehound.formats.hlo_cost import Cost, costs
 from tracehound.formats.hlo_fields import message
 from tracehound.formats.wire import BYTES, File, Rows, WireError, fields, signed
 from tracehound.formats.xla_costs import accessed, of_shapes, told_by_text
-from tracehound.formats.xla_kinds import op_kind
-from tracehound.formats.xla_names import Kind, moved_bytes, opcode_of_name
+from tracehound.formats.xla_kinds import op_bytes, op_kind
+from tracehound.formats.xla_names import Kind, opcode_of_name
 from tracehound.formats.xmetadata import METADATA_STAT, NAME, Described
 from tracehound.formats.xspace import Plane, Space
 from tracehound.formats.xstats import BLOB, STAT_ID, Value, decoded
@@ -182,7 +182,7 @@ class Meeting:
         program = _whole(stats.get("program_id"))
         return (
             op_kind(name, category, text),
-            moved_bytes(text),
+            op_bytes(name, category, text),
             {
                 "name": name.removeprefix("%"),
                 "category": category,
