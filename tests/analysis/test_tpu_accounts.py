@@ -176,3 +176,25 @@ def test_copies_between_memories_are_copies_whatever_their_category(opened: Open
     assert spent(trace) == {"compute": 219, "collectives": 0, "copies": 311}
     transfers = result(trace, "transfers").table.row(0, named=True)
     assert (transfers["copies"], transfers["bytes"], transfers["exposed"] // US) == (4, 2 * (1024 + 16), 2 * 311)
+
+
+SPARSE = {"Sparse Core Modules": ("jit_f(5)", 50, 600), "Sparse Core Ops": ("gather.9", 100, 500)}
+
+
+def test_what_sparse_cores_execute_runs_beside_the_ops_of_the_device(opened: Opened) -> None:
+    beside = [
+        Line(name, [Event(what, (step * 1000 + start) * US, (end - start) * US) for step in range(2)], id=at + 1)
+        for at, (name, (what, start, end)) in enumerate(SPARSE.items())
+    ]
+    trace = opened(
+        core([Op("fusion.1", "loop fusion", FUSION, 0, 200), Op("fusion.2", "loop fusion", FUSION, 400, 900)]),
+        Plane("/device:TPU:0 SparseCore 0", beside),
+    )
+    assert spent(trace) == {"compute": 700, "collectives": 0, "copies": 0}
+    assert result(trace, "breakdown").table["idle"].to_list() == [500 * US]
+    for analysis in ("ops", "hlo_ops"):
+        table = result(trace, analysis)
+        assert table.table["name"].to_list() == ["fusion.2", "fusion.1"]
+        assert any(note.startswith("idle 26.316 %") for note in table.notes)
+    assert result(trace, "programs").table["count"].to_list() == [2]
+    assert result(trace, "duty_cycle").table["on_duty"].to_list() == [2 * 900 * US]

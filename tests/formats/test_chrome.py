@@ -48,6 +48,25 @@ def events_of(part) -> list[dict]:
     return part.events.join(lanes, on="lane").sort("record", "lane").to_dicts()
 
 
+def test_sparse_cores_run_beside_the_ops_of_their_device(part):
+    processes = {3: "/device:TPU:0", 23: "/device:TPU:0 SparseCore 0"}
+    threads = {(3, 2): "XLA Modules", (3, 3): "XLA Ops", (23, 1): "Sparse Core Modules", (23, 2): "Sparse Core Ops"}
+    got = part(
+        [
+            x(3, 2, "jit_f(5)", 0, 9), x(3, 3, "fusion.1", 7, 2, hlo_category="loop fusion"),
+            x(23, 1, "jit_f(5)", 1, 5), x(23, 2, "gather.9", 2, 5, hlo_category="gather"),
+        ], processes, threads,
+    )  # fmt: skip
+    assert {(lane["name"], lane["role"], lane["work"]) for lane in got.lanes.to_dicts()} == {
+        ("XLA Modules", "modules", False), ("XLA Ops", "ops", True),
+        ("SparseCore 0 Sparse Core Modules", "other", False), ("SparseCore 0 Sparse Core Ops", "other", False),
+    }  # fmt: skip
+    assert got.ranks["label"].to_list() == ["TPU:0"]
+    (gather,) = (event for event in events_of(got) if event["name"] == "gather.9")
+    assert got.ops["category"][gather["op"]] == "gather"
+    assert got.ops["module"].to_list() == ["jit_f", "jit_f"]
+
+
 def test_planes_and_lines_of_a_tpu(part):
     big = str(2**64 - 5)
     got = part(

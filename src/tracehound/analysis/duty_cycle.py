@@ -11,6 +11,7 @@ from tracehound.analysis.core_time import on_own_clock, rest_time
 from tracehound.analysis.device_parts import PARTS, device_parts, device_work
 from tracehound.analysis.own_clock import CLOCKED, window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.formats.xla_names import SPARSE_CORE_MODULES, SPARSE_CORE_OPS
 from tracehound.intervals import Intervals, clip, union
 from tracehound.trace import collected
 from tracehound.units import duration
@@ -82,13 +83,13 @@ def _duty(share: Share, events: pl.DataFrame) -> tuple[int, int]:
     """The time on duty, and the time from the first to the last op or module."""
     off = share.ops.filter(pl.col("category").is_in(_OFF_DUTY))["op"].implode()
     lanes = share.lanes.filter(pl.col("rank").is_not_null())
-    beside = (pl.col("role") == "ops") & ~pl.col("work") & (pl.col("work") & (pl.col("role") == "ops")).any()
-    sparse = _times(share, lanes.filter(beside))
+    sparse = _times(share, lanes.filter(pl.col("name").str.contains(SPARSE_CORE_OPS)))
     working = events.filter(~pl.col("op").is_in(off).fill_null(value=False)).select("start", "end")
     on = _inside(pl.concat([working, sparse]), share)
     if share.windowed:
         return on.length, share.end - share.start
-    runs = _times(share, lanes.filter(pl.col("role") == "modules"))
+    ran = (pl.col("role") == "modules") | pl.col("name").str.contains(SPARSE_CORE_MODULES)
+    runs = _times(share, lanes.filter(ran))
     every = pl.concat([events.select("start", "end"), sparse, runs])
     return on.length, int(every["end"].to_numpy().max() - every["start"].to_numpy().min())
 

@@ -34,7 +34,8 @@ rank, idle included (or of the window, its bounds put on the same clock): XProf'
 run at once, and their shares of the time sum up to more than that in which any runs. idle = nothing runs on the device;
 where kernels or copies without an HLO op run, too, the time without an op is told beside it: XProf's IDLE. count is
 executions: on a GPU consecutive kernels of one op on a stream within one run of its module are one execution (so an op
-that a loop runs twice in a row counts once); kernels is XProf's #Occurrences there.
+that a loop runs twice in a row counts once); kernels is XProf's #Occurrences there. Ops of a TPU's SparseCores are in
+no row and keep no device busy, as in XProf; the timeline shows them.
 
 {hlo_costs.DEFINITION}
 

@@ -23,7 +23,7 @@ ops" is self / sum of self over all rows; "of time" is self / sum over ranks of 
 of the rank, idle included (or of the window): XProf's "Total self time (%)" of hlo_stats. On TPUs lengths are those
 of the device's own clock, as in XProf. On GPUs every kernel that carries an op's name counts as one execution of it,
 as in XProf's occurrences. Kernels that overlap on different streams each count in full, so "of time" can add up to
-more than the busy time."""
+more than the busy time. Ops of a TPU's SparseCores are in no row and keep no device busy, as in XProf."""
 
 COLUMNS = (
     Column("name", "text", "kernel, HLO op or operator"),

@@ -22,6 +22,7 @@ from the first op of a run to the end of its last. It counts at its full length 
 gap = from the end of the execution before on the same line, whatever program that was, to its start; interval = from
 the start of the same program's execution before, on the same device. All three are on the device's own clock where it
 has one (TPU): the profiler aligns it to the host's piece by piece, which may stretch one execution and shrink another.
+What the SparseCores of a TPU execute of it meanwhile is a part of the execution, and counts for none.
 
 enqueue = the host event that launched the execution: on TPUs the DoEnqueueProgram whose producer id it consumes (else
 the one of the same run_id), on GPUs the launch with the correlation id of its first kernel, on CPUs the Execute of its

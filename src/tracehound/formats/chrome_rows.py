@@ -6,7 +6,8 @@ Owns what the viewer's processes and threads are (planes and lines of the profil
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from tracehound.formats.xla_names import (
     kind_of_host_event,
     leads,
     opcode_of_name,
+    role_of_lane,
     role_of_line,
 )
 from tracehound.formats.xla_planes import RUN_BITS, Gathered
@@ -67,6 +69,8 @@ def gather(columns: Columns, gathered: Gathered) -> list[Note]:
     gathered.add(_device_rows(device, columns, gathered))
     gathered.add(_host_rows(host, gathered))
     _derive(host, device, columns, gathered)
+    for lane in gathered.lanes:
+        lane["role"] = role_of_lane(lane["role"], _part(lane))
     return _left_out(complete, timed, strange, kept, columns.endless)
 
 
@@ -130,8 +134,15 @@ def _lanes(columns: Columns, kept: Piece, gathered: Gathered) -> npt.NDArray[np.
             lane[code] = _lane(process, thread, code, gathered)
     streaming = {row["rank"] for row in gathered.lanes if row["role"] == "stream"}
     for row in gathered.lanes:
-        row["work"] = row["role"] == ("stream" if row.get("rank") in streaming else "ops") and "rank" in row
+        working = "stream" if row.get("rank") in streaming else "ops"
+        row["work"] = row["role"] == working and "rank" in row and not _part(row)
     return lane
+
+
+def _part(lane: Mapping[str, Any]) -> str:
+    """The part of a device whose line a lane shows: ``SparseCore 0``; "" for the device itself."""
+    device = _PLANE.match(lane.get("process") or "")
+    return (device[3] or "").strip() if device else ""
 
 
 def _lane(process: str, thread: str, order: int, gathered: Gathered) -> int:
@@ -151,8 +162,9 @@ def _with_modules(device: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
     """The events of devices; an op without a module is of the one that its device executes just then."""
     ranks = pl.Series([lane.get("rank") for lane in gathered.lanes], dtype=pl.Int64)
     device = device.with_columns(ranks.gather(device["lane"]).alias("rank")).with_row_index("row")
+    own = [lane for lane, row in enumerate(gathered.lanes) if row["role"] == "modules" and not _part(row)]
     running = (
-        device.filter(pl.col("role") == "modules")
+        device.filter(pl.col("lane").is_in(own))
         .select("rank", "start", pl.col("end").alias("until"), pl.col("name").cast(pl.String).alias("running"))
         .sort("start")
     )

@@ -37,6 +37,17 @@ def role_of_line(name: str) -> Role:
     return next((role for pattern, role in _ROLE_PATTERNS if pattern.match(bare)), "other")
 
 
+def role_of_lane(role: Role, part: str) -> Role:
+    """The role of the lane of a line with this role, on a device or a part of one (``SparseCore 0``).
+
+    A device's ops and modules are those of its TensorCore. What its SparseCores execute runs beside them, and is shown.
+    """
+    return "other" if part and role in ("ops", "modules") else role
+
+
+SPARSE_CORE_OPS, SPARSE_CORE_MODULES = r"(?i)\bsparse core ops$", r"(?i)\bsparse core modules$"
+"""How the names of lanes end that show what SparseCores execute."""
+
 COLLECTIVES = (
     "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "ragged-all-to-all", "collective-permute",
     "collective-broadcast",

@@ -19,7 +19,7 @@ from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import Rows
 from tracehound.formats.xla_compiles import on_rows, with_compilations
 from tracehound.formats.xla_lanes import executions, with_true_ends
-from tracehound.formats.xla_names import Role, leads, role_of_line
+from tracehound.formats.xla_names import Role, leads, role_of_lane, role_of_line
 from tracehound.formats.xla_ops import Met, Ops, merged
 from tracehound.formats.xspace import Line, Plane
 from tracehound.intervals import Intervals
@@ -255,7 +255,7 @@ def _device_lanes(plane: Shown, device: re.Match[str], drawn: Rows, gathered: Ga
         lanes.append(
             gathered.lane(
                 f"{part} {line.name}".strip(),
-                role,
+                role_of_lane(role, part),
                 at + (_DERIVED if part else 0),
                 rank=rank,
                 work=role == working,
