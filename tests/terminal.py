@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
+from functools import partial
 from tempfile import TemporaryDirectory
 from types import TracebackType
 
@@ -21,10 +23,18 @@ ESCAPE = 0.3
 class Terminal:
     """Runs ``tracehound ARGS`` at a size, without configuration or memory; `screen` is what a person would see now.
 
-    `redirected` is what a shell would read at the end of that line: ``2>log``.
+    `before` is what a shell would read before that line, ``trap '' HUP;``, and `redirected` at its end: ``2>log``.
     """
 
-    def __init__(self, *args: str, columns: int = 80, rows: int = 24, redirected: str = "", **environment: str) -> None:
+    def __init__(
+        self,
+        *args: str,
+        columns: int = 80,
+        rows: int = 24,
+        before: str = "",
+        redirected: str = "",
+        **environment: str,
+    ) -> None:
         self.display = pyte.Screen(columns, rows)
         self.stream = pyte.ByteStream(self.display)
         self.home = TemporaryDirectory()
@@ -32,7 +42,7 @@ class Terminal:
         self.sent = 0
         self.child = pexpect.spawn(
             "/bin/sh",
-            ["-c", f'exec "$0" -m tracehound "$@" {redirected}', sys.executable, *args],
+            ["-c", f'{before} exec "$0" -m tracehound "$@" {redirected}', sys.executable, *args],
             dimensions=(rows, columns),
             env={
                 **kept,
@@ -43,6 +53,7 @@ class Terminal:
                 "XDG_CONFIG_HOME": self.home.name,
                 **environment,
             },
+            preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),  # tests may run under nohup
             timeout=PATIENCE,
         )
 

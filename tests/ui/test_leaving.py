@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import termios
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import orjson
 import pytest
 
 from terminal import PATIENCE, Terminal
+from tracehound.ui.session import recalled
 
 
 def large(path: Path, source: Path) -> Path:
@@ -93,3 +95,45 @@ def test_the_explorer_opens_wherever_stderr_goes(samples: Path, tmp_path: Path, 
         terminal.press("q")
         assert terminal.ended() == 0
     assert not log.exists() or log.read_text() == "", "a screen is drawn where a person looks"
+
+
+def marked(samples: Path, tmp_path: Path, before: str = "") -> Terminal:
+    """The explorer of a trace in which a mark was set."""
+    terminal = Terminal(str(samples / "torch_stacks"), before=before, XDG_STATE_HOME=str(tmp_path))
+    terminal.wait_for("host", "quit")
+    terminal.press("m", "x")
+    terminal.wait_for("marked x")
+    return terminal
+
+
+def marks(tmp_path: Path) -> set[str]:
+    """The marks that are remembered."""
+    return {mark for file in tmp_path.glob("tracehound/sessions/*") for mark in recalled(file).marks}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_who_is_told_to_end_leaves_as_with_q(samples: Path, tmp_path: Path, number: int) -> None:
+    with marked(samples, tmp_path) as terminal:
+        os.kill(terminal.child.pid, number)
+        assert terminal.ended() == 128 + number
+        assert not terminal.display.cursor.hidden
+        assert not {1000 << 5, 1006 << 5} & terminal.display.mode, "no mouse is reported"
+        assert termios.tcgetattr(terminal.child.child_fd)[3] & termios.ECHO
+    assert marks(tmp_path) == {"x"}
+
+
+def test_a_terminal_that_goes_away(samples: Path, tmp_path: Path) -> None:
+    with marked(samples, tmp_path) as terminal:
+        terminal.child.ptyproc.fileobj.close()
+        assert until(lambda: not terminal.child.isalive())
+        assert terminal.child.exitstatus == 128 + signal.SIGHUP
+    assert marks(tmp_path) == {"x"}
+
+
+def test_what_was_ignored_at_the_start_stays_ignored(samples: Path, tmp_path: Path) -> None:
+    with marked(samples, tmp_path, "trap '' HUP;") as terminal:
+        os.kill(terminal.child.pid, signal.SIGHUP)
+        terminal.press("m", "y")
+        terminal.wait_for("marked y")
+        terminal.press("q")
+        assert terminal.ended() == 0

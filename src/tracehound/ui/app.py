@@ -47,7 +47,7 @@ class TracehoundApp(Shell):
     @on(Loading.Failed)
     def _failed(self, message: Loading.Failed) -> None:
         """With nothing to explore, leave, and let the command line say why."""
-        if not self.explorer.growth.any_read:
+        if not self.explorer.growth.any_read and self.return_code is None:
             self.failure = message.error
             self.exit()
 

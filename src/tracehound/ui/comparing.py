@@ -41,8 +41,9 @@ class ComparingApp(Shell):
     @on(Side.Failed)
     def _failed(self, message: Side.Failed) -> None:
         """With nothing to compare, leave, and let the command line say why."""
-        self.failure = message.error
-        self.exit()
+        if self.return_code is None:
+            self.failure = message.error
+            self.exit()
 
     @property
     def busy(self) -> bool:

@@ -11,6 +11,8 @@ import termios
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from io import TextIOWrapper
+from typing import TextIO, cast
 
 from rich.color import ColorSystem
 from rich.console import Console
@@ -23,6 +25,30 @@ from textual.geometry import Size
 from tracehound.ui.paper import SYSTEMS, Paper
 
 
+class Lasting:
+    """A terminal as a file, written to in vain when it has gone away.
+
+    The thread that writes must not end before the program, which waits for it.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        """Write what can be written."""
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        """Send it."""
+        with suppress(OSError):
+            self._file.flush()
+
+    def fileno(self) -> int:
+        """The file's."""
+        return self._file.fileno()
+
+
 class QuickDriver(LinuxDriver):
     """Textual's driver, but for the end of the program and for what is drawn."""
 
@@ -31,7 +57,8 @@ class QuickDriver(LinuxDriver):
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         if sys.__stdout__ is not None:
-            self._file = sys.__stdout__  # Textual draws on stderr, which may go to a file
+            # Textual draws on stderr, which may go to a file
+            self._file = cast("TextIOWrapper", Lasting(sys.__stdout__))
         self.paper = Paper()
 
     def start_application_mode(self) -> None:

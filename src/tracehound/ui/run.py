@@ -17,6 +17,7 @@ from tracehound import config
 from tracehound.errors import BAD_INPUT
 from tracehound.store import Opening
 from tracehound.ui import session
+from tracehound.ui.ending import heed
 
 if TYPE_CHECKING:
     from tracehound.ui.app import TracehoundApp
@@ -58,6 +59,7 @@ def explore(opening: Opening, asked: Namespace, alphabet: str) -> int:
         session.forget(kept)
     elif kept is not None:
         app.explorer.travels.session = session.recalled(kept)
+    heed(app)
     app.run(mouse=not asked.no_mouse)
     if app.failure is not None:
         raise app.failure
@@ -75,6 +77,7 @@ def contrast(base: Opening, other: Opening, asked: Namespace, alphabet: str) -> 
     app.comparison.said = _reading(asked)
     for side, path in zip(app.comparison.sides, (*asked.paths, asked.diff), strict=True):
         side.said = path
+    heed(app)
     app.run(mouse=not asked.no_mouse)
     if app.failure is not None:
         raise app.failure
@@ -128,6 +131,6 @@ def _end(app: Shell, opening: Opening) -> NoReturn:
     """
     opening.workshop.close()
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # whoever started us may have closed it
+        with suppress(OSError, AttributeError):  # whoever started us may have closed it, or taken the terminal away
             stream.flush()
     os._exit(app.return_code or 0)

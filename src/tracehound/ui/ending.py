@@ -1,0 +1,34 @@
+"""Ending when the system says so: a job that is cancelled (SIGTERM), a terminal that goes away (SIGHUP).
+
+Owns that this is leaving as with `q`: the terminal is given back, and what is remembered is written. What was ignored
+when the program began stays ignored, as under nohup.
+"""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracehound.ui.shell import Shell
+
+SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+def heed(app: Shell) -> None:
+    """Have the application end with 128 and the number of the signal, as a shell has it.
+
+    The handlers stay until the process is gone: a terminal that goes away is told of more than once.
+    """
+
+    def leave(number: int, _: FrameType | None) -> None:
+        status = 128 + number
+        if app._loop is not None:  # noqa: SLF001, Textual's: there is one while it runs
+            app._loop.call_soon_threadsafe(app.exit, None, status)  # noqa: SLF001
+        elif app.return_code is None:
+            raise SystemExit(status)  # it has not begun
+
+    for number in SIGNALS:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, leave)
