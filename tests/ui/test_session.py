@@ -39,7 +39,7 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
 def test_what_was_kept_comes_back() -> None:
     path = folder() / "one.json"
     kept = Session(VIEW, "steps", {"a": View(1, 2, ranks=(0, 3))}, {"pinned": [3], "of": None})
-    remember(path, kept)
+    remember(path, kept, {"a"})
     assert recalled(path) == kept
     assert path.stat().st_mode & 0o777 == 0o600
     assert folder().stat().st_mode & 0o777 == 0o700
@@ -48,6 +48,14 @@ def test_what_was_kept_comes_back() -> None:
     forget(path)
     forget(path)
     assert recalled(path) == Session()
+
+
+def test_marks_that_were_set_elsewhere_meanwhile_stay() -> None:
+    path, old, new = folder() / "one.json", View(1, 2), View(3, 4)
+    remember(path, Session(VIEW, marks={"a": old, "b": old}), {"a", "b"})
+    remember(path, Session(VIEW, marks={"a": new, "b": old}), {"a"})  # both began with what was there first
+    remember(path, Session(VIEW, marks={"a": old, "b": old, "c": old}), {"c"})
+    assert recalled(path).marks == {"a": new, "b": old, "c": old}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +73,7 @@ def test_a_damaged_file_is_none(content: bytes, tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_costs_nothing(state: Path) -> None:
     state.write_text("a file, and no folder")
-    remember(folder() / "one.json", Session(VIEW))
+    remember(folder() / "one.json", Session(VIEW), ())
     forget(folder() / "one.json")
     assert recalled(folder() / "one.json") == Session()
 
@@ -73,7 +81,7 @@ def test_a_place_that_cannot_be_written_costs_nothing(state: Path) -> None:
 def test_those_seen_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "MOST", 3)
     for number in range(5):
-        remember(folder() / f"{number}.json", Session())
+        remember(folder() / f"{number}.json", Session(), ())
         os.utime(folder() / f"{number}.json", (number, number))
     assert sorted(path.name for path in folder().iterdir()) == ["2.json", "3.json", "4.json"]
 
@@ -173,6 +181,20 @@ def test_from_one_visit_to_the_next(samples: Path, tmp_path: Path) -> None:
         terminal.wait_for("category", "0 fit")
         terminal.press("q")
         assert terminal.ended() == 0
+
+
+def test_two_explorers_of_one_trace(samples: Path, tmp_path: Path) -> None:
+    trace, home = str(samples / "torch_stacks"), {"XDG_STATE_HOME": str(tmp_path / "home")}
+    with Terminal(trace, **home) as first, Terminal(trace, **home) as second:
+        for terminal, letter in ((first, "x"), (second, "y")):
+            terminal.wait_for("host", "quit")
+            terminal.press("m", letter)
+            terminal.wait_for(f"marked {letter}")
+        for terminal in (first, second):
+            terminal.press("q")
+            assert terminal.ended() == 0
+    (file,) = (tmp_path / "home" / "tracehound" / "sessions").iterdir()
+    assert set(recalled(file).marks) == {"x", "y"}
 
 
 def test_without_a_cache_nothing_is_kept(samples: Path, tmp_path: Path) -> None:

@@ -114,9 +114,11 @@ def _measure() -> None:
 
 def _leave(app: TracehoundApp, opening: Opening, kept: Path | None) -> NoReturn:
     """Write down what is remembered, and end."""
-    remembered = app.explorer.travels.remembered
+    travels = app.explorer.travels
+    remembered = travels.remembered
     if kept is not None and remembered is not None:
-        writing = threading.Thread(target=session.remember, args=(kept, remembered), daemon=True)
+        args = (kept, remembered, travels.marked)
+        writing = threading.Thread(target=session.remember, args=args, daemon=True)
         writing.start()
         writing.join(PATIENCE)
     app.explorer.reading.join(PATIENCE)

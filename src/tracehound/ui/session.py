@@ -6,9 +6,10 @@ or another way of reading them, are another trace. A file that is damaged is one
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -63,14 +64,33 @@ def recalled(path: Path) -> Session:
         return Session()
 
 
-def remember(path: Path, session: Session) -> None:
-    """Keep a session, readable by its owner alone, whole or not at all; nothing where there is no room for it."""
+def remember(path: Path, session: Session, recent: Collection[str]) -> None:
+    """Keep a session, readable by its owner alone, whole or not at all; nothing where there is no room for it.
+
+    Of its marks those of the letters in `recent` were set in this visit. The others are as the file has them by now:
+    another explorer of the trace may have set some meanwhile.
+    """
     with suppress(OSError, UnicodeEncodeError):
         path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        _trim(path.parent)
-        with whole(path, 0o600) as file:
-            file.write(msgspec.json.encode(session))
+        with _alone(path.parent):
+            _trim(path.parent)
+            mine = {letter: session.marks[letter] for letter in recent}
+            joined = replace(session, marks={**recalled(path).marks, **mine})
+            with whole(path, 0o600) as file:
+                file.write(msgspec.json.encode(joined))
+
+
+@contextmanager
+def _alone(of: Path) -> Iterator[None]:
+    """One process at a time, where the file system can see to that: explorers may be ended all at once."""
+    held = os.open(of, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
 
 
 def forget(path: Path) -> None:

@@ -45,6 +45,8 @@ class Travels:
         self.trail = Trail(screen, screen.background)
         self.history = History()
         self.marks: Marks = {}
+        self.marked: set[str] = set()
+        """The marks that were set in this visit."""
         self.session = Session()
         self._screen = screen
         self._first = FIRST
@@ -226,6 +228,7 @@ class Travels:
         self._end_prompt()
         if text.isalnum():
             self.marks = {**self.marks, text: self._screen.view}
+            self.marked.add(text)
             self._screen.key_bar.say(f"marked {text}: ' {text} comes back here")
 
     def ask_jump(self) -> None:
