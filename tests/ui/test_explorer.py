@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,7 +12,11 @@ import orjson
 import polars as pl
 import pytest
 
+from building import US
 from exploring import explored, header, press, said, selected, settled
+from stages import TRACE
+from tracehound.analysis import named, run
+from tracehound.draw.wrap import paragraphs
 from tracehound.errors import TracehoundError
 from tracehound.store import Opening, open_paths
 from tracehound.trace import Part, Trace
@@ -32,7 +37,7 @@ from tracehound.ui.widgets.leaf_view import LeafView
 from tracehound.ui.widgets.prompt import PromptInput
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.timeline import Timeline
-from tracehound.ui.words import NOTHING
+from tracehound.ui.words import empty
 
 
 def slices() -> list[dict[str, object]]:
@@ -545,7 +550,23 @@ async def test_why_a_table_is_empty_is_said_in_full(tmp_path: Path) -> None:
     async with explored(open_paths([written(tmp_path, [event])])) as (explorer, pilot):
         await press(pilot, "4")
         shown = " ".join(" ".join(lines(table(explorer, "steps"))[1:]).split())
-        assert shown == NOTHING["steps"]
+        result = table(explorer, "steps").result
+        assert result is not None
+        assert shown == result.notes[0]
+
+
+async def test_a_table_of_ranks_is_empty_for_its_own_reason(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+        await press(pilot, "M", "L")
+        first, *_ = [line.strip() for line in lines(table(explorer, "clocks"))[1:] if line.strip()]
+        assert first.startswith("one clock: all 8 ranks are of one file")
+
+
+def test_every_note_of_an_empty_result_is_a_paragraph() -> None:
+    result = replace(run(named("steps"), TRACE), analysis="operator_roofline", table=pl.DataFrame(), notes=("a", "b"))
+    assert empty(result, TRACE, None) == "a\nb"
+    assert empty(result, TRACE, (0, US)) == "nothing in the 1.000 us window; Esc clears it\na\nb"
+    assert paragraphs("a b\nc", 2) == ["a", "b", "c"]
 
 
 class Slow:

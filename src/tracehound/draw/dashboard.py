@@ -217,7 +217,8 @@ _DRAWN: Final[Mapping[str, Callable[[Result, int, int], Said]]] = MappingProxyTy
 
 def told(words: str, width: int, height: int, sort: Sort) -> Said:
     """What is said where there are no rows."""
-    return Said("", _wrapped(words, width, height, sort))
+    lines = [line for text in words.split("\n") for line in _wrapped(text, width, height, sort)]
+    return Said("", lines[: max(0, height)])
 
 
 def _wrapped(words: str, width: int, height: int, sort: Sort) -> list[Line]:

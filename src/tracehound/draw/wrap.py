@@ -12,6 +12,11 @@ from rich.cells import cell_len
 from tracehound.draw.sheet import wrapped
 
 
+def paragraphs(text: str, width: int) -> list[str]:
+    """The lines of a text, each of them on as many lines of at most `width` cells as it takes."""
+    return [line for paragraph in text.split("\n") for line in wrap(paragraph, width)]
+
+
 def wrap(text: str, width: int, hang: str = "") -> list[str]:
     """The words of a text on lines of at most `width` cells, the second and later ones behind `hang`."""
     if cell_len(text) == len(text):

@@ -105,7 +105,7 @@ class Results:
             table.fail(answer.failure)
             return
         bounds = (window.start, window.end) if window.start is not None and window.end is not None else None
-        nothing = words.nothing(answer.question.analysis, self._snapshot.trace, bounds)
+        nothing = words.empty(answer.result, self._snapshot.trace, bounds)
         so_far = " · ".join(filter(None, [choosing.said(answer.question.given), self._snapshot.words]))
         table.show(answer.result, bounds, nothing, so_far)
 

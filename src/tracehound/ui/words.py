@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from tracehound import units
-from tracehound.analysis.matched import ALONE, OPEN_ALL
 from tracehound.analysis.result import Result
 from tracehound.analysis.topics import of_memory_alone
 from tracehound.draw.apart import fitted
@@ -106,18 +105,14 @@ NOTHING = {
     "ops": NO_DEVICE,
     "gaps": NO_DEVICE,
     "breakdown": NO_DEVICE,
-    "steps": "no steps marked, none to infer: mark them with prof.step() and a schedule, or StepTraceAnnotation",
     "modules": "no module of a model: profile PyTorch with with_stack=True",
     "stacks": "nothing on any thread of a host: profile with ProfilerActivity.CPU",
-    "annotations": "no annotations: name stretches of the program with record_function(...) or TraceAnnotation",
     "collectives": "no collectives: one device, or communication was not recorded on its lanes",
-    **dict.fromkeys(("stragglers", "collective_calls", "arrivals", "clocks"), f"{ALONE}: {OPEN_ALL}"),
-    "health": "nothing was repaired, dropped, missing or inferred",
     "host": "no host thread recorded anything here: profile with ProfilerActivity.CPU, or host_tracer_level above 0",
     "search": "no event of the trace has such a name",
     "prompt": "type a part of a name, or ~ and a regular expression",
 }
-"""What would have to be recorded for a table to have rows."""
+"""What would have to be recorded for a table to have rows, where its own notes do not say."""
 
 
 NO_EVENT = "no event selected: Enter selects the one at the focus"
@@ -134,8 +129,14 @@ def no_gap(trace: Trace, least: int, direction: int) -> str:
 NO_STREAMS = "no lane of a device, whose streams could stand together"
 
 
+def empty(result: Result, trace: Trace, window: tuple[int, int] | None) -> str:
+    """Why a result has no rows: what its notes say, after what would fill it."""
+    known = window is not None or result.analysis in NOTHING or not result.notes
+    return "\n".join([*([nothing(result.analysis, trace, window)] if known else []), *result.notes])
+
+
 def nothing(analysis: str, trace: Trace, window: tuple[int, int] | None) -> str:
-    """Why a table is empty, and what would fill it."""
+    """What would fill a table that is empty."""
     if window is not None and analysis != "search":
         return f"nothing in the {length(window)} window; Esc clears it"
     if analysis in NOTHING and (why := of_memory_alone(analysis, [part.format for part in trace.parts])):

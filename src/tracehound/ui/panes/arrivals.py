@@ -22,6 +22,7 @@ from textual.widget import Widget
 from tracehound.analysis.result import Result
 from tracehound.draw.arrivals import HEAD, Line, Meeting, Sort, bar, head
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.wrap import paragraphs
 from tracehound.ui import words
 from tracehound.ui.keys import bindings
 from tracehound.ui.tones import tones
@@ -133,7 +134,8 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
         width, meeting = self.size.width, self.meeting
         line: Line = []
         if meeting is None:
-            line = [(self._glyphs.cut(f" {self._told}", width), "dim")] if y == 0 else []
+            lines = paragraphs(self._told, max(1, width - 2))
+            line = [(f" {self._glyphs.words(lines[y])}", "dim")] if y < len(lines) else []
         elif y < HEAD:
             line = head(meeting, self._glyphs, width - len(self._scope) - 1 if y == 0 else width)[y]
             line = [*line, (f" {self._glyphs.words(self._scope)}", "last")] if y == 0 and self._scope else line

@@ -28,6 +28,7 @@ from tracehound.analysis.result import Result
 from tracehound.draw.flame import ALL, PASSED_ON, Bar
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.palette import HUES, TINTS
+from tracehound.draw.wrap import paragraphs
 from tracehound.errors import TracehoundError, printable
 from tracehound.ui import keys
 from tracehound.ui.frames import Frames, Weight, frames
@@ -180,7 +181,8 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
         """What it is, the bars, and what the frame under the cursor is."""
         shown = self._frames
         if shown is None or shown.flame.total == 0:
-            return self._words(self.empty if y == HEAD else "", "foot")
+            lines = paragraphs(self.empty, max(1, self.size.width - 2))[max(0, y - HEAD) :]
+            return self._words(lines[0] if lines and y >= HEAD else "", "foot")
         if y < HEAD:
             below = len(self._bars) - self._top - self._room
             words = (shown.title(self.zoom, below, self._glyphs.dot), self._so_far)

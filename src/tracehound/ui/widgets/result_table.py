@@ -22,7 +22,7 @@ from textual.strip import Strip
 
 from tracehound.analysis.result import TEXTS, Column, Result
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.draw.wrap import wrap
+from tracehound.draw.wrap import paragraphs
 from tracehound.ui import keys, sheet
 from tracehound.ui.folding import UNTOUCHED, Tree, Way
 from tracehound.ui.sheet import Choice, Order, Sheet
@@ -180,8 +180,8 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
     def _instead(self, y: int) -> Strip:
         """Line `y` of what is said when there are no rows."""
         width, style = self.size.width, self.get_component_rich_style("result-table--empty", partial=False)
-        words = wrap(self._look.words(self.empty), max(1, width - 2))[y:]
-        return Strip([Segment(f" {words[0]}" if words else "", style)]).crop_extend(0, width, style)
+        words = paragraphs(self.empty, max(1, width - 2))[y:]
+        return Strip([Segment(f" {self._look.words(words[0])}" if words else "", style)]).crop_extend(0, width, style)
 
     def on_mount(self) -> None:
         """The scroll bar of the alphabet."""
