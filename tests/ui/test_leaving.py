@@ -97,9 +97,9 @@ def test_the_explorer_opens_wherever_stderr_goes(samples: Path, tmp_path: Path, 
     assert not log.exists() or log.read_text() == "", "a screen is drawn where a person looks"
 
 
-def marked(samples: Path, tmp_path: Path, before: str = "") -> Terminal:
+def marked(samples: Path, tmp_path: Path, **given: str) -> Terminal:
     """The explorer of a trace in which a mark was set."""
-    terminal = Terminal(str(samples / "torch_stacks"), before=before, XDG_STATE_HOME=str(tmp_path))
+    terminal = Terminal(str(samples / "torch_stacks"), XDG_STATE_HOME=str(tmp_path), **given)
     terminal.wait_for("host", "quit")
     terminal.press("m", "x")
     terminal.wait_for("marked x")
@@ -109,6 +109,35 @@ def marked(samples: Path, tmp_path: Path, before: str = "") -> Terminal:
 def marks(tmp_path: Path) -> set[str]:
     """The marks that are remembered."""
     return {mark for file in tmp_path.glob("tracehound/sessions/*") for mark in recalled(file).marks}
+
+
+FAULTS = {
+    "compose": "def compose(self): rows = list(range(10**5)); raise NameError('boom')",
+    "callback": "def on_mount(self): self.call_later(lambda: boom)",
+    "worker": "def on_mount(self): self.run_worker(lambda: boom, thread=True)",
+}
+
+
+@pytest.mark.parametrize("debug", ["", "1"])
+@pytest.mark.parametrize("where", FAULTS)
+def test_a_fault_is_one_line_and_what_was_marked_is_kept(samples: Path, tmp_path: Path, where: str, debug: str) -> None:
+    method = FAULTS[where].partition("(")[0].removeprefix("def ")
+    words = f"from tracehound.ui.screens.help import HelpScreen\n{FAULTS[where]}\nHelpScreen.{method} = {method}\n"
+    (tmp_path / "sitecustomize.py").write_text(words)
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    log = tmp_path / "log"
+    with marked(samples, tmp_path, redirected=f"2>{log}", PYTHONPATH=path, TRACEHOUND_DEBUG=debug) as terminal:
+        terminal.press("?")
+        assert terminal.ended() == (1 if debug else 70)
+        assert not terminal.display.cursor.hidden
+    said = log.read_text()
+    assert "boom" in said.splitlines()[-1]
+    if debug:
+        assert "sitecustomize.py" in said
+    else:
+        assert said.startswith("tracehound: a fault of the program or of its cache: NameError: ")
+        assert said.count("\n") == 1
+    assert marks(tmp_path) == {"x"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -131,7 +160,7 @@ def test_a_terminal_that_goes_away(samples: Path, tmp_path: Path) -> None:
 
 
 def test_what_was_ignored_at_the_start_stays_ignored(samples: Path, tmp_path: Path) -> None:
-    with marked(samples, tmp_path, "trap '' HUP;") as terminal:
+    with marked(samples, tmp_path, before="trap '' HUP;") as terminal:
         os.kill(terminal.child.pid, signal.SIGHUP)
         terminal.press("m", "y")
         terminal.wait_for("marked y")

@@ -66,6 +66,13 @@ class QuickDriver(LinuxDriver):
         self.paper.forget()
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual declares no types here
 
+    def _run_input_thread(self) -> None:
+        """Read keys; a fault in that is one of the program."""
+        try:
+            self.run_input_thread()
+        except Exception as error:  # noqa: BLE001, whatever it is, the program has ended
+            self._app.call_later(self._app._handle_exception, error)  # noqa: SLF001
+
     def disable_input(self) -> None:
         """Read no more keys; when the program ends, the thread that reads them ends by itself."""
         if self._app.return_code is None:

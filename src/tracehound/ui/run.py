@@ -39,7 +39,7 @@ REMOTE = {"TEXTUAL_FPS": "20", "TEXTUAL_ANIMATIONS": "none"}
 
 
 def explore(opening: Opening, asked: Namespace, alphabet: str) -> int:
-    """Run the explorer until the user quits, and end the process.
+    """Run the explorer until the user quits, and end the process; what it remembers outlasts a fault of it.
 
     `asked` has the paths and options of the command line, `alphabet` is the one of `draw.glyphs` that the terminal can
     show. Gives an exit status instead on a terminal that can place no cursor. Raises TracehoundError when nothing of
@@ -63,7 +63,9 @@ def explore(opening: Opening, asked: Namespace, alphabet: str) -> int:
     app.run(mouse=not asked.no_mouse)
     if app.failure is not None:
         raise app.failure
-    return _leave(app, opening, kept)
+    _keep(app, kept)
+    app.explorer.reading.join(PATIENCE)
+    return _end(app, opening)
 
 
 def contrast(base: Opening, other: Opening, asked: Namespace, alphabet: str) -> int:
@@ -112,8 +114,8 @@ def _measure() -> None:
                 os.environ.pop(name, None)
 
 
-def _leave(app: TracehoundApp, opening: Opening, kept: Path | None) -> NoReturn:
-    """Write down what is remembered, and end."""
+def _keep(app: TracehoundApp, kept: Path | None) -> None:
+    """Write down what is remembered."""
     travels = app.explorer.travels
     remembered = travels.remembered
     if kept is not None and remembered is not None:
@@ -121,17 +123,17 @@ def _leave(app: TracehoundApp, opening: Opening, kept: Path | None) -> NoReturn:
         writing = threading.Thread(target=session.remember, args=args, daemon=True)
         writing.start()
         writing.join(PATIENCE)
-    app.explorer.reading.join(PATIENCE)
-    _end(app, opening)
 
 
 def _end(app: Shell, opening: Opening) -> NoReturn:
-    """End the process at once: nothing that still runs here or in a worker is wanted any more.
+    """End the process at once: nothing that still runs here or in a worker is wanted any more. Raises a fault of it.
 
     The interpreter's own ending takes longer than a person should wait, and ending it under a thread in native code
     aborts.
     """
     opening.workshop.close()
+    if app.fault is not None:
+        raise app.fault
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, AttributeError):  # whoever started us may have closed it, or taken the terminal away
             stream.flush()

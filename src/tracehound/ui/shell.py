@@ -21,6 +21,7 @@ from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
+from textual.worker import WorkerFailed
 
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
 from tracehound.ui.arrangement import WIDE
@@ -78,6 +79,19 @@ class Shell(App[None]):
         if action in self._asking:
             self.typed.expect_prompt()
         return await super().run_action(action, default_namespace, namespaces)
+
+    @property
+    def fault(self) -> Exception | None:
+        """What ended it that should not have."""
+        return self._exception
+
+    def _handle_exception(self, error: Exception) -> None:
+        """End, so that the command line can say why: Textual would show every frame with all that is in it."""
+        self._return_code = 1
+        if self._exception is None:
+            self._exception = error.error if isinstance(error, WorkerFailed) else error  # type: ignore[assignment]
+            self._exception_event.set()
+        self._close_messages_no_wait()
 
     def on_mount(self) -> None:
         """After a stop, or an editor, the terminal may show anything, too."""
