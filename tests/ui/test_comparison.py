@@ -160,6 +160,22 @@ async def test_an_op_of_a_rank_or_lane_that_is_not_shown_comes_into_sight(sample
         assert len(seen) == 2, "the longest of some are on the other rank"
 
 
+@pytest.mark.parametrize("before", ["1", "2", "3", "9"])
+async def test_the_waterfall_has_no_keys_of_what_was_there_before(jax: tuple[Opening, Opening], before: str) -> None:
+    async with compared(*jax) as (screen, pilot):
+        await press(pilot, before, "5")
+        assert screen.focused is screen.differences.change
+        assert screen.key_bar.group == "comparison"
+        footer = screen.key_bar.render_line(0).text
+        assert "swap" in footer
+        assert not {"go", "window", "columns", "pan"} & set(footer.split())
+        shown = screen.state
+        await press(pilot, "enter", "space", "greater_than_sign", "r", "+")
+        assert screen.state == shown
+        await press(pilot, "3")
+        assert screen.focused is screen.differences.tables["diff-ops"].table
+
+
 async def test_s_swaps_the_runs_and_the_signs_of_all_changes(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
         before = screen.found

@@ -54,9 +54,10 @@ NOTHING: Final = {
 }
 
 
-class WaterfallPane(Column):
-    """From the step of the base to that of the other run, change by change."""
+class WaterfallPane(Column, can_focus=True):
+    """From the step of the base to that of the other run, change by change; it has no keys but those of the screen."""
 
+    BINDING_GROUP_TITLE = "Comparison"
     DEFAULT_CSS = "WaterfallPane ChartView { height: 1fr; }"
 
     def __init__(self, glyphs: Glyphs) -> None:
@@ -125,9 +126,8 @@ class Differences(Column):
         return self.tables[names[0]].table if names else None
 
     def focus_active(self) -> None:
-        """Give the keys to the first table of the active tab; a chart takes none."""
-        if self.first is not None:
-            self.first.focus()
+        """Give the keys to the first table of the active tab, or to its chart, so that no table behind it has them."""
+        (self.first or self.change).focus()
 
     def watch_active(self, active: str) -> None:
         """Show one tab."""
