@@ -221,6 +221,10 @@ async def test_enter_on_a_frame_reads_it_and_its_keys(tmp_path: Path) -> None:
             assert "line_1 " in screen(pilot)[1]
         await press(pilot, "full_stop")
         assert screen(pilot) == lines
+        for width, height in ((100, 30), (60, 9), (80, 24)):
+            await pilot.resize_terminal(width, height)
+            await settled(pilot)
+            assert any(line.startswith("▌  40  line_40") for line in screen(pilot)), "the line stays in sight"
         await press(pilot, "y")
         assert clipboard(pilot) == f"{tmp_path}/model.py:40"
         await press(pilot, "q")

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.geometry import Size
@@ -63,6 +64,7 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         self._page = page
         self._glyphs = glyphs
         self._pieces: list[list[Piece]] = []
+        self._height = 0
 
     def on_mount(self) -> None:
         """Colour the code, and go to the line."""
@@ -87,6 +89,13 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         left, room = self.scroll_offset.x, max(0, width - self._gutter)
         body = Strip(code).crop_extend(left, left + room, ground)
         return Strip([*head, *body]).adjust_cell_length(width, ground)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """The line of the event stays in sight, if it was."""
+        line, top, before = self._page.line - 1, self.scroll_offset.y, self._height
+        self._height = event.size.height
+        if top <= line < top + before and not line < top + self._height:
+            self.action_show_line()
 
     @property
     def _gutter(self) -> int:
