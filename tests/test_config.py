@@ -40,6 +40,11 @@ def test_tables(tmp_path: Path) -> None:
         (b"a = 1\na = 2\n", "no TOML: cannot overwrite a value"),
         (b"a = \"\xff\"", "byte 5: not UTF-8"),
         (b"\x1b[2J", "no TOML"),
+        (b'# mine\ntheme = "nord"\n', "line 2: nothing is called 'theme'; there are [keys] and [kernels.classes]"),
+        (b"[keys]\n[key]\nquit = 'x'\n", "line 2: nothing is called 'key'; did you mean [keys]?"),
+        (b"[kernels.clases]\n", "line 1: nothing is called 'kernels.clases'; did you mean [kernels.classes]?"),
+        (b"key.quit = 'x'\n", "line 1: nothing is called 'key'"),
+        (b"[keys]\nquit='x'\n['a\x7f b']\n", "no TOML"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_line(content: bytes, why: str, tmp_path: Path) -> None:

@@ -1,19 +1,23 @@
 """The user's configuration file.
 
-Owns where it is, that it is TOML, and on which line of it a setting stands. Knows no setting: whoever owns one looks
-for its table and says what is wrong with it.
+Owns where it is, that it is TOML, which tables it may have, and on which line of it a setting stands. Knows no
+setting: whoever owns one looks for its table and says what is wrong with it.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from tracehound.errors import TracehoundError
+from tracehound.errors import TracehoundError, printable
+
+TABLES: Final = ("keys", "kernels.classes")
+"""What the file may say something of."""
 
 _PLACE = re.compile(r"(?P<what>.*) \(at (?P<where>.*)\)", re.DOTALL)
 _TABLE = re.compile(r"\s*\[+([^\]]*)\]")
@@ -29,11 +33,11 @@ def location() -> Path:
 def tables(path: Path | None = None) -> Mapping[str, Any]:
     """What the file says, table by table; nothing where there is no file.
 
-    Raises TracehoundError with the line on which it is no TOML.
+    Raises TracehoundError with the line on which it is no TOML, or has a table that nothing is known of.
     """
     path = path or location()
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
+        found = tomllib.loads(path.read_bytes().decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -44,15 +48,35 @@ def tables(path: Path | None = None) -> Mapping[str, Any]:
         said = _PLACE.fullmatch(str(error))
         what, where = (said["what"], said["where"]) if said else (str(error), "")
         raise TracehoundError(f"no TOML: {what[:1].lower()}{what[1:]}", path, where) from error
+    _refuse_unknown(found, path)
+    return found
+
+
+def _refuse_unknown(found: Mapping[str, Any], path: Path) -> None:
+    """Refuse what nobody would look for: most likely it is misspelt."""
+    kernels = found.get("kernels")
+    inside = [f"kernels.{name}" for name in kernels] if isinstance(kernels, dict) else []
+    for name in [*found, *inside]:
+        if not any(f"{known}.".startswith(f"{name}.") for known in TABLES):
+            near = difflib.get_close_matches(name, TABLES, 1)
+            remedy = f"did you mean [{near[0]}]?" if near else f"there are [{'] and ['.join(TABLES)}]"
+            raise TracehoundError(f"nothing is called {printable(name)!r}", path, line_of(path, name), remedy)
 
 
 def line_of(path: Path, setting: str) -> str:
-    """``line 12``: where a setting such as ``keys.timeline.fit`` is made, however it is spelt; nothing if unknown."""
+    """``line 12``: where a setting such as ``keys.timeline.fit``, or the first of a table, is made; nothing if unknown.
+
+    It may be spelt in any way.
+    """
     table = ""
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         if header := _TABLE.match(line):
-            table = f"{_bare(header[1])}."
-        elif (made := _SETTING.match(line)) and f"{table}{_bare(made[1])}" == setting:
+            name = table = f"{_bare(header[1])}."
+        elif made := _SETTING.match(line):
+            name = f"{table}{_bare(made[1])}."
+        else:
+            continue
+        if name.startswith(f"{setting}."):
             return f"line {number}"
     return ""
 

@@ -81,6 +81,9 @@ def test_an_action_without_a_key(path: Path) -> None:
         ('timeline.fit = "f"', "line 2: f is the key of timeline.fit and of timeline.frame; give timeline.frame"),
         ('timeline.fit = "q"', "q is the key of timeline.fit and of quit"), ('quit = "."', ". is the key of quit and"),
         ('help = "x"\nquit = "x"', "x is the key of help and of quit; give one of them another"),
+        ('quit = "ctrl+i"', "line 2: a terminal cannot tell Ctrl+I from Tab; write tab, or choose another"),
+        ('quit = "Ctrl+M"', "Ctrl+M from Enter"), ('quit = "ctrl+["', "Ctrl+[ from Esc"),
+        ('quit = "ctrl+h"', "Ctrl+H from Bksp"),
         ('quit = "escape"', "Esc is the key of quit and of clear"),
     ],
 )  # fmt: skip

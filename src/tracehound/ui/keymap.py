@@ -26,6 +26,9 @@ _ALSO = {
     "pgdn": "pagedown", "pgup": "pageup", "esc": "escape", "bksp": "backspace", "del": "delete", "ins": "insert",
     "return": "enter",
 }  # fmt: skip
+_SAME = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape", "ctrl+h": "backspace"}
+"""What a terminal sends for the other, too."""
+
 _SHOWN = {
     "left": "←", "right": "→", "up": "↑", "down": "↓", "pagedown": "PgDn", "pageup": "PgUp", "escape": "Esc",
     "backspace": "Bksp", "delete": "Del", "insert": "Ins",
@@ -90,7 +93,12 @@ def _key(written: str, path: Path, where: str) -> str:
         raise TracehoundError(
             f"{printable(written)!r} is no key", path, where, "write x, ], space, f5, pagedown, ctrl+x, shift+left"
         )
-    return "+".join([*(modifier for modifier in _MODIFIERS if modifier in modifiers), name])
+    found = "+".join([*(modifier for modifier in _MODIFIERS if modifier in modifiers), name])
+    if found in _SAME:
+        same = _SAME[found]
+        what = f"a terminal cannot tell {_written(found)} from {_written(same)}"
+        raise TracehoundError(what, path, where, f"write {same}, or choose another")
+    return found
 
 
 def _with(key: Key, names: tuple[str, ...]) -> Key:
