@@ -11,6 +11,7 @@ from typing import Any, get_args
 import orjson
 import polars as pl
 import pytest
+from textual.containers import VerticalScroll
 
 from building import US
 from exploring import explored, header, press, said, selected, settled
@@ -436,6 +437,21 @@ async def test_the_mouse_does_the_same(opening: Opening) -> None:
         await pilot.click(explorer.key_bar, offset=(explorer.key_bar.render_line(0).text.index("help"), 0))
         await settled(pilot)
         assert isinstance(pilot.app.screen, HelpScreen)
+
+
+async def test_help_scrolls_by_pages_and_to_its_ends(opening: Opening) -> None:
+    async with explored(opening, (80, 24)) as (_, pilot):
+        await press(pilot, "?")
+        page = pilot.app.screen.query_one(VerticalScroll)
+        visible = page.size.height
+        for key, line in (("pagedown", visible - 1), ("space", 2 * visible - 2), ("pageup", visible - 1), ("home", 0)):
+            await press(pilot, key)
+            assert page.scroll_offset.y == line
+        for last, first in (("end", "home"), ("G", "g")):
+            await press(pilot, last)
+            assert page.scroll_offset.y == page.max_scroll_y > 0
+            await press(pilot, first)
+            assert page.scroll_offset.y == 0
 
 
 async def test_help_names_every_key(opening: Opening) -> None:

@@ -42,8 +42,10 @@ class HelpScreen(Framed[None]):
         Binding("escape,q,question_mark,f1", "dismiss", "close", tooltip="Back to the explorer", id="help.close"),
         Binding("down,j,s", "scroll(1)", show=False, tooltip="A line down", id="help.down"),
         Binding("up,k,w", "scroll(-1)", show=False, tooltip="A line up", id="help.up"),
-        Binding("pagedown,space", "scroll(10)", show=False, tooltip="A page down", id="help.page_down"),
-        Binding("pageup", "scroll(-10)", show=False, tooltip="A page up", id="help.page_up"),
+        Binding("pagedown,space", "page(1)", show=False, tooltip="A page down", id="help.page_down"),
+        Binding("pageup", "page(-1)", show=False, tooltip="A page up", id="help.page_up"),
+        Binding("home,g", "first", show=False, tooltip="To the top", id="help.first"),
+        Binding("end,G", "last", show=False, tooltip="To the end", id="help.last"),
     ]
     DEFAULT_CSS = """
     HelpScreen > Vertical { width: 78; height: 90%; }
@@ -77,8 +79,20 @@ class HelpScreen(Framed[None]):
         suit(self.query_one(VerticalScroll), self._glyphs)
 
     def action_scroll(self, lines: int) -> None:
-        """Scroll the page."""
+        """Scroll by lines."""
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    def action_page(self, by: int) -> None:
+        """Scroll by what is visible."""
+        self.action_scroll(by * max(1, self.query_one(VerticalScroll).size.height - 1))
+
+    def action_first(self) -> None:
+        """To the first line."""
+        self.query_one(VerticalScroll).scroll_home(animate=False)
+
+    def action_last(self) -> None:
+        """To the last line."""
+        self.query_one(VerticalScroll).scroll_end(animate=False)
 
     def _pages(self, groups: Sequence[KeyGroup]) -> list[Table]:
         """A page for each group that has keys here."""
