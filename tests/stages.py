@@ -47,6 +47,7 @@ class Stage(App[None]):
         self.glyphs = glyphs
         self.views: list[View] = []
         self.opened: list[int] = []
+        self.refused: list[str] = []
 
     def compose(self) -> ComposeResult:
         yield Desk(self.glyphs)
@@ -62,6 +63,9 @@ class Stage(App[None]):
 
     def on_timeline_event_opened(self, message: Timeline.EventOpened) -> None:
         self.opened.append(message.event)
+
+    def on_timeline_refused(self, message: Timeline.Refused) -> None:
+        self.refused.append(message.words)
 
 
 @asynccontextmanager

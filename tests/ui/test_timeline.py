@@ -10,12 +10,13 @@ from textual import events
 from textual.geometry import Region
 
 from building import US, Building, stream, thread
-from stages import chosen, cursor, lines, stage
+from stages import TRACE, chosen, cursor, lines, stage
 from tracehound.draw.glyphs import ASCII
 from tracehound.trace import Trace
 from tracehound.ui import navigate
 from tracehound.ui.keys import KEYS
 from tracehound.ui.screens.explorer import Explorer
+from tracehound.ui.view import View
 from tracehound.ui.widgets.timeline import Timeline
 
 
@@ -176,6 +177,19 @@ async def test_enter_on_the_selected_event_asks_for_its_details() -> None:
     async with stage() as (app, timeline, pilot):
         await pilot.press("j", "enter", "enter")
         assert app.opened == [timeline.view.event]
+
+
+async def test_enter_where_nothing_is_says_so() -> None:
+    async with stage() as (app, timeline, pilot):
+        lane = int(TRACE.lanes.filter(name="stream 7", rank=1)["lane"][0])
+        timeline.view = View(510 * US, 590 * US, lane=lane, focus=550 * US)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert timeline.view.event is None
+        assert app.refused == ["nothing here; . goes to the next event"]
+        await pilot.press("full_stop", "enter")
+        assert timeline.view.event is not None
+        assert len(app.refused) == 1
 
 
 async def test_fast_keys_are_not_lost() -> None:

@@ -118,6 +118,9 @@ NOTHING = {
 NO_EVENT = "no event selected: Enter selects the one at the focus"
 
 
+NOTHING_HERE = "nothing here; . goes to the next event"
+
+
 def no_gap(trace: Trace, least: int, direction: int) -> str:
     """Why there is no next gap (1) or gap before (-1) of so many ps."""
     if not trace.lanes["work"].any():

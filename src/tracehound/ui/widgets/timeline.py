@@ -334,11 +334,21 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Refused(why).set_sender(self))
 
     def action_choose(self) -> None:
-        """Select the event at the focus, without a lane on the first; when one is selected, ask to see all of it."""
+        """Select the event at the focus, without a lane on the first; when one is selected, ask to see all of it.
+
+        Where there is none, say so.
+        """
         if self.view.event is not None:
             self.post_message(self.EventOpened(self.view.event))
             return
-        self._move(lambda rows, view: navigate.pick(rows, navigate.on_lane(rows, view, self.sheet.stops())))
+
+        def move(rows: Rows, view: View) -> View:
+            after = navigate.pick(rows, navigate.on_lane(rows, view, self.sheet.stops()))
+            if after.event is None and after.lane is not None:
+                self.refuse(words.NOTHING_HERE)
+            return after
+
+        self._move(move)
 
     def action_mark(self) -> None:
         """Begin a range at the selected event or the focus; the second time, end it."""
