@@ -91,7 +91,7 @@ async def test_the_same_stream_of_all_ranks() -> None:
     async with stage() as (_, timeline, pilot):
         await pilot.press("b")
         assert shape(timeline) == ["stream 7: rank 0, rank 1", "host: python, stack"]
-        assert any(line.startswith("▾ stream 7 2 ranks") for line in lines(timeline))
+        assert any(line.startswith("▾ stream 7 · 2 ranks") for line in lines(timeline))
         await on(timeline, pilot, lane("stream 7", 0))
         await pilot.press("space")
         assert [line.track for line in timeline.sheet.lines if line.group.key == "lane stream 7"] == [None]

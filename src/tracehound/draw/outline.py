@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tracehound.trace import Trace
 
@@ -52,6 +52,10 @@ class Track:
         near = min(chosen, key=lambda depth: abs(depth - wanted), default=wanted)
         between = range(min(near, wanted), max(near, wanted) + 1)
         return sorted({*chosen, *(depth for depth in order[: order.index(wanted)] if depth in between), wanted})
+
+
+HOST: Final = "host"
+"""The first part of the title of a host's threads; the name after it goes on with the phrase."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,7 @@ def _rank_titles(trace: Trace) -> dict[Key, tuple[str, ...]]:
 
 def _host_title(trace: Trace, host: int) -> tuple[str, ...]:
     name = trace.hosts[host].name if host < len(trace.hosts) else ""
-    return ("host", name) if name else (f"host {host}",)
+    return (HOST, name) if name else (f"host {host}",)
 
 
 @dataclass(frozen=True)

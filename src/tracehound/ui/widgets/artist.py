@@ -17,7 +17,7 @@ from textual.strip import Strip
 
 from tracehound.draw.graph import plot
 from tracehound.draw.lanes import Cells, Names, choose, edges, ink, paint, shade
-from tracehound.draw.outline import Group, Line, Outline, Track
+from tracehound.draw.outline import HOST, Group, Line, Outline, Track
 from tracehound.draw.path import Path, marked
 from tracehound.draw.rows import Row, Slices
 from tracehound.draw.ruler import cells_of_range, ruler, step_names, steps_row
@@ -172,7 +172,8 @@ class Artist:
         first, *rest = (glyphs.words(part) for part in group.title)
         fold = glyphs.folded if folded or not group.tracks else glyphs.unfolded
         head = f"{fold} {first}"
-        tail = "".join(f" {glyphs.dot} {part}" for part in rest) if rank is not None else f" {' '.join(rest)}"
+        tail = "".join(f" {glyphs.dot} {part}" for part in rest)
+        tail = tail.replace(f" {glyphs.dot}", "", 1) if first == HOST else tail
         said = self._busy(group, shown) if not group.unread else self._news(group)
         tail = glyphs.cut(tail, max(0, total - cell_len(head) - len(said) - 4))
         rule = glyphs.rule * max(0, total - cell_len(head) - cell_len(tail) - len(said) - 2)
