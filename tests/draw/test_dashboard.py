@@ -100,6 +100,16 @@ def test_health_tells_the_worst_first_on_as_many_lines_as_there_are() -> None:
     assert len(cut.lines) == 1
 
 
+@pytest.mark.parametrize("width", [24, 40, 60])
+def test_ops_that_differ_in_their_templates_can_be_told_apart(width: int) -> None:
+    name = "void cudnn::bn_bw_1C11_kernel_new<float, float, float2, {}, true, 1>(float, float)"
+    rows = [(name.format(size), share, 1) for size, share in ((128, 0.4), (32, 0.3))]
+    columns = (Column("name", "text", ""), Column("share", "share", ""), Column("self", "time", ""))
+    table = pl.DataFrame(rows, schema=["name", "share", "self"], orient="row")
+    first, second = text(dashboard.ops(Result("ops", "Ops", columns, table, 2), width, 4))
+    assert ("<128>" in first, "<32>" in second) == (True, True)
+
+
 def test_what_is_empty_says_why() -> None:
     assert text(dashboard.drawn(health(), 40, 3)) == ["nothing to report"]
 

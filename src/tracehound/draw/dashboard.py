@@ -17,7 +17,7 @@ from rich.cells import cell_len, set_cell_size
 
 from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
-from tracehound.draw.apart import fitted
+from tracehound.draw.apart import apart
 from tracehound.draw.cells import cell
 from tracehound.draw.plots import PARTS
 from tracehound.units import count, duration, plural, share
@@ -156,8 +156,10 @@ def ops(result: Result, width: int, height: int) -> Said:
     room = max(12, width - beside - (width // 4 if width >= 56 else 0))
     spare = width - room - beside
     lines = []
-    for name, part, own in table.select("name", "share", "self").rows():
-        words = fitted(cell(Column("name", "text", ""), name), room)
+    names = [cell(Column("name", "text", ""), name) for name in table["name"]]
+    short = apart(names, room)
+    for name, (part, own) in zip(names, table.select("share", "self").rows(), strict=True):
+        words = short[name]
         bar = chart.bar((part or 0.0) / most, spare) if spare > 2 else ""
         pieces: Line = [(words + " " * (room - cell_len(words)), "plain")]
         pieces.append((f" {share(part or 0.0):>8} ", "strong"))
