@@ -245,7 +245,9 @@ def test_a_difference_in_a_unit() -> None:
         (0.0, "0.00 %"),
         (1e-9, "+<0.01 %"),
         (-1e-9, "-<0.01 %"),
-        (12.0, "+1200.00 %"),
+        (10.0, "+1000.00 %"),
+        (12.04, "×13.0"),
+        (452643.9861, "×452,645"),
     ],
 )
 def test_growth_has_its_sign(fraction: float, words: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal, localcontext
-from typing import Literal
+from typing import Final, Literal
 
 from tracehound.errors import TracehoundError, printable
 
@@ -105,8 +105,17 @@ def difference(ps: int, unit: TimeUnit = "auto") -> str:
     return f"{'+' * (ps > 0)}{duration(ps, unit)}"
 
 
+MANIFOLD: Final = 10
+"""The growth above which a percentage says less than a factor: the base is next to nothing."""
+
+
 def growth(fraction: float) -> str:
-    """A difference as a percentage of what it is compared with, with its sign: ``+3.20 %``."""
+    """A difference as a percentage of what it is compared with, with its sign: ``+3.20 %``.
+
+    What is more than eleven times as much reads as how many times: ``×626``.
+    """
+    if fraction > MANIFOLD:
+        return f"×{fraction + 1:,.1f}" if fraction < 99 else f"×{fraction + 1:,.0f}"
     if 0 < abs(fraction) < 0.00005:
         return f"{'+' if fraction > 0 else '-'}<0.01 %"
     return f"{'+' * (fraction > 0)}{share(fraction)}"

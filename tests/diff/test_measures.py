@@ -137,10 +137,13 @@ def test_utilisation_is_that_of_the_report_from_the_start_of_a_step_on() -> None
             built.event(thread(), "cudaLaunchKernel", begin - 5, begin - 1, "runtime", correlation=count)
             built.event(stream(), "gemm", begin, begin + 50, correlation=count)
     trace = place("curves", [with_curves(built.part())])
-    found = measured(trace).measures.filter(topic="counters", name="GPU utilisation").sort("step")["value"].to_list()
+    profile = measured(trace)
+    found = profile.measures.filter(topic="counters", name="GPU utilisation").sort("step")["value"].to_list()
     by_step = analysed(named("utilisation"), trace, options=Options(None, (("by", "step"),))).table["utilisation"]
     assert by_step.to_list() == pytest.approx([0.3] * 4)
     assert found == pytest.approx([30] * 4, abs=0.5), "the curve has stretches of its own"
+    counters = compare(profile, profile).sections[-1].table["counter"].to_list()
+    assert "GPU utilisation (%)" in counters
 
 
 def test_a_counter_of_one_run_alone_is_named() -> None:

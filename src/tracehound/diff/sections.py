@@ -17,6 +17,7 @@ from tracehound.diff.identity import ON_DEVICE, ONLY_MEMORY
 from tracehound.diff.numbers import Pair, tabled
 from tracehound.diff.profile import Profile, not_alike
 from tracehound.diff.quantities import Quantities, summed
+from tracehound.formats.torch_names import CURVES
 
 TOPICS: Final = ("launches", "idle", "compiling")
 """What is measured in ps, in the order of the table."""
@@ -107,7 +108,8 @@ def _counted(base: Profile, other: Profile, topic: str, title: str, columns: tup
         notes = (*notes, unlike)
     keys = [(topic, name) for name in names]
     time = Pair(_by_step(base, keys, "value"), _by_step(other, keys, "value"))
-    return Section(f"diff-{topic}", title, columns, tuple(names), time, time, notes)
+    told = tuple(f"{name} (%)" if name in CURVES.values() else name for name in names)
+    return Section(f"diff-{topic}", title, columns, told, time, time, notes)
 
 
 def _in_every_step(profile: Profile, topic: str) -> set[str]:
