@@ -72,6 +72,13 @@ def test_what_the_host_does_while_the_device_idles(name: str, kind: str, part: s
     assert parts(times(b.trace())) == {"compute": 10, part: 90}
 
 
+def test_without_threads_of_the_host_all_idle_time_is_other() -> None:
+    b = Building(format="xplane")
+    b.event(Lane("Steps", 0, "steps"), "1", 0, 100, "step", step=1)
+    b.event(CORE, "dot", 0, 60, "op")
+    assert parts(times(b.trace())) == {"compute": 60, "other": 40}
+
+
 @pytest.mark.parametrize(
     ("meanwhile", "part"),
     [

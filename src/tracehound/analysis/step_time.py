@@ -124,7 +124,9 @@ def _parts(share: Share, events: pl.DataFrame, given: Given, clock: OwnClock | N
     """When each part but the last holds, by this clock, which is that of the events; the sets share no instant."""
     found = device_parts.device_parts(share, events)
     taken = merge(*found.values())
-    for part, seen in host_parts.HOST_PARTS.of(share, given).items():
+    of_host = host_parts.HOST_PARTS.of(share, given)  # nothing at all where no thread of the host is recorded
+    for part in host_parts.PARTS:
+        seen = of_host.get(part, EMPTY)
         when = clock.moved(seen) if clock else seen
         found[part] = merge(found.get(part, EMPTY), subtract(when, taken))
         taken = merge(taken, when)
