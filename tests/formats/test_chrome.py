@@ -139,6 +139,21 @@ def test_streams_of_a_gpu_do_the_work_and_give_lanes_of_ops_and_modules(part):
     assert got.lanes.filter(pl.col("role") == "stream")["stream"].to_list() == [13]
 
 
+def test_turns_of_a_loop_are_no_executions_of_a_module_of_a_gpu(part):
+    events = []
+    for run in range(2):
+        for turn, op in enumerate(["while.1::a", "while.1::a", "b"]):
+            key = str(10 * run + turn + 1)
+            at = 100 * run + 10 * turn
+            events += [x(3, 5, "k", 50 + at, 4, hlo_op=op, hlo_module="jit_f")]
+            events += [x(3, 5, "k", 300 + at, 4, hlo_op="a", hlo_module="jit_g", correlation_id=key)]
+            events += [x(701, 9, "cuLaunchKernel", 100 * run + turn, 1, correlation_id=key)]
+        events += [x(701, 9, "jit_g:XLA GPU module", 100 * run, 20)]
+    got = part(events, {3: "/device:GPU:0", 701: "/host:CPU"}, {(3, 5): "Stream #13(Kernel)", (701, 9): "main/9"})
+    modules = [(e["name"], e["start"] // 10**6, e["end"] // 10**6) for e in events_of(got) if e["role"] == "modules"]
+    assert sorted(modules) == [("jit_f", 50, 74), ("jit_f", 150, 174), ("jit_g", 300, 324), ("jit_g", 400, 424)]
+
+
 def test_devices_of_a_cpu_are_derived_from_its_threads(part):
     got = part(
         [

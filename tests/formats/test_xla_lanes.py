@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracehound.formats.xla_lanes import executions, leaf_op, with_compilations, with_true_ends
+from tracehound.formats.xla_lanes import executions, leaf_op, outer_loop, with_calls, with_compilations, with_true_ends
 from tracehound.trace import KIND
 
 SCHEMA = {
@@ -40,6 +40,30 @@ def test_the_first_op_of_another_device_begins_nothing_while_earlier_ops_run() -
     assert spans(executions(frame)) == [(0, 9), (20, 30)]
 
 
+def test_the_turns_of_a_loop_in_which_a_module_begins_are_one_execution() -> None:
+    turns = [("a", 0, 1), ("b", 1, 2), ("a", 2, 3), ("b", 3, 4), ("c", 4, 5)]
+    frame = ops(*turns, *((name, start + 10, end + 10) for name, start, end in turns))
+    loop = pl.when(pl.col("name") != "c").then(pl.lit("while.1")).alias("loop")
+    assert spans(executions(frame.with_columns(loop))) == [(0, 5), (10, 15)]
+
+
+def test_ops_that_one_call_of_their_module_launched_are_one_execution() -> None:
+    frame = ops(("a", 10, 11), ("a", 12, 13), ("a", 14, 15), ("a", 16, 17), ("a", 18, 19))
+    frame = frame.with_columns(pl.Series("correlation", [1, 2, 3, 9, 4]))
+    host = pl.DataFrame(
+        [
+            (0, 0, 3, "jit_f:XLA GPU module", None), (0, 1, 2, "cuLaunchKernel", 1), (0, 2, 3, "cuLaunchKernel", 2),
+            (0, 4, 8, "jit_f:XLA GPU module", None), (0, 5, 6, "cuLaunchKernel", 3), (0, 7, 8, "cuLaunchKernel", 4),
+            (1, 4, 8, "jit_g:XLA GPU module", None), (0, 9, 9, "cuLaunchKernel", 9),
+        ],
+        schema={"lane": pl.Int64, "start": pl.Int64, "end": pl.Int64, "name": pl.String, "correlation": pl.Int64},
+        orient="row",
+    )  # fmt: skip
+    called = with_calls(frame, host)
+    assert called["call"].to_list() == [0, 0, 1, None, 1]
+    assert spans(executions(called)) == [(10, 13), (14, 19)]
+
+
 def test_another_module_is_another_execution() -> None:
     frame = pl.concat([ops(("a", 0, 1), ("b", 4, 5)), ops(("c", 2, 3), module="jit_g", program=None)])
     assert executions(frame)["name"].to_list() == ["jit_f(1)", "jit_g", "jit_f(1)"]
@@ -65,6 +89,13 @@ def test_an_op_ends_with_the_later_of_itself_and_its_mark() -> None:
 
 def test_the_innermost_op_of_a_kernel() -> None:
     assert pl.select(leaf_op(pl.lit("while.1::call.2::fusion.3"))).item() == "fusion.3"
+
+
+def test_the_outermost_loop_around_the_op_of_a_kernel() -> None:
+    names = ["while.1::call.2::while.3::fusion.3", "call.2::while.3::fusion.3", "call.2::while.3", "fusion.3"]
+    assert pl.Series(names).to_frame("n").select(outer_loop(pl.col("n"))).to_series().to_list() == [
+        "while.1", "while.3", None, None,
+    ]  # fmt: skip
 
 
 def test_a_compilation_takes_in_what_starts_inside_it_on_its_thread() -> None:

@@ -289,6 +289,23 @@ def test_a_gpu_has_streams_that_work_and_lanes_of_ops_and_modules_made_from_them
     assert read.events["name"][launch] == "cuLaunchKernel"
 
 
+@pytest.mark.parametrize(("op", "executing"), [("while.1::fusion.2", False), ("fusion.2", True)])
+def test_turns_of_a_loop_are_no_executions_of_a_module_of_a_gpu(
+    part: Callable[..., Part], op: str, *, executing: bool
+) -> None:
+    kernels, calls = [], []
+    for run in range(2):
+        for turn in range(3):
+            at, id_ = 100 * run + 10 * turn, 10 * run + turn + 1
+            kernels.append(kernel("k", 50 + at, op if turn < 2 else "dot.1", correlation=id_))
+            calls.append(Event("cuLaunchKernel", at, 1, [Stat("correlation_id", 3, id_)]))
+        if executing:
+            calls.append(Event("jit_f:XLA GPU module", 100 * run, 40))
+    gpu = Plane("/device:GPU:0", [Line("Stream #7(Kernel)", kernels, 7)])
+    read = part(gpu, Plane("/host:CPU", [Line("python", calls[:4], 3), Line("python", calls[4:], 3)]))
+    assert on_role(read, "modules").select("start", "end").rows() == [(50, 74), (150, 174)]
+
+
 def cpu_op(name: str, at: int, until: int, device: int, key: int, run: int = -9) -> tuple[Event, Event]:
     """An op that is dispatched in an instant, and the mark with which it ends."""
     own = [

@@ -18,7 +18,9 @@ from tracehound.units import plural
 
 DEFINITION = """\
 An execution is one run of a compiled XLA module on one device: an event of a TPU's line "XLA Modules"; on GPUs and CPUs
-from the first op of a run to the end of its last. It counts at its full length when a part of it lies in the window.
+from the first op of a run to the end of its last. The ops of a run have one run_id (CPU), or were launched within one
+host event "MODULE:XLA GPU module"; where neither is recorded a run begins with the op (or the loop, whatever its turns)
+with which the module first began. It counts at its full length when a part of it lies in the window.
 gap = from the end of the execution before on the same line, whatever program that was, to its start; interval = from
 the start of the same program's execution before, on the same device. All three are on the device's own clock where it
 has one (TPU): the profiler aligns it to the host's piece by piece, which may stretch one execution and shrink another.

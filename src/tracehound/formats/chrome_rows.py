@@ -19,7 +19,7 @@ from tracehound.formats.json_columns import INVALID
 from tracehound.formats.wire import signed
 from tracehound.formats.xla_costs import off_chip, told_by_text
 from tracehound.formats.xla_kinds import op_bytes, op_kind
-from tracehound.formats.xla_lanes import executions, leaf_op, with_compilations
+from tracehound.formats.xla_lanes import executions, leaf_op, outer_loop, with_calls, with_compilations
 from tracehound.formats.xla_names import (
     kind_of_device_event,
     kind_of_gpu_event,
@@ -262,12 +262,12 @@ def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered
         named = device.filter(
             (pl.col("role") == "stream") & pl.col("said_op").is_not_null() & ~pl.col("rank").is_in(told)
         )
-        named = named.with_columns(pl.col("rank").alias("device"))
+        named = with_calls(named.with_columns(pl.col("rank").alias("device")), host)
         ranks = {number: number for number in named["device"].unique().sort().to_list()}
     if named.is_empty():
         return
     ops: list[Op] = list(columns.ops)
-    named = named.with_columns(leaf_op(pl.col("hlo_op")).alias("name"))
+    named = named.with_columns(leaf_op(pl.col("hlo_op")).alias("name"), outer_loop(pl.col("hlo_op")).alias("loop"))
     seen = named.select("said_op", "module", "program", "name").unique(maintain_order=True)
     told = [_told_op(ops[said].called(name), module, program, gathered) for said, module, program, name in
             seen.iter_rows()]  # fmt: skip

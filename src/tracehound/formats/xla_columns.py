@@ -15,7 +15,7 @@ import polars as pl
 from tracehound.formats.wire import Rows
 from tracehound.formats.xevents import Slice, Stretched
 from tracehound.formats.xframes import CODE, Columns, Known
-from tracehound.formats.xla_lanes import END_MARK, SCOPE
+from tracehound.formats.xla_lanes import END_MARK, EXECUTING, SCOPE
 from tracehound.formats.xla_memory import HELD, Allocators
 from tracehound.formats.xla_names import (
     kind_of_device_event,
@@ -140,6 +140,11 @@ class HostColumns:
         self._class = np.array([self._classes.index(each) for each in classes], np.int64)
         self._kind = rows.by_name(len(self._classes), self._kind_of)
         self._dispatch = rows.by_name(1, lambda _, at: int(at >= 0 and rows.shown[at] in told)) if told else None
+        self._executes = (
+            rows.by_name(1, lambda _, at: int(at >= 0 and rows.shown[at].endswith(EXECUTING)))
+            if "GPU" in devices
+            else None
+        )
         self._mark = rows.by_name(1, lambda _, at: int(at >= 0 and rows.shown[at].startswith(END_MARK)))
 
     def _kind_of(self, each: int, at: int) -> int:
@@ -163,6 +168,8 @@ class HostColumns:
         columns["bytes"] = _either(size and size.only(kind == CODE["transfer"]), rows.detailed_bytes(part, position))
         if self._dispatch is not None:
             columns["dispatch"] = self._dispatch(0, position)
+        if self._executes is not None:
+            columns["executes"] = self._executes(0, position)
         if self._on_cpu and columns["consumes"] is not None:
             columns["mark"] = self._mark(0, position)
         return {**columns, "kind": kind}
@@ -170,6 +177,12 @@ class HostColumns:
     def put(self, rows: Table) -> None:
         """Put host rows aside, and what is needed to find devices' work among them."""
         here = self._rows.portioning
+        if "executes" in rows.columns:
+            calling = rows.columns["executes"].values == 1
+            if "correlation" in rows.columns:
+                launching = rows.columns["correlation"].valid
+                calling = calling | (True if launching is None else launching)
+            here.calls.append(here.put(rows.select("lane", "start", "end", "name", "correlation").at(calling)))
         if "dispatch" in rows.columns:
             told = rows.columns["dispatch"].values == 1
             here.dispatches.append(here.put(rows.at(told)))

@@ -4,7 +4,8 @@ Owns how the executions of ops and modules are found again among host events and
 format they were read from; knows no bytes.
 
 A frame of ops has a row per event that names an HLO op: `device` (Int64, ordinal), `start`, `end` (ps), `name` (of the
-op), `module` (String), `program`, `run` and `correlation` (Int64); the last four may be null. Further columns stay.
+op), `module` (String), `program`, `run` and `correlation` (Int64); the last four may be null. On GPUs it may also have
+`loop` (see `outer_loop`) and `call` (see `with_calls`). Further columns stay.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from tracehound.intervals import union
 SCOPE = "::"
 """Joins the names of the ops around an op, outermost first, in a GPU kernel's ``hlo_op``."""
 
+EXECUTING = ":XLA GPU module"
+"""What follows a module's name in the name of the host event in which an execution of it is launched on a GPU."""
+
 END_MARK = "end: "
 """How the CPU runtime names the event with which an op that runs elsewhere ends."""
 
@@ -24,6 +28,45 @@ END_MARK = "end: "
 def leaf_op(hlo_op: pl.Expr) -> pl.Expr:
     """The innermost op of a kernel's ``hlo_op``."""
     return hlo_op.str.split(SCOPE).list.last()
+
+
+def outer_loop(hlo_op: pl.Expr) -> pl.Expr:
+    """The outermost loop around the innermost op of a kernel's ``hlo_op``, null for none."""
+    return hlo_op.str.extract(r"(?:^|::)(while(?:\.[^:]*)?)::")
+
+
+def with_calls(ops: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
+    """The ops with `call`: which of the host's executions of their module launched each, null where that is unknown.
+
+    `host` has events of the host's threads: `lane`, `start`, `end`, `name` and `correlation`. An op's launch is that of
+    its correlation which began last before it; the execution is the event of its module around that, on its thread.
+    """
+    running = (
+        host.filter(pl.col("name").cast(pl.String).str.ends_with(EXECUTING))
+        .select("lane", "start", pl.col("end").alias("until"), _executing().alias("executing"))
+        .sort("start")
+        .with_row_index("call")
+        .cast({"call": pl.Int64})
+    )
+    launches = host.filter(pl.col("correlation").is_not_null()).select("lane", "start", "correlation").sort("start")
+    inside = (
+        launches.join_asof(running, on="start", by="lane", check_sortedness=False)
+        .filter(pl.col("start") < pl.col("until"))
+        .select("correlation", "start", "call", "executing")
+    )
+    found = (
+        ops.select("correlation", "start", pl.col("module").cast(pl.String))
+        .with_row_index("row")
+        .sort("start")
+        .join_asof(inside, on="start", by="correlation", check_sortedness=False)
+        .sort("row")
+    )
+    mine = pl.col("module") == pl.col("executing")
+    return ops.with_columns(found.select(pl.when(mine).then("call").alias("call")).to_series())
+
+
+def _executing() -> pl.Expr:
+    return pl.col("name").cast(pl.String).str.strip_suffix(EXECUTING)
 
 
 def with_true_ends(ops: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
@@ -44,20 +87,30 @@ def with_true_ends(ops: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
 def executions(ops: pl.DataFrame) -> pl.DataFrame:
     """One row per execution of a module on a device: `device`, `start`, `end`, `name`, `run`, `program`, `correlation`.
 
-    Ops of one run are one execution, from the first start to the last end. Where the profile has no runs, an execution
-    begins when the module changes, or when the op comes again with which the module first began and all earlier ops
-    have ended. Named ``module(program)`` as on TPUs; launched by what launched the first op.
+    Ops of one run are one execution, from the first start to the last end, and so are those of one `call`; an op whose
+    call is unknown is of that of the op before. Where neither is known, an execution begins when the module changes, or
+    when the op comes again with which the module first began and all earlier ops have ended. Where that lies in a loop
+    the loop stands for it: its turns begin nothing, so that executions of a module that is one loop and no more are
+    taken for one. Named ``module(program)`` as on TPUs; launched by what launched the first op.
     """
-    known = ops.filter(pl.col("module").is_not_null())
-    numbered = known.with_columns(
-        pl.when(pl.col("run").is_null()).then(_turn(known)).otherwise(-1).alias("turn")
-    )  # fmt: skip
+    missing = [name for name in _MAYBE if name not in ops.columns]
+    known = ops.with_columns(pl.lit(None, _MAYBE[name]).alias(name) for name in missing).filter(
+        pl.col("module").is_not_null()
+    )
+    called = known.with_columns(pl.col("call").forward_fill().over(_MODULE, order_by="start"))
+    numbered = called.with_columns(
+        pl.when(pl.col("run").is_null() & pl.col("call").is_null()).then(_turn(called)).otherwise(-1).alias("turn")
+    )
     return (
-        numbered.group_by("device", "module", "program", "run", "turn")
+        numbered.group_by(*_MODULE, "run", "call", "turn")
         .agg(pl.col("correlation").sort_by("start").first(), pl.col("start").min(), pl.col("end").max())
         .select("device", "start", "end", _module_name(), "run", "program", "correlation")
         .sort("device", "start")
     )
+
+
+_MODULE = ("device", "module", "program")
+_MAYBE = {"run": pl.Int64(), "correlation": pl.Int64(), "call": pl.Int64(), "loop": pl.String()}
 
 
 def _module_name() -> pl.Expr:
@@ -73,19 +126,21 @@ def _module_name() -> pl.Expr:
 
 def _turn(ops: pl.DataFrame) -> pl.Series:
     """For each op the number of the execution it belongs to, by order of start on its device."""
-    module = ["device", "module", "program"]
-    ordered = ops.select(*module, "start", "end", "name").with_row_index("row").sort("device", "start")
+    root = pl.coalesce(pl.col("loop").cast(pl.String), pl.col("name").cast(pl.String)).alias("root")
+    ordered = ops.select(*_MODULE, "start", "end", "loop", root).with_row_index("row").sort("device", "start")
     marked = ordered.with_columns(
         pl.col("end").cum_max().shift(1).over("device").fill_null(-1).alias("reach"),
-        pl.col("name").first().over(module).alias("opening"),
+        pl.col("root").first().over(_MODULE).alias("opening"),
+        pl.col("root").shift(1).over("device").alias("before"),
         pl.struct("module", "program").rle_id().over("device").alias("stretch"),
-    ).with_columns(
-        (
-            (pl.col("stretch") != pl.col("stretch").shift(1).over("device").fill_null(-1))
-            | ((pl.col("name") == pl.col("opening")) & (pl.col("start") >= pl.col("reach")))
-        ).alias("begins")
     )
-    turns = marked.with_columns(pl.col("begins").cast(pl.Int64).cum_sum().over("device").alias("turn"))
+    turned = pl.col("loop").is_not_null() & (pl.col("before") == pl.col("root"))
+    begins = (pl.col("stretch") != pl.col("stretch").shift(1).over("device").fill_null(-1)) | (
+        (pl.col("root") == pl.col("opening")) & (pl.col("start") >= pl.col("reach")) & ~turned
+    )
+    turns = marked.with_columns(begins.alias("begins")).with_columns(
+        pl.col("begins").cast(pl.Int64).cum_sum().over("device").alias("turn")
+    )
     return turns.sort("row")["turn"]
 
 

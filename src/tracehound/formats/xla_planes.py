@@ -18,7 +18,7 @@ from tracehound.formats.assemble import RAW, RAW_LANES, Piece
 from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import Rows
 from tracehound.formats.xla_compiles import on_rows, with_compilations
-from tracehound.formats.xla_lanes import executions, with_true_ends
+from tracehound.formats.xla_lanes import executions, with_calls, with_true_ends
 from tracehound.formats.xla_names import Role, leads, role_of_lane, role_of_line
 from tracehound.formats.xla_ops import Met, Ops, merged
 from tracehound.formats.xspace import Line, Plane
@@ -113,14 +113,16 @@ class Share:
     The lanes of its rows are lines, numbered through all planes; their ops are positions in `ops`. `drawn` counts the
     events of each line. `named` are, by plane, the executions of ops that have no line of their own, with `module`,
     `program` and `device`; `marks` are the events at which such ops end. `dispatches` are host events with what may be
-    the name of a GPU's op: only all portions tell. `compiling` says by line when compilations are under way,
-    and `held` what allocators held.
+    the name of a GPU's op: only all portions tell. `calls` are host events that launch on a GPU, or in which a module's
+    execution is launched there. `compiling` says by line when compilations are under way, and `held` what allocators
+    held.
     """
 
     pieces: tuple[Kept, ...]
     named: tuple[tuple[int, Kept], ...]
     marks: tuple[tuple[int, Kept], ...]
     dispatches: tuple[Kept, ...]
+    calls: tuple[Kept, ...]
     compiling: Mapping[int, Intervals]
     drawn: Rows
     ops: tuple[Met, ...]
@@ -143,14 +145,18 @@ def together(planes: Sequence[Shown], shares: Sequence[Share], spill: Spill) -> 
     drawn: Rows = np.sum([share.drawn for share in shares], axis=0, dtype=np.int64)
     firsts: list[int] = np.cumsum([0, *(len(plane.lines) for plane in planes)]).tolist()
     lanes = np.zeros(firsts[-1], np.int64)
-    shares = _compiled(planes, firsts, shares)
+    first = _first_lines(planes, firsts)
+    shares = _compiled(first, shares)
     held = _Held(shares, op_rows)
+    calls = held.calls()
+    if calls.height:
+        calls = calls.with_columns(pl.Series("lane", first[calls["lane"].to_numpy()]))
     counted = [(number, plane, slice(firsts[number], firsts[number + 1])) for number, plane in enumerate(planes)]
     active = [(number, plane, lines) for number, plane, lines in counted if drawn[lines].any()]
     for number, plane, lines in active:
         if device := DEVICE.match(plane.name):
             lanes[lines], rank = _device_lanes(plane, device, drawn[lines], gathered)
-            _derive_gpu(plane, held.named(number), lanes, rank, gathered)
+            _derive_gpu(plane, held.named(number), calls, lanes, rank, gathered)
     accelerated = bool(gathered.ranks)
     for number, plane, lines in active:
         if not DEVICE.match(plane.name):
@@ -168,14 +174,15 @@ def together(planes: Sequence[Shown], shares: Sequence[Share], spill: Spill) -> 
     return Together((*pieces, *derived), gathered)
 
 
-def _compiled(planes: Sequence[Shown], firsts: Sequence[int], shares: Sequence[Share]) -> list[Share]:
+def _first_lines(planes: Sequence[Shown], firsts: Sequence[int]) -> Rows:
+    """For every line of the file the first that is drawn on the same row, numbered through all planes."""
+    found = [begin + one for plane, begin in zip(planes, firsts, strict=False) for one in merged_lines(plane)]
+    return np.array(found, np.int64)
+
+
+def _compiled(first: Rows, shares: Sequence[Share]) -> list[Share]:
     """The shares, in which what belongs to compilations is of their kind."""
-    first = {
-        begin + at: begin + one
-        for plane, begin in zip(planes, firsts, strict=False)
-        for at, one in enumerate(merged_lines(plane))
-    }
-    spans = on_rows((share.compiling for share in shares), first)
+    spans = on_rows((share.compiling for share in shares), dict(enumerate(first.tolist())))
     return [
         replace(
             share,
@@ -204,6 +211,11 @@ class _Held:
     def marks(self, plane: int) -> pl.DataFrame:
         """The ends of ops of this plane."""
         return _joined(kept.rows() for share, _ in self._shares for at, kept in share.marks if at == plane)
+
+    def calls(self) -> pl.DataFrame:
+        """The host events that launch on GPUs, and those in which executions are launched; lanes are lines."""
+        found = _joined(kept.rows() for share, _ in self._shares for kept in share.calls)
+        return found if "correlation" in found.columns else found.clear()
 
     def dispatches(self) -> pl.DataFrame:
         """The host events that may have the name of an op."""
@@ -293,13 +305,17 @@ def _other_lanes(plane: Shown, gathered: Gathered) -> list[int]:
     return lanes
 
 
-def _derive_gpu(plane: Shown, named: pl.DataFrame, lane_of: Rows, rank: int, gathered: Gathered) -> None:
+def _derive_gpu(
+    plane: Shown, named: pl.DataFrame, calls: pl.DataFrame, lane_of: Rows, rank: int, gathered: Gathered
+) -> None:
     """Lanes of HLO ops (one event per kernel that names its op, as XProf counts them) and of modules.
 
     Streams run at once, so each has a lane of ops of its own.
     """
     if named.is_empty():
         return
+    if calls.height and "correlation" in named.columns:
+        named = with_calls(named, calls)
     lanes = pl.Series("lane", lane_of[named["lane"].to_numpy()])
     streams = lanes.unique().sort().to_list()
     for at, lane in enumerate(streams):
@@ -311,8 +327,7 @@ def _derive_gpu(plane: Shown, named: pl.DataFrame, lane_of: Rows, rank: int, gat
 
 def _add_modules(ops: pl.DataFrame, process: str, ranks: dict[int, int], gathered: Gathered) -> None:
     """A lane of module executions for each device (key of `ranks`)."""
-    known = [name for name in ("run", "correlation") if name not in ops.columns]
-    runs = executions(ops.with_columns(pl.lit(None, pl.Int64).alias(name) for name in known))
+    runs = executions(ops)
     for device, rank in ranks.items():
         mine = runs.filter(pl.col("device") == device)
         lane = gathered.lane("XLA Modules", "modules", _DERIVED, rank=rank, process=process)

@@ -19,7 +19,7 @@ from tracehound.formats.wire import File, Rows
 from tracehound.formats.xevents import Slice, Stretched, slices, wanted
 from tracehound.formats.xframes import ByName, Columns, Known, Stated, Texts, link, nobody
 from tracehound.formats.xla_compiles import Compiling
-from tracehound.formats.xla_lanes import leaf_op
+from tracehound.formats.xla_lanes import leaf_op, outer_loop
 from tracehound.formats.xla_ops import Meeting
 from tracehound.formats.xla_planes import Share
 from tracehound.formats.xmetadata import described
@@ -60,6 +60,7 @@ class Portioning:
     named: list[tuple[int, Kept]] = field(default_factory=list)
     marks: list[tuple[int, Kept]] = field(default_factory=list)
     dispatches: list[Kept] = field(default_factory=list)
+    calls: list[Kept] = field(default_factory=list)
     compiling: Compiling = field(default_factory=Compiling)
     held: list[pl.DataFrame] = field(default_factory=list)
     untimed: int = 0
@@ -84,7 +85,7 @@ class Portioning:
         """All of it."""
         return Share(
             tuple(self.pieces), tuple(self.named), tuple(self.marks), tuple(self.dispatches),
-            self.compiling.spans(), self.drawn, tuple(self.ops.met), self.untimed, self.broken,
+            tuple(self.calls), self.compiling.spans(), self.drawn, tuple(self.ops.met), self.untimed, self.broken,
             tuple(self.held),
         )  # fmt: skip
 
@@ -244,19 +245,20 @@ class PlaneRows:
         self.put_named(rows.filter(pl.col("leaf").is_not_null()).with_columns(pl.lit(0, pl.Int64).alias("device")))
 
     def with_leaves(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows with `leaf` (the op that they run) and `module` as texts, null where they have none."""
+        """The rows with `leaf` (the op that they run), the `loop` around and `module` as texts, null without one."""
         texts = {name: self.texts.series(rows[name].fill_null(-1).to_numpy()) for name in ("hlo_op", "module")}
-        return rows.with_columns(**texts).with_columns(leaf_op(pl.col("hlo_op")).alias("leaf"))
+        op = pl.col("hlo_op")
+        return rows.with_columns(**texts).with_columns(leaf_op(op).alias("leaf"), outer_loop(op).alias("loop"))
 
     def put_named(self, rows: pl.DataFrame) -> None:
         """Executions of ops: rows with `leaf` and `role`, its kind."""
         if rows.height:
             rows = rows.with_columns(
                 pl.col("leaf").cast(pl.Categorical).alias("name"),
-                pl.col("module").cast(pl.Categorical),
+                pl.col("module", "loop").cast(pl.Categorical),
                 pl.col("role").fill_null("op").cast(KIND).alias("kind"),
             )
-            kept = self.portioning.keep(rows, "module", "program", "device")
+            kept = self.portioning.keep(rows, "module", "program", "device", "loop")
             self.portioning.named.append((self.number, kept))
 
 
