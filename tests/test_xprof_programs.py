@@ -110,7 +110,7 @@ def test_steps_are_inferred_where_xprof_measures_none(offload: Trace) -> None:
     """XProf: "No step time measured", input pipeline of 0 rows."""
     table = report(offload, "step_time", by="rank").table
     assert table["steps"].to_list() == [100] * 4
-    assert table["cut"].sum() == 0
+    assert table["partial"].sum() == 0
     medians = (table["p50"] / 1e9).to_list()
     assert medians == pytest.approx([784.132, 784.279, 784.317, 784.000], abs=5e-4)
     parts = table.select("compute", "collectives", "input", "output", "device_to_device", "compile", "host", "other")

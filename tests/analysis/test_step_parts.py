@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.activity import PARTS
+from tracehound.report.summary import summarise
 from tracehound.trace import Trace, Window
 
 MAIN = thread("python (1)")
@@ -103,11 +104,38 @@ def test_a_last_step_whose_work_is_missing_is_partial_and_not_in_the_average() -
     result = told(b.trace())
     assert result.table["partial"].to_list() == [False, False, True]
     assert result.notes[0].startswith("an average step takes 100.0 us: kernel 35.00 %")
-    assert "1 step is partial" in result.notes[1]
+    assert "1 partial step is left out of the average" in result.notes[1]
     of_steps = run(named("steps"), b.trace())
     assert of_steps.table["step"].to_list() == [1, 2, 3]
-    assert of_steps.notes[0] == "3 steps on 1 rank: median 100.0 us, p95 100.0 us, 100.0 us to 100.0 us"
-    assert of_steps.notes[1].startswith("1 step is partial, and is left out of these lengths: ")
+    assert of_steps.notes[0] == "2 whole steps on 1 rank: median 100.0 us, p95 100.0 us, 100.0 us to 100.0 us"
+    assert of_steps.notes[1].startswith("1 partial step is left out of these lengths: ")
+
+
+def test_steps_at_both_edges_are_partial_whoever_launched_their_work() -> None:
+    """A TPU's line of steps, as `step_time`, `steps` and the page have it: nothing says what launched the ops."""
+    b = Building(format="xplane")
+    start = 0
+    for number, length in enumerate((40, 200, 200, 200, 60)):
+        b.event(Lane("Steps", 0, "steps"), str(number), start, start + length, "step", step=number)
+        for op in range(0, length, 20):
+            b.event(Lane("XLA Ops", 0, "ops", work=True), "dot", start + op, start + op + 10, "op")
+        start += length
+    trace = b.trace()
+    tables = {name: run(named(name), trace).table for name in ("step_parts", "step_time", "steps")}
+    for table in tables.values():
+        assert table["partial"].to_list() == [True, False, False, False, True]
+    assert told(trace).notes[0].startswith("an average step takes 200.0 us: ")
+    page = {result.analysis: result for result in summarise(trace, Window()).results}
+    assert page["steps"].table.select("steps", "median", "shortest").rows() == [(3, 200 * US, 200 * US)]
+    assert any(note.startswith("an average step takes 200.0 us") for note in page["findings"].notes)
+
+
+def test_of_two_steps_the_last_is_partial_that_lacks_work() -> None:
+    b = Building()
+    step(b, 1, 0, 100)
+    step(b, 2, 100, 200)
+    launch(b, "k", 10, 20, 30)
+    assert told(b.trace()).table["partial"].to_list() == [False, True]
 
 
 def test_shadows_of_steps_on_the_device_are_no_steps() -> None:

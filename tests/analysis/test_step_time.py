@@ -1,4 +1,4 @@
-"""Step time: what steps of XLA programs are made of, cut steps, and all of it against instants."""
+"""Step time: what steps of XLA programs are made of, partial steps, and all of it against instants."""
 
 from __future__ import annotations
 
@@ -139,38 +139,38 @@ def tailed() -> Building:
     return b
 
 
-def test_a_cut_step_is_shown_and_left_out() -> None:
+def test_a_partial_step_is_shown_and_left_out() -> None:
     """XProf's average of these steps is 96.3 ms."""
     result = times(tailed().trace())
-    assert result.table["cut"].to_list() == [False] * 4 + [True]
+    assert result.table["partial"].to_list() == [False] * 4 + [True]
     assert result.notes[0].startswith("4 whole steps on 1 rank: median 120.1 ms, p95 120.8 ms; ")
-    assert result.notes[1].startswith("left out: 1 first or last step ")
+    assert result.notes[1].startswith("1 partial step is left out of these figures: ")
     row = times(tailed().trace(), by="rank").table.row(0, named=True)
-    assert (row["steps"], row["cut"]) == (4, 1)
+    assert (row["steps"], row["partial"]) == (4, 1)
     assert row["p50"] == 120_125 * US
     assert row["mean"] == round((120_880 + 120_120 + 120_130 + 120_120) / 4 * US)
     assert row["compute"] == 2000 * US
 
 
-def test_without_device_work_a_short_step_is_cut() -> None:
+def test_without_device_work_a_short_step_is_partial() -> None:
     b = Building(format="xplane")
     b.event(MODULES, "jit_f", 0, 1, "module")
     for number, length in enumerate((30, 100, 100, 51)):
         b.event(MAIN, "train", 100 * number, 100 * number + length, "step", step=number)
-    assert times(b.trace()).table["cut"].to_list() == [True, False, False, False]
+    assert times(b.trace()).table["partial"].to_list() == [True, False, False, False]
 
 
-def test_of_two_steps_none_is_cut() -> None:
+def test_of_two_steps_none_is_partial() -> None:
     b = Building(format="xplane")
     for number, length in enumerate((100, 1)):
         b.event(MAIN, "train", 100 * number, 100 * number + length, "step", step=number)
         b.event(CORE, "dot", 100 * number, 100 * number + length, "op")
-    assert not times(b.trace()).table["cut"].any()
+    assert not times(b.trace()).table["partial"].any()
 
 
 def test_a_window_keeps_steps_at_full_length() -> None:
     result = times(tailed().trace(), Window(130_000 * US, 140_000 * US))
-    assert result.table.select("step", "duration", "cut").rows() == [(1, 120_120 * US, False)]
+    assert result.table.select("step", "duration", "partial").rows() == [(1, 120_120 * US, False)]
 
 
 def test_where_launches_are_unknown_it_is_said() -> None:

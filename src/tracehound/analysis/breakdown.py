@@ -103,7 +103,7 @@ def _run(state: Busy) -> pl.DataFrame:
 
 def _steps(share: Share, clock: OwnClock | None) -> pl.DataFrame:
     """The steps of the rank, with the part of them that lies in the window: `from` and `until` are on this clock."""
-    steps = share.steps.filter(share.chosen).sort("start")
+    steps = share.steps.filter(share.chosen)
     low, high = pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
     parts = steps.select(pl.col("step").cast(pl.Int64), low, high, "inferred", "event")
     start, end = parts["start"].to_numpy(), parts["end"].to_numpy()

@@ -119,7 +119,7 @@ def _stretches(share: Share, low: int, high: int, by: str) -> pl.DataFrame:
     if by == "run":
         nothing = pl.Series([None], dtype=pl.Int64)
         return pl.DataFrame({"step": nothing, "event": nothing, "low": [low], "high": [high]})
-    steps = share.steps.filter(share.chosen).sort("start")
+    steps = share.steps.filter(share.chosen)
     begin, until = pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
     return steps.select(pl.col("step").cast(pl.Int64), "event", low=begin, high=until)
 

@@ -98,7 +98,8 @@ class Share:
     `device` holds the events on the rank's own lanes that overlap `[start, end)`, `anytime` all on these lanes, and
     `threads` all events of its host, whenever they ran (a launch may lie before the window, and what it launched after
     it); lazily, in the schema `EVENTS`, with unclipped times. `lanes` and `steps` are the rows of the trace's frames
-    that belong to the rank, `ops` those of its file. `lanes.begin` is the id of a lane's first event.
+    that belong to the rank, steps in the order of their starts, `ops` those of its file. `lanes.begin` is the id of a
+    lane's first event.
     Without a window (not `windowed`) the bounds are those of the trace. Where steps are `asked` for by their numbers,
     the bounds are those of the rank's own, and `hosted` goes over those of all ranks that its host drives.
     `part` is the number of its file in the trace, and `home` where that lies in a cache.

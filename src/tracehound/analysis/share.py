@@ -178,7 +178,7 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
             anytime=device,
             threads=trace.events(lanes.filter(pl.col("rank").is_null())["lane"].to_list()),
             lanes=lanes,
-            steps=trace.steps.filter(here),
+            steps=trace.steps.filter(here).sort("start", "step"),
             ops=trace.ops.filter(in_part("op", part)),
             start=start,
             end=end,

@@ -12,6 +12,8 @@ import polars as pl
 from tracehound.analysis.activity import HOST, PARTS, activity
 from tracehound.analysis.busy import work
 from tracehound.analysis.own_clock import clock_of, trace_clock
+from tracehound.analysis.partial_steps import DEFINITION as PARTIAL
+from tracehound.analysis.partial_steps import left_out, partial
 from tracehound.analysis.phases import inference, phases
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
@@ -21,7 +23,7 @@ from tracehound.intervals import covered
 from tracehound.units import duration
 from tracehound.units import share as percent
 
-DEFINITION = """\
+DEFINITION = f"""\
 Every instant of a step goes to the first of these that holds there, so that the eight add up to the step: kernel = a
 kernel that is no collective runs; copy = a copy runs; memset; communication = a collective runs on the device, or Gloo,
 MPI or UCC on the host; runtime = a thread of the host is in a call of the runtime, launching or waiting; data loader =
@@ -30,9 +32,10 @@ do not count: they cover everything); other = none of these. What is hidden behi
 
 A step begins at its mark on the host (never at its shadow on the device) and lasts until the mark ends and all work
 that it launched has ended; it begins no earlier than the step before has ended, nor than the work that was launched
-before the first step has (the setting bounds=mark keeps to the marks instead). The last step is partial where the
-recording stopped before its work was done: it has less than 80 % as many device events as the step before, or none.
-Averages leave it out. A window keeps the steps whose marks overlap it, at full length.
+before the first step has (the setting bounds=mark keeps to the marks instead). A window keeps the steps whose marks
+overlap it, at full length.
+
+{PARTIAL}
 
 Where nothing marks steps they are inferred, and so labelled: from the annotations of an inference engine (vLLM, SGLang;
 phase says which steps are prefill and which decode, where the names do), from annotations that follow one another and
@@ -44,7 +47,7 @@ steps, and the share of all time of the steps.
 These are the parts, precedence and bounds of the step time breakdown of the PyTorch TensorBoard plugin. It takes
 collectives for kernels in traces since 2023 (the ids by which it knows them have changed), counts host ranges of nccl:
 annotations as communication, takes the shadows of steps on the device for further steps of no length, and leaves out
-partial steps."""
+the last step alone, where it has less than 80 % of the kernels of the step before."""
 
 BY: Final = Setting(
     "by", "step", "what a row is: a step of a rank, or a part of a rank's steps", one_of("step", "part")
@@ -70,7 +73,7 @@ COLUMNS: Final = (
     Column("start", "instant", "start since the first event", brief=False),
     Column("duration", "time", "length of the step"),
     *(Column(part, "time", _MEANING[part], brief=part in _BRIEF) for part in PARTS),
-    Column("partial", "flag", "its device work was not recorded to the end", brief=False),
+    Column("partial", "flag", "the recording began or ended within it", brief=False),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),
 )
@@ -88,9 +91,6 @@ BY_PART: Final = (
     Column("step", "count", "where it is most"),
     Column("event", "id", "the mark of that step"),
 )
-
-_WHOLE: Final = 0.8
-"""A last step with less than this part of the device events of the one before is partial."""
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
@@ -128,20 +128,7 @@ def stretched(share: Share, events: pl.DataFrame, bounds: str) -> pl.DataFrame:
     """
     steps = share.steps
     found = stretches(steps, events, bounds).with_columns(partial(steps, events))
-    if not share.windowed:
-        return found
-    return found.filter(steps.sort("start").select(share.chosen).to_series())  # in the order of the stretches
-
-
-def partial(steps: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
-    """Which of all steps, in the order of their starts, are the last one and lack device work."""
-    launched = events.filter(pl.col("launch").is_not_null())["step"].value_counts(name="work")
-    ordered = steps.sort("start").join(launched, on="step", how="left", maintain_order="left")["work"].fill_null(0)
-    found = np.zeros(steps.height, np.bool_)
-    if steps.height > 1:
-        before, last = ordered.tail(2).to_list()
-        found[-1] = last < _WHOLE * before
-    return pl.Series("partial", found)
+    return found.filter(steps.select(share.chosen).to_series()) if share.windowed else found
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -175,15 +162,6 @@ def _by_part(rows: pl.DataFrame) -> pl.DataFrame:
         )
         .sort("rank", "phase", maintain_order=True)
     )
-
-
-def left_out(rows: pl.DataFrame, of: str) -> list[str]:
-    """That some of these steps are partial, and so left out of something."""
-    left = int(rows["partial"].sum())
-    if not left:
-        return []
-    words = "step is partial, and is" if left == 1 else "steps are partial, and are"
-    return [f"{left} {words} left out of {of}: the recording stopped before its device work was done"]
 
 
 def _notes(rows: pl.DataFrame, whole: pl.DataFrame, scene: Scene) -> list[str]:

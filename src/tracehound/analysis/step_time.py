@@ -12,13 +12,15 @@ import polars as pl
 from tracehound.analysis import device_parts, host_parts
 from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.own_clock import CLOCKED, OwnClock, clock_of, clocks_apart
+from tracehound.analysis.partial_steps import DEFINITION as PARTIAL
+from tracehound.analysis.partial_steps import left_out, partial
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Given, Setting, one_of
 from tracehound.intervals import EMPTY, Intervals, covered, merge, subtract
 from tracehound.units import duration, plural
 from tracehound.units import share as percent
 
-DEFINITION = """\
+DEFINITION = f"""\
 Every instant of a step goes to the first of these that holds then, so that they add up to the step: compute = an op or
 kernel runs that is no collective and no copy; collectives = a collective runs, or is waited for (exposed); input = the
 device waits for infeed or for copies from the host's memory, or idles while a thread of the host sends to it or loads
@@ -32,11 +34,11 @@ A step is what StepTraceAnnotation, StepTrace or a device's Steps line marked; w
 module that takes the most device time, from its start to the next start, labelled inferred. Steps of a device with a
 clock of its own (TPU) are measured on that, and what the host does is put on it. Hosts run ahead of devices:
 a step begins when its mark does, but not before the device work of the step before has ended, and ends when its mark
-and all device work that it launched have. A step is cut when it is the first or last of a rank and has less than 80 %
-of the device events of the median of the others (where no device work is recorded: less than half their length): the
-profile began or ended within it. Cut steps are shown, and left out of medians, percentiles and shares.
+and all device work that it launched have.
 
-XProf shows nothing without marks; on TPUs it averages cut steps with the others, and splits a step into compute,
+{PARTIAL}
+
+XProf shows nothing without marks; on TPUs it averages partial steps with the others, and splits a step into compute,
 infeed, outfeed, host transfer and idle over all cores; on GPUs it takes copies of 16 and 32 bit compute apart, by the
 names of kernels. A window keeps the steps that overlap it, at full length.
 
@@ -57,11 +59,6 @@ _MEANING: Final = {
     "other": "idle, and nothing is recorded of the host",
 }
 _BRIEF: Final = ("compute", "collectives", "input", "host", "other")
-_WHOLE: Final = 0.8
-_LONG: Final = 0.5
-_FEWEST: Final = 3
-"""Of fewer steps none can be told to be cut."""
-
 _TIMES: Final = tuple(Column(part, "time", _MEANING[part], brief=part in _BRIEF) for part in PARTS)
 
 COLUMNS: Final = (
@@ -71,7 +68,7 @@ COLUMNS: Final = (
     Column("start", "instant", "start since the first event", brief=False),
     Column("duration", "time", "length of the step"),
     *_TIMES,
-    Column("cut", "flag", "the profile began or ended within it"),
+    Column("partial", "flag", "the recording began or ended within it"),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),
 )
@@ -79,7 +76,7 @@ COLUMNS: Final = (
 BY_RANK: Final = (
     Column("rank", "count", "rank"),
     Column("steps", "count", "whole steps"),
-    Column("cut", "count", "first and last steps that are cut, and left out"),
+    Column("partial", "count", "first and last steps that are partial, and left out"),
     Column("p50", "time", "half of the whole steps are not longer"),
     Column("p95", "time", "95 of 100 whole steps are not longer"),
     Column("mean", "time", "average whole step", brief=False),
@@ -95,7 +92,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         return pl.DataFrame()
     events = device_parts.device_work(replace(share, device=share.anytime), "step", "lane", *CLOCKED)
     found = _stretches(share.steps, events)
-    found = found.with_columns(_cut(found, events))
+    found = found.with_columns(partial(share.steps, events))
     if share.windowed:
         found = found.filter(share.chosen)
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
@@ -113,7 +110,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.Series("duration", end - start),
         (pl.col("end") - pl.col("start")).alias("traced"),
         *(pl.Series(part, lengths.get(part, rest)) for part in PARTS),
-        "cut",
+        "partial",
         "inferred",
         "event",
         pl.lit(not events.height or events["launch"].null_count() < events.height).alias("led"),
@@ -134,27 +131,13 @@ def _parts(share: Share, events: pl.DataFrame, given: Given, clock: OwnClock | N
 
 
 def _stretches(steps: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """The steps in the order of their starts, stretched over the device work that they launched."""
+    """The steps, stretched over the device work that they launched."""
     last = events.filter(pl.col("launch").is_not_null()).group_by("step").agg(pl.col("end").max().alias("last"))
-    ordered = steps.sort("start").join(last, on="step", how="left", maintain_order="left")
+    ordered = steps.join(last, on="step", how="left", maintain_order="left")
     start = ordered["start"].to_numpy()
     end = np.maximum.accumulate(ordered.select(pl.max_horizontal("end", "last")).to_series().to_numpy())
     begin = np.maximum(start, np.append(start[:1], end[:-1]))
     return ordered.drop("last").with_columns(pl.Series("start", begin), pl.Series("end", np.maximum(begin, end)))
-
-
-def _cut(steps: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
-    """Which of the steps, in their order, the edges of the profile cut."""
-    counts = events.group_by("step").len("work")
-    size = steps.join(counts, on="step", how="left", maintain_order="left")["work"].fill_null(0).to_numpy()
-    least = _WHOLE
-    if not size.any():
-        size, least = (steps["end"] - steps["start"]).to_numpy(), _LONG
-    cut = np.zeros(len(size), np.bool_)
-    if len(size) >= _FEWEST:
-        for edge in (0, -1):
-            cut[edge] = size[edge] < least * np.median(np.delete(size, edge))
-    return pl.Series("cut", cut)
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -169,8 +152,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 
 def _by_rank(rows: pl.DataFrame) -> pl.DataFrame:
-    """The whole steps of each rank; a rank without any has only its count of cut ones."""
-    whole, length = ~pl.col("cut"), pl.col("duration")
+    """The whole steps of each rank; a rank without any has only its count of partial ones."""
+    whole, length = ~pl.col("partial"), pl.col("duration")
     rounded = {
         "p50": length.filter(whole).median(),
         "p95": length.filter(whole).quantile(0.95, "linear"),
@@ -182,7 +165,7 @@ def _by_rank(rows: pl.DataFrame) -> pl.DataFrame:
         .agg(
             whole.sum().cast(pl.Int64).alias("steps"),
             *(value.round().cast(pl.Int64).alias(name) for name, value in rounded.items()),
-            pl.col("cut").sum().cast(pl.Int64).alias("cut"),
+            pl.col("partial").sum().cast(pl.Int64).alias("partial"),
             pl.col("event").filter(whole).get(length.filter(whole).arg_max()).alias("event"),
         )
         .sort("rank")
@@ -196,7 +179,7 @@ def _nothing(scene: Scene) -> str:
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:
-    whole = rows.filter(~pl.col("cut"))
+    whole = rows.filter(~pl.col("partial"))
     ranks = rows["rank"].n_unique()
     notes = []
     if whole.height:
@@ -209,11 +192,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
             f"p95 {duration(p95)}" + (f"; {told}" if told else "")
         )
         notes += clocks_apart("steps", rows["duration"], rows["traced"])
-    if cut := rows.height - whole.height:
-        notes.append(
-            f"left out: {plural(cut, 'first or last step')} with less device work than the others: the profile "
-            "began or ended within, or the work ran outside"
-        )
+    notes += left_out(rows, "these figures")
     if not rows["led"].all():
         notes.append("what launched device work is not recorded: it counts for the step in whose time it ran")
     if rows["inferred"].any():

@@ -12,16 +12,18 @@ import polars as pl
 from tracehound.analysis.busy import busy_of, work
 from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart
+from tracehound.analysis.partial_steps import DEFINITION as PARTIAL
+from tracehound.analysis.partial_steps import left_out
 from tracehound.analysis.phases import inference
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.step_parts import left_out, stretched
+from tracehound.analysis.step_parts import stretched
 from tracehound.analysis.stretches import BOUNDS
 from tracehound.intervals import Ints, covered
 from tracehound.trace import collected
 from tracehound.units import duration, plural
 
-DEFINITION = """\
+DEFINITION = f"""\
 A step is what the profiler marked: ProfilerStep#N on the host (never its shadow on the device, which is shorter and
 wrong for work launched by other threads), StepTraceAnnotation, StepTrace, or a device's Steps line. Where a number
 comes again later (a loop of evaluation after that of training), the first mark keeps it and the later ones are numbered
@@ -39,8 +41,7 @@ end - start; busy, compute, communication and idle are the device's state inside
 Steps of a device with a clock of its own (TPU) are measured on that: the profiler aligns it to the host's piece by
 piece, which may stretch one step and shrink another.
 
-A last step that lacks work, for the recording stopped before that was done, has a row, and no part in the median and
-its like, as in step_parts.
+{PARTIAL}
 
 A window keeps the steps whose marks overlap it, at full length. The PyTorch TensorBoard plugin took the device shadows
 for steps of length 0; we do not."""
@@ -56,6 +57,7 @@ COLUMNS = (
     Column("communication", "time", "communication runs and no computation", brief=False),
     Column("copy", "time", "only copies run", brief=False),
     Column("idle", "time", "device does nothing"),
+    Column("partial", "flag", "the recording began or ended within it", brief=False),
     Column("inferred", "flag", "not marked by the profiler", brief=False),
     Column("event", "id", "the mark"),
 )
@@ -94,10 +96,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         (pl.col("end") - pl.col("start")).alias("traced"),
         *(pl.Series(name, values if works else np.zeros_like(values)) for name, values in lengths.items()),
         pl.Series("idle", idle),
+        "partial",
         "inferred",
         "event",
         "marked",
-        "partial",
         pl.lit(works).alias("works"),
     )
 
@@ -125,12 +127,13 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 def _notes(rows: pl.DataFrame) -> list[str]:
     whole = rows.filter(~pl.col("partial"))
-    lengths = (whole if whole.height else rows)["duration"].to_numpy()
+    told, what = (rows, "step") if whole.height in (0, rows.height) else (whole, "whole step")
+    lengths = told["duration"].to_numpy()
     median, p95 = (round(float(np.percentile(lengths, q))) for q in (50, 95))
     low, high = int(lengths.min()), int(lengths.max())
     spread = f"median {duration(median)}, p95 {duration(p95)}, {duration(low)} to {duration(high)}"
-    count, ranks = rows["step"].n_unique(), rows["rank"].n_unique()
-    notes = [f"{plural(count, 'step')} on {plural(ranks, 'rank')}: {spread}"]
+    count, ranks = told["step"].n_unique(), told["rank"].n_unique()
+    notes = [f"{plural(count, what)} on {plural(ranks, 'rank')}: {spread}"]
     notes += left_out(rows, "these lengths") if whole.height else []
     notes += clocks_apart("steps", rows["duration"], rows["traced"])
     notes += _by_marks(rows)

@@ -22,18 +22,17 @@ BOUNDS: Final = Setting(
 
 
 def stretches(steps: pl.DataFrame, events: pl.DataFrame, bounds: str) -> pl.DataFrame:
-    """A rank's steps in the order of their starts, with the times that the bounds say; ps.
+    """A rank's steps, which come in the order of their starts, with the times that the bounds say; ps.
 
     `events` is the device's work, with the columns `step` and `launch`; only work whose launch is known is of a step.
     By work no two steps share an instant: each begins when the one before has ended, and the first when other work has,
     as far as that ended before any of its own work began. These are the bounds of the PyTorch TensorBoard plugin.
     """
-    ordered = steps.sort("start")
-    if bounds == "mark" or ordered.is_empty():
-        return ordered
+    if bounds == "mark" or steps.is_empty():
+        return steps
     work = events.select("start", "end", pl.when(pl.col("launch").is_not_null()).then("step").alias("step"))
     last = work.group_by("step").agg(pl.col("end").max().alias("last"), pl.col("start").min().alias("begun"))
-    found = ordered.join(last, on="step", how="left", maintain_order="left")
+    found = steps.join(last, on="step", how="left", maintain_order="left")
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
     end = np.maximum.accumulate(np.maximum(end, found["last"].fill_null(int(start[0])).to_numpy()))
     before = np.append(_cleared(found, work), end[:-1])

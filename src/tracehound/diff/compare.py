@@ -27,7 +27,7 @@ from tracehound.units import share
 DEFINITION: Final = """\
 Compared are steps: those that the profiler marked, else the inferred ones, else the executions of the module that takes
 most time, else the whole run. A step lasts until the device work that it launched has ended, and begins no earlier than
-the step before has ended (as in step_parts); a last step that lacks work is left out, and of the work in no step a note
+the step before has ended (as in step_parts); partial steps are left out, and of the work in no step a note
 says how much it is. A device with a clock of its own (TPU) measures its steps, ops and pauses. Where no work of a
 device was recorded the operators of the host are compared. A time is that of one step, averaged over the ranks that
 have it and then over the steps. compute, communication, copy and idle add up to the step: communication that

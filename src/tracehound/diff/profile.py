@@ -46,7 +46,7 @@ class Profile:
     step and op: step, `IDENTITY`, count, time (own time; several streams add up) and exposed (see `exposed_times`).
     `measures` has what else was measured of each step (see there). `what` says what the steps are, `of` which events
     the ops are and `form` which profiler wrote them; `outside` is the share of the work's time that lies in no step,
-    `partial` which steps lack work on any rank (left out, unless there are no others), `without` how many ranks have no
+    `partial` which are partial on any rank (left out, unless there are no others), `without` how many ranks have no
     step and are left out since others have some, and `lost` what its files lack, in words. Of a run whose trace is open
     `stretches` has the steps of each rank (rank, step, start, end) and `longest` the longest execution of each op
     (`IDENTITY`, event, length); what was saved has neither.
@@ -113,7 +113,7 @@ _COLUMNS: Final = (
     Column("of", "text", "what the ops are"),
     Column("outside", "time", "in which the rank works in no step"),
     Column("worked", "time", "in which the rank works"),
-    Column("partial", "flag", "the step lacks work"),
+    Column("partial", "flag", "the recording began or ended within it"),
     Column("start", "instant", "start of the step; null in the rows of ops"),
     Column("end", "instant", "its end"),
     Column("duration", "time", "length of the step; null in the rows of ops"),
@@ -180,7 +180,7 @@ def _stepping(rows: pl.DataFrame, more: pl.DataFrame) -> tuple[pl.DataFrame, pl.
 
 
 def _partial(rows: pl.DataFrame) -> tuple[tuple[int, ...], list[int]]:
-    """Which steps lack work on any rank, and which of them are left out: none where there are no others."""
+    """Which steps are partial on any rank, and which of them are left out: none where there are no others."""
     steps = rows.filter(pl.col("duration").is_not_null())
     partial = steps.filter("partial")["step"].unique().sort().to_list()
     return tuple(partial), partial if len(partial) < steps["step"].n_unique() else []
@@ -261,7 +261,7 @@ def _per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 
 def _steps(when: Stretches, traced: Compared) -> pl.DataFrame:
-    """How long steps last, where they lie in the trace, and whether they lack work."""
+    """How long steps last, where they lie in the trace, and whether they are partial."""
     place, lacking = traced.when, traced.partial
     told = {"step": when.number, "start": place.start, "end": place.end, "duration": when.end - when.start}
     return pl.DataFrame({**told, "partial": np.zeros(len(when.number), np.bool_) if lacking is None else lacking})

@@ -13,9 +13,9 @@ import polars as pl
 from tracehound.analysis.busy import bounds
 from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.own_clock import OwnClock, clock_of, has_clock
+from tracehound.analysis.partial_steps import partial
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.step_parts import partial
 from tracehound.analysis.stretches import stretches as lasting_work
 from tracehound.diff.identity import ON_DEVICE, counted
 from tracehound.diff.names import module_name
@@ -37,7 +37,7 @@ class Compared:
     """What is compared of a rank: `events` (`of` says what they are, see `counted`) in the stretches `when`.
 
     `share` is the rank's own; of a window it sees all that its steps reach over. `partial` says which stretches are
-    steps that lack work. Times are the trace's; `clock` is the device's own, where that measures the stretches.
+    partial steps. Times are the trace's; `clock` is the device's own, where that measures the stretches.
     """
 
     share: Share
@@ -94,7 +94,8 @@ def _of_steps(share: Share, every: pl.DataFrame, marked: pl.Series) -> Compared:
     """The marked ones of all steps of the rank."""
     events, of = counted(replace(share, device=share.anytime))
     lasting = lasting_work(every, events, "work") if of == ON_DEVICE else every
-    lacking = partial(every, events).filter(marked).to_numpy()
+    cut = share.steps["event"].filter(partial(share.steps, events if of == ON_DEVICE else events.clear()))
+    lacking = every["event"].filter(marked).is_in(cut.implode()).to_numpy()
     when = _stretches(lasting.filter(marked), "steps")
     clock = clock_of(share) if has_clock(events) and not every["rank"].null_count() else None
     if not share.windowed:

@@ -31,12 +31,12 @@ OPTIONAL = ("findings", "collectives", "health")
 
 STEPS = (
     Column("rank", "count", "rank"),
-    Column("steps", "count", "steps"),
+    Column("steps", "count", "whole steps"),
     Column("median", "time", "median length"),
     Column("shortest", "time", "shortest step"),
     Column("longest", "time", "longest step"),
     Column("longest_step", "count", "number of the longest step"),
-    Column("busy", "share", "device works", "all steps"),
+    Column("busy", "share", "device works", "these steps"),
     Column("inferred", "flag", "not marked by the profiler"),
 )
 
@@ -72,12 +72,13 @@ def summarise(trace: Trace, window: Window, top: int | None = None, executor: Ex
 
 
 def spread(steps: Result, top: int) -> Result:
-    """The steps of each rank in one row: how many, how long, how even."""
+    """The whole steps of each rank in one row: how many, how long, how even; partial ones where it has no others."""
     longest = pl.col("step").sort_by("duration", "step", descending=[True, False]).first()
     # A rank without device activity has no busy time, which is not the same as none of it.
     busy = (pl.col("busy") * pl.col("duration")).sum() / pl.col("duration").filter(pl.col("busy").is_not_null()).sum()
     table = (
-        steps.table.group_by("rank")
+        steps.table.filter(~pl.col("partial") | pl.col("partial").all().over("rank"))
+        .group_by("rank")
         .agg(
             pl.len().cast(pl.Int64).alias("steps"),
             pl.col("duration").median().round().cast(pl.Int64).alias("median"),

@@ -113,7 +113,7 @@ def _in_python(pauses: pl.DataFrame, *how: str) -> float:
 
 def _whole(evidence: Evidence) -> pl.DataFrame:
     """The whole steps of devices that have work."""
-    steps = evidence.table("step_time").filter(~pl.col("cut"))
+    steps = evidence.table("step_time").filter(~pl.col("partial"))
     return steps.filter((pl.col("compute") + pl.col("collectives") + pl.col("device_to_device")).sum().over("rank") > 0)
 
 
