@@ -96,9 +96,11 @@ def launch(events: list[Event], lanes: Sequence[Lane]) -> None:
     host = [event for event in events if event["rank"] is None]
     device = [event for event in events if event["rank"] is not None]
     calls = [event for event in host if event["kind"] in ("runtime", "transfer", "op", "other")]
+    starting = [event for event in host if event["kind"] not in ("op", "collective", "sync")]
     for event in events:
         event["launch"] = None
-    for here, there, among in (("run", "run", host), ("consumes", "produces", host), ("correlation",) * 2 + (calls,)):
+    joins = (("run", "run", starting), ("consumes", "produces", host), ("correlation", "correlation", calls))
+    for here, there, among in joins:
         for event in device:
             same = [other for other in among if event[here] is not None and other[there] == event[here]]
             if same and here == "correlation":

@@ -339,6 +339,13 @@ def test_the_devices_of_a_cpu_are_found_among_the_events_of_its_threads(part: Ca
     assert on_role(read, "thread").height == 8
 
 
+def test_no_op_of_a_run_launches_it_nor_what_waits_for_it(part: Callable[..., Part]) -> None:
+    ops = [cpu_op(name, at, at + 5, 0, at)[0] for name, at in (("wrapped_broadcast", 20), ("dot.1", 30))]
+    wait = Event("ThunkExecutor::Execute (wait for completion)", 10, 50, [Stat("run_id", 4, -9)])
+    read = part(Plane("/host:CPU", [Line("python", [wait, *ops])]))
+    assert read.events.filter(pl.col("rank").is_not_null())["launch"].to_list() == [None] * 3
+
+
 def test_a_profile_without_devices_still_has_a_rank_to_show_its_host_under(part: Callable[..., Part]) -> None:
     read = part(Plane("/host:CPU", [Line("python", [Event("work", 0, 5)])]))
     assert read.ranks.select("device", "label", "inferred").rows() == [(None, "CPU", True)]

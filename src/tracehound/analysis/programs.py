@@ -123,12 +123,8 @@ def _own_bounds(runs: pl.DataFrame, share: Share) -> tuple[Ints, Ints]:
 
 
 def _enqueues(share: Share, runs: pl.DataFrame) -> pl.DataFrame:
-    """`launch`, and the name (`enqueue`) and start (`called`) of that host event.
-
-    The first op of a run, which stands in for a launch that lies before the recording, is none.
-    """
-    calls = having(share, runs["launch"]).filter(pl.col("kind") != "op")
-    return collected(calls.select("id", "start", "name")).select(
+    """`launch`, and the name (`enqueue`) and start (`called`) of that host event."""
+    return collected(having(share, runs["launch"]).select("id", "start", "name")).select(
         pl.col("id").alias("launch"), pl.col("name").cast(pl.String).alias("enqueue"), pl.col("start").alias("called")
     )
 

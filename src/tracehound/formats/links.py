@@ -26,6 +26,10 @@ _RUNTIME: Final = KINDS.index("runtime")
 _CALLING: Final = [KINDS.index(kind) for kind in ("runtime", "transfer", "op", "other")]
 """Kinds of host events that a correlation id may mean."""
 
+_RUN: Final = "run"
+_RUNNING: Final = [KINDS.index(kind) for kind in ("op", "collective", "sync")]
+"""Kinds of host events that are part of a run, or wait for it: they launch nothing of it."""
+
 
 class _Called(NamedTuple):
     """Host events by one of their columns: its value (`key`), and the event's id and step (-1: none).
@@ -93,6 +97,8 @@ class HostCalls:
             has = events.valid(there)
             if there == _REPEATED:
                 has = has & np.isin(kind, _CALLING)
+            if there == _RUN:
+                has = has & ~np.isin(kind, _RUNNING)
             rows = np.flatnonzero(has)
             if len(rows):
                 key, late = events.columns[there].values[rows], kind[rows] != _RUNTIME
@@ -152,9 +158,9 @@ class Launches(NamedTuple):
         """The call of each device event by its own ids.
 
         In order of trust: equal `correlation`; the host event whose `produces` is this event's `consumes`; the first
-        host event of the same `run`. Of several, calls of the runtime go before others, and earlier before later. But
-        ids of `correlation` are a process' own, and may begin anew: of calls that do not lie in one another the latest
-        is meant that has begun when the event does.
+        host event of the same `run` that is no op of it, and no wait for it. Of several, calls of the runtime go before
+        others, and earlier before later. But ids of `correlation` are a process' own, and may begin anew: of calls that
+        do not lie in one another the latest is meant that has begun when the event does.
         """
         call = np.full(len(events.lane), -1, np.int64)
         for (here, _), key, first, begun in zip(_JOINS, self.keys, self.first, self.begun, strict=True):
