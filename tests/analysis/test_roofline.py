@@ -50,6 +50,21 @@ def test_places_under_the_roof() -> None:
     assert found["fmha"]["estimated"]
 
 
+def test_what_nothing_is_known_of_has_no_bandwidth() -> None:
+    found = {row["name"]: row for row in roofline(PEAK).table.rows(named=True)}
+    assert (found["mystery"]["rate"], found["mystery"]["bandwidth"]) == (None, None)
+
+
+def test_feeding_waits_for_the_host() -> None:
+    b = Building(ops=[op(0, "infeed", "infeed", bytes_accessed=1024), op(1, "add", flops=9, bytes_accessed=9)])
+    b.format = "xplane"
+    b.event(OPS, "infeed", 0, 30, "transfer", op=0)
+    b.event(OPS, "add", 30, 40, "op", op=1)
+    result = run(named("roofline"), b.trace(), None, Options(given=(PEAK,)))
+    assert result.table.filter(name="infeed")["bound_by"].to_list() == ["host link"]
+    assert result.notes[0] == "judged 25.00 % of the ops' self time; not: 75.00 % waits for the host link"
+
+
 def test_what_is_not_judged_is_said() -> None:
     result = roofline(PEAK)
     found = {row["name"]: row for row in result.table.rows(named=True)}

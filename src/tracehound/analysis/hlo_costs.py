@@ -47,11 +47,11 @@ counts, of both; where the second half itself lies out of the window its row has
 of each half by the time of that half, which gives 833,333,333 GiB/s for one that only starts a copy.
 
 bound by is what is used nearest to its peak: compute, HBM, CMEM or VMEM (reading or writing), or host link, where
-operands or results lie in the host's memory (S(5) in their layouts): its bytes are no traffic of HBM, whatever the cost
-model says. Collectives are bound by the interconnect. XProf calls both HBM-bound. Without a known peak nothing is said.
-above names what is beyond the device's peak and therefore not true: operations or bytes are counted that were not
-executed or moved (a cost model knows no caches). The peaks are those that the file states, else of the maker's data
-sheet, else none; the setting peak takes their place."""
+operands or results lie in the host's memory (S(5) in their layouts), and for infeed and outfeed: its bytes are no
+traffic of HBM, whatever the cost model says. Collectives are bound by the interconnect. XProf calls both HBM-bound.
+Without a known peak nothing is said. above names what is beyond the device's peak and
+therefore not true: operations or bytes are counted that were not executed or moved (a cost model knows no caches). The
+peaks are those that the file states, else of the maker's data sheet, else none; the setting peak takes their place."""
 
 
 def costed(rows: pl.DataFrame, peaks: Mapping[int, Peaks]) -> pl.DataFrame:
@@ -130,8 +130,8 @@ def _once(rows: pl.DataFrame) -> pl.DataFrame:
     on_host = pl.col("host_bytes").fill_null(0)
     elsewhere = pl.col("hbm_bytes").is_not_null() & moved.is_not_null()
     hbm = pl.when(pl.col("kind") == "transfer").then(0).when(elsewhere).then(
-        pl.max_horizontal(pl.col("hbm_bytes") - on_host, 0)
-    ).otherwise(pl.max_horizontal(bytes_ - on_host, 0))  # fmt: skip
+        (pl.col("hbm_bytes") - on_host).clip(lower_bound=0)
+    ).otherwise((bytes_ - on_host).clip(lower_bound=0))  # fmt: skip
     return rows.with_columns(
         work.cast(pl.Float64).alias("work_once"),
         pl.coalesce(_counted("normalized_flops", custom), work).cast(pl.Float64).alias("normalized_work_once"),
@@ -200,12 +200,16 @@ def per_second(name: str) -> pl.Expr:
 def _bound() -> pl.Expr:
     """What is used nearest to its peak; nothing where nothing is used, or no peak is known."""
     most = pl.max_horizontal(*_USED)
-    linked = (pl.col("kind") == "transfer") & (pl.col("host_moved") > 0)
+    linked = (pl.col("kind") == "transfer") & ((pl.col("host_moved") > 0) | pl.col("category").str.contains(_FED))
     return pl.coalesce(
         pl.when((pl.col("kind") == "collective") | pl.col("name").str.contains(_FUSED)).then(pl.lit("interconnect")),
         pl.when(linked).then(pl.lit(_LINK)),
         *(pl.when((pl.col(name) == most) & (most > 0)).then(pl.lit(name)) for name in _USED),
     )
+
+
+_FED: Final = r"^(?:infeed|outfeed|host[ -])"
+"""Categories of what is fed from the host or to it, whatever memory its layouts name."""
 
 
 def _above(peaks: Peaks | None) -> pl.Expr:
