@@ -236,6 +236,16 @@ def test_a_module_is_launched_by_the_event_that_produced_it(part: Callable[..., 
     assert read.events["start"].gather(launches).to_list() == [9, 19]
 
 
+@pytest.mark.parametrize("program", [77, (1 << 64) - 5])
+def test_without_hlo_an_op_is_of_the_module_that_has_its_program(part: Callable[..., Part], program: int) -> None:
+    ops = Line("XLA Ops", [Event("%add.1 = f32[] add()", 10, 5), Event("%add.2 = f32[] add()", 16, 1)])
+    stats = {f"%add.{n} = f32[] add()": [Stat("program_id", 3, id_)] for n, id_ in ((1, program), (2, 8))}
+    modules = Line("XLA Modules", [Event(f"jit_f({program})", 10, 9)], 2)
+    names = {text: text[1:6] for text in stats}
+    read = part(Plane("/device:TPU:0", [ops, modules], metadata_stats=stats, displayed=names))
+    assert read.ops.select("name", "module").rows() == [("add.1", "jit_f"), ("add.2", None)]
+
+
 def test_runs_are_compared_by_the_bits_that_devices_keep(part: Callable[..., Part]) -> None:
     run = (5 << 28) + 3
     read = part(

@@ -158,13 +158,17 @@ class Meeting:
     _numbers: dict[Origin, int] = field(default_factory=dict)
     _read: dict[tuple[int, str], Instruction | None] = field(default_factory=dict)
     _costs: dict[tuple[int, str], Cost] = field(default_factory=dict)
+    _modules: dict[int, dict[int, str]] = field(default_factory=dict)
 
     def of_metadata(self, number: int, plane: Plane, entries: Described, position: int) -> int:
         """The op that the events with this metadata execute; its stats say all of it (TPU)."""
         origin = Origin(number, 0, position)
         if origin not in self._numbers:
             found = decoded(self.file, entries.of(position), plane.stat_names)
-            self._meet(origin, *self._of_stats(entries, position, {name: value for _, name, value in found}))
+            if number not in self._modules:
+                self._modules[number] = _modules(entries.names)
+            stats = {name: value for _, name, value in found}
+            self._meet(origin, *self._of_stats(entries, position, stats, self._modules[number]))
         return self._numbers[origin]
 
     def _meet(self, origin: Origin, kind: Kind, moved: int | None, row: Mapping[str, Any]) -> int:
@@ -174,7 +178,7 @@ class Meeting:
         return self._numbers[origin]
 
     def _of_stats(
-        self, entries: Described, position: int, stats: Mapping[str, Value]
+        self, entries: Described, position: int, stats: Mapping[str, Value], modules: Mapping[int, str]
     ) -> tuple[Kind, int | None, dict[str, Any]]:
         full, name = entries.names[position], entries.displayed[position] or entries.names[position]
         text = full if " = " in full else ""
@@ -186,7 +190,7 @@ class Meeting:
             {
                 "name": name.removeprefix("%"),
                 "category": category,
-                "module": self._module(program, stats.get("hlo_module")),
+                "module": self._module(program, stats.get("hlo_module"), modules),
                 "program": program,
                 "framework": str(stats.get("tf_op", "")).rpartition(":")[0] or str(stats.get("tf_op", "")) or None,
                 "source": str(stats.get("source", "")) or None,
@@ -200,10 +204,13 @@ class Meeting:
             },
         )
 
-    def _module(self, program: int | None, named: Value | None) -> str | None:
+    def _module(self, program: int | None, named: Value | None, modules: Mapping[int, str]) -> str | None:
+        """The name of a program: as the op states it, else as its HLO does, else as the plane's modules do."""
         if named is not None:
             return str(named)
-        return self.programs[program].name if program is not None and program in self.programs else None
+        if program is None:
+            return None
+        return self.programs[program].name if program in self.programs else modules.get(program)
 
     def of_names(self, number: int, named: pl.DataFrame) -> pl.DataFrame:
         """`op`, `kind` and `bytes` of every row of `named` (`program`, `module`, `name`), looked up in HLO protos."""
@@ -239,6 +246,12 @@ class Meeting:
             self._costs.update({(place.program, name): cost for name, cost in costing.items()})
         known = {name: self._read[place.program, name] for name in names}
         return {name: one for name, one in known.items() if one is not None}
+
+
+def _modules(names: Sequence[str]) -> dict[int, str]:
+    """The names of the programs that a plane executes, by their ids: its modules are called ``jit_f(77)``."""
+    found = (_PROGRAM_NAME.match(name) for name in names if " = " not in name)
+    return {signed(int(one[2]) & (1 << 64) - 1): one[1] for one in found if one}
 
 
 def _of_instruction(
