@@ -139,6 +139,32 @@ def test_streams_of_a_gpu_do_the_work_and_give_lanes_of_ops_and_modules(part):
     assert got.lanes.filter(pl.col("role") == "stream")["stream"].to_list() == [13]
 
 
+def test_kernels_and_copies_of_a_gpu_tell_how_they_were_launched_and_their_bytes(part):
+    details = "regs:32 static_shared:16 dynamic_shared:8 grid:11,16,2 block:256,1,1 occ_pct:50"
+    got = part(
+        [
+            x(3, 5, "k", 0, 4, hlo_op="call.1::psum.3", hlo_category="all-reduce", kernel_details=details),
+            x(3, 5, "plain", 5, 1),
+            x(3, 5, "MemcpyH2D", 7, 1, memcpy_details="kind_src:host kind_dst:device size:1024 dest:0 async:1"),
+            x(3, 5, "Memset", 9, 1, memset_details="kind:device num_bytes:4096 value:0"),
+        ],
+        {3: "/device:GPU:0"},
+        {(3, 5): "Stream #13(Kernel)"},
+    )
+    told = got.facets["launched"].collect().join(got.events.select("record", "name", "lane"), on="record")
+    assert told.select("grid", "block", "registers", "shared", "occupancy").unique().rows() == [
+        ("11,16,2", "256,1,1", 32, 24, 0.5)
+    ]
+    assert told["name"].cast(pl.String).unique().sort().to_list() == ["k", "psum.3"]
+    rows = {e["name"]: (e["kind"], e["bytes"], e["op"] is None) for e in events_of(got) if e["role"] == "stream"}
+    assert rows == {
+        "k": ("collective", None, False),
+        "plain": ("kernel", None, True),
+        "MemcpyH2D": ("copy", 1024, True),
+        "Memset": ("memset", 4096, True),
+    }
+
+
 def test_turns_of_a_loop_are_no_executions_of_a_module_of_a_gpu(part):
     events = []
     for run in range(2):

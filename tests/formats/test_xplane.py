@@ -299,6 +299,28 @@ def test_a_gpu_has_streams_that_work_and_lanes_of_ops_and_modules_made_from_them
     assert read.events["name"][launch] == "cuLaunchKernel"
 
 
+def test_kernels_and_memsets_of_a_gpu_tell_how_they_were_launched_and_their_bytes(part: Callable[..., Part]) -> None:
+    details = {
+        "cuda": "regs:32 static_shared:16 dynamic_shared:1024 grid:11,16,2 block:256,1,1 occ_pct:50",
+        "rocm": "grid:8,32,1 block:128,1,1 private_mem:0 group_mem:12800 occ_pct:0",
+        "odd": "regs:2191500840 static_shared:32462 dynamic_shared:0 grid:x block:256,1,1 occ_pct:37.5",
+    }
+    events = [
+        Event(name, 10 * at, 5, [Stat("kernel_details", 5, text)]) for at, (name, text) in enumerate(details.items())
+    ]
+    memset = Event("Memset", 40, 5, [Stat("memset_details", 7, "kind:device num_bytes:4096 value:0")])
+    gpu = Plane("/device:GPU:0", [Line("Stream #7(Kernel)", [*events, memset, Event("plain", 50, 5)], 7)],
+                [Stat("core_count", 4, 132)])  # fmt: skip
+    read = part(gpu)
+    assert read.events.filter(pl.col("bytes").is_not_null()).select("name", "bytes").rows() == [("Memset", 4096)]
+    told = read.facets["launched"].collect().join(read.events.select("record", "name"), on="record")
+    assert told["blocks_per_sm"].to_list() == [pytest.approx(352 / 132), pytest.approx(256 / 132), None]
+    assert told.drop("record", "warps_per_sm", "blocks_per_sm").rows() == [
+        ("11,16,2", "256,1,1", 32, 1040, 0.5, "cuda"), ("8,32,1", "128,1,1", None, 12800, None, "rocm"),
+        (None, "256,1,1", None, None, 0.375, "odd"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(("op", "executing"), [("while.1::fusion.2", False), ("fusion.2", True)])
 def test_turns_of_a_loop_are_no_executions_of_a_module_of_a_gpu(
     part: Callable[..., Part], op: str, *, executing: bool

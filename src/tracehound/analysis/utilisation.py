@@ -198,7 +198,9 @@ def doubts(rows: pl.DataFrame) -> list[str]:
             f"blocks per SM of {derived:,} of {kernels:,} kernels are derived from grids and {sms} multiprocessors"
         )
     if rows["blocks_per_sm"].null_count() == rows.height:
-        notes.append("blocks per SM are not recorded here, nor a grid: SM efficiency is not known")
+        notes.append(
+            "blocks per SM are not recorded here, nor a grid and the number of SMs: SM efficiency is not known"
+        )
     elif float(known.to_numpy().min()) < _KNOWN:
         notes.append("SM efficiency is at least this: not all kernels tell a grid (see known), replayed graphs none")
     if instant:

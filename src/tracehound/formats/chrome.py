@@ -15,7 +15,7 @@ import numpy as np
 
 from tracehound.formats.assemble import Decoded, held, part
 from tracehound.formats.chrome_columns import SHAPE, Columns
-from tracehound.formats.chrome_rows import counted, gather
+from tracehound.formats.chrome_rows import counted, gather, kernels_launched
 from tracehound.formats.format import ALL, Portion, Progress, Reader
 from tracehound.formats.inflate import Section, section
 from tracehound.formats.json_document import document, event_at
@@ -75,6 +75,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     gathered = Gathered(Ops())
     left_out = gather(columns, gathered)
     counters, told = counted(columns, gathered)
+    launches = kernels_launched(columns)
     return part(
         Decoded(
             path=path,
@@ -87,6 +88,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             ops=gathered.ops.frame(),
             notes=(*read.notes, *left_out, *told, Note("missing", LOST)),
             places=read.places,
+            facets={"launched": launches.lazy()} if launches.height else {},
             counters=counters,
         ),
         spill,

@@ -23,6 +23,7 @@ from tracehound.formats.json_columns import (
     ticks,
 )
 from tracehound.formats.json_slices import Shape, Slice
+from tracehound.formats.xla_launched import detailed_bytes
 from tracehound.intervals import Ints
 from tracehound.units import PS_PER_US
 
@@ -49,6 +50,9 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     correlation_id: Text = None
     device_offset_ps: Text = None
     device_duration_ps: Text = None
+    kernel_details: Text = None
+    memcpy_details: Text = None
+    memset_details: Text = None
 
 
 _NO_ARGS: Final = Args()
@@ -109,7 +113,8 @@ class Op(NamedTuple):
 class Piece(NamedTuple):
     """The columns of some events, or of all; times in ps. `op` is -1 where the event is of none.
 
-    What the args say beyond that is `INVALID` where they do not: `run` to `device_end`.
+    What the args say beyond that is `INVALID` where they do not: `run` to `moved`. `details` is that of the texts which
+    say how kernels were launched, 0 being none.
     """
 
     signature: Numbers
@@ -123,6 +128,8 @@ class Piece(NamedTuple):
     correlation: Ints
     device_start: Ints
     device_end: Ints
+    moved: Ints
+    details: Numbers
 
     def at(self, rows: Ints) -> Piece:
         """The columns of these rows."""
@@ -130,14 +137,16 @@ class Piece(NamedTuple):
 
 
 class Columns:
-    """The events so far. `signatures` numbers (phase, pid, tid), `names` and `ops` what they are called.
+    """The events so far.
+
+    `signatures` numbers (phase, pid, tid), `names` and `ops` what they are called, `details` how they were launched.
 
     `metadata` has the names that metadata events give to processes and threads, `endless` the ordinals of complete
     events without a duration, `samples` those of counters, by `Series`.
     """
 
     def __init__(self) -> None:
-        self.signatures, self.names, self.ops = Codes(), Codes(), Codes()
+        self.signatures, self.names, self.ops, self.details = Codes(), Codes(), Codes(), Codes()
         self.metadata: dict[tuple[str, Text, Text], str] = {}
         self.endless: list[int] = []
         self.samples = Samples()
@@ -166,6 +175,8 @@ class Columns:
             correlation=wholes([said.correlation_id for said in args]),
             device_start=np.where(timed, offset, INVALID),
             device_end=np.where(timed, offset + lasted, INVALID),
+            moved=wholes([detailed_bytes(said.memcpy_details or said.memset_details) for said in args]),
+            details=self.details.column([as_text(said.kernel_details) for said in args], len(args)),
         )
         self._pieces.append(columns)
         still = np.flatnonzero(length == 0).tolist()
@@ -186,7 +197,9 @@ class Columns:
         """The columns of all events, in the order of the file."""
         if not self._pieces:
             numbers, times = np.empty(0, np.int32), np.empty(0, np.int64)
-            return Piece(numbers, numbers, times, times, numbers, *[times] * 6)
+            return Piece(
+                numbers, numbers, times, times, numbers, times, times, times, times, times, times, times, numbers
+            )
         return Piece(*(np.concatenate(parts) for parts in zip(*self._pieces, strict=True)))
 
     def _add_samples(self, piece: Slice[Event], start: Ints) -> None:

@@ -19,7 +19,8 @@ from tracehound.formats.json_columns import INVALID
 from tracehound.formats.wire import signed
 from tracehound.formats.xla_costs import off_chip, told_by_text
 from tracehound.formats.xla_kinds import op_bytes, op_kind
-from tracehound.formats.xla_lanes import executions, leaf_op, outer_loop, with_calls, with_compilations
+from tracehound.formats.xla_lanes import SCOPE, executions, leaf_op, outer_loop, with_calls, with_compilations
+from tracehound.formats.xla_launched import launched
 from tracehound.formats.xla_names import (
     kind_of_device_event,
     kind_of_gpu_event,
@@ -47,7 +48,7 @@ _NUMBER = re.compile(r"#(\d{1,18})(?!\d)")
 _PROGRAM = re.compile(r"(.*)\((\d{1,20})\)$", re.DOTALL)
 _SAID: Final = {
     "run": pl.Int64, "device": pl.Int64, "step": pl.Int32, "correlation": pl.Int64, "device_start": pl.Int64,
-    "device_end": pl.Int64,
+    "device_end": pl.Int64, "moved": pl.Int64,
 }  # fmt: skip
 _TOLD: Final = pl.Schema({"op": pl.Int64(), "kind": KIND, "bytes": pl.Int64()})
 
@@ -94,6 +95,14 @@ def counted(columns: Columns, gathered: Gathered) -> tuple[Counters, list[Note]]
         first = columns.samples.broken[:1]
         notes.append(Note("dropped", text, len(broken), f"event {first[0]:,}" if first else ""))
     return counters(found.at(np.flatnonzero(good)), lambda ps: ps, lane), notes
+
+
+def kernels_launched(columns: Columns) -> pl.DataFrame:
+    """The facet ``launched`` of all kernels that tell how."""
+    texts = pl.Series(list(columns.details), dtype=pl.String).replace("", None)
+    details = columns.all().details
+    rows = np.flatnonzero(texts.is_not_null().to_numpy()[details]) if len(details) else np.empty(0, np.int64)
+    return launched(pl.Series(rows), texts.gather(pl.Series(details[rows])))
 
 
 def _frame(columns: Columns, kept: Piece, rows: npt.NDArray[np.int64], lane: npt.NDArray[np.int64]) -> pl.DataFrame:
@@ -194,9 +203,10 @@ def _device_rows(device: pl.DataFrame, columns: Columns, gathered: Gathered) -> 
     for role, name, said, module, program in seen.iter_rows():
         if role in ("ops", "async"):
             told.append(_told_op(Op.named(name) if said is None else ops[said], module, program, gathered))
+        elif role == "stream":
+            told.append(_told_kernel(name, None if said is None else ops[said], module, program, gathered))
         else:
-            kind = kind_of_gpu_event(name) if role == "stream" else kind_of_device_event(role, name)
-            told.append((None, kind, None))
+            told.append((None, kind_of_device_event(role, name), None))
     answers = seen.hstack(pl.DataFrame(told, schema=_TOLD, orient="row"))
     on_tpu = tpu.gather(device["rank"]) if device.height else pl.Series([], dtype=pl.Boolean)
     return device.join(
@@ -205,7 +215,21 @@ def _device_rows(device: pl.DataFrame, columns: Columns, gathered: Gathered) -> 
     ).with_columns(
         pl.when(pl.col("role") == "steps").then(pl.coalesce("step", number)).alias("step"),
         pl.when(on_tpu).then(pl.col("run") & RUN_BITS).otherwise("run").alias("run"),
+        pl.coalesce("bytes", "moved").alias("bytes"),
     )  # fmt: skip
+
+
+def _told_kernel(
+    name: str, op: Op | None, module: str | None, program: int | None, gathered: Gathered
+) -> tuple[int | None, str, int | None]:
+    """Row, kind and bytes of what runs on a stream; `op` is that of a kernel which names it."""
+    kind = kind_of_gpu_event(name)
+    if op is None:
+        return None, kind, None
+    row, of_op, moved = _told_op(op.called(op.name.split(SCOPE)[-1]), module, program, gathered)
+    if of_op != "collective":
+        return row, kind, None
+    return row, "collective" if kind == "kernel" else kind, moved
 
 
 def _told_op(op: Op, module: str | None, program: int | None, gathered: Gathered) -> tuple[int, str, int | None]:

@@ -16,6 +16,7 @@ from tracehound.formats.wire import Rows
 from tracehound.formats.xevents import Slice, Stretched
 from tracehound.formats.xframes import CODE, Columns, Known
 from tracehound.formats.xla_lanes import END_MARK, EXECUTING, SCOPE
+from tracehound.formats.xla_launched import STAT as DETAILS
 from tracehound.formats.xla_memory import HELD, Allocators
 from tracehound.formats.xla_names import (
     kind_of_device_event,
@@ -97,6 +98,9 @@ class DeviceColumns:
         if isinstance(columns["step"], Known):
             columns["step"] = columns["step"].only(steps)
         naming = rows.naming(part, position) if self._naming else {}
+        if self._naming:
+            details = rows.text_of(part, position, DETAILS)
+            columns["details"] = np.full(len(local), -1, np.int64) if details is None else details
         return {**columns, "kind": kind, "bytes": moved, **naming, "device": None}
 
 
@@ -211,7 +215,8 @@ def read(portioning: Portioning, stretches: Sequence[tuple[int, Stretched]]) -> 
         name = space.planes[number].name
         device = DEVICE.match(name)
         stats = STATS if not HOST.match(name) and (device is None or device[1] == "TPU") else STATS + NAMING
-        rows = PlaneRows(portioning, number, firsts[number], stats + HELD if HOST.match(name) else stats)
+        more = HELD if HOST.match(name) else (DETAILS,) if device is not None and device[1] == "GPU" else ()
+        rows = PlaneRows(portioning, number, firsts[number], (*stats, *more))
         if device is not None and device[1] == "TPU":
             rows.fill(shelf, mine, DeviceColumns(rows, RUN_BITS).columns, rows.put)
         elif device is not None:

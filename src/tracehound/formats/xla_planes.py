@@ -114,8 +114,8 @@ class Share:
     events of each line. `named` are, by plane, the executions of ops that have no line of their own, with `module`,
     `program` and `device`; `marks` are the events at which such ops end. `dispatches` are host events with what may be
     the name of a GPU's op: only all portions tell. `calls` are host events that launch on a GPU, or in which a module's
-    execution is launched there. `compiling` says by line when compilations are under way, and `held` what allocators
-    held.
+    execution is launched there. `compiling` says by line when compilations are under way, `held` what allocators
+    held, and `launched` how kernels were launched.
     """
 
     pieces: tuple[Kept, ...]
@@ -129,6 +129,7 @@ class Share:
     untimed: int
     broken: int
     held: tuple[pl.DataFrame, ...] = ()
+    launched: tuple[pl.DataFrame, ...] = ()
 
 
 class Together(NamedTuple):

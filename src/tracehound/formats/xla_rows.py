@@ -6,7 +6,6 @@ and hosts are is `xla_columns`'s.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ from tracehound.formats.xevents import Slice, Stretched, slices, wanted
 from tracehound.formats.xframes import ByName, Columns, Known, Stated, Texts, link, nobody
 from tracehound.formats.xla_compiles import Compiling
 from tracehound.formats.xla_lanes import leaf_op, outer_loop
+from tracehound.formats.xla_launched import detailed_bytes, launched
 from tracehound.formats.xla_ops import Meeting
 from tracehound.formats.xla_planes import Share
 from tracehound.formats.xmetadata import described
@@ -31,9 +31,12 @@ from tracehound.trace import KIND
 LIMIT_PS = 1 << 61
 """A time beyond this (26 days) is no time of a profile: the event is damaged."""
 
+COPYING = ("memcpy_details", "memset_details")
+"""Stats that tell the bytes of a copy or a memset in a text."""
+
 STATS = (
     "run_id", "correlation_id", "_p", "_pt", "_c", "_ct", "step_num", "_r", "device_offset_ps", "device_duration_ps",
-    "memcpy_details",
+    *COPYING,
 )  # fmt: skip
 """Stats that become columns of all events."""
 
@@ -63,6 +66,7 @@ class Portioning:
     calls: list[Kept] = field(default_factory=list)
     compiling: Compiling = field(default_factory=Compiling)
     held: list[pl.DataFrame] = field(default_factory=list)
+    launched: list[pl.DataFrame] = field(default_factory=list)
     untimed: int = 0
     broken: int = 0
     _kept: int = 0
@@ -86,7 +90,7 @@ class Portioning:
         return Share(
             tuple(self.pieces), tuple(self.named), tuple(self.marks), tuple(self.dispatches),
             tuple(self.calls), self.compiling.spans(), self.drawn, tuple(self.ops.met), self.untimed, self.broken,
-            tuple(self.held),
+            tuple(self.held), tuple(self.launched),
         )  # fmt: skip
 
 
@@ -162,7 +166,7 @@ class PlaneRows:
 
     def common(self, part: Slice, position: Rows, run_bits: int) -> Columns:
         """The columns that mean the same in all planes."""
-        numbers = {name: self.number_of(part, position, name) for name in STATS[:-1]}
+        numbers = {name: self.number_of(part, position, name) for name in STATS if name not in COPYING}
         run, offset, length = numbers["run_id"], numbers["device_offset_ps"], numbers["device_duration_ps"]
         return {
             "lane": part.line,
@@ -199,18 +203,19 @@ class PlaneRows:
         return number.only(small & (root.value > 0) & root.known if root is not None else small)
 
     def detailed_bytes(self, part: Slice, position: Rows) -> Known | None:
-        """The bytes that the details of a copy tell: ``kind:HtoD size:4096 dest:0``."""
-        text = self.text_of(part, position, "memcpy_details")
-        if text is None:
+        """The bytes that the details of a copy or a memset tell: ``kind:HtoD size:4096 dest:0``."""
+        texts = [one for name in COPYING if (one := self.text_of(part, position, name)) is not None]
+        if not texts:
             return None
+        text = np.maximum.reduce(texts)
         each, inverse = np.unique(text, return_inverse=True)
         sizes = np.array([self._bytes_in(number) for number in each.tolist()], np.int64)[inverse]
         return Known(sizes, sizes >= 0)
 
     def _bytes_in(self, text: int) -> int:
         if text not in self._detailed:
-            found = _DETAILED.search(self.texts.words[text]) if text >= 0 else None
-            self._detailed[text] = int(found[1]) if found else -1
+            found = detailed_bytes(self.texts.words[text]) if text >= 0 else None
+            self._detailed[text] = -1 if found is None else found
         return self._detailed[text]
 
     def naming(self, part: Slice, position: Rows) -> Columns:
@@ -224,7 +229,16 @@ class PlaneRows:
         }
 
     def put_kernels(self, table: Table) -> None:
-        """Rows of a GPU: `op` of the kernels that name theirs, and the kind of those that run a collective."""
+        """Rows of a GPU: `op` of the kernels that name theirs, and the kind of those that run a collective.
+
+        How its kernels were launched is put aside.
+        """
+        details = table.columns["details"].values
+        told = details >= 0
+        if told.any():
+            record = pl.Series(table.columns["record"].values[told])
+            text, cores = self.texts.series(details[told]), self.plane.stats.get("core_count")
+            self.portioning.launched.append(launched(record, text, cores))
         if "hlo_op" not in table.columns:
             self.put(table)
             return
@@ -260,9 +274,6 @@ class PlaneRows:
             )
             kept = self.portioning.keep(rows, "module", "program", "device", "loop")
             self.portioning.named.append((self.number, kept))
-
-
-_DETAILED = re.compile(r"(?:size|num_bytes):(\d{1,18})(?!\d)")
 
 
 def nullable_columns(rows: pl.DataFrame, *names: str) -> pl.DataFrame:

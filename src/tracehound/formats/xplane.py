@@ -86,7 +86,9 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     outline = portions[0].outline
     pieces, gathered = together(outline.planes, shares, spill)
     held, unsized = in_order(held for share in shares for held in share.held)
-    told = {"buffers": outline.buffers, "held": held}
+    launches = [frame for share in shares for frame in share.launched]
+    launched = pl.concat(launches).sort("record") if launches else None
+    told = {"buffers": outline.buffers, "held": held, "launched": launched}
     return part(
         Decoded(
             path=path,
