@@ -534,6 +534,17 @@ def test_a_reader_that_leaves_at_once_is_no_error(job: Path) -> None:
     assert running.returncode == 0
 
 
+@pytest.mark.parametrize("command", ["check {0}", "diff {0} {0}"])
+def test_a_reader_that_leaves_changes_no_verdict(job: Path, command: str) -> None:
+    away, pipe = os.pipe()
+    os.close(away)
+    words = [*COMMAND, *command.format(job).split(), "--fail-on", "idle > 0.1%"]
+    with subprocess.Popen(words, stdout=pipe, stderr=subprocess.PIPE, text=True) as running:
+        os.close(pipe)
+        assert running.communicate(timeout=60)[1].startswith("tracehound: failed: idle > 0.1%: ")
+    assert running.returncode == 1
+
+
 @pytest.mark.parametrize(
     ("redirection", "why"), [(">/dev/full", "cannot write to stdout: no space left on device"), (">&-", "is closed")]
 )

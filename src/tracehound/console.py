@@ -29,7 +29,10 @@ def look(asked: Namespace) -> Look:
 
 
 def show(lines: Iterable[Line], asked: Namespace) -> None:
-    """Lines to stdout, in what it can show. Raises TracehoundError when they cannot be written."""
+    """Lines to stdout, in what it can show. Raises TracehoundError when they cannot be written.
+
+    Where nobody reads on the rest is left out: that is their right, and no word about what comes after.
+    """
     text = getattr(asked, "format", "text") == "text"
     if text and alphabet(asked) == "ascii":
         lines = map(paint.ascii_of, lines)
@@ -40,7 +43,7 @@ def show(lines: Iterable[Line], asked: Namespace) -> None:
         paint.write(lines, sys.stdout, painter)
         sys.stdout.flush()
     except BrokenPipeError:
-        raise
+        forget()
     except OSError as error:
         forget()
         raise TracehoundError(f"cannot write to stdout: {(error.strerror or str(error)).lower()}") from error
