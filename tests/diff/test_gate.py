@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from runs import changed, measured, run
 
-from tracehound.diff import compare, condition, judged, judged_alone, not_whole
+from tracehound.diff import Profile, compare, condition, judged, judged_alone, not_whole
 from tracehound.errors import TracehoundError
+from tracehound.report import comparison
 from tracehound.units import duration
 
 BASE = measured(run())
@@ -45,7 +46,31 @@ def test_a_slower_run(text: str, failed: bool) -> None:  # noqa: FBT001
 def test_noise_fails_nothing(text: str) -> None:
     (verdict,) = judged(BASE, SAME, [condition(text)])
     assert not verdict.failed
-    assert "within the noise" in verdict.why
+    assert ": noise" in verdict.why or ": the same" in verdict.why
+
+
+def test_what_few_steps_cannot_tell_is_unclear() -> None:
+    base, other = (measured(run(steps=5, noise=0.4, seed=seed)) for seed in (2, 3))
+    step, idle = judged(base, other, [condition("step_time > +0%"), condition("copy > +0%")])
+    assert step.why.endswith(": unclear with 5 steps against 5")
+    assert idle.why.endswith(": unclear with 5 steps against 5, tested alone")
+
+
+@pytest.mark.parametrize(("base", "other"), [(BASE, SAME), (BASE, SLOWER), (SLOWER, BASE)])
+def test_the_reason_of_the_step_is_the_verdict_of_the_table(base: Profile, other: Profile) -> None:
+    (gate,) = judged(base, other, [condition("step_time > +0%")])
+    verdict = compare(base, other).step.table["verdict"][0]
+    assert gate.why.endswith(f": {verdict}")
+
+
+def test_what_is_tested_alone_is_said() -> None:
+    """Of 4 steps against 4 the surest that a part can be is not sure among all rows of the tables."""
+    base, other = measured(run(steps=4)), measured(run(changed(3, length=300.0), steps=4, seed=6))
+    (gate,) = judged(base, other, [condition("communication > +10%")])
+    assert gate.failed
+    assert gate.why.endswith(": more, tested alone")
+    (note,) = comparison(compare(base, other), [gate]).results[0].notes
+    assert note.startswith("tested alone: ")
 
 
 def test_faster_fails_where_that_is_asked_for() -> None:

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tracehound.diff.noise import LEVEL, level
+from tracehound.diff.noise import LEVEL, LITTLE, level, little
 from tracehound.diff.noise import chances as of_quantities
 from tracehound.diff.quantities import filled
 
@@ -43,6 +43,16 @@ def test_few_steps_are_dealt_in_every_way(seed: int) -> None:
     found = chances(base, other)
     assert found is not None
     assert np.allclose(found, slow(base, other))
+
+
+def test_little_is_told_only_where_chance_has_no_room_for_more() -> None:
+    rng = np.random.default_rng(3)
+    told = {}
+    for steps, spread, change in ((400, 10, 1), (4, 10, 1), (400, 10, 9), (4, 0.1, 1)):
+        base, other = rng.normal(100, spread, (steps, 1)), rng.normal(100 + change, spread, (steps, 1))
+        told[steps, spread, change] = bool(little(filled(base), filled(other))[0])
+    assert LITTLE == 0.05
+    assert list(told.values()) == [True, False, False, True]
 
 
 def test_columns_that_do_not_vary_are_the_same() -> None:

@@ -17,7 +17,7 @@ from tracehound.diff.columns import CATEGORIES, OPS, STEP, WATERFALL
 from tracehound.diff.identity import IDENTITY, ONLY_MEMORY
 from tracehound.diff.matching import ALONE, Match, matched
 from tracehound.diff.noise import LEAST
-from tracehound.diff.numbers import Pair, Side, grouped, often, tabled, verdicts
+from tracehound.diff.numbers import UNCLEAR, Pair, Side, grouped, more, often, tabled, verdicts
 from tracehound.diff.outliers import outliers
 from tracehound.diff.profile import PARTS, Profile, not_alike, not_whole
 from tracehound.diff.quantities import filled
@@ -47,8 +47,9 @@ A change is called one (slower, faster, more, less; more or less often, where no
 where the steps tell it from chance: a permutation test over the steps of both runs, of the step by itself and of all
 rows of all tables at once, so that each of the two errs in one comparison of a hundred at most (of thirty-five with 4
 steps on a side); "perhaps" stands before what errs in one of twenty. With fewer than 4 steps on a side nothing is
-called a change. With more than 1,000 on a side the test, and no other number, takes the average of neighbouring steps
-for one, as many as leave 1,000 at most."""
+called a change. "noise" is said where they tell that there is next to none: with three standard errors on top the
+change is below 5 % of the larger average; "unclear" where they tell neither. With more than 1,000 on a side the
+test, and no other number, takes the average of neighbouring steps for one, as many as leave 1,000 at most."""
 
 
 TOLD: Final = 0.0005
@@ -94,7 +95,9 @@ def compare(base: Profile, other: Profile, top: int | None = None) -> Comparison
     of_ops = often(of_ops, of_counts)
     table = _ops(base, sides, ops, own, of_ops)
     by_kind = _categories(base, kinds, categories, of_kind, of_kinds)
-    whole_step = _step(base, other, step.beside(parts), [*of_step[0], *map(_more, of_parts)])
+    unclear = any(UNCLEAR in each for each in (*of_step, of_parts, of_kinds, of_ops, *rest[::2]))
+    about = _about_steps(base, other, unclear=unclear)
+    whole_step = _step(step.beside(parts), [*of_step[0], *map(more, of_parts)], about)
     return Comparison(
         base,
         other,
@@ -103,7 +106,7 @@ def compare(base: Profile, other: Profile, top: int | None = None) -> Comparison
         _result("diff-ops", "Ops", OPS, table, top, _about_ops(ops, own, table)),
         _waterfall(whole_step.table, by_kind),
         tuple(
-            each.result(often(list(map(_more, of_time)), of_count), top)
+            each.result(often(list(map(more, of_time)), of_count), top)
             for each, of_time, of_count in zip(beside, rest[::2], rest[1::2], strict=True)
         ),
         _keys(sides, ops),
@@ -121,20 +124,20 @@ def _of_steps(base: Profile, other: Profile, names: Sequence[str]) -> Pair:
     return Pair(*(filled(side.steps.select(names).to_numpy().astype(np.float64)) for side in (base, other)))
 
 
-def _more(word: str) -> str:
-    """Of what a step goes to there is more or less."""
-    return word.replace("slower", "more").replace("faster", "less")
-
-
-def _step(base: Profile, other: Profile, found: Pair, told: Sequence[str]) -> Result:
+def _step(found: Pair, told: Sequence[str], notes: Sequence[str]) -> Result:
     rows = tabled({"part": ["step", *PARTS], **found.columns(), "verdict": told}, STEP)
-    return Result("diff", "Step", STEP, rows, rows.height, tuple(_about_steps(base, other)))
+    return Result("diff", "Step", STEP, rows, rows.height, tuple(notes))
 
 
-def _about_steps(base: Profile, other: Profile) -> list[str]:
+def _about_steps(base: Profile, other: Profile, *, unclear: bool) -> list[str]:
     notes = []
     if min(base.steps.height, other.steps.height) < LEAST:
         notes.append(f"too few steps to tell a change from chance: it takes {LEAST} on either side")
+    if unclear:
+        notes.append(
+            f"{UNCLEAR}: {base.steps.height:,} steps against {other.steps.height:,} tell neither a change nor that"
+            " there is next to none; more steps may"
+        )
     if unlike := not_alike(base, other):
         notes.append(unlike)
     if unlike := strangers(base, other):

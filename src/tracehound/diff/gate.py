@@ -15,8 +15,7 @@ import polars as pl
 
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import matched
-from tracehound.diff.noise import chances, level
-from tracehound.diff.numbers import Side
+from tracehound.diff.numbers import FEW, UNCLEAR, Pair, Side, more, verdicts
 from tracehound.diff.profile import PARTS, Profile, not_alike
 from tracehound.diff.quantities import Floats, filled
 from tracehound.errors import TracehoundError, printable
@@ -26,9 +25,11 @@ GRAMMAR: Final = """\
 WHAT > LIMIT or WHAT < LIMIT. WHAT is step_time, compute, communication, copy, idle or op:PATTERN (the own time of all
 ops whose name or kind has that regular expression in it). LIMIT is +3% (more than the base, in parts of it), +2ms (more
 than the base), 20% (of the step) or 5ms (in a step). A limit with a sign needs a base, and fails only where the steps
-tell the change from chance (one time in a hundred by chance itself); with fewer than 4 steps on a side averages decide.
-What ops of the pattern were matched to in the other run counts with them, whatever it is called there. A run of which
-nothing was measured is refused (exit status 2), and with a sign one whose steps are something else than the base's."""
+tell the change from chance (one time in a hundred by chance itself, of thirty-five with 4 steps on a side); with fewer
+than 4 steps on a side averages decide. Each condition is tested alone; rows of the tables are tested together, which
+takes more to be sure of any. What ops of the pattern were matched to in the other run counts with them, whatever it is
+called there. A run of which nothing was measured is refused (exit status 2), and with a sign one whose steps are
+something else than the base's."""
 
 _CONDITION: Final = re.compile(r"\s*(op:.+?|[A-Za-z_]+)\s*([<>]=?|=+)\s*([+-]?)\s*([0-9.]+)\s*(%|[a-zµ]*)\s*")
 
@@ -43,6 +44,11 @@ class Condition:
     sign: Literal["", "+", "-"]
     limit: float
     is_share: bool
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is tested by itself what the tables test with all their rows; the step they test so, too."""
+        return bool(self.sign) and self.what != "step_time"
 
 
 @dataclass(frozen=True)
@@ -156,14 +162,20 @@ def _change(base: Profile, other: Profile, asked: Condition) -> Verdict:
         found = 0.0 if after == 0 else float("inf")
     else:
         found = (after - before) / before if asked.is_share else after - before
-    chance = chances(filled(ours[:, None]), filled(theirs[:, None]))
     told = f"{duration(round(before))} to {duration(round(after))}"
     if before:
         told += f" ({growth((after - before) / before)})"
-    if chance is None:
-        return Verdict(asked, _beyond(found, asked), f"{told}; too few steps")
-    sure = bool(chance[0] <= level(len(ours), len(theirs)))
-    return Verdict(asked, sure and _beyond(found, asked), told if sure else f"{told}, within the noise")
+    ((word,),) = verdicts(Pair(filled(ours[:, None]), filled(theirs[:, None])))
+    decided = word in ("slower", "faster", FEW)
+    return Verdict(asked, decided and _beyond(found, asked), f"{told}: {_said(word, asked, len(ours), len(theirs))}")
+
+
+def _said(word: str, asked: Condition, base: int, other: int) -> str:
+    """The word of the tables for a change, and what the test was where theirs is another one."""
+    if word in (FEW, "the same"):
+        return word
+    said = f"{word} with {base:,} steps against {other:,}" if word == UNCLEAR else word
+    return f"{more(said) if asked.what in PARTS else said}{', tested alone' if asked.alone else ''}"
 
 
 def _beyond(value: float, asked: Condition) -> bool:

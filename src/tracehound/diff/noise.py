@@ -1,9 +1,9 @@
 """Whether a difference between two runs is more than the steps of each differ among themselves.
 
-Owns the test. Steps are taken as exchangeable where nothing changed: were the labels "base" and "other" dealt to them
-anew, a difference as large should be rare. That is a permutation test; for many quantities at once each is held against
-the largest difference of all that differ no more (Westfall and Young's step-down max-T), so that among a thousand ops
-none is called changed by chance.
+Owns the test, and its counterpart: whether they tell that there is next to no difference. Steps are taken as
+exchangeable where nothing changed: were the labels "base" and "other" dealt to them anew, a difference as large should
+be rare. That is a permutation test; for many quantities at once each is held against the largest difference of all that
+differ no more (Westfall and Young's step-down max-T), so that among a thousand ops none is called changed by chance.
 """
 
 from __future__ import annotations
@@ -30,6 +30,12 @@ LEAST: Final = 4
 STEPS: Final = 1_000
 """Of more steps on a side neighbouring ones are averaged for the test, as many as leave no more than these: a label is
 dealt to each, again and again."""
+
+LITTLE: Final = 0.05
+"""A change is little where it is less than so much of the larger average, whatever chance had in it."""
+
+_CHANCE: Final = 3.0
+"""Chance has no more than so many standard errors in an average (one time in a hundred and less)."""
 
 _EXACT: Final = 5_000
 """Up to so many ways to deal the labels, all are looked at."""
@@ -65,6 +71,18 @@ def chances(base: Quantities, other: Quantities) -> Floats | None:
         told[rising] = np.maximum.accumulate(found[::-1])[::-1]  # what differs less is no surer a change
         told = told[alike]
     return np.where(seen > 0, told, 1.0)
+
+
+def little(base: Quantities, other: Quantities) -> Mask:
+    """For each column, whether the steps tell that it changed little: less than `LITTLE`, with what may be chance.
+
+    Both sides have the same columns, and `LEAST` steps.
+    """
+    means = base.means, other.means
+    errors = (side.spreads**2 / (side.height - 1) for side in (base, other))
+    most = np.abs(means[1] - means[0]) + _CHANCE * np.sqrt(sum(errors))
+    room: Mask = most <= LITTLE * np.maximum(*np.abs(means))
+    return room
 
 
 def _alike(values: Quantities) -> Ints:

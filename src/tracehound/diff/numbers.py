@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -15,7 +16,7 @@ import polars as pl
 from tracehound.analysis.result import Column, blank
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import Match
-from tracehound.diff.noise import HINT, chances, level
+from tracehound.diff.noise import HINT, chances, level, little
 from tracehound.diff.profile import Profile
 from tracehound.diff.quantities import Floats, Quantities, beside, summed
 
@@ -96,6 +97,13 @@ def grouped(sides: tuple[Side, Side], found: Sequence[Match], name: str) -> Pair
     )
 
 
+UNCLEAR: Final = "unclear"
+"""Said where the steps tell neither a change nor that there is next to none."""
+
+FEW: Final = "too few steps"
+"""Said where there is nothing to tell it by."""
+
+
 def verdicts(*families: Pair) -> list[list[str]]:
     """What the steps say of each quantity of each family.
 
@@ -105,10 +113,14 @@ def verdicts(*families: Pair) -> list[list[str]]:
     together = families[0].beside(*families[1:])
     found = chances(together.base, together.other)
     if found is None:
-        doubts = ["too few steps"] * together.base.width
+        doubts = [FEW] * together.base.width
     else:
         rare = level(together.base.height, together.other.height)
-        doubts = ["" if each <= rare else "perhaps " if each <= HINT else "noise" for each in found.tolist()]
+        rest = np.where(little(together.base, together.other), "noise", UNCLEAR)
+        doubts = [
+            "" if each <= rare else "perhaps " if each <= HINT else otherwise
+            for each, otherwise in zip(found.tolist(), rest.tolist(), strict=True)
+        ]
     said = [_word(*each) for each in zip(doubts, *together.means, strict=True)]
     bounds = np.cumsum([0, *(each.base.width for each in families)]).tolist()
     return [said[low:high] for low, high in pairwise(bounds)]
@@ -117,8 +129,13 @@ def verdicts(*families: Pair) -> list[list[str]]:
 def often(of_time: Sequence[str], of_count: Sequence[str]) -> list[str]:
     """What is said of time; where the steps tell of no change, but of one in how often a thing is there, that."""
     words = {"slower": "more often", "faster": "less often"}
-    quiet = ("the same", "noise")
+    quiet = ("the same", "noise", UNCLEAR)
     return [words.get(count, time) if time in quiet else time for time, count in zip(of_time, of_count, strict=True)]
+
+
+def more(word: str) -> str:
+    """Of what a step goes to there is more or less."""
+    return word.replace("slower", "more").replace("faster", "less")
 
 
 def _word(doubt: str, base: float, other: float) -> str:

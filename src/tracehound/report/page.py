@@ -20,8 +20,10 @@ CHECK = "tracehound.check/1"
 GATE = (
     Column("condition", "text", "what was asked for"),
     Column("verdict", "text", "failed or passed"),
-    Column("why", "text", "what was found"),
+    Column("why", "prose", "what was found"),
 )
+
+ALONE = "tested alone: rows of the tables are tested together, which takes more to be sure of any"
 
 
 @dataclass(frozen=True)
@@ -66,4 +68,5 @@ def _of(run: Profile) -> str:
 def _gate(verdicts: Sequence[Verdict]) -> Result:
     rows = [(each.condition.text, "failed" if each.failed else "passed", each.why) for each in verdicts]
     table = pl.DataFrame(rows, schema=dict.fromkeys((column.name for column in GATE), pl.String), orient="row")
-    return Result("gate", "Gate", GATE, table, table.height)
+    notes = (ALONE,) if any(each.condition.alone for each in verdicts) else ()
+    return Result("gate", "Gate", GATE, table, table.height, notes)
