@@ -124,6 +124,7 @@ def _summary(asked: Namespace) -> int:
         trace, window = _read(asked, shop)
         page = summarise(trace, window, asked.top, _helpers(trace, shop))
     console.show(form.summary(page, console.look(asked)), asked)
+    _tell(form, page.results)
     return 0
 
 
@@ -173,13 +174,14 @@ def _hlo(asked: Namespace) -> int:
         found = hlo.answer(trace, words, asked.depth, asked.top)
     if isinstance(found, Page):
         console.show(form.page(found, console.look(asked)), asked)
-    elif isinstance(found, Result):
-        console.show(form.result(about(trace, Window()), found, console.look(asked)), asked)
-    elif asked.format in hlo.TEXTS:
+        _tell(form, found.results, found.runs)
+        return 0
+    if isinstance(found, Result):
+        return _show(found, trace, Window(), form, asked)
+    if asked.format in hlo.TEXTS:
         console.show(hlo.TEXTS[asked.format](found), asked)
-    else:
-        console.show(form.result(about(trace, Window()), hlo.rows(found, asked.top), console.look(asked)), asked)
-    return 0
+        return 0
+    return _show(hlo.rows(found, asked.top), trace, Window(), form, asked)
 
 
 def _diff(asked: Namespace) -> int:
@@ -245,6 +247,8 @@ def _page_form(asked: Namespace) -> Writer | None:
 def _judge(page: Page, run: Profile, verdicts: Sequence[Verdict], form: Writer | None, asked: Namespace) -> int:
     """Print a page, keep what it is about where that was asked for; 1 when a condition fails."""
     console.show(form.page(page, console.look(asked)) if form else report.junit(page.title, verdicts), asked)
+    if form:
+        _tell(form, page.results, page.runs)
     if asked.save_baseline:
         saved(run, asked.save_baseline)
     for verdict in verdicts:
@@ -322,9 +326,22 @@ def _show(result: Result, trace: Trace, window: Window, form: Writer, asked: Nam
     """Print a result in its form; notes that have no place there go to stderr."""
     console.show(form.result(about(trace, window), result, console.look(asked)), asked)
     if not form.notes:
-        for note in [*([result.cut] if result.cut else []), *result.notes]:
+        for note in _remarks(result):
             console.say(printable(note))
     return 0
+
+
+def _tell(form: Writer, results: Sequence[Result], runs: Sequence[tuple[str, str]] = ()) -> None:
+    """Facts and notes of a page to stderr, the notes under the names of their results, where its form has none."""
+    if not form.notes:
+        told = [(result.analysis, note) for result in results for note in _remarks(result)]
+        for name, note in (*runs, *told):
+            console.say(printable(f"{name}: {note}"))
+
+
+def _remarks(result: Result) -> list[str]:
+    """What is to be known of the rows: how many there are of how many, and the notes."""
+    return [*([result.cut] if result.cut else []), *result.notes]
 
 
 def _analysis(asked: Namespace) -> Analysis:

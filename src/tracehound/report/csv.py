@@ -1,8 +1,8 @@
 """Results as CSV, for spreadsheets: raw numbers, the unit in the name of the column.
 
 A header, then a row per row; times in ps (``total_ps``), shares as fractions, bytes as such (``size_bytes``), flags as
-true and false, nothing where a value is unknown. Notes have no place in it. The summary is one such table after the
-other, each below a line ``# analysis`` and parted by an empty line.
+true and false, nothing where a value is unknown. Notes have no place in it. The summary and other pages are one such
+table after the other, each below a line ``# analysis`` and parted by an empty line.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def summary(page: Summary, look: Look) -> Iterator[Line]:
 
 
 def page(shown: Page, look: Look) -> Iterator[Line]:
-    """Every result of the page, one below the other."""
+    """Every result of the page, one below the other; what has notes alone is none."""
     del look
-    return _tables(shown.results)
+    return _tables([each for each in shown.results if each.total or not each.notes])
 
 
 def _tables(results: Sequence[Result]) -> Iterator[Line]:
