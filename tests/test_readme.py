@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -36,6 +37,33 @@ def test_every_unit_is_in_the_page_of_the_headless_face() -> None:
     table = (ROOT / "docs" / "headless.md").read_text(encoding="utf-8").split("| unit | value |", 1)[1]
     rows = [line.split("|")[1] for line in table.split("\n\n", 1)[0].splitlines()[2:]]
     assert {unit for row in rows for unit in re.findall(r"`(\w+)`", row)} == set(get_args(Unit))
+
+
+def keys_written(after: str) -> set[str]:
+    """The keys in the first column of the table that follows these words in the page of the headless face."""
+    page = (ROOT / "docs" / "headless.md").read_text(encoding="utf-8").split(after, 1)[1]
+    rows = page.split("|---|---|\n", 1)[1].split("\n\n", 1)[0].splitlines()
+    return {key for row in rows for key in re.findall(r"`(\w+)`", row.split("|")[1])}
+
+
+def test_a_comparison_a_check_and_a_baseline_are_written_down(
+    tmp_path: Path, samples: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample, saved = str(samples / "torch_ddp_gloo"), tmp_path / "base.json"
+    main(["check", sample, "--format", "json", "--fail-on", "idle > 99%", "--save-baseline", str(saved)])
+    check = json.loads(capsys.readouterr().out)
+    main(["diff", str(saved), sample, "--format", "json", "--fail-on", "idle > 99%"])
+    comparison = json.loads(capsys.readouterr().out)
+    page = (ROOT / "docs" / "headless.md").read_text(encoding="utf-8")
+    for document in (check, comparison):
+        assert f"`{document['schema']}`" in page
+        assert set(document) == keys_written("A comparison (`diff`) is")
+        assert all(f"`{name}`" in page for name in document["results"])
+    profile = json.loads(saved.read_bytes())
+    assert set(profile) == keys_written("### Saved baselines")
+    for frame in ("steps", "ops", "measures"):
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{frame}` | a row for each step"))
+        assert set(profile[frame]) <= set(re.findall(r"`(\w+)`", row))
 
 
 def test_every_analysis_is_named() -> None:
