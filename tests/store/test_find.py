@@ -156,8 +156,9 @@ def test_a_whole_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     kineto(tmp_path / "one" / "trace.json")
     for number in range(9):
         (tmp_path / "other" / f"{number}").mkdir(parents=True)
-    with pytest.raises(TracehoundError, match="holds more than 5 folders; name that of the trace"):
+    with pytest.raises(TracehoundError, match="holds more than 5 folders; name that of the trace") as raised:
         find([tmp_path])
+    assert raised.value.path == tmp_path, "that which was named, wherever the search ended"
 
 
 def test_a_name_that_is_no_text_is_shown(tmp_path: Path) -> None:

@@ -79,6 +79,8 @@ def find(paths: Sequence[Path], run: str | None = None) -> Finding:
             refused[path] = error
             notes.append(_dropped(path, error))
             continue
+        except _TooManyError as error:
+            raise TracehoundError(error.message, path, remedy="name that of the trace") from error
         files.extend(found.files)
         notes.extend(found.notes)
     if refused and not files:
@@ -229,7 +231,7 @@ def _below(folder: Path, run: str | None, notes: tuple[Note, ...], seen: set[Pat
             continue
         seen.add(place)
         if len(seen) > MOST_FOLDERS:
-            raise _TooManyError(f"holds more than {MOST_FOLDERS:,} folders", folder, remedy="name that of the trace")
+            raise _TooManyError(f"holds more than {MOST_FOLDERS:,} folders")
         try:
             inner = _in_folder(child, run, seen)
         except _TooManyError:
