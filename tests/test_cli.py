@@ -421,6 +421,17 @@ def test_a_bad_file_of_many_is_named_and_the_others_are_used(
     assert "rank1.pt.trace.json" in err
 
 
+def test_many_bad_files_are_told_of_in_a_few_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rank0.pt.trace.json").write_bytes(kineto(0))
+    for number in range(30):
+        (tmp_path / f"config{number}.json").write_bytes(b'{"learning_rate": 1}')
+    assert main(["report", str(tmp_path), "health"]) == 0
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 6
+    assert err.endswith("tracehound: 25 more like these; tracehound report PATH health tells of all\n")
+    assert out.count("JSON without trace events") == 30
+
+
 def test_a_bad_file_that_is_named_is_told_of_and_the_others_are_used(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

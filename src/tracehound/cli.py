@@ -56,6 +56,8 @@ INTERRUPTED = 130
 MANY_RANKS = 16
 """Ranks from which their analysis is worth starting workers for."""
 
+MANY_FILES = 5
+"""So many files that could not be read are told of one by one."""
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
@@ -423,9 +425,13 @@ def _ready(opening: Opening, asked: Namespace) -> tuple[Trace, Window]:
 def _loaded(opening: Opening) -> Trace:
     """The trace of an opening. What could not be read of it is said."""
     trace = _with_progress(opening)
-    for note in opening.notes:
-        if note.level == "dropped":
-            console.say(printable(f"{note.where}: {note.text}" if note.where else note.text))
+    dropped = [
+        f"{note.where}: {note.text}" if note.where else note.text for note in opening.notes if note.level == "dropped"
+    ]
+    for line in dropped[:MANY_FILES]:
+        console.say(printable(line))
+    if left := len(dropped[MANY_FILES:]):
+        console.say(f"{left:,} more like these; tracehound report PATH health tells of all")
     return trace
 
 
