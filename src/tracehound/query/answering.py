@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from tracehound.analysis import ANALYSES, Options, run_all
-from tracehound.analysis.result import COVER, Result
+from tracehound.analysis.result import COVER, Column, Result
 from tracehound.errors import TracehoundError
 from tracehound.preferences import preferred
+from tracehound.query.names import called, counted
 from tracehound.query.refusal import missing, refusals
 from tracehound.query.statement import Statement, read
 from tracehound.query.tables import TABLES, Table, analysed, column, empty, frames
@@ -72,12 +73,17 @@ def answer(
         table = collect(rows if top is None else rows.head(top))
         cut = top is not None and table.height == top
         total = collect(rows.select(pl.len())).item() if cut else table.height
-    columns = [column(name, kind, query.tables) for name, kind in table.schema.items()]
+    names, counts = called(query.statement, table.columns), counted(query.statement, table.columns)
+    columns = [
+        Column(name, "count", "") if at in counts else replace(column(theirs, kind, query.tables), name=name)
+        for at, (name, (theirs, kind)) in enumerate(zip(names, table.schema.items(), strict=True))
+    ]
+    table = _raw(table).rename(dict(zip(table.columns, names, strict=True)))
     return Result(
         analysis=NAME,
         title="Query",
         columns=tuple(columns),
-        table=_raw(table),
+        table=table,
         total=total,
         notes=_notes(table),
         window=window.within(*trace.span) if window.timed else None,
@@ -86,10 +92,7 @@ def answer(
 
 def _queried(statement: Statement, tables: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
     """The rows of a statement over these tables, lazily."""
-    found = pl.SQLContext(frames=dict(tables), eager=False).execute(statement.sql)
-    names = found.collect_schema().names()
-    counted = "len" in names and "count" not in names and not statement.place("len")
-    return found.rename({"len": "count"}) if counted else found  # as people call what COUNT(*) gives
+    return pl.SQLContext(frames=dict(tables), eager=False).execute(statement.sql)
 
 
 def _tables(query: Query, trace: Trace, window: Window, executor: Executor | None) -> dict[str, pl.LazyFrame]:
