@@ -45,6 +45,8 @@ def test_times_decimals_and_reserved_columns_are_written_for_polars(text: str, s
         ("SELECT\n  E'a'", "query, line 2, column 3: text with a prefix, E'...'"),
         ("SELECT INTERVAL '1 ms'", "write a number and its unit: 1.5ms"),
         ("SELECT 99999999999s", "is longer than a trace can be"),
+        ("SELECT 10s * 1000000000 AS x", "query, column 14: longer than a time can be"),
+        ("SELECT 1ms, 1e999 * 2 * 10s", "query, column 25: longer than a time can be"),
         ("SELECT " + "1+" * 40_000 + "1", "a query of 80,008 characters"),
         *(
             (f"SELECT * FROM {name} ('/etc/passwd')", "opens files; a query sees the tables of the trace alone")

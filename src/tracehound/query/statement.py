@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NoReturn
 
 from tracehound.errors import TracehoundError
+from tracehound.units import LONGEST as LONGEST_TIME
 from tracehound.units import parse_duration
 
 LONGEST: Final = 1 << 16
@@ -108,6 +109,7 @@ def read(text: str) -> Statement:
     while tokens and tokens[-1].text == ";":
         tokens.pop()
     _allow(text, tokens)
+    _refuse_too_long(text, tokens)
     written = _written(every, {token.start for token in tokens})
     starts = accumulate((len(piece) for _, piece in written), initial=0)
     pieces = tuple((low, offset) for low, (offset, _) in zip(starts, written, strict=False))
@@ -140,6 +142,21 @@ def _allow(text: str, tokens: list[Token]) -> None:
             _refuse(text, token, "INTERVAL is not how times are written here", "write a number and its unit: 1.5ms")
         if after.kind == "text" and after.start == token.start + len(token.text):
             _refuse(text, token, f"text with a prefix, {token.text}'...'", "write it in plain single quotes")
+
+
+def _refuse_too_long(text: str, tokens: list[Token]) -> None:
+    """Refuse a product of numbers and times that is longer than a time can be: polars would wrap it around."""
+    product, timed, due = 1.0, False, False
+    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.kind in ("time", "number") and not due:
+            product *= parse_duration(token.text) if token.kind == "time" else float(token.text)
+            timed, due = timed or token.kind == "time", True
+            if timed and abs(product) > LONGEST_TIME:
+                _refuse(text, token, "longer than a time can be", "divide times by a unit: 10s / 1s is 10")
+        elif due and token.text == "*" and after is not None and after.kind in ("time", "number"):
+            due = False
+        else:
+            product, timed, due = 1.0, False, False
 
 
 def _refuse(text: str, token: Token, what: str, remedy: str) -> NoReturn:
