@@ -694,6 +694,12 @@ def test_a_query_is_answered_in_every_form(job: Path, capsys: pytest.CaptureFixt
     assert ("425000000" if form in ("csv", "json") else "425.000 us") in out
 
 
+def test_a_row_without_any_value_is_a_row(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for listed in ("max(duration) AS m FROM events WHERE name = 'nope'", "duration / 0 AS m FROM events LIMIT 1"):
+        assert main(["query", str(job), f"SELECT {listed}"]) == 0
+        assert [line.strip() for line in capsys.readouterr().out.splitlines()] == ["Query", "m", "–", "no value: m"]
+
+
 def test_a_cut_answer_says_so(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["query", str(job), "SELECT name FROM events", "--top", "3"])
     assert "Query · 3 of 16 rows" in capsys.readouterr().out

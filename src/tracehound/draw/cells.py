@@ -70,8 +70,8 @@ def readable(result: Result) -> tuple[Column, ...]:
 
 
 def valued(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:
-    """The columns of which some row has a value; all of them when there are no rows."""
-    return tuple(c for c in columns if table.is_empty() or table[c.name].null_count() < table.height)
+    """The columns of which some row has a value; all of them where none has, or where there are no rows."""
+    return tuple(c for c in columns if table[c.name].null_count() < table.height) or tuple(columns)
 
 
 def telling(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:
