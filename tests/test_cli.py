@@ -575,7 +575,9 @@ def test_a_reader_that_leaves_changes_no_verdict(job: Path, command: str) -> Non
 @pytest.mark.parametrize(
     ("redirection", "why"), [(">/dev/full", "cannot write to stdout: no space left on device"), (">&-", "is closed")]
 )
-@pytest.mark.parametrize("words", ["summary {}", "report {} ops --format csv", "report --list"])
+@pytest.mark.parametrize(
+    "words", ["summary {}", "report {} ops --format csv", "report --list", "--version", "hlo --help"]
+)
 def test_output_that_cannot_be_written_is_one_line(job: Path, words: str, redirection: str, why: str) -> None:
     script = f"{' '.join(COMMAND)} {words.format(job)} {redirection}"
     found = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from argparse import (
     SUPPRESS,
     Action,
@@ -20,9 +21,9 @@ from argparse import (
 )
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn, get_args
+from typing import TYPE_CHECKING, NoReturn, get_args
 
-from tracehound import __version__, manual
+from tracehound import __version__, console, manual
 from tracehound.alignment import WAYS
 from tracehound.analysis import ANALYSES
 from tracehound.diff import DEFINITION, GRAMMAR
@@ -32,6 +33,9 @@ from tracehound.query import TABLES
 from tracehound.report import WRITERS
 from tracehound.store.pool import default_jobs
 from tracehound.units import TimeUnit
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 VALUED = (
     "--cache",
@@ -134,6 +138,13 @@ class _Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_INPUT, f"tracehound: {printable(message)}; see {self.prog} --help\n")
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        if file is None or file is not sys.stdout:
+            super()._print_message(message, file)
+            return
+        with console.printing():  # argparse passes over what fails
+            file.write(message)
 
 
 def _parser(prog: str, usage: str, description: str, examples: str) -> _Parser:

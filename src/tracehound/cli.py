@@ -65,7 +65,7 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; the exit code."""
     try:
-        return _run(parsed(sys.argv[1:] if arguments is None else arguments))
+        return _run(sys.argv[1:] if arguments is None else arguments)
     except TracehoundError as error:
         console.say(str(error))
         return error.code
@@ -79,10 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _run(asked: Namespace) -> int:
+def _run(arguments: Sequence[str]) -> int:
     """Run the command; the exit code."""
     if sys.stdout is None:
         raise TracehoundError("stdout is closed")
+    asked = parsed(arguments)
     return _COMMANDS[asked.command](asked)
 
 

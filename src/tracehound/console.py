@@ -39,8 +39,15 @@ def show(lines: Iterable[Line], asked: Namespace) -> None:
     if not text and isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # data is the same whatever the locale; JSON is nothing else
     painter = paint.coloured if text and paint.colours(sys.stdout, os.environ) else paint.plainly
-    try:
+    with printing():
         paint.write(lines, sys.stdout, painter)
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """A context that prints to stdout, at the end of which all has arrived. Raises TracehoundError when it has not."""
+    try:
+        yield
         sys.stdout.flush()
     except BrokenPipeError:
         forget()
