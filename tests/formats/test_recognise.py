@@ -39,6 +39,11 @@ def test_formats_have_names_of_their_own():
     assert len({each.name for each in FORMATS}) == len(FORMATS) == 4
 
 
+CLOCKS = b"\n\x0e\x18\xe8\x07\x32\x07\n\x05\x08\x06\x10\x80\x01\x50\x01"
+TRACK = b"\n\x0b\x40\x80\x01\x50\x01\x5a\x04\x48\x01\x58\x07"
+"""Packets of Perfetto: clocks by a user, an event of a track with its time."""
+
+
 def tar() -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -58,6 +63,10 @@ def tar() -> bytes:
         (b'{"schema":"tracehound.profile/1","name":"x"}', "baseline: what was measured .*tracehound diff"),
         (b"\x28\xb5\x2f\xfdzstd", "zstd"),
         (b"SQLite format 3\x00", "SQLite"),
+        (CLOCKS + TRACK, "a Perfetto trace in its own form"),
+        (CLOCKS, "Perfetto"),
+        (CLOCKS[:-1], "unknown kind"),
+        (b"\n\x05{hello" + TRACK, "unknown kind"),
         (pickle.dumps({}), "pickle"),
         (tar(), "tar archive"),
         (b"HloModule jit_f", "HLO text"),

@@ -101,3 +101,24 @@ def _is_plane(head: bytes, at: int, end: int, *, cut: bool) -> bool:
         if not named and part.number > 2:
             return False
     return named
+
+
+_PACKET_WIRES: Final = {3: VARINT, 6: BYTES, 8: VARINT, 10: VARINT, 11: BYTES, 33: BYTES, 36: BYTES, 60: BYTES}
+"""Fields of Perfetto's TracePacket: user, clocks, timestamp, sequence, event, configuration, marker, track."""
+
+
+def perfetto(start: bytes) -> bool:
+    """Whether the bytes begin a Perfetto trace: a packet that reads as one, and another behind it. No XSpace does."""
+    end = len(start)
+    try:
+        packet, after = field_at(start, 0, end)
+        told = set()
+        at = packet.at
+        while packet.number == 1 and packet.wire == BYTES and at < after:
+            part, at = field_at(start, at, after)
+            if _PACKET_WIRES.get(part.number, part.wire) != part.wire:
+                return False
+            told.add(part.number)
+    except WireError:
+        return False
+    return bool(told & _PACKET_WIRES.keys()) and start[after : after + 1] in (b"", b"\n")

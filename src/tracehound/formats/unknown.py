@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.salvage import Damage
+from tracehound.formats.signs import perfetto
 from tracehound.units import plural
 
 
@@ -59,6 +60,8 @@ def likeness(start: bytes) -> Likeness:
         return marked
     if start[_TAR_MARK] == b"ustar":
         return Likeness("a tar archive", "unpack it first")
+    if perfetto(start):
+        return Likeness("a Perfetto trace in its own form, a protocol buffer", _PROFILE)
     text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
     return _json(text) if text[:1] in (b"{", b"[") else _no_json(text)
 
