@@ -23,13 +23,16 @@ def file(tmp_path):
 
 
 KINETO = b'{"schemaVersion": 1, "deviceProperties": [], "traceEvents": []}'
+LEGACY = b'[{"name": "aten::add", "ph": "X", "ts": 1.5, "dur": 2, "tid": 1, "pid": "CPU functions", "args": {}}]'
 LIST = b'[\n {"ph": "X", "cat": "Operator", "name": "a", "ts": 1, "dur": 1}]'
 CHROME = (
     b'{"displayTimeUnit":"ns","traceEvents":[{"ph":"M","pid":3,"name":"process_name","args":{"name":"/device:TPU:0"}}]}'
 )
 
 
-@pytest.mark.parametrize(("data", "name"), [(KINETO, "kineto"), (LIST, "kineto"), (CHROME, "chrome")])
+@pytest.mark.parametrize(
+    ("data", "name"), [(KINETO, "kineto"), (LIST, "kineto"), (LEGACY, "kineto"), (CHROME, "chrome")]
+)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_content_tells_the_format_and_names_do_not(file, data, name, pack):
     assert recognise(file(pack(data), "trace.xplane.pb")).name == name

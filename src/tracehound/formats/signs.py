@@ -20,6 +20,9 @@ _CATEGORIES: Final = (
     "mtia_runtime", "mtia_ccp_events", "hpu_op", "privateuse1_runtime", "fwdbwd", "cpu_to_cuda",
 )  # fmt: skip
 _KEYS: Final = (b'"deviceproperties"', b'"computeproperties"', b'"distributedinfo"', b'"traceevents"')
+_LEGACY: Final = (b'"pid":"cpufunctions"', b'"pid":"cudafunctions"')
+"""The processes of the autograd profiler, older than Kineto, which writes no categories."""
+
 _MARKS: Final = (b'"name":"/device:', b'"name":"/host:', b'"highres-ticks":')
 
 
@@ -30,7 +33,9 @@ def kineto(start: bytes) -> bool:
         return False
     if b'"schemaversion"' in dense and any(key in dense for key in _KEYS):
         return True
-    return b'"ph":"' in dense and any(f'"cat":"{category}"'.encode() in dense for category in _CATEGORIES)
+    return b'"ph":"' in dense and (
+        any(f'"cat":"{category}"'.encode() in dense for category in _CATEGORIES) or any(pid in dense for pid in _LEGACY)
+    )
 
 
 def chrome(start: bytes) -> bool:
