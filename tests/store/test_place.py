@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from building import US, Building, stream, thread
+from tracehound.analysis import named, run
 from tracehound.store import place
 from tracehound.store.ranks import number
 from tracehound.trace import EVENTS, LANES, RANKS, STEPS, Part
@@ -110,9 +111,17 @@ def test_process_ids_are_no_ranks() -> None:
 
 def test_recorded_ranks_win() -> None:
     assert numbers("rank7.json", "rank8.json", claims=(5, None)) == [5, 8]
-    assert numbers("a.json", "b.json", "c.json", claims=(1, 1, None)) == [1, 0, 2]
-    trace = place("t", [part("a.json", 0, 0, 1), part("b.json", 0, 0, 1)])
-    assert any("claimed by several" in note.text for note in trace.notes)
+    assert numbers("a.json", "b.json", "c.json", claims=(1, 1, None)) == [1, 2, 0]
+
+
+def test_files_that_claim_the_rank_of_another_stand_for_no_rank_of_the_job() -> None:
+    files = [process(f"{name}.json", 5, claim=0, world=8) for name in "abcd"]
+    assert told(*files)[0] == [(0, False), (8, True), (9, True), (10, True)]
+    (note,) = number([*files, process("e.json", 5, claim=3, world=8)]).notes
+    assert (note.count, note.where) == (3, "b.json")
+    assert note.text == "rank 0 is claimed by 4 files: all but the first are numbered anew, as 8-10"
+    said = run(named("health"), place("t", files)).table.select("count", "what").rows()
+    assert (7, "of the job's 8 ranks not in this trace: ranks 1-7") in said
 
 
 def process(name: str, *works: int, claim: int | None = None, world: int | None = None) -> Part:

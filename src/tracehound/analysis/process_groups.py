@@ -93,8 +93,7 @@ def _groups(text: str, ranks: Sequence[int]) -> list[list[int]]:
 
 def _complete(scene: Scene) -> bool:
     """Whether this trace has all ranks of the job, as far as its files say how many these are."""
-    worlds = [world for facts in scene.facts if isinstance(world := facts.get("world_size"), int)]
-    return max(worlds, default=0) <= scene.ranks.height
+    return not lacking(scene)
 
 
 def absent(met: pl.DataFrame, circles: pl.DataFrame) -> pl.DataFrame:

@@ -17,6 +17,7 @@ import polars as pl
 
 from tracehound.store.natural import natural
 from tracehound.trace import Note, Part
+from tracehound.units import runs
 
 RANKED = "kineto"
 """The format whose files are written by one rank of a job each; the devices of an XLA profile are counted through."""
@@ -43,7 +44,8 @@ def number(parts: Sequence[Part]) -> Numbering:
 
     A rank that its file records keeps that number. Files without one, of a single rank each, are numbered by their
     names (``rank3``, ``worker-3``, ``_3``, a folder ``r3``) if that gives distinct and plausible numbers, else in the
-    order of their names, in which ``2`` is before ``10``. Of two files that claim one number the second is renumbered.
+    order of their names, in which ``2`` is before ``10``. Of two files that claim one number the second gets one after
+    all ranks of the job, so that it stands for none of them.
 
     Of a file with several devices the recorded rank, or that of its name, is the number of the device that does the
     work; what else it touched comes after all ranks of the job. Without either its devices are counted through.
@@ -55,28 +57,36 @@ def number(parts: Sequence[Part]) -> Numbering:
     beyond = max((_world(part) for part in parts), default=0)
     taken: set[int] = set()
     numbers: list[tuple[int, ...]] = [()] * len(parts)
-    notes: list[Note] = []
+    behind = max(beyond, *(rank + 1 for rank in reserved | set(named.values())), 0)
+    again: dict[int, list[tuple[int, Path]]] = {}
     for at in sorted(range(len(parts)), key=lambda at: natural(parts[at].path)):
         part, claim, owner = parts[at], claims[at], owners[at]
         wanted = claim if claim is not None else named.get(part.path)
         mine = [-1] * part.ranks.height
         if owner is not None and wanted is not None:
-            (mine[owner],) = (wanted,) if wanted not in taken else _free(taken | reserved, 1)
+            (mine[owner],) = (wanted,) if wanted not in taken else _free(taken | reserved, 1, behind)
             taken.add(mine[owner])
         others = [row for row, number in enumerate(mine) if number < 0]
-        after = max(beyond, *(rank + 1 for rank in reserved | set(named.values()))) if len(others) < len(mine) else 0
+        after = behind if len(others) < len(mine) else 0
         for row, number in zip(others, _free(taken | reserved, len(others), after), strict=True):
             mine[row] = number
         if claim is not None and claim not in mine:
-            text = f"rank {claim} is claimed by several files; numbered {mine[owner or 0]}"
-            notes.append(Note("inferred", text, 1, str(part.path)))
+            again.setdefault(claim, []).append((mine[owner or 0], part.path))
         taken.update(mine)
         numbers[at] = tuple(mine)
     inferred = tuple(
         tuple(number != claim and part.format == RANKED for number, claim in zip(mine, part.ranks["rank"], strict=True))
         for part, mine in zip(parts, numbers, strict=True)
     )
-    return Numbering(tuple(numbers), inferred, (*notes, *_notes(parts, claims, owners, named)))
+    return Numbering(tuple(numbers), inferred, (*_claimed(again), *_notes(parts, claims, owners, named)))
+
+
+def _claimed(again: Mapping[int, Sequence[tuple[int, Path]]]) -> Iterator[Note]:
+    """What is said of files that claim a rank which another has, given the numbers that they got."""
+    for rank, files in again.items():
+        anew = runs([number for number, _ in files])
+        text = f"rank {rank} is claimed by {len(files) + 1} files: all but the first are numbered anew, as {anew}"
+        yield Note("inferred", text, len(files), str(files[0][1]))
 
 
 _STRAY: Final = 100
