@@ -256,7 +256,7 @@ def test_the_peak_of_a_device_is_given_in_short(job: Path, peak: list[str], caps
     [
         ("health", "H100", "no setting 'peak=H100'; this analysis has none"),
         ("idle", "H100", "no setting 'peak=H100'; there are"),
-        ("roofline", "nonsense", "peak: 'nonsense' is no peak, and no device of the table"),
+        ("roofline", "nonsense", "peak: 'nonsense' is neither a peak nor a device of the table"),
         ("roofline", "100", "peak: '100' has no unit; write a device (H100) or figures: 989T,3.35TB/s"),
         ("roofline", "989T,f32:67", "peak: 'f32:67' has no unit"),
     ],
@@ -333,7 +333,7 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
     assert "is a baseline: --rank, --step and --window narrow the other run alone" in capsys.readouterr().err
     trace.write_bytes(kineto(0))
     assert main(["check", str(trace), "--save-baseline", str(trace)]) == 2
-    assert "is no baseline, and is not replaced" in capsys.readouterr().err
+    assert "is not a baseline, and is not replaced" in capsys.readouterr().err
     assert trace.read_bytes() == kineto(0)
 
 
@@ -355,7 +355,7 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
         (["report", "{job}", "-", "ops"], "-: a pipe cannot be read; save it to a file first"),
         (["report", "{job}", "op"], "no analysis 'op'; did you mean ops?"),
         (["diff", "{job}", "{job}/nothing"], "no such file"),
-        (["diff", "{job}", "{job}", "--fail-on", "idle"], "no condition: 'idle'"),
+        (["diff", "{job}", "{job}", "--fail-on", "idle"], "not a condition: 'idle'"),
         (["diff", "{job}", "{job}", "--format", "junit"], "junit tells what came of conditions"),
         (["diff", "{job}", "{job}", "--format", "jsn"], "no form 'jsn'; did you mean json?"),
         (["check", "{job}"], "no condition"),
@@ -368,9 +368,10 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
         (["report", "{job}"], "is a path; name an analysis after it"),
         (["report", "ops"], "ops of which trace?; tracehound report PATH... ops"),
         (["report"], "which analysis, of which trace?"),
-        (["summary", "{job}", "--rank", "9"], "no rank 9 in this trace; there is 0-1"),
+        (["summary", "{job}", "--rank", "9"], "no rank 9 in this trace; there are 0-1"),
+        (["summary", "{job}", "--step", "7-9"], "no steps 7-9 here; there are 12-13"),
         (["summary", "{job}", "--rank", "x"], "'x' names no rank"),
-        (["summary", "{job}", "--step", "99"], "no step 99 here; there is 12-13"),
+        (["summary", "{job}", "--step", "99"], "no step 99 here; there are 12-13"),
         (["summary", "{job}", "--window", "5..6"], "'5' is not a time"),
         (["summary", "{job}", "--window", "9s..10s"], "nothing happens in that window"),
         (["summary", "{job}", "--format", "jsn"], "no form 'jsn'; did you mean json?"),
@@ -497,6 +498,13 @@ def test_help_is_true_of_streams_and_environment(capsys: pytest.CaptureFixture[s
     out = capsys.readouterr().out
     assert "Without a terminal on stdin and stdout (" in out
     assert "TRACEHOUND_DEBUG=1" in out
+
+
+def test_the_help_of_check_is_of_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, signed in (("check", False), ("diff", True)):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert ("+3%" in capsys.readouterr().out) is signed
 
 
 def test_a_fault_says_how_to_see_where(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,16 +35,16 @@ def test_tables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"[keys]\nquit = \n", "line 2, column 8: no TOML: invalid value"),
-        (b"[keys\n", "line 1, column 6: no TOML: expected"),
-        (b"a = 1\na = 2\n", "no TOML: cannot overwrite a value"),
+        (b"[keys]\nquit = \n", "line 2, column 8: not TOML: invalid value"),
+        (b"[keys\n", "line 1, column 6: not TOML: expected"),
+        (b"a = 1\na = 2\n", "not TOML: cannot overwrite a value"),
         (b"a = \"\xff\"", "byte 5: not UTF-8"),
-        (b"\x1b[2J", "no TOML"),
+        (b"\x1b[2J", "not TOML"),
         (b'# mine\ntheme = "nord"\n', "line 2: nothing is called 'theme'; there are [keys] and [kernels.classes]"),
         (b"[keys]\n[key]\nquit = 'x'\n", "line 2: nothing is called 'key'; did you mean [keys]?"),
         (b"[kernels.clases]\n", "line 1: nothing is called 'kernels.clases'; did you mean [kernels.classes]?"),
         (b"key.quit = 'x'\n", "line 1: nothing is called 'key'"),
-        (b"[keys]\nquit='x'\n['a\x7f b']\n", "no TOML"),
+        (b"[keys]\nquit='x'\n['a\x7f b']\n", "not TOML"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_line(content: bytes, why: str, tmp_path: Path) -> None:

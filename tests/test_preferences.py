@@ -41,11 +41,11 @@ def test_classes_of_the_file_are_those_of_the_analysis(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[kernels.classes]\nmoe = "("\n', r"line 2: kernels\.classes\.moe: no regular expression"),
-        ("[kernels.classes]\nmoe = 3\n", r"line 2: kernels\.classes\.moe: no regular expression"),
+        ('[kernels.classes]\nmoe = "("\n', r"line 2: kernels\.classes\.moe: not a regular expression"),
+        ("[kernels.classes]\nmoe = 3\n", r"line 2: kernels\.classes\.moe: not a regular expression"),
         ('[kernels.classes]\nmoe = "a;b"\n', r"line 2: kernels\.classes\.moe: a name may hold no colon"),
-        ("[kernels]\nclasses = 3\n", r"line 2: kernels\.classes: no table"),
-        ("kernels = 3\n", r"kernels\.classes: no table"),
+        ("[kernels]\nclasses = 3\n", r"line 2: kernels\.classes: not a table"),
+        ("kernels = 3\n", r"kernels\.classes: not a table"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(file: Path, text: str, said: str) -> None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NoReturn, get_args
 from tracehound import __version__, console, manual
 from tracehound.alignment import WAYS
 from tracehound.analysis import ANALYSES
-from tracehound.diff import DEFINITION, GRAMMAR
+from tracehound.diff import ALONE, DEFINITION, GRAMMAR
 from tracehound.errors import BAD_INPUT, TracehoundError, printable
 from tracehound.export import FORMS
 from tracehound.query import TABLES
@@ -259,7 +259,7 @@ def _diff_parser() -> _Parser:
 
 
 def _check_parser() -> _Parser:
-    text = manual.CHECK.format(grammar=_indented(GRAMMAR))
+    text = manual.CHECK.format(grammar=_indented(ALONE))
     parser = _parser("tracehound check", "tracehound check [options] PATH...", text, manual.CHECK_EXAMPLES)
     parser.add_argument("paths", nargs="+", metavar="PATH", help=SUPPRESS)
     return _with_gate_options(parser, "the run")
@@ -360,7 +360,7 @@ def _natural(text: str) -> int:
 
 def _number(text: str, least: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= MOST):
-        raise ArgumentTypeError(f"{text!r} is no whole number from {least:,} to {MOST:,}")
+        raise ArgumentTypeError(f"{text!r} is not a whole number from {least:,} to {MOST:,}")
     return int(text)
 
 

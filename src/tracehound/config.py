@@ -47,7 +47,7 @@ def tables(path: Path | None = None) -> Mapping[str, Any]:
     except tomllib.TOMLDecodeError as error:
         said = _PLACE.fullmatch(str(error))
         what, where = (said["what"], said["where"]) if said else (str(error), "")
-        raise TracehoundError(f"no TOML: {what[:1].lower()}{what[1:]}", path, where) from error
+        raise TracehoundError(f"not TOML: {what[:1].lower()}{what[1:]}", path, where) from error
     _refuse_unknown(found, path)
     return found
 

@@ -29,20 +29,20 @@ def _classes() -> str:
     kernels = config.tables().get("kernels", {})
     classes = kernels.get("classes", {}) if isinstance(kernels, dict) else None
     if not isinstance(classes, dict):
-        raise _wrong("kernels.classes", "no table")
+        raise _wrong("kernels.classes", "not a table")
     return "; ".join(_class(name, said) for name, said in classes.items())
 
 
 def _class(name: str, said: object) -> str:
     place = f"kernels.classes.{name}"
     if not isinstance(said, str) or not said.strip():
-        raise _wrong(place, "no regular expression")
+        raise _wrong(place, "not a regular expression")
     if ";" in f"{name}{said}" or ":" in name:
         raise _wrong(place, "a name may hold no colon, and neither it nor its pattern a semicolon")
     try:
         re.compile(said)
     except re.error as error:
-        raise _wrong(place, f"no regular expression: {error}") from error
+        raise _wrong(place, f"not a regular expression: {error}") from error
     return f"{name}:{said}"
 
 

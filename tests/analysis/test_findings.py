@@ -454,7 +454,7 @@ def test_a_late_rank_is_found_with_what_made_it_late(
     rows = found(load(open_paths([shared / "captures" / capture])))
     row = rows[f"the other ranks wait for {who}"]
     assert "the run may be input-bound" not in rows, "what the late rank did is recorded"
-    assert f"more in {cause}" in row["evidence"]
+    assert f"more in '{cause}'" in row["evidence"]
     assert row["rank"] == rank
     assert row["event"] is not None
 

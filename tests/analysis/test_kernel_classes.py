@@ -182,10 +182,10 @@ def test_the_callers_own_classes_are_asked_first() -> None:
 
 @pytest.mark.parametrize("text", ["mine", "mine:", ":gemm", "a:b; c"])
 def test_what_is_no_class_is_said(text: str) -> None:
-    with pytest.raises(TracehoundError, match=r"is no class.*NAME:REGEX"):
+    with pytest.raises(TracehoundError, match=r"is not a class.*NAME:REGEX"):
         OWN.read(text)
 
 
 def test_what_is_no_expression_is_said() -> None:
-    with pytest.raises(TracehoundError, match="no regular expression"):
+    with pytest.raises(TracehoundError, match="not a regular expression"):
         OWN.read("mine:(")

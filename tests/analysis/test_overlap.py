@@ -134,7 +134,7 @@ def test_why_there_is_nothing() -> None:
 
 def test_what_is_no_group_is_said() -> None:
     for setting in named("overlap").settings[:2]:
-        with pytest.raises(TracehoundError, match="no regular expression"):
+        with pytest.raises(TracehoundError, match="not a regular expression"):
             setting.read("(")
 
 

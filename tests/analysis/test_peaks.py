@@ -115,7 +115,7 @@ def test_a_caller_names_a_device_or_says_figures() -> None:
 
 @pytest.mark.parametrize("text", ["fast", "-1T", "0T", "1e9999", "989T;3T", "bf16:", "T", "\x1b[31m"])
 def test_what_is_no_peak_is_refused(text: str) -> None:
-    with pytest.raises(TracehoundError, match="is no peak") as refused:
+    with pytest.raises(TracehoundError, match="is neither a peak") as refused:
         PEAK.of((("peak", text),))
     assert "\x1b" not in str(refused.value)
 

@@ -39,9 +39,9 @@ def test_the_last_choice_counts_and_their_order_does_not() -> None:
         ("zzz=1", "no setting 'zzz=1'; there are delay, least, by, group: NAME=VALUE"),
         ("delay=5", "delay: '5' is not a time; write a number and a unit"),
         ("delay=-5us", "delay: '-5us' is less than no time"),
-        ("least=-1", "least: '-1' is no whole number"),
-        ("by=colour", "by: 'colour' is none of name, shape"),
-        ("group=(", "group: '(' is no regular expression"),
+        ("least=-1", "least: '-1' is not a whole number"),
+        ("by=colour", "by: 'colour' is not one of name, shape"),
+        ("group=(", "group: '(' is not a regular expression"),
     ],
 )
 def test_what_cannot_be_chosen_is_said_in_one_line(word: str, why: str) -> None:

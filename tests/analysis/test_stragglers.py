@@ -48,7 +48,7 @@ def test_a_data_loader(tmp_path: Path) -> None:
     assert (row["start"] // US, row["duration"] // US) == (200, 300)
     (note, *_) = asked("stragglers", trace).notes
     assert note.startswith(
-        "rank 2 was waited for 300.0 us in 1 of 1 steps, most of all because of enumerate(DataLoader)"
+        "rank 2 was waited for 300.0 us in 1 of 1 steps, most of all because of 'enumerate(DataLoader)"
     )
 
 
@@ -189,7 +189,7 @@ def test_a_run_without_steps_is_told_of_without_steps(tmp_path: Path) -> None:
         rank.kernel("gemm", 10, 20, 120 + 100 * (rank.rank == 1))
         rank.collective(30, 140 + 100 * (rank.rank == 1), 400, Seq=1)
     (note, *_) = asked("stragglers", job(tmp_path, *job_)).notes
-    assert note == "rank 1 was waited for 100.0 us, most of all because of gemm: 100.0 us more than on the others"
+    assert note == "rank 1 was waited for 100.0 us, most of all because of 'gemm': 100.0 us more than on the others"
 
 
 def sampled(folder: Path, missing: int) -> Trace:

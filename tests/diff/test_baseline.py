@@ -60,7 +60,7 @@ def test_nothing_but_a_baseline_is_replaced(tmp_path: Path) -> None:
     found, path = measured(run(steps=2)), tmp_path / "base.json"
     for content in (b"", b'{"traceEvents": []}', b'{"schema"'):
         path.write_bytes(content)
-        with pytest.raises(TracehoundError, match="is no baseline, and is not replaced"):
+        with pytest.raises(TracehoundError, match="is not a baseline, and is not replaced"):
             saved(found, path)
         assert path.read_bytes() == content
     with pytest.raises(TracehoundError, match="is not replaced"):

@@ -31,11 +31,11 @@ from tracehound.trace import Part
 
 BROKEN = [
     ("truncated_gzip.pt.trace.json.gz", 1331, ["gzip ends early", "cut off at the end", "events has no end"]),
-    ("nan_infinity_args.pt.trace.json", 450, ["value that is no JSON"]),
+    ("nan_infinity_args.pt.trace.json", 450, ["value that is not JSON"]),
     ("windows_unescaped_backslash.pt.trace.json", 450, ["backslash that escapes nothing"]),
     ("bare_list.json", 300, []),
     ("odd_field_types.pt.trace.json", 300,
-     ["time that is text", "args that are no object", "name that is no text", "negative duration", "without a dur"]),
+     ["time that is text", "args that are not an object", "name that is not text", "negative dur", "without a dur"]),
     ("legacy_autograd_two_string_pids.json", 2, ["flow arrows"]),
     ("plain_json_named_gz.pt.trace.json.gz", 450, []),
     ("truncated.xplane.pb", 14_137, ["the file ends early", "events but not their names"]),
@@ -220,7 +220,7 @@ def test_what_follows_a_gzip_is_no_loss(tmp_path):
     path.write_bytes(gzip.compress(sound) + b"signature: none")
     part = KINETO.read(path)
     assert found(part) == drawn(EVENTS)
-    assert ["is followed by bytes that are no gzip" in note.text for note in part.notes] == [True]
+    assert ["is followed by bytes that are not gzip" in note.text for note in part.notes] == [True]
     path.write_bytes(gzip.compress(sound) + bytes(600))
     assert not KINETO.read(path).notes
 
@@ -290,10 +290,10 @@ def spelled(event: dict, **fields: object) -> str:
     ("fields", "name", "said"),
     [
         ({"ts": '"1712195495501000.2"'}, "aten::op1", ["time that is text read as a number"]),
-        ({"args": "null"}, "aten::op1", ["args that are no object read as none"]),
-        ({"args": "[1, 2]"}, "aten::op1", ["args that are no object read as none"]),
-        ({"name": "null"}, "", ["name that is no text"]),
-        ({"name": "7"}, "7", ["name that is no text"]),
+        ({"args": "null"}, "aten::op1", ["args that are not an object, read as none"]),
+        ({"args": "[1, 2]"}, "aten::op1", ["args that are not an object, read as none"]),
+        ({"name": "null"}, "", ["name that is not text"]),
+        ({"name": "7"}, "7", ["name that is not text"]),
         ({"pid": '"CUDA functions"'}, "aten::op1", []),
         ({"pid": str(2**63 + 5), "tid": str(2**70)}, "aten::op1", []),
         ({"args": '{"External id": 18446744073709551616, "correlation": -1}'}, "aten::op1", []),
@@ -303,9 +303,9 @@ def spelled(event: dict, **fields: object) -> str:
         ({"name": '"D:\\a\\work"'}, "D:\\a\\work", ["backslash that escapes nothing"]),
         ({"name": '"D:\\a\\work\\"'}, "D:\\a\\work\\", ["backslash that escapes nothing"]),
         ({"args": '{"x": NaN, "y": [Infinity, -Infinity, N/A]}'}, "aten::op1",
-         ["value that is no JSON (NaN, Infinity, N/A) read as null"]),
+         ["value that is not JSON (NaN, Infinity, N/A) read as null"]),
         ({"args": '{"x": N/A, "y": [-nan, inf]}'}, "aten::op1",
-         ["value that is no JSON (NaN, Infinity, N/A) read as null"]),
+         ["value that is not JSON (NaN, Infinity, N/A) read as null"]),
         ({"args": '{"x": [1, 2,], }'}, "aten::op1", ["trailing comma"]),
     ],
 )  # fmt: skip
@@ -325,13 +325,13 @@ def test_each_repair_keeps_the_event_and_is_counted_with_its_place(tmp_path, fie
 @pytest.mark.parametrize(
     ("element", "said"),
     [
-        ('{"ph": "X", "name": "a", "ts": 1, "dur": 2, "args" 3}', "event that is no JSON"),
-        ("[1, 2, 3]", "array element that is no event"),
+        ('{"ph": "X", "name": "a", "ts": 1, "dur": 2, "args" 3}', "event that is not JSON"),
+        ("[1, 2, 3]", "array element that is not an event"),
         ("{}", "array element without a phase"),
         ('{"name": null, "args": null}', "array element without a phase"),
         ('{"ph": null, "name": null, "dur": null}', "array element without a phase"),
-        ('{"ph": "X", "name": null, "ts": null, "dur": 1}', "event without a time, or with one that is no number"),
-        ('{"ph": "X", "name": null, "ts": "soon", "dur": 1}', "event without a time, or with one that is no number"),
+        ('{"ph": "X", "name": null, "ts": null, "dur": 1}', "event without a time, or with one that is not a number"),
+        ('{"ph": "X", "name": null, "ts": "soon", "dur": 1}', "event without a time, or with one that is not a number"),
     ],
 )
 def test_what_is_left_out_is_counted_once(element: str, said: str, tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ def test_repairs_of_the_facts_around_the_events_are_counted(tmp_path: Path) -> N
     part = KINETO.read(path)
     assert part.ranks["rank"].to_list() == [3]
     assert [(note.level, note.text, note.where) for note in part.notes if note.level != "info"] == [
-        ("repaired", "facts around the events: value that is no JSON (NaN, Infinity, N/A) read as null", "byte 0"),
+        ("repaired", "facts around the events: value that is not JSON (NaN, Infinity, N/A) read as null", "byte 0"),
         ("repaired", "facts around the events: trailing comma", f"byte {at:,}"),
     ]
 
@@ -371,7 +371,7 @@ def test_what_is_behind_the_events_and_no_json_is_noted(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps({**HEAD, "traceEvents": EVENTS}) + "\0\0\0\0 and more")
     notes = [(note.level, note.text) for note in KINETO.read(path).notes if note.level != "info"]
-    assert notes == [("dropped", "bytes behind the array of events that are no JSON")]
+    assert notes == [("dropped", "bytes behind the array of events that are not JSON")]
 
 
 @pytest.mark.parametrize("first", ["\0", "x", " ", "\udcff", "}", '"'])
@@ -402,7 +402,7 @@ def test_a_name_that_is_no_utf8_is_replaced_and_counted(tmp_path):
     names = set(part.events["name"].cast(pl.String))
     assert {"aten\ufffd::op5", "a\ufffd::op7"} < names
     (note,) = (note for note in part.notes if note.level == "repaired")
-    assert (note.text, note.count) == ("bytes that are no UTF-8", 2)
+    assert (note.text, note.count) == ("bytes that are not UTF-8", 2)
     assert note.where == f"byte {data.rindex(b'{', 0, data.index(b'aten::op5')):,}"
 
 
@@ -414,7 +414,7 @@ def test_bytes_that_are_no_utf8_in_what_is_not_read_are_replaced_when_looked_at(
     assert found(part) == drawn(EVENTS)
     assert KINETO.reader.args(part, 1)["args"]["path"] == '\ufffd:\\x"}, {'
     assert [(note.level, note.text, note.where) for note in part.notes] == [
-        ("repaired", "bytes that are no UTF-8", f"byte {data.index(b'C:'):,}")
+        ("repaired", "bytes that are not UTF-8", f"byte {data.index(b'C:'):,}")
     ]
 
 

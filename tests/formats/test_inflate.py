@@ -102,7 +102,7 @@ def test_the_limit_is_read_from_the_environment(file, monkeypatch):
         assert "\n" not in str(error.value)
     for said in ("lots", "-1", "1e9", "3 apples"):
         monkeypatch.setenv("TRACEHOUND_MAX_INFLATED", said)
-        with pytest.raises(TracehoundError, match="is no size"):
+        with pytest.raises(TracehoundError, match="is not a size"):
             whole(path)
 
 

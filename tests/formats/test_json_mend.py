@@ -67,11 +67,11 @@ def one(args: str) -> bytes:
 @pytest.mark.parametrize(
     ("args", "read", "kinds"),
     [
-        ('{"x": NaN, "y": -Infinity}', {"x": None, "y": None}, ["value that is no JSON"]),
-        ('{"x": N/A}', {"x": None}, ["value that is no JSON"]),
-        ('{"x": -nan(ind), "y": [inf, +INF, 1.#QNAN]}', {"x": None, "y": [None] * 3}, ["value that is no JSON"]),
+        ('{"x": NaN, "y": -Infinity}', {"x": None, "y": None}, ["value that is not JSON"]),
+        ('{"x": N/A}', {"x": None}, ["value that is not JSON"]),
+        ('{"x": -nan(ind), "y": [inf, +INF, 1.#QNAN]}', {"x": None, "y": [None] * 3}, ["value that is not JSON"]),
         ('{"nan": "nan, N/A"}', {"nan": "nan, N/A"}, []),
-        ('{"nan": "nan, N/A", "x": nan}', {"nan": "nan, N/A", "x": None}, ["value that is no JSON"]),
+        ('{"nan": "nan, N/A", "x": nan}', {"nan": "nan, N/A", "x": None}, ["value that is not JSON"]),
         ('{"x": 1,}', {"x": 1}, ["trailing comma"]),
         ('{"x": [1, 2, ], }', {"x": [1, 2]}, ["trailing comma"]),
         ('{"x": "C:\\Users\\x"}', {"x": "C:\\Users\\x"}, ["backslash"]),
@@ -82,13 +82,13 @@ def one(args: str) -> bytes:
         ('{"x": "a\nb\tc\x01"}', {"x": "a\nb\tc\x01"}, ["control character"]),
         ('{"x": "say "no" now"}', {"x": 'say "no" now'}, ["unescaped quote"]),
         ('{"x": "a\n"b" \\d", "y": nan,}', {"x": 'a\n"b" \\d', "y": None},
-         ["backslash", "control character", "trailing comma", "unescaped quote", "value that is no JSON"]),
+         ["backslash", "control character", "trailing comma", "unescaped quote", "value that is not JSON"]),
         ('{"x": "a\\udc00b"}', {"x": "a\ufffdb"}, []),
         ('{"x": 1, "x": 2}', {"x": 2}, []),
-        ('{"x": 1, "x": NaN}', {"x": None}, ["value that is no JSON"]),
+        ('{"x": 1, "x": NaN}', {"x": None}, ["value that is not JSON"]),
         ('{"x": ' + "9" * 30 + "}", {"x": int("9" * 30)}, []),
         ('{"x": 1.10, "y": 1712195495501688.123, "z": NaN}',
-         {"x": Decimal("1.10"), "y": Decimal("1712195495501688.123"), "z": None}, ["value that is no JSON"]),
+         {"x": Decimal("1.10"), "y": Decimal("1712195495501688.123"), "z": None}, ["value that is not JSON"]),
         ('{"x": ' + "9" * 5000 + "}", {"x": float("inf")}, []),
         ("{}", {}, []),
     ],
@@ -113,14 +113,14 @@ def counted(data: bytes) -> tuple[list[dict], dict[tuple[str, str], tuple[int, i
 def test_bytes_that_are_no_utf8_are_replaced_and_counted():
     events, counts, found = walked(one('{"x": "a?b"}').replace(b"?", b"\xff\xfe"))
     assert events[1]["args"] == {"x": "a\ufffd\ufffdb"}
-    assert counts == {("repaired", "bytes that are no UTF-8"): (1, 100 + found.spans[1][0])}
+    assert counts == {("repaired", "bytes that are not UTF-8"): (1, 100 + found.spans[1][0])}
 
 
 @pytest.mark.parametrize("element", ["null", "3", '"text"', "[1, [2]]", "[]", '[{"ph": "X"}]', "true"])
 def test_elements_that_are_no_events_are_counted(element):
     events, counts, _ = walked(f'{{"ph":"X"}}, {element}, {{"ph":"i"}}, {element}]'.encode())
     assert events == [{"ph": "X"}, None, {"ph": "i"}, None]
-    assert counts["dropped", "array element that is no event"][0] == 2
+    assert counts["dropped", "array element that is not an event"][0] == 2
 
 
 def test_empty_events_have_a_place_and_are_no_damage():
@@ -161,14 +161,14 @@ def test_a_single_damage_costs_only_the_events_that_it_touches(layout, damage):
 def test_what_is_beyond_repair_is_dropped():
     events, counts, _ = walked(one('{"x" 1}'))
     assert events == [{"ph": "X", "name": "a"}, None, {"ph": "X", "name": "c"}]
-    assert list(counts) == [("dropped", "event that is no JSON")]
+    assert list(counts) == [("dropped", "event that is not JSON")]
 
 
 @pytest.mark.parametrize("rubbish", [bytes(5000), b"\xff" * 100, b"lorem ipsum " * 50, b'"' * 999, b"[" * 300])
 def test_a_stretch_of_rubbish_is_dropped_and_reading_goes_on(rubbish):
     events, counts, _ = walked(b'{"ph":"X","name":"a"},' + rubbish + b',{"ph":"X","name":"z"}]}')
     assert [event["name"] for event in events if event] == ["a", "z"]
-    assert counts == {("dropped", "stretch of bytes that are no JSON"): (1, 122)}
+    assert counts == {("dropped", "stretch of bytes that are not JSON"): (1, 122)}
 
 
 def test_a_last_event_beyond_repair_does_not_hide_the_end():
@@ -177,7 +177,7 @@ def test_a_last_event_beyond_repair_does_not_hide_the_end():
     assert events == [{"ph": "X"}, None]
     assert found.ended
     assert data[found.end :] == b', "rank": {"n": 1}}'
-    assert list(counts) == [("dropped", "event that is no JSON")]
+    assert list(counts) == [("dropped", "event that is not JSON")]
 
 
 def test_an_event_without_an_end_waits_for_more_bytes():

@@ -262,7 +262,7 @@ def test_a_repair_in_every_event_is_counted_in_every_slice(tmp_path):
 def test_an_event_beyond_repair_is_dropped(tmp_path):
     found, counts = damaged(tmp_path, json.dumps({"traceEvents": GOOD}).replace('"n30", "ts": 30', '"n30" "ts" 30'))
     assert found == GOOD[:30] + GOOD[31:]
-    assert list(counts) == [("dropped", "event that is no JSON")]
+    assert list(counts) == [("dropped", "event that is not JSON")]
 
 
 def test_damage_beside_lists_of_objects_does_not_end_the_array(tmp_path):
@@ -278,7 +278,7 @@ def test_invalid_utf8_is_replaced(tmp_path):
     found, document = read(path, Sizes(300, 1000))
     assert [found[30]["name"], found[40]["name"]] == ["n\ufffd", "n\ufffd"]
     assert [event["ts"] for event in found] == list(range(60))
-    assert ("repaired", "bytes that are no UTF-8") in [(note.level, note.text) for note in document.notes]
+    assert ("repaired", "bytes that are not UTF-8") in [(note.level, note.text) for note in document.notes]
 
 
 @pytest.mark.parametrize("left", [40, 1000, 2500])
@@ -294,10 +294,10 @@ def test_a_cut_file_keeps_its_whole_events(tmp_path, left):
 def test_elements_that_are_no_events_are_left_out(tmp_path):
     found, counts = damaged(tmp_path, json.dumps([GOOD[0], None, 3, [GOOD[1]], GOOD[2], {}]))
     assert found == [GOOD[0], GOOD[2], {}]
-    assert counts["dropped", "array element that is no event"][0] == 3
+    assert counts["dropped", "array element that is not an event"][0] == 3
 
 
 def test_metadata_that_is_cut_is_noted(tmp_path):
     found, counts = damaged(tmp_path, '{"traceEvents": [{"ph": "X"}], "distributedInfo": {"rank": 3')
     assert found == [{"ph": "X"}]
-    assert list(counts) == [("dropped", "facts around the events that are no JSON")]
+    assert list(counts) == [("dropped", "facts around the events that are not JSON")]

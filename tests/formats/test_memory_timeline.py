@@ -74,7 +74,7 @@ def test_what_was_there_before_is_a_timeline_even_if_nothing_changes(tmp_path: P
 def test_categories_at_the_peak(tmp_path: Path) -> None:
     trace = opened(tmp_path, ROWS)
     (device,) = run(named("memory"), trace).table.rows(named=True)
-    assert (device["rank"], device["device"], device["peak"], device["at"]) == (0, "untold", 180, 20_000)
+    assert (device["rank"], device["device"], device["peak"], device["at"]) == (0, "unknown device", 180, 20_000)
     assert device["allocations"] == 2, "what was there, or comes to another category, is not given anew"
     (operators,) = run(named("memory_operators"), trace).table.rows(named=True)
     assert [operators[name] for name in ("allocations", "allocation_size", "size_increase")] == [2, 80, 30]
@@ -85,10 +85,10 @@ def test_categories_at_the_peak(tmp_path: Path) -> None:
 
 def test_whose_memory_it_is_is_nowhere_claimed(tmp_path: Path) -> None:
     trace = opened(tmp_path, ROWS)
-    assert trace.ranks.select("rank", "device", "label").rows() == [(0, None, "untold device")]
+    assert trace.ranks.select("rank", "device", "label").rows() == [(0, None, "unknown device")]
     for name in ("memory", "memory_curve", "memory_operators"):
         table = run(named(name), trace).table
-        assert table["device"].unique().to_list() == ["untold"], name
+        assert table["device"].unique().to_list() == ["unknown device"], name
 
 
 FILLED = ("memory", "memory_curve", "memory_operators", "memory_blocks", "overview", "health")
@@ -120,7 +120,7 @@ def test_its_page_is_about_memory(tmp_path: Path) -> None:
     assert [result.analysis for result in page.results] == ["overview", "memory", "health"]
     (memory,) = (result for result in page.results if result.analysis == "memory")
     assert memory.table["category"][0] == "parameter"
-    assert memory.notes[0] == "at its peak, 0.020 us, untold of rank 0 holds 180 B"
+    assert memory.notes[0] == "at its peak, 0.020 us, unknown device of rank 0 holds 180 B"
 
 
 def test_two_are_compared_by_what_their_categories_held_at_most(tmp_path: Path) -> None:

@@ -102,7 +102,10 @@ EVENTS = KINETO.replace(b"[]}", b"[" + KERNELS + b"]}")
             "byte 10: gzip is damaged here, and nothing before that could be read",
         ),
         (gzip.compress(b"hello world\n" * 9, 0)[:40], r"gzip ends early, and .* \(25 bytes\) looks like a text file"),
-        (gzip.compress(b" ") + b"more", r"followed by bytes that are no gzip, and .* \(1 byte\) is too little to tell"),
+        (
+            gzip.compress(b" ") + b"more",
+            r"followed by bytes that are not gzip, and .* \(1 byte\) is too little to tell",
+        ),
     ],
     ids=["few bytes", "within its header", "a stored tenth", "damaged", "text", "one blank and more"],
 )

@@ -26,8 +26,8 @@ def salvaged(path) -> tuple[bytes, Salvage]:
         (lambda data: data[:-3], "ends early"),
         (lambda data: data[:10] + b"\x07" + data[11:], "is damaged here"),
         (lambda data: data[:-6] + b"\0" + data[-5:], "has a wrong checksum"),
-        (lambda data: data + b"more", "is followed by bytes that are no gzip"),
-        (lambda data: data + bytes(70_000) + b"more", "is followed by bytes that are no gzip"),
+        (lambda data: data + b"more", "is followed by bytes that are not gzip"),
+        (lambda data: data + bytes(70_000) + b"more", "is followed by bytes that are not gzip"),
         (lambda data: data[:2] + b"\0" + data[3:], "is damaged here"),
     ],
 )

@@ -182,7 +182,7 @@ def test_what_is_no_single_value_is_refused() -> None:
     b.event(stream(), "a", 0, 1)
     b.event(stream(), "b", 9, 10)
     b.event(thread(), "aten::mm", 0, 10, "op")
-    with pytest.raises(TracehoundError, match="column 'host' is no single value"):
+    with pytest.raises(TracehoundError, match="column 'host' is not a single value"):
         answer(prepare(statement), b.trace())
 
 

@@ -34,8 +34,8 @@ def test_times_decimals_and_reserved_columns_are_written_for_polars(text: str, s
     [
         ("", "an empty query"),
         ("-- nothing", "an empty query"),
-        ("DROP TABLE events", "query, column 1: DROP is no SELECT"),
-        ("explain select 1", "explain is no SELECT"),
+        ("DROP TABLE events", "query, column 1: DROP is not a SELECT"),
+        ("explain select 1", "explain is not a SELECT"),
         ("events", "put the whole statement in quotes"),
         ("SELECT 1; SELECT 2", "query, column 9: more than one statement"),
         ("SELECT 'a", "query, column 8: text that does not end"),

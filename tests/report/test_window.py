@@ -48,7 +48,7 @@ def test_a_window_is_two_times(text: str, found: tuple[int | None, int | None]) 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("10ms", "is no window; write two times"),
+        ("10ms", "is not a window; write two times"),
         ("10..20", "is not a time; write a number and a unit"),
         ("2ms..1ms", "ends before it starts"),
         ("1ms..1000us", "is empty: it ends where it starts"),
@@ -102,8 +102,8 @@ def test_a_step_of_some_ranks_is_theirs_alone(job: Trace) -> None:
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        ({"ranks": "0,7"}, "no rank 7 in this trace; there is 0-1"),
-        ({"steps": "5-8"}, "no step 7-8 here; there is 5-6"),
+        ({"ranks": "0,7"}, "no rank 7 in this trace; there are 0-1"),
+        ({"steps": "5-8"}, "no steps 7-8 here; there are 5-6"),
         ({"between": "9s..10s"}, "nothing happens in that window; the trace goes from 0 s to 210.0 us"),
     ],
 )

@@ -75,9 +75,9 @@ def test_an_action_without_a_key(path: Path) -> None:
         ('wholly = "y"', "line 2: no action has the id 'wholly'; the ids are in docs/config.md"),
         ("quit = 3", "line 2: quit is neither a key nor a list of keys"),
         ('quit = ["x", 3]', "line 2: quit is neither a key nor a list of keys"),
-        ('quit = "hyper+x"', "line 2: 'hyper+x' is no key"), ('quit = "xy"', "'xy' is no key"),
-        ('quit = ""', "'' is no key"), ('quit = "+"\nhelp="ctrl+"', "'ctrl+' is no key"),
-        ('quit = "ctrl+ctrl+x"', "is no key"), (r'quit = "\u001b"', "is no key"),
+        ('quit = "hyper+x"', "line 2: 'hyper+x' is not a key"), ('quit = "xy"', "'xy' is not a key"),
+        ('quit = ""', "'' is not a key"), ('quit = "+"\nhelp="ctrl+"', "'ctrl+' is not a key"),
+        ('quit = "ctrl+ctrl+x"', "is not a key"), (r'quit = "\u001b"', "is not a key"),
         ('timeline.fit = "f"', "line 2: f is the key of timeline.fit and of timeline.frame; give timeline.frame"),
         ('timeline.fit = "q"', "q is the key of timeline.fit and of quit"), ('quit = "."', ". is the key of quit and"),
         ('help = "x"\nquit = "x"', "x is the key of help and of quit; give one of them another"),
@@ -96,7 +96,7 @@ def test_what_is_refused_is_one_line(text: str, why: str, path: Path) -> None:
 
 
 def test_keys_that_are_no_table(path: Path) -> None:
-    with pytest.raises(TracehoundError, match="line 1: keys is no table"):
+    with pytest.raises(TracehoundError, match="line 1: keys is not a table"):
         table("keys = 3", path)
 
 

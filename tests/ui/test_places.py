@@ -45,9 +45,9 @@ def test_a_step_is_selected_and_shown(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("12", "no place; write 12.5ms"), ("us", "no place"), ("2s", "goes from 0.000 us to 1.000 ms"),
+        ("12", "not a place; write 12.5ms"), ("us", "not a place"), ("2s", "goes from 0.000 us to 1.000 ms"),
         ("-1ms", "goes from"), ("101%", "goes from"), ("step 9", "there is no step 9; 3 to 4"),
-        ("\x1b[2J", "no place"), ("99999999999s", "no place"),
+        ("\x1b[2J", "not a place"), ("99999999999s", "not a place"),
     ],
 )  # fmt: skip
 def test_what_is_no_place_is_said(text: str, why: str) -> None:

@@ -159,7 +159,7 @@ async def test_what_is_no_place_keeps_the_prompt_open(opening: Opening) -> None:
         await press(pilot, *"xyz")
         screen = "\n".join(strip.text for strip in explorer._compositor.render_strips())
         assert " go to 9sxyz " in screen, "what is said leaves room for what is typed"
-        assert "no place; write 12.5ms   +300us   40%   step 12" in screen
+        assert "not a place; write 12.5ms   +300us   40%   step 12" in screen
         await press(pilot, "escape")
         assert explorer.view == before
         assert pilot.app.focused is explorer.timeline

@@ -97,7 +97,7 @@ def _from_the_start(rows: pl.DataFrame) -> pl.DataFrame:
 
 def named(device: pl.Expr) -> pl.Expr:
     """What people call a device of memory; of `UNTOLD` the file does not say which it is."""
-    known = pl.when(device == HOST).then(pl.lit("CPU")).when(device == UNTOLD).then(pl.lit("untold"))
+    known = pl.when(device == HOST).then(pl.lit("CPU")).when(device == UNTOLD).then(pl.lit("unknown device"))
     return known.otherwise(pl.format("GPU {}", device)).alias("device")
 
 

@@ -103,7 +103,7 @@ def own_classes(text: str) -> tuple[OwnClass, ...]:
     for word in filter(str.strip, text.split(";")):
         name, colon, said = word.partition(":")
         if not (colon and name.strip() and said.strip()):
-            raise TracehoundError(f"{printable(word.strip())!r} is no class", remedy="write NAME:REGEX; NAME:REGEX")
+            raise TracehoundError(f"{printable(word.strip())!r} is not a class", remedy="write NAME:REGEX; NAME:REGEX")
         found.append(OwnClass(name.strip(), pattern(said.strip())))
     return tuple(found)
 

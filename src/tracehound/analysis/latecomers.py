@@ -11,6 +11,9 @@ from typing import Any
 
 import polars as pl
 
+from tracehound.analysis.causes import DELAY
+from tracehound.errors import printable
+
 
 @dataclass(frozen=True)
 class Latecomer:
@@ -34,6 +37,11 @@ class Latecomer:
             return f"rank {self.ranks[0]}"
         *most, last = (str(rank) for rank in self.ranks)
         return f"ranks {', '.join(most)} and {last} of one host"
+
+    @property
+    def why(self) -> str:
+        """The cause in words: a name stands in quotes, since it may read as any word; "" where none is known."""
+        return self.cause if self.cause == DELAY else f"'{printable(self.cause)}'" if self.cause else ""
 
 
 def latecomers(rows: pl.DataFrame, ranks: pl.DataFrame) -> list[Latecomer]:

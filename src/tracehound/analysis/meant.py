@@ -89,7 +89,7 @@ def comparable(one: Column, name: str, columns: Sequence[Column]) -> Column:
     """The column of that name, whose values can be held against those of `one`; else TracehoundError."""
     other = column(name, columns)
     if other is None:
-        what = f"{name!r} is no value of {heading(one)}" if name else f"{heading(one)} than what?"
+        what = f"{name!r} is not a value of {heading(one)}" if name else f"{heading(one)} than what?"
         raise TracehoundError(what, remedy=f"such as {example(one)}")
     if _like(other) != _like(one):
         raise TracehoundError(f"{heading(one)} and {heading(other)} cannot be compared")
@@ -118,7 +118,7 @@ def _amount(of: Column, number: str, unit: str) -> int | float:
             return float(value)
         case "count" if not unit:
             return int(value) if abs(value) < 2**63 and value == value.to_integral_value() else float(value)
-    raise TracehoundError(f"{number}{unit} is no value of {heading(of)}", remedy=f"such as {example(of)}")
+    raise TracehoundError(f"{number}{unit} is not a value of {heading(of)}", remedy=f"such as {example(of)}")
 
 
 def _plain(name: str) -> str:

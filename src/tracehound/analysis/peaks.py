@@ -164,7 +164,7 @@ def stated(text: str) -> Peaks | None:
         match = _STATED.fullmatch(part)
         value = float(match[2]) * _SCALE[match[3].lower()] if match else 0.0
         if match is None or not 0 < value < float("inf"):
-            raise TracehoundError(f"{printable(part)!r} is no peak, and no device of the table", remedy=_REMEDY)
+            raise TracehoundError(f"{printable(part)!r} is neither a peak nor a device of the table", remedy=_REMEDY)
         if not match[3] and not match[4]:
             raise TracehoundError(f"{printable(part.strip())!r} has no unit", remedy=_REMEDY)
         if (match[4] or "").lower() in ("b", "b/s") or (match[1] or "").lower() == "memory":

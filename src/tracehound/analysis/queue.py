@@ -171,7 +171,7 @@ def _notes(rows: pl.DataFrame, limit: int) -> list[str]:
     longest = int(rows["max"].to_numpy().max())
     told = []
     if longest > CUDA_LIMIT * (2 - _NEARLY):
-        told.append(f"a queue of {longest:,} launches: {CUDA_LIMIT:,} is no limit here, as it is none to HIP")
+        told.append(f"a queue of {longest:,} launches: {CUDA_LIMIT:,} is not a limit here, as HIP has none")
     elif _NEARLY * limit <= longest < limit:
         near = longest - longest % 10
         told.append(f"nearly full: up to {longest:,} of {limit:,} launches; --set limit={near} tells how long")

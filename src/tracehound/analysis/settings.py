@@ -49,7 +49,7 @@ def whole(text: str) -> int:
     """A whole number, not negative."""
     bare = text.replace(",", "").replace("_", "").strip()
     if not (bare.isascii() and bare.isdigit() and len(bare) < 19):
-        raise TracehoundError(f"{printable(text)!r} is no whole number")
+        raise TracehoundError(f"{printable(text)!r} is not a whole number")
     return int(bare)
 
 
@@ -66,7 +66,7 @@ def pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text, re.IGNORECASE)
     except re.error as error:
-        raise TracehoundError(f"{printable(text)!r} is no regular expression: {error}") from error
+        raise TracehoundError(f"{printable(text)!r} is not a regular expression: {error}") from error
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
@@ -76,7 +76,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 def _among(choices: tuple[str, ...], text: str) -> str:
     if text not in choices:
-        raise TracehoundError(f"{printable(text)!r} is none of {', '.join(choices)}")
+        raise TracehoundError(f"{printable(text)!r} is not one of {', '.join(choices)}")
     return text
 
 

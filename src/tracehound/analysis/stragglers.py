@@ -17,7 +17,6 @@ from tracehound.analysis.matched import HOW, matched, nothing_met
 from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
-from tracehound.errors import printable
 from tracehound.intervals import union
 from tracehound.trace import schema
 from tracehound.units import duration
@@ -179,7 +178,7 @@ def _notes(table: pl.DataFrame, met: pl.DataFrame, scene: Scene) -> list[str]:
     marked = met["step"].drop_nulls().n_unique()
     when = f" in {worst.steps:,} of {marked:,} steps" if marked else ""
     more = f"{duration(worst.excess)} more than on the others"
-    why = f", most of all because of {printable(worst.cause)}: {more}" if worst.cause else ""
+    why = f", most of all because of {worst.why}: {more}" if worst.cause else ""
     looked = table.head(EXPLAINED)["cause"]
     blind = looked.null_count()
     unknown = [f"the cause is not known in {blind:,} of {looked.len():,} rows: {_BLIND}"] if blind else []

@@ -178,7 +178,7 @@ class _Reader:
             return _asked(column, self._text_test(column, sign))
         if sign not in _COMPARE:
             name = meant.heading(column)
-            self._refuse(f"{name} is no text", f"compare it: {name} > {meant.example(column)}")
+            self._refuse(f"{name} is not text", f"compare it: {name} > {meant.example(column)}")
         if column.unit == "flag":
             return self._flag_test(column, sign)
         return _COMPARE[sign](_finite(pl.col(column.name)), self._amount(column))

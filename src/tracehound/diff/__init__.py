@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from tracehound.diff.baseline import loaded, refuse_other, saved
 from tracehound.diff.compare import DEFINITION, Comparison, compare, strangers
-from tracehound.diff.gate import GRAMMAR, Condition, Verdict, condition, judged, judged_alone
+from tracehound.diff.gate import ALONE, GRAMMAR, Condition, Verdict, condition, judged, judged_alone
 from tracehound.diff.profile import Profile, not_whole, profile
 
 __all__ = [
+    "ALONE",
     "DEFINITION",
     "GRAMMAR",
     "Comparison",

@@ -35,7 +35,9 @@ _OPS: Final = {
 def refuse_other(path: Path) -> None:
     """Raise TracehoundError where something else than a baseline is in the place of one: that is not replaced."""
     if os.path.lexists(path) and not _marked(path):
-        raise TracehoundError("is no baseline, and is not replaced", path, remedy="give --save-baseline another name")
+        raise TracehoundError(
+            "is not a baseline, and is not replaced", path, remedy="give --save-baseline another name"
+        )
 
 
 def saved(profile: Profile, path: Path) -> None:

@@ -21,15 +21,24 @@ from tracehound.diff.quantities import Floats, filled
 from tracehound.errors import TracehoundError, printable
 from tracehound.units import duration, growth, parse_duration, share
 
-GRAMMAR: Final = """\
+_WHAT: Final = """\
 WHAT > LIMIT or WHAT < LIMIT. WHAT is step_time, compute, communication, copy, idle or op:PATTERN (the own time of all
-ops whose name or kind has that regular expression in it). LIMIT is +3% (more than the base, in parts of it), +2ms (more
-than the base), 20% (of the step) or 5ms (in a step). A limit with a sign needs a base, and fails only where the steps
-tell the change from chance (one time in a hundred by chance itself, of thirty-five with 4 steps on a side); with fewer
-than 4 steps on a side averages decide. Each condition is tested alone; rows of the tables are tested together, which
-takes more to be sure of any. What ops of the pattern were matched to in the other run counts with them, whatever it is
-called there. A run of which nothing was measured is refused (exit status 2), and with a sign one whose steps are
-something else than the base's."""
+ops whose name or kind has that regular expression in it)."""
+
+ALONE: Final = f"""\
+{_WHAT}
+LIMIT is 20% (of the step) or 5ms (in a step). A run of which nothing was measured is refused (exit status 2)."""
+"""The grammar of conditions on one run."""
+
+GRAMMAR: Final = f"""\
+{_WHAT}
+LIMIT is +3% (more than the base, in parts of it), +2ms (more than the base), 20% (of the step) or 5ms (in a step). A
+limit with a sign needs a base, and fails only where the steps tell the change from chance (one time in a hundred by
+chance itself, of thirty-five with 4 steps on a side); with fewer than 4 steps on a side averages decide. Each condition
+is tested alone; rows of the tables are tested together, which takes more to be sure of any. What ops of the pattern
+were matched to in the other run counts with them, whatever it is called there. A run of which nothing was measured is
+refused (exit status 2), and with a sign one whose steps are something else than the base's."""
+"""The grammar of conditions on a comparison."""
 
 _CONDITION: Final = re.compile(r"\s*(op:.+?|[A-Za-z_]+)\s*([<>]=?|=+)\s*([+-]?)\s*([0-9.]+)\s*(%|[a-zµ]*)\s*")
 
@@ -64,13 +73,13 @@ def condition(text: str) -> Condition:
     """A condition as people write it. Raises TracehoundError for what is none."""
     match = _CONDITION.fullmatch(text)
     if match is None:
-        raise TracehoundError(f"no condition: {printable(text)!r}", remedy="such as 'step_time > +3%'; see --help")
+        raise TracehoundError(f"not a condition: {printable(text)!r}", remedy="such as 'step_time > +3%'; see --help")
     what, sense, sign, number, unit = match.groups()
     if sense not in ("<", ">"):
-        raise TracehoundError(f"no condition: {printable(text)!r}: {sense} is neither > nor <", remedy="see --help")
+        raise TracehoundError(f"not a condition: {printable(text)!r}: {sense} is neither > nor <", remedy="see --help")
     if not unit:
         raise TracehoundError(
-            f"no condition: {printable(text)!r} has no unit", remedy=f"such as {number}% or {number}ms"
+            f"not a condition: {printable(text)!r} has no unit", remedy=f"such as {number}% or {number}ms"
         )
     what = what if what.startswith("op:") else what.lower()
     if what not in ("step_time", *PARTS) and not what.startswith("op:"):
@@ -81,7 +90,7 @@ def condition(text: str) -> Condition:
     try:
         limit = float(number) / 100 if unit == "%" else float(parse_duration(number + unit))
     except ValueError as error:
-        raise TracehoundError(f"no number: {printable(number)!r}") from error
+        raise TracehoundError(f"not a number: {printable(number)!r}") from error
     if what == "step_time" and unit == "%" and not sign:
         remedy = f"+{number}% is more than the base; or give a time"
         raise TracehoundError(f"{printable(text)!r}: the step is always 100 % of the step", remedy=remedy)
@@ -97,7 +106,7 @@ def _pattern(what: str) -> re.Pattern[str]:
     try:
         return re.compile(what.removeprefix("op:"), re.IGNORECASE)
     except re.error as error:
-        raise TracehoundError(f"no regular expression: {printable(what)!r}: {error}") from error
+        raise TracehoundError(f"not a regular expression: {printable(what)!r}: {error}") from error
 
 
 def judged_alone(profile: Profile, conditions: Sequence[Condition]) -> list[Verdict]:

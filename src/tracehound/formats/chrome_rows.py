@@ -91,7 +91,7 @@ def counted(columns: Columns, gathered: Gathered) -> tuple[Counters, list[Note]]
     notes = [Note("info", "counter samples, drawn as graphs", len(found.time))] if len(found.time) else []
     broken = [*columns.samples.broken, *([0] * int(np.count_nonzero(~good)))]
     if broken:
-        text = "counter sample with a value that is no number, or without a time that can be true"
+        text = "counter sample with a value that is not a number, or without a time that can be true"
         first = columns.samples.broken[:1]
         notes.append(Note("dropped", text, len(broken), f"event {first[0]:,}" if first else ""))
     return counters(found.at(np.flatnonzero(good)), lambda ps: ps, lane), notes

@@ -231,5 +231,5 @@ def _bound(size: int) -> int:
         return max(HONEST_SIZE, HONEST_RATIO * size)
     match = _SIZE.fullmatch(said)
     if match is None:
-        raise TracehoundError(f"{LIMIT} is {said!r}, which is no size", remedy="write bytes, or such as 64G")
+        raise TracehoundError(f"{LIMIT} is {said!r}, which is not a size", remedy="write bytes, or such as 64G")
     return int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ")

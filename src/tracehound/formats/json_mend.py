@@ -24,13 +24,13 @@ from tracehound.formats.json_text import REFUSALS, STRICT, Lenient, Value, numbe
 from tracehound.trace import Level, Note
 
 CUT_OFF: Final = "event cut off at the end of the file"
-NO_JSON: Final = "event that is no JSON"
+NO_JSON: Final = "event that is not JSON"
 TOO_DEEP: Final = "event with too many brackets in brackets"
-NO_EVENT: Final = "array element that is no event"
-RUBBISH: Final = "stretch of bytes that are no JSON"
+NO_EVENT: Final = "array element that is not an event"
+RUBBISH: Final = "stretch of bytes that are not JSON"
 STRAY: Final = "stray characters between events"
-NO_NAME: Final = "name that is no text"
-NO_ARGS: Final = "args that are no object read as none"
+NO_NAME: Final = "name that is not text"
+NO_ARGS: Final = "args that are not an object, read as none"
 TEXT_TIME: Final = "time that is text read as a number"
 
 _KEYS: Final = "ph|name|cat|pid|tid|ts|dur|args|id|bp|s"

@@ -301,7 +301,7 @@ class _Reader(Generic[E]):
         if rest.startswith(b'"'):
             _add_metadata(b"{" + rest, extent, window.base)
         elif rest not in (b"", b"}"):
-            extent.mends.tell("dropped", "bytes behind the array of events that are no JSON", window.base + known)
+            extent.mends.tell("dropped", "bytes behind the array of events that are not JSON", window.base + known)
 
 
 def _add_metadata(data: bytes, extent: Extent, at: int) -> None:
@@ -310,7 +310,7 @@ def _add_metadata(data: bytes, extent: Extent, at: int) -> None:
     try:
         found = parsed(data)
     except (ValueError, RecursionError):
-        extent.mends.tell("dropped", "facts around the events that are no JSON", at)
+        extent.mends.tell("dropped", "facts around the events that are not JSON", at)
         return
     for kind in found.kinds:
         extent.mends.tell("repaired", f"facts around the events: {kind}", at)

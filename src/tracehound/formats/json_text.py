@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-NO_VALUE: Final = "value that is no JSON (NaN, Infinity, N/A) read as null"
+NO_VALUE: Final = "value that is not JSON (NaN, Infinity, N/A) read as null"
 CONTROL: Final = "control character in a string"
-NO_UTF8: Final = "bytes that are no UTF-8"
+NO_UTF8: Final = "bytes that are not UTF-8"
 BACKSLASH: Final = "backslash that escapes nothing"
 QUOTE: Final = "unescaped quote in a string"
 COMMA: Final = "trailing comma"

@@ -38,7 +38,7 @@ _WIDTH: Final = 4
 _UNIX: Final = 10**17
 """Times above this (ns) are a wall clock, of 1973 and later."""
 
-_LABEL: Final = "untold device"
+_LABEL: Final = "unknown device"
 
 
 class Rows(NamedTuple):

@@ -130,7 +130,7 @@ def _to_the_byte(inflater: zlib._Decompress, data: bytes) -> tuple[bytes, int]:
 def _words(error: str, made: int, *, begun: bool) -> str:
     """What is wrong, as a user may understand it."""
     if "header check" in error and made and not begun:
-        return "is followed by bytes that are no gzip"
+        return "is followed by bytes that are not gzip"
     if "data check" in error or "length check" in error:
         return "has a wrong checksum, so what it holds may be damaged anywhere"
     return "is damaged here"

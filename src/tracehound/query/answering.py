@@ -128,7 +128,7 @@ def _plain(name: str, kind: pl.DataType) -> pl.Expr:
         case pl.Binary():
             return value.bin.encode("hex")
         case pl.Struct():
-            raise TracehoundError(f"column {name!r} is no single value", where="query", remedy="select its fields")
+            raise TracehoundError(f"column {name!r} is not a single value", where="query", remedy="select its fields")
         case _ if kind.is_temporal() or kind == pl.Null:
             return value.cast(pl.String)
         case _:

@@ -125,12 +125,12 @@ def _kind(group: str | None) -> Kind:
 
 
 def _allow(text: str, tokens: list[Token]) -> None:
-    """Refuse what is no SELECT, and whatever would open a file or be read otherwise by polars than here."""
+    """Refuse what is not a SELECT, and whatever would open a file or be read otherwise by polars than here."""
     if not tokens:
         raise TracehoundError("an empty query", remedy=f"write a SELECT; {TABLES} lists the tables")
     if tokens[0].name not in _FIRST:
         hint = "put the whole statement in quotes" if len(tokens) == 1 else "only SELECT runs"
-        _refuse(text, tokens[0], f"{tokens[0].text} is no SELECT", f"{hint}; {TABLES} lists the tables")
+        _refuse(text, tokens[0], f"{tokens[0].text} is not a SELECT", f"{hint}; {TABLES} lists the tables")
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         if token.text in _STRAY:
             _refuse(text, token, *_STRAY[token.text])

@@ -6,6 +6,7 @@ such thing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -13,14 +14,16 @@ import polars as pl
 from tracehound.analysis.windows import of_ranks, of_their_ranks
 from tracehound.errors import TracehoundError, printable
 from tracehound.trace import Trace, Window
-from tracehound.units import duration, parse_duration, parse_numbers, runs
+from tracehound.units import duration, parse_duration, parse_numbers, runs, which_ranks
 
 
 def times(text: str) -> tuple[int | None, int | None]:
     """The two ends of ``10ms..20ms``, ps; a side that is left empty has no limit."""
     start, dots, end = text.partition("..")
     if not dots:
-        raise TracehoundError(f"{printable(text)!r} is no window", remedy="write two times: 10ms..20ms, ..1s, 500us..")
+        raise TracehoundError(
+            f"{printable(text)!r} is not a window", remedy="write two times: 10ms..20ms, ..1s, 500us.."
+        )
     low = parse_duration(start) if start.strip() else None
     high = parse_duration(end) if end.strip() else None
     if low is not None and low == high:
@@ -52,7 +55,7 @@ def _ranks(trace: Trace, text: str) -> tuple[int, ...]:
     asked = parse_numbers(text, "rank")
     missing = [rank for rank in asked if rank not in there]
     if missing:
-        raise TracehoundError(f"no rank {runs(missing)} in this trace", remedy=f"there is {runs(there) or 'none'}")
+        raise TracehoundError(f"no {which_ranks(missing)} in this trace", remedy=_there(there))
     return asked
 
 
@@ -61,12 +64,17 @@ def _stepped(trace: Trace, asked: tuple[int, ...], window: Window) -> Window:
     there = of_their_ranks(trace, ranks)["step"].unique().sort().to_list()
     missing = [step for step in asked if step not in there]
     if missing:
-        remedy = f"there is {runs(there)}" if there else "the profiler marked none, and none could be inferred"
-        raise TracehoundError(f"no step {runs(missing)} here", remedy=remedy)
+        remedy = _there(there) if there else "the profiler marked none, and none could be inferred"
+        raise TracehoundError(f"no step{'s' * (len(missing) != 1)} {runs(missing)} here", remedy=remedy)
     spans = of_ranks(trace, replace(window, steps=asked))
     chosen = window.ranks if len(spans) == ranks.height else tuple(spans)
     first, last = min(start for start, _ in spans.values()), max(end for _, end in spans.values())
     return Window(first, last, chosen, steps=asked)
+
+
+def _there(numbers: Sequence[int]) -> str:
+    """``there is 3``, ``there are 4-6``."""
+    return f"there {'is' if len(numbers) == 1 else 'are'} {runs(numbers) or 'none'}"
 
 
 def _overlaps(trace: Trace, start: int | None, end: int | None) -> None:

@@ -57,7 +57,7 @@ def _chosen(keys: object, path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The actions that the user gives other keys, by id."""
     known = [key.id for key in KEYS]
     if not isinstance(keys, dict):
-        raise TracehoundError("keys is no table", path, line_of(path, "keys"), "write [keys] and a line for each")
+        raise TracehoundError("keys is not a table", path, line_of(path, "keys"), "write [keys] and a line for each")
     for identity, value in _flat(keys):
         where = line_of(path, f"keys.{identity}")
         if identity not in known:
@@ -91,7 +91,7 @@ def _key(written: str, path: Path, where: str) -> str:
     good = all(modifier in _MODIFIERS for modifier in modifiers) and len(set(modifiers)) == len(modifiers)
     if not good or not (name in _NAMES or (modifiers and len(last) == 1 and last.isprintable())):
         raise TracehoundError(
-            f"{printable(written)!r} is no key", path, where, "write x, ], space, f5, pagedown, ctrl+x, shift+left"
+            f"{printable(written)!r} is not a key", path, where, "write x, ], space, f5, pagedown, ctrl+x, shift+left"
         )
     found = "+".join([*(modifier for modifier in _MODIFIERS if modifier in modifiers), name])
     if found in _SAME:

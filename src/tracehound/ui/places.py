@@ -73,7 +73,7 @@ def _time(text: str, view: View, run: tuple[int, int]) -> int:
     try:
         time = parse_duration(word)
     except TracehoundError as error:
-        raise TracehoundError("no place", remedy=f"write {NOTATIONS}") from error  # it is said beside the text
+        raise TracehoundError("not a place", remedy=f"write {NOTATIONS}") from error  # it is said beside the text
     return navigate.focus(view) + time if word[0] in "+-" else time
 
 

@@ -27,7 +27,7 @@ def test_what_is_no_source_file(tmp_path: Path) -> None:
     (tmp_path / "device").symlink_to("/dev/zero")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for name, why in (
-        ("pipe", "no regular file"), ("device", "no regular file"), (".", "no regular file"), ("binary", "zero bytes"),
+        ("pipe", "not a regular"), ("device", "not a regular"), (".", "not a regular file"), ("binary", "zero bytes"),
         ("huge", "larger than"), ("none", "no such file"), ("loop", "cannot be read"),
     ):  # fmt: skip
         with pytest.raises(TracehoundError, match=why):

@@ -265,7 +265,7 @@ def late_ranks(evidence: Evidence) -> Iterator[Finding]:
         if share <= LATE:
             continue
         spends = "it spends" if len(late.ranks) == 1 else "their host spends"
-        because = f"; {spends} {duration(late.excess)} more in {late.cause}" if late.cause else ""
+        because = f"; {spends} {duration(late.excess)} more in {late.why}" if late.cause else ""
         yield Finding(
             f"the other ranks wait for {late.who}",
             f"for {duration(late.late)}" + (f" in {plural(late.steps, 'step')}" if late.steps else "") + because,

@@ -36,7 +36,7 @@ class Mapping:
         if not equals or not local:
             raise ValueError(f"{text!r} is not REMOTE=LOCAL")
         if not folder.is_dir():
-            raise ValueError(f"{local!r} is no folder")
+            raise ValueError(f"{local!r} is not a folder")
         return cls(_plain(remote), Path(os.path.abspath(folder)))  # noqa: PTH100, resolve() would follow links
 
     def moved(self, file: str) -> Path | None:

@@ -30,7 +30,7 @@ def source_text(path: Path) -> list[str]:
     if len(content) > LARGEST:
         raise TracehoundError(f"larger than {LARGEST >> 20} MiB, which is too much for source code", path)
     if b"\0" in content:
-        raise TracehoundError("holds zero bytes: no text", path)
+        raise TracehoundError("holds zero bytes: not text", path)
     text = content.decode("utf-8-sig", "replace")
     return [printable(line.expandtabs(TAB)) for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
 
@@ -38,9 +38,9 @@ def source_text(path: Path) -> list[str]:
 def _content(path: Path) -> bytes:
     """All bytes, or a few more than `LARGEST`; asked of the open file too, since another may have taken its name."""
     if not stat.S_ISREG(path.stat().st_mode):
-        raise TracehoundError("no regular file", path)
+        raise TracehoundError("not a regular file", path)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise TracehoundError("no regular file", path)
+            raise TracehoundError("not a regular file", path)
         return file.read(LARGEST + 1)
