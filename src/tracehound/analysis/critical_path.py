@@ -18,11 +18,10 @@ from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.stretches import stretches
 from tracehound.analysis.threads import told_by_name
-from tracehound.errors import printable
 from tracehound.intervals import Intervals, Ints, pairs_of
 from tracehound.nesting import Owned, nearest, one_at_a_time
 from tracehound.trace import collected
-from tracehound.units import duration, runs
+from tracehound.units import duration, middle, runs, short_name
 from tracehound.units import share as proportion
 
 NEAR: Final = Setting(
@@ -128,7 +127,7 @@ def _chosen(share: Share) -> tuple[Share, str]:
     placed = stretches(share.steps, work(replace(share, device=share.anytime), "step", "launch"), "work")
     if share.asked is None:
         placed = placed.sort(pl.col("end") - pl.col("start"), "start", descending=[True, False]).head(1)
-        what = f"{placed['name'][0]}, the longest step"
+        what = f"{middle(placed['name'][0], _NAME)}, the longest step"
     else:
         placed = placed.filter(share.chosen)
         what = f"step {runs(placed['step'].to_list())}"
@@ -237,6 +236,9 @@ def _summed(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     )
 
 
+_NAME: Final = 40
+"""So many characters of a name are said in a note: what bounds the step should not be cut off."""
+
 _LITTLE: Final = 0.01
 """Where a smaller share of the time is missing at the beginning of a path, that is not told of."""
 
@@ -259,10 +261,10 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         missing, name = mine.select("missing", "name").row(0)
         if missing > _LITTLE * (whole + missing):
             begins = f"rank {rank}: the path begins {duration(missing)} after the beginning"
-            notes.append(f"{begins}: what {printable(name)} waited for was not recorded")
+            notes.append(f"{begins}: what {short_name(name, _NAME)} waited for was not recorded")
         unknown = mine.filter(pl.col("class") == "unknown").sort("duration", descending=True)
         if unknown["duration"].sum() > _LITTLE * whole:
-            kept = f"unknown: what {printable(unknown['name'][0])} waited for"
+            kept = f"unknown: what {short_name(unknown['name'][0], _NAME)} waited for"
             notes.append(f"rank {rank}, {kept}, {duration(unknown['duration'][0])}, was not recorded")
     if rows["rank"].n_unique() > _TOLD:
         notes.append(f"and {rows['rank'].n_unique() - _TOLD} more ranks: choose with --rank")
