@@ -151,8 +151,9 @@ def test_who_is_told_to_end_leaves_as_with_q(samples: Path, tmp_path: Path, numb
     assert marks(tmp_path) == {"x"}
 
 
-def test_a_terminal_that_goes_away(samples: Path, tmp_path: Path) -> None:
-    with marked(samples, tmp_path) as terminal:
+@pytest.mark.parametrize("before", ["", "trap '' HUP;"])
+def test_a_terminal_that_goes_away(samples: Path, tmp_path: Path, before: str) -> None:
+    with marked(samples, tmp_path, before=before) as terminal:
         terminal.child.ptyproc.fileobj.close()
         assert until(lambda: not terminal.child.isalive())
         assert terminal.child.exitstatus == 128 + signal.SIGHUP

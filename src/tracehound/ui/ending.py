@@ -1,4 +1,4 @@
-"""Ending when the system says so: a job that is cancelled (SIGTERM), a terminal that goes away (SIGHUP).
+"""Ending when the system says so: a job that is cancelled (SIGTERM), a terminal that goes away (SIGHUP or not).
 
 Owns that this is leaving as with `q`: the terminal is given back, and what is remembered is written. What was ignored
 when the program began stays ignored, as under nohup.
@@ -6,7 +6,9 @@ when the program began stays ignored, as under nohup.
 
 from __future__ import annotations
 
+import select
 import signal
+import sys
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from tracehound.ui.shell import Shell
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+SECONDS = 1.0
+"""So often it is looked whether the terminal is still there."""
 
 
 def heed(app: Shell) -> None:
@@ -32,3 +37,19 @@ def heed(app: Shell) -> None:
     for number in SIGNALS:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, leave)
+
+
+def watch(app: Shell) -> None:
+    """Have the application end when its terminal has gone away, even where SIGHUP is ignored: no key can reach it."""
+
+    def look() -> None:
+        if sys.__stdin__ is not None and _gone(sys.__stdin__.fileno()):
+            app.exit(return_code=128 + signal.SIGHUP)
+
+    app.set_interval(SECONDS, look)
+
+
+def _gone(terminal: int) -> bool:
+    poll = select.poll()
+    poll.register(terminal, 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))

@@ -26,6 +26,7 @@ from textual.worker import WorkerFailed
 from tracehound.draw.glyphs import ASCII, MONO, UNICODE
 from tracehound.ui.arrangement import WIDE
 from tracehound.ui.driver import QuickDriver, difference
+from tracehound.ui.ending import watch
 from tracehound.ui.keymap import keymap
 from tracehound.ui.keys import KEYS, Key
 from tracehound.ui.themes import THEMES, chosen
@@ -96,6 +97,8 @@ class Shell(App[None]):
     def on_mount(self) -> None:
         """After a stop, or an editor, the terminal may show anything, too."""
         self.app_resume_signal.subscribe(self, lambda _: self.action_repaint())
+        if not self.is_headless:
+            watch(self)
 
     def on_resize(self) -> None:
         """A terminal of another size may show anything."""
