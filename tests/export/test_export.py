@@ -68,7 +68,7 @@ def test_every_form_is_named_by_its_suffix_and_its_name() -> None:
         (["{job}", "{job}/rank0.json", "--force"], "is the trace that is read; write to another file"),
         (["{job}", "{job}/../there.json"], "exists already; --force replaces it"),
         (["{job}", "{job}/none/out.json"], "there is no such folder"),
-        (["{job}", "out.json", "--rank", "7"], "no rank 7 in this trace; there is 0-1"),
+        (["{job}", "out.json", "--rank", "7"], "no rank 7 in this trace; there are 0-1"),
         (["{job}", "out.json", "--format", "xml"], "no form 'xml'; there are json, json.gz, parquet, arrow, csv,"),
         (["{job}/none", "out.json"], "no such file"),
     ],

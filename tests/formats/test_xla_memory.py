@@ -96,7 +96,7 @@ def test_an_allocator_has_a_peak_and_what_was_so_then(tmp_path: Path) -> None:
     assert host == ("xla_gpu_host_bfc", None, 7, 25 * US, 7 / 8, None, None, None, 0, 1, None)
     assert result.notes == (
         "device 2 held 500 B at most, 50.00 % of what it has",
-        "over 25.00 % of the free memory was outside of its largest piece at 1 peaks",
+        "over 25.00 % of the free memory was outside of its largest piece at 1 peak",
     )
     event = trace.event(result.table["event"][0])
     assert (event["name"], event["start"]) == ("MemoryAllocation", 20 * US)

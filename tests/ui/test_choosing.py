@@ -106,7 +106,7 @@ async def test_what_is_typed_is_looked_at_before_it_is_taken(samples: Path) -> N
         await press(pilot, "M", LETTERS["roofline"], "B")
         at = [setting.name for setting in settings_of("roofline")].index("peak")
         await press(pilot, *["j"] * at, "space", *"Z9", "enter")
-        assert "no peak" in str(settings(app)._prompt._remark.render())
+        assert "neither a peak" in str(settings(app)._prompt._remark.render())
         await press(pilot, "backspace", "backspace", *"H100", "enter")
         assert "[H100]" in listed(app)
         await press(pilot, "space", "escape", "enter")
