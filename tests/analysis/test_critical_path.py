@@ -358,6 +358,30 @@ def test_a_window_that_ends_in_a_pause_between_queued_kernels_is_the_devices() -
     assert found[-2:] == [(30, 30, "compute", "first"), (60, 1, "kernel-kernel delay", "second")]
 
 
+def test_a_window_that_ends_in_a_pause_ends_there_without_a_host_too() -> None:
+    found = path(two_kernels().trace(), Window(45 * US, 61 * US))
+    assert found[-2:] == [(45, 15, "compute", "first"), (60, 1, "kernel-kernel delay", "second")]
+    b = Building()
+    for number, start, launched in ((1, 60, 0), (2, 150, 20)):
+        launch(b, MAIN, launched, number)
+        b.event(stream(), f"k{number}", start, start + 40, correlation=number)
+    assert path(b.trace(), Window(60 * US, 130 * US)) == [
+        (60, 40, "compute", "k1"), (100, 30, "kernel-kernel delay", "k2"),
+    ]  # fmt: skip
+
+
+def test_what_ends_after_the_window_is_not_waited_for_in_it() -> None:
+    b = Building()
+    b.event(MAIN, "aten::mm", 0, 600, "op")
+    launch(b, MAIN, 10, 1)
+    launch(b, MAIN, 20, 2)
+    b.event(stream(0, 7), "first", 30, 100, correlation=1)
+    b.event(stream(0, 7), "second", 580, 600, correlation=2)
+    b.event(stream(0, 8), "other", 530, 570)
+    found = path(b.trace(), Window(20 * US, 520 * US))
+    assert (found[0][0], sum(row[1] for row in found)) == (20, 500)
+
+
 def graph() -> Building:
     """A graph of three nodes, the second on another stream, and a row of synchronisation that says nothing of it."""
     b = Building()

@@ -90,6 +90,8 @@ def test_few_steps_are_judged_by_their_averages_and_that_is_said() -> None:
     (verdict,) = judged(BASE, few, [condition("step_time > +3%")])
     assert verdict.failed
     assert "too few steps" in verdict.why
+    (same,) = judged(few, few, [condition("step_time > -5%")])
+    assert same.failed
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,11 @@ def test_a_run_is_one_execution_whatever_the_order() -> None:
     ]  # fmt: skip
 
 
+def test_a_run_is_one_execution_whichever_calls_are_known() -> None:
+    frame = pl.concat([ops(("a", 0, 1), ("b", 1, 2), run=1), ops(("a", 5, 6), ("b", 6, 7), run=2)])
+    assert spans(executions(frame.with_columns(pl.Series("call", [0, 0, None, 1])))) == [(0, 2), (5, 7)]
+
+
 def test_without_runs_an_execution_begins_with_the_modules_first_op() -> None:
     frame = ops(("a", 0, 1), ("loop", 1, 2), ("loop", 2, 3), ("a", 5, 6), ("loop", 6, 7), ("a", 7, 8))
     assert spans(executions(frame)) == [(0, 3), (5, 7), (7, 8)]

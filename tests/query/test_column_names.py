@@ -18,6 +18,7 @@ from tracehound.query import answer, prepare
         ('sum(duration) total, sum(self) "Self"', {"total": "time", "Self": "time"}),
         ("cast(sum(bytes) as bigint), 1", {"cast(sum(bytes) as bigint)": "bytes", "1": "count"}),
         ("min(start) -- the first\n, max(end)", {"min(start)": "instant", "max(end)": "instant"}),
+        ('count(*) "a:b"', {"a:b": "count"}),
         ("max(duration) as duration, min(duration)", {"duration": "time", "min(duration)": "time"}),
         ("max(case when bytes > 1 then 1 else 0 end)", {"max(case when bytes > 1 then 1 else 0 end)": "count"}),
     ],

@@ -23,6 +23,7 @@ from tracehound.query.statement import read
         ('SELECT "1ms"', 'SELECT "1ms"'),
         ("SELECT 1 -- 2ms\nFROM a /* 'x */;", "SELECT 1  \nFROM a  "),
         ("SELECT a1ms, b.c", "SELECT a1ms, b.c"),
+        ("SELECT a / 1s * 1000000000", "SELECT a / CAST(1000000000000 AS INTERVAL) * 1000000000"),
     ],
 )
 def test_times_decimals_and_reserved_columns_are_written_for_polars(text: str, sql: str) -> None:

@@ -114,6 +114,10 @@ def test_recorded_ranks_win() -> None:
     assert numbers("a.json", "b.json", "c.json", claims=(1, 1, None)) == [1, 2, 0]
 
 
+def test_a_claim_beyond_all_jobs_moves_no_other() -> None:
+    assert numbers("a.json", "b.json", claims=(2**31 - 1, 2**31 - 1)) == [2**31 - 1, 0]
+
+
 def test_files_that_claim_the_rank_of_another_stand_for_no_rank_of_the_job() -> None:
     files = [process(f"{name}.json", 5, claim=0, world=8) for name in "abcd"]
     assert told(*files)[0] == [(0, False), (8, True), (9, True), (10, True)]

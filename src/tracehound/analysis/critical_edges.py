@@ -231,12 +231,13 @@ def _last(ran: Work, active: Mapping[int, Intervals], acting: set[int], end: int
     Of several that run the one that runs longest, of those to come the one that begins first.
     """
     running = [row for row in ran.by_end if ran.start[row] < end]
-    if running and (ran.end[running[-1]] >= end or not active):
-        return Place(min(ran.end[running[-1]], end), ran.lane[running[-1]], running[-1])
+    last = Place(min(ran.end[running[-1]], end), ran.lane[running[-1]], running[-1]) if running else None
+    if last is not None and last.time == end:
+        return last
     queued = [row for row in ran.by_end if ran.start[row] >= end and LONG_AGO < ran.launched[row] < end]
     if queued:
         row = min(queued, key=lambda each: ran.start[each])
         return Place(end, ran.lane[row], row)
     if not active:
-        return None
+        return last
     return Place(end, max(sorted(acting), key=lambda lane: int(active[lane].end[-1])))

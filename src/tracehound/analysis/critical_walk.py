@@ -148,7 +148,7 @@ class Walk:
         until = min(begin, place.time)
         ran = Leg(until, place.time, work.what[row], work.lane[row], work.event[row])
         free = LONG_AGO if before < 0 else min(work.end[before], begin)
-        other = self._waited_for(row, max(free, launched))
+        other = self._waited_for(row, max(free, launched), until)
         if other >= 0:
             before, free = other, work.end[other]
         if launched >= free and launched > LONG_AGO:
@@ -171,26 +171,26 @@ class Walk:
         kept = Leg(back, until, UNKNOWN, work.lane[row], work.event[row])
         return [kept, Leg(work.launched[row], back, LAUNCH, thread, call)]
 
-    def _waited_for(self, row: int, since: int) -> int:
-        """The row of the work on another lane that this one waited for, where it ended after `since`; else -1."""
+    def _waited_for(self, row: int, since: int, until: int) -> int:
+        """The row of the work on another lane that this one waited for, where it ended between these; else -1."""
         work, begin, launched = self.work, self.work.start[row], self.work.launched[row]
-        if since >= begin:
+        if since >= until:
             return -1
         close = max(since, begin - self.near - 1)
         if self.waits is None or launched == LONG_AGO:
-            return self._elsewhere(row, close, launched if launched > LONG_AGO else begin)
-        other = self._elsewhere(row, since, self._put(row, self.waits))
-        return other if other >= 0 else self._elsewhere(row, close, launched, work.call[row])
+            return self._elsewhere(row, (close, until), launched if launched > LONG_AGO else begin)
+        other = self._elsewhere(row, (since, until), self._put(row, self.waits))
+        return other if other >= 0 else self._elsewhere(row, (close, until), launched, work.call[row])
 
-    def _elsewhere(self, row: int, since: int, until: int, call: int | None = None) -> int:
-        """The last work on another lane that ended after `since`, before the row, and was launched by `until`; else -1.
+    def _elsewhere(self, row: int, between: tuple[int, int], by: int, call: int | None = None) -> int:
+        """The last work on another lane that ended between these instants and was launched by then; else -1.
 
         Only that of the same call, if one is given.
         """
-        work, begin = self.work, self.work.start[row]
-        for other in self._ended(begin, since):
-            mine = work.launched[other] <= until and call in (None, work.call[other])
-            if mine and work.lane[other] != work.lane[row] and work.start[other] < begin:
+        work, (since, until) = self.work, between
+        for other in self._ended(until, since):
+            mine = work.launched[other] <= by and call in (None, work.call[other])
+            if mine and work.lane[other] != work.lane[row] and work.start[other] < until:
                 return other
         return -1
 

@@ -144,7 +144,7 @@ def _about(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[str]:
         notes.append(f"ops run at once: their self times sum up to {share(whole / used)} of the time in which any runs")
     waiting = int(rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))["self"].sum())
     if whole and waiting > whole / 20:
-        notes.append(f"{share(waiting / whole)} of the ops' self time wait for the host's memory")
+        notes.append(f"{share(waiting / whole)} of the ops' self time waits for the host's memory")
     return notes
 
 

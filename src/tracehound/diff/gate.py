@@ -15,6 +15,7 @@ import polars as pl
 
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import matched
+from tracehound.diff.noise import LEAST
 from tracehound.diff.numbers import FEW, UNCLEAR, Pair, Side, more, verdicts
 from tracehound.diff.profile import PARTS, Profile, not_alike
 from tracehound.diff.quantities import Floats, filled
@@ -35,7 +36,7 @@ GRAMMAR: Final = f"""\
 LIMIT is +3% (more than the base, in parts of it), +2ms (more than the base), 20% (of the step) or 5ms (in a step). A
 limit with a sign needs a base, and fails only where the steps tell the change from chance (one time in a hundred by
 chance itself, of thirty-five with 4 steps on a side); with fewer than 4 steps on a side averages decide. Each condition
-is tested alone; rows of the tables are tested together, which takes more to be sure of any. What ops of the pattern
+is tested alone; rows of the tables are tested together, so that each needs stronger evidence. What ops of the pattern
 were matched to in the other run counts with them, whatever it is called there. A run of which nothing was measured is
 refused (exit status 2), and with a sign one whose steps are something else than the base's."""
 """The grammar of conditions on a comparison."""
@@ -175,7 +176,7 @@ def _change(base: Profile, other: Profile, asked: Condition) -> Verdict:
     if before:
         told += f" ({growth((after - before) / before)})"
     ((word,),) = verdicts(Pair(filled(ours[:, None]), filled(theirs[:, None])))
-    decided = word in ("slower", "faster", FEW)
+    decided = word in ("slower", "faster") or min(len(ours), len(theirs)) < LEAST
     return Verdict(asked, decided and _beyond(found, asked), f"{told}: {_said(word, asked, len(ours), len(theirs))}")
 
 

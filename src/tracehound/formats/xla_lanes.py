@@ -97,7 +97,8 @@ def executions(ops: pl.DataFrame) -> pl.DataFrame:
     known = ops.with_columns(pl.lit(None, _MAYBE[name]).alias(name) for name in missing).filter(
         pl.col("module").is_not_null()
     )
-    called = known.with_columns(pl.col("call").forward_fill().over(_MODULE, order_by="start"))
+    call = pl.col("call").forward_fill().over(_MODULE, order_by="start")
+    called = known.with_columns(pl.when(pl.col("run").is_null()).then(call).alias("call"))
     numbered = called.with_columns(
         pl.when(pl.col("run").is_null() & pl.col("call").is_null()).then(_turn(called)).otherwise(-1).alias("turn")
     )

@@ -6,6 +6,7 @@ Owns the names of columns that the statement gives none: the expression as it wa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import dropwhile, pairwise
 from typing import Final
@@ -17,6 +18,9 @@ _ENDS: Final = (
     *("union", "intersect", "except"),
 )
 """What may follow the list of a SELECT."""
+
+_TWICE: Final = re.compile(r":\d+$")
+"""What polars adds to a name that is taken."""
 
 _VALUES: Final = ("word", "quoted", "number", "text", "time")
 
@@ -93,7 +97,11 @@ def _unnamed(item: Sequence[Token], column: str) -> bool:
             return False
     *_, before, last = item if len(item) > 1 else [item[0], item[0]]
     behind_value = len(item) > 1 and (before.kind in _VALUES or before.text in ")]")
-    return not (behind_value and last.kind in ("word", "quoted") and last.name == column.partition(":")[0].lower())
+    return not (
+        behind_value
+        and last.kind in ("word", "quoted")
+        and last.name in (column.lower(), _TWICE.sub("", column.lower()))
+    )
 
 
 def _is_count(item: Sequence[Token]) -> bool:

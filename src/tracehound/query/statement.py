@@ -145,10 +145,14 @@ def _allow(text: str, tokens: list[Token]) -> None:
 
 
 def _refuse_too_long(text: str, tokens: list[Token]) -> None:
-    """Refuse a product of numbers and times that is longer than a time can be: polars would wrap it around."""
+    """Refuse a product of numbers and times that is longer than a time can be: polars would wrap it around.
+
+    What stands behind a division begins none: ``duration / 1s * 1000`` is a quotient first.
+    """
     product, timed, due = 1.0, False, False
-    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
-        if token.kind in ("time", "number") and not due:
+    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        divides = before is not None and before.text in ("/", "%")
+        if token.kind in ("time", "number") and not due and not divides:
             product *= parse_duration(token.text) if token.kind == "time" else float(token.text)
             timed, due = timed or token.kind == "time", True
             if timed and abs(product) > LONGEST_TIME:

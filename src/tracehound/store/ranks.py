@@ -57,7 +57,7 @@ def number(parts: Sequence[Part]) -> Numbering:
     beyond = max((_world(part) for part in parts), default=0)
     taken: set[int] = set()
     numbers: list[tuple[int, ...]] = [()] * len(parts)
-    behind = max(beyond, *(rank + 1 for rank in reserved | set(named.values())), 0)
+    behind = max(beyond, *(rank + 1 for rank in reserved | set(named.values()) if rank < _MOST), 0)
     again: dict[int, list[tuple[int, Path]]] = {}
     for at in sorted(range(len(parts)), key=lambda at: natural(parts[at].path)):
         part, claim, owner = parts[at], claims[at], owners[at]

@@ -45,7 +45,7 @@ class Trail:
         self._background = background
 
     def switch(self) -> None:
-        """Mark the path of the rank under the cursor, in the window or the step with the longest mark; or no path."""
+        """Mark the path of the rank under the cursor, in the window or the longest step; or no path."""
         screen = self._screen
         if screen.timeline.path is not None:
             self.end()
