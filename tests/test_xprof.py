@@ -130,7 +130,7 @@ def test_what_bounds_the_ops_of_an_offloading_job(tpu: Trace, shared: Path) -> N
     shares = {row["name"]: row["time_share"] for row in ours(tpu, "hlo_ops", ("by", "bound")).values()}
     assert shares["host link"] * 100 == pytest.approx(83.588, abs=5e-4)
     assert shares["HBM"] * 100 == pytest.approx(2.646, abs=5e-4)
-    assert "96.48 % of the ops' self time wait for the host's memory" in result(tpu).notes
+    assert "96.48 % of the ops' self time waits for the host's memory" in result(tpu).notes
 
 
 def test_absurd_rates_are_marked(tpu: Trace, shared: Path) -> None:

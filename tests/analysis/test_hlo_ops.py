@@ -164,7 +164,7 @@ def test_a_copy_that_a_window_cuts_keeps_its_bandwidth_and_what_waits_for_it(
     assert (done["self"], done["bound_by"]) == (waited * US, "host link")
     assert done["bandwidth"] == pytest.approx(1000 / 20e-6)
     part = f"{waited / (window[1] - window[0]) * 100:.2f} %"
-    assert f"{part} of the ops' self time wait for the host's memory" in found.notes
+    assert f"{part} of the ops' self time waits for the host's memory" in found.notes
     assert table(copied_from_the_host(), PEAK, ("by", "category"), window=seen).table.filter(
         pl.col("name") == "copy-done"
     )["bandwidth"].to_list() == [pytest.approx(1000 / 20e-6)]
