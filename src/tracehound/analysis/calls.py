@@ -128,6 +128,8 @@ def _joined(events: pl.DataFrame, share: Share) -> pl.DataFrame:
     """The events with what is known of their HLO ops; a start and its done are one call, from the start's start."""
     known = share.ops.select("op", "category", "module", "text")
     rows = events.sort("id").join(known, on="op", how="left", maintain_order="left")
+    if share.ops.is_empty():
+        return rows
     pairs = joined(rows, share.ops, executions_of(share, rows["start"])).select("id", "done")
     ends = pairs.join(rows.select(done="id", until="end", more="length"), on="done")
     begun = rows.join(pairs.select(id="done"), on="id", how="anti").join(ends, on="id", how="left")

@@ -75,9 +75,14 @@ def edges(share: Share, near: int) -> Edges:
 
 
 def _to_come(share: Share) -> pl.DataFrame:
-    """Of each lane the first work that begins at the end of the window or later, in the columns of the work in it."""
-    later = replace(share, device=share.anytime.filter(pl.col("start") >= share.end))
-    return work(later, "lane", "launch").unique("lane", keep="first", maintain_order=True)
+    """Of each lane the first work that begins at the end of the window or later, in the columns of the work in it.
+
+    What is asked of all that comes later is its id alone.
+    """
+    lanes = share.lanes.filter(pl.col("work") & (pl.col("last") > share.end))["lane"].to_list()
+    later = share.anytime.filter(pl.col("lane").is_in(lanes) & (pl.col("start") >= share.end))
+    first = collected(later.group_by("lane").agg(pl.col("id").min()))["id"]
+    return work(replace(share, device=share.anytime.filter(pl.col("id").is_in(first.implode()))), "lane", "launch")
 
 
 def _work(device: pl.DataFrame, share: Share) -> Work:

@@ -16,7 +16,7 @@ from tracehound.analysis.critical_walk import CLASSES, COMMUNICATION, CPU, HOST,
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.stretches import stretches
+from tracehound.analysis.step_parts import stretched
 from tracehound.analysis.threads import told_by_name
 from tracehound.intervals import Intervals, Ints, pairs_of
 from tracehound.nesting import Owned, nearest, one_at_a_time
@@ -124,13 +124,11 @@ def _chosen(share: Share) -> tuple[Share, str]:
         first, last = (share.lanes[name].to_list() for name in ("first", "last"))
         whole = replace(share, start=min(first, default=share.start), end=max(last, default=share.end))
         return whole, "the whole run"
-    placed = stretches(share.steps, work(replace(share, device=share.anytime), "step", "launch"), "work")
+    placed = stretched(share, work(replace(share, device=share.anytime), "step", "launch"), "work")
+    what = f"step {runs(placed['step'].to_list())}"
     if share.asked is None:
         placed = placed.sort(pl.col("end") - pl.col("start"), "start", descending=[True, False]).head(1)
         what = f"{middle(placed['name'][0], _NAME)}, the longest step"
-    else:
-        placed = placed.filter(share.chosen)
-        what = f"step {runs(placed['step'].to_list())}"
     start, end = min(placed["start"].to_list()), max(placed["end"].to_list())
     return replace(share, device=overlapping(share.anytime, start, end), start=start, end=end, windowed=True), what
 

@@ -18,7 +18,7 @@ CLASSES: Final = (
 )  # fmt: skip
 CPU, LOADING, LAUNCH, COMPUTE, COMMUNICATION, COPY, DELAY, SYNC, UNKNOWN = range(len(CLASSES))
 
-SLOW: Final = 300_000_000
+_SLOW: Final = 300_000_000
 """Work that begins more than so many ps after its launch returned waited for something else than that."""
 
 HOST: Final = -1
@@ -166,7 +166,7 @@ class Walk:
         """From the start of the launching call to the work, or to its return where the work began long after that."""
         work, thread, call = self.work, self.work.thread[row], self.work.call[row]
         back = max(work.returned[row], work.launched[row])
-        if work.start[row] - back <= SLOW or until <= back:
+        if work.start[row] - back <= _SLOW or until <= back:
             return [Leg(work.launched[row], until, LAUNCH, thread, call)]
         kept = Leg(back, until, UNKNOWN, work.lane[row], work.event[row])
         return [kept, Leg(work.launched[row], back, LAUNCH, thread, call)]

@@ -49,9 +49,9 @@ of each half by the time of that half, which gives 833,333,333 GiB/s for one tha
 bound by is what is used nearest to its peak: compute, HBM, CMEM or VMEM (reading or writing), or host link, where
 operands or results lie in the host's memory (S(5) in their layouts), and for infeed and outfeed: its bytes are no
 traffic of HBM, whatever the cost model says. Collectives are bound by the interconnect. XProf calls both HBM-bound.
-Without a known peak nothing is said. above names what is beyond the device's peak and
-therefore not true: operations or bytes are counted that were not executed or moved (a cost model knows no caches). The
-peaks are those that the file states, else of the maker's data sheet, else none; the setting peak takes their place."""
+Without a known peak nothing is said. above names what is beyond the device's peak and therefore not true: operations or
+bytes are counted that were not executed or moved (a cost model knows no caches). The peaks are those that the file
+states, else of the maker's data sheet, else none; the setting peak takes their place."""
 
 
 def costed(rows: pl.DataFrame, peaks: Mapping[int, Peaks]) -> pl.DataFrame:

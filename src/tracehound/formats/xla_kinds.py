@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tracehound.formats.xla_copies import awaited, copied, opcode_of_line, slices, started_by, with_host
+from tracehound.formats.xla_copies import Copied, awaited, copied, opcode_of_line, slices, started_by, with_host
 from tracehound.formats.xla_names import COLLECTIVES, Kind, moved_bytes, opcode_of_name
 
 HOST_MEMORY: Final = "S(5)"
@@ -49,7 +49,7 @@ def op_kind(name: str, category: str, text: str = "") -> Kind:
         return "transfer"
     if does in _BETWEEN_DEVICES:
         return "transfer" if with_host(category, text) else "collective"
-    said = copied(name, category, text) or awaited(name, category, text)
+    said = _moved(name, category, text)
     if said is not None:
         return "transfer" if said.with_host else "copy"
     generic = (opcode_of_line(text) or category) in _GENERIC
@@ -63,5 +63,10 @@ def op_bytes(name: str, category: str, text: str) -> int | None:
 
     Of an asynchronous slice, and of what updates a part of a buffer, those of the part.
     """
-    said = copied(name, category, text) or awaited(name, category, text)
+    said = _moved(name, category, text)
     return moved_bytes(text) if said is None else said.bytes
+
+
+def _moved(name: str, category: str, text: str) -> Copied | None:
+    """What an op copies, or what the copy moves that it waits for; None for what is no copy."""
+    return copied(name, category, text) or awaited(name, category, text)

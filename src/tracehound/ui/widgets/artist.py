@@ -172,8 +172,8 @@ class Artist:
         first, *rest = (glyphs.words(part) for part in group.title)
         fold = glyphs.folded if folded or not group.tracks else glyphs.unfolded
         head = f"{fold} {first}"
-        tail = "".join(f" {glyphs.dot} {part}" for part in rest)
-        tail = tail.replace(f" {glyphs.dot}", "", 1) if first == HOST else tail
+        between = f" {glyphs.dot} "
+        tail = f"{' ' if first == HOST else between}{between.join(rest)}" if rest else ""
         said = self._busy(group, shown) if not group.unread else self._news(group)
         tail = glyphs.cut(tail, max(0, total - cell_len(head) - len(said) - 4))
         rule = glyphs.rule * max(0, total - cell_len(head) - cell_len(tail) - len(said) - 2)
