@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 import tracehound.cli
-from tracehound import __version__
+from tracehound import __version__, native
 from tracehound.__main__ import FAULT, _fault
 from tracehound.analysis import ANALYSES, Analysis
 from tracehound.arguments import as_summary, parsed
@@ -526,7 +526,8 @@ def test_help_has_examples_and_fits(arguments: list[str], capsys: pytest.Capture
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
-    assert capsys.readouterr().out == f"tracehound {__version__}\n"
+    how = "Python alone" if native.library() is None else "compiled"
+    assert capsys.readouterr().out == f"tracehound {__version__} ({how})\n"
 
 
 # --- the program in a process of its own

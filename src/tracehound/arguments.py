@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, get_args
 
-from tracehound import __version__, console, manual
+from tracehound import __version__, console, manual, native
 from tracehound.alignment import WAYS
 from tracehound.analysis import ANALYSES
 from tracehound.diff import ALONE, DEFINITION, GRAMMAR
@@ -133,6 +133,18 @@ class _Given(Action):
         setattr(namespace, self.dest, values)
 
 
+class _Version(Action):
+    """Says which version this is, and whether its compiled part is there, and ends."""
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: object, option_string: str | None = None
+    ) -> NoReturn:
+        del namespace, values, option_string
+        with console.printing():
+            print(f"tracehound {__version__} ({'Python alone' if native.library() is None else 'compiled'})")  # noqa: T201
+        parser.exit()
+
+
 class _Parser(ArgumentParser):
     """One that says what is wrong in one line."""
 
@@ -163,9 +175,7 @@ def _parser(prog: str, usage: str, description: str, examples: str) -> _Parser:
     )
     _with_reading_options(parser)
     group.add_argument("--ascii", action="store_true", help="draw with ASCII characters alone")
-    group.add_argument(
-        "--version", action="version", version=f"tracehound {__version__}", help="show the version and exit"
-    )
+    group.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     group.add_argument("-h", "--help", action="help", help="show this and exit")
     return parser
 

@@ -45,7 +45,7 @@ its number after another signal.
 environment: NO_COLOR turns colours off, COLUMNS sets the width of text where there is no terminal, TRACEHOUND_CACHE
 says where the cache is, TRACEHOUND_MAX_INFLATED (such as 64G) to how much a gzip file may grow, XDG_CONFIG_HOME where
 tracehound/config.toml is (keys), XDG_STATE_HOME where it is remembered where you were. TRACEHOUND_DEBUG=1 shows where a
-fault of the program lies.
+fault of the program lies, TRACEHOUND_NATIVE=0 leaves out what is compiled.
 """
 
 SUMMARY = f"""\

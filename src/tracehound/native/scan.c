@@ -1,0 +1,725 @@
+/* Lists of JSON objects -> columns, at the speed of memory.
+ *
+ * Owns the grammar of JSON, as strict as RFC 8259, and columns of numbers. Knows no event and no format: a table of
+ * fields, made by whoever asks, says which members of the objects are read and what becomes of their values.
+ *
+ * What is recognised is exact. What is not is never guessed at: an object with a member of another type than its field
+ * expects is marked as odd, and of a list that is no sound JSON nothing is kept. The caller reads both in its own way.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+enum { MAX_FIELDS = 64, MAX_GROUPS = 8, MAX_PARTS = 8, MAX_NUMBERS = 16, MAX_DEPTH = 64, TABLE = 256 };
+
+/* What becomes of the value of a field. The numbers are those of `scan.py`. */
+enum kind {
+    TAG = 0,    /* text of one character: the column of tags; 0 for any other text */
+    TICKS = 1,  /* a number with at most three decimals, in thousandths: a column of numbers */
+    WHOLE = 2,  /* a whole number: a column of numbers */
+    PART = 3,   /* any of the types in `types`: a part, as it is spelled, of the key of a group */
+    NESTED = 4, /* an object, whose members are read as well */
+    ODD = 5,    /* makes its object odd */
+};
+
+/* Types of values, as bits. */
+enum type { TEXT = 1, NUMBER = 2, NOTHING = 4, OTHER = 8 };
+
+struct field {
+    const uint8_t *key; /* without quotes; no character of it is escaped in JSON */
+    int32_t length;
+    uint8_t kind;
+    uint8_t nested; /* whether it is a member of the nested object */
+    uint8_t column; /* of numbers, or the group */
+    uint8_t part;   /* of the group's key */
+    uint8_t types;  /* that a part may have */
+    uint8_t unused[7];
+};
+
+struct span {
+    const uint8_t *at;
+    int64_t length;
+};
+
+/* Texts, each with a number, in the order of their first appearance. */
+struct texts {
+    uint8_t *bytes;
+    int64_t used, room;
+    int64_t *ends; /* where in `bytes` the text of each number ends */
+    int32_t count, room_ends;
+    uint64_t *slots; /* 32 bits of the hash, then the number + 1; 0: free */
+    int64_t mask;
+    uint8_t *odd;        /* of each number, whether the text begins as one of `starts` */
+    const char *starts;  /* each ended by a 0, and all by another; NULL: none */
+};
+
+struct scanner {
+    struct field fields[MAX_FIELDS];
+    int32_t field_count, group_count, number_count;
+    uint8_t parts[MAX_GROUPS]; /* of the key of each group */
+    bool plain[256];           /* tags of objects that need nobody else's look */
+    int8_t by_key[2][TABLE];   /* where the fields are, by a hash of their keys; -1: nowhere */
+    uint64_t seed;
+
+    struct texts texts[MAX_GROUPS];
+    uint8_t *key; /* that is put together from its parts */
+    int64_t key_room;
+
+    /* Of the last list: a row for each object, and `room` for more in each column of numbers and of codes. */
+    int64_t rows, room;
+    uint8_t *tags;
+    int64_t *numbers;
+    int32_t *codes;
+
+    /* The objects that are odd or whose tag is not plain, each with row, begin and end. */
+    int64_t *others;
+    int64_t other_count, other_room;
+    bool beyond_ascii;
+};
+
+static const int64_t SCAN_ABSENT = INT64_MIN; /* a number that an object does not have */
+
+EXPORTED int32_t native_version(void) { return 1; }
+
+/* ---- memory ---- */
+
+static bool grow(void **memory, int64_t size, int64_t count)
+{
+    void *more = realloc(*memory, (size_t)size * (size_t)count);
+    if (more == NULL)
+        return false;
+    *memory = more;
+    return true;
+}
+
+/* Room for so many rows; what the columns hold is lost. */
+static bool room_for(struct scanner *s, int64_t rows)
+{
+    if (rows <= s->room)
+        return true;
+    s->room = 0;
+    if (!grow((void **)&s->tags, sizeof *s->tags, rows) ||
+        !grow((void **)&s->numbers, s->number_count * (int64_t)sizeof *s->numbers, rows) ||
+        !grow((void **)&s->codes, s->group_count * (int64_t)sizeof *s->codes, rows))
+        return false;
+    s->room = rows;
+    return true;
+}
+
+/* ---- texts ---- */
+
+static uint64_t mixed(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static uint64_t hash_of(const uint8_t *text, int64_t length, uint64_t seed)
+{
+    const uint64_t odd = 0x9e3779b97f4a7c15ULL;
+    uint64_t hash = seed ^ (uint64_t)length * odd, word;
+    for (; length >= 8; text += 8, length -= 8) {
+        memcpy(&word, text, 8);
+        hash = mixed(hash ^ word, odd);
+    }
+    word = 0;
+    memcpy(&word, text, (size_t)length);
+    return mixed(hash ^ word, 0xbf58476d1ce4e5b9ULL ^ seed);
+}
+
+static bool more_slots(struct texts *t)
+{
+    int64_t size = t->mask ? (t->mask + 1) * 2 : 1 << 10;
+    uint64_t *slots = calloc((size_t)size, sizeof *slots);
+    if (slots == NULL)
+        return false;
+    for (int64_t k = 0; t->slots && k <= t->mask; k++) {
+        int64_t at = (int64_t)(t->slots[k] >> 32) & (size - 1);
+        while (t->slots[k] && slots[at])
+            at = (at + 1) & (size - 1);
+        if (t->slots[k])
+            slots[at] = t->slots[k];
+    }
+    free(t->slots);
+    t->slots = slots;
+    t->mask = size - 1;
+    return true;
+}
+
+static bool begins_as_one_of(const char *starts, const uint8_t *text, int64_t length)
+{
+    for (size_t size; starts && (size = strlen(starts)) > 0; starts += size + 1)
+        if ((int64_t)size <= length && memcmp(text, starts, size) == 0)
+            return true;
+    return false;
+}
+
+/* The number of a text; -1 without memory. */
+static int32_t number_of(struct texts *t, const uint8_t *text, int64_t length, uint64_t seed)
+{
+    if (2 * (int64_t)t->count >= t->mask && !more_slots(t))
+        return -1;
+    uint64_t hash = hash_of(text, length, seed) >> 32;
+    int64_t at = (int64_t)hash & t->mask;
+    for (uint64_t slot; (slot = t->slots[at]) != 0; at = (at + 1) & t->mask) {
+        if (slot >> 32 != hash)
+            continue;
+        int32_t code = (int32_t)(uint32_t)slot - 1;
+        int64_t begin = code ? t->ends[code - 1] : 0;
+        if (t->ends[code] - begin == length && memcmp(t->bytes + begin, text, (size_t)length) == 0)
+            return code;
+    }
+    if (t->count == INT32_MAX - 1)
+        return -1;
+    if (t->count == t->room_ends) {
+        int32_t room = t->room_ends ? t->room_ends * 2 : 1 << 10;
+        if (!grow((void **)&t->ends, sizeof *t->ends, room) || !grow((void **)&t->odd, sizeof *t->odd, room))
+            return -1;
+        t->room_ends = room;
+    }
+    if (t->bytes == NULL || t->used + length > t->room) {
+        int64_t room = (t->used + length) * 2 + 4096;
+        if (!grow((void **)&t->bytes, 1, room))
+            return -1;
+        t->room = room;
+    }
+    memcpy(t->bytes + t->used, text, (size_t)length);
+    t->used += length;
+    t->odd[t->count] = begins_as_one_of(t->starts, text, length);
+    t->ends[t->count++] = t->used;
+    t->slots[at] = hash << 32 | (uint32_t)t->count;
+    return t->count - 1;
+}
+
+static void forget(struct texts *t)
+{
+    t->used = 0;
+    t->count = 0;
+    if (t->slots)
+        memset(t->slots, 0, (size_t)(t->mask + 1) * sizeof *t->slots);
+}
+
+/* ---- the grammar ----
+ *
+ * Each of these takes the place at which something should begin and gives the place behind it, or NULL where that is
+ * not what is there. Behind the last byte of a list lies its closing bracket, so that blanks, numbers and words end
+ * before the end; only strings need to look where it is.
+ */
+
+static const uint8_t *blanks(const uint8_t *at)
+{
+    while (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')
+        at++;
+    return at;
+}
+
+static bool is_hex(uint8_t c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+
+/* Behind an escape, whose backslash is at `at`. Halves of pairs of UTF-16 are refused, also where both are there. */
+static const uint8_t *escape(const uint8_t *at, const uint8_t *end)
+{
+    if (end - at < 2)
+        return NULL;
+    if (at[1] != 'u')
+        return memchr("\"\\/bfnrt", at[1], 8) ? at + 2 : NULL;
+    if (end - at < 6 || !(is_hex(at[2]) && is_hex(at[3]) && is_hex(at[4]) && is_hex(at[5])))
+        return NULL;
+    bool half = (at[2] | 32) == 'd' && at[3] >= '8';
+    return half ? NULL : at + 6;
+}
+
+/* A string from its opening quote on. */
+static const uint8_t *string(const uint8_t *at, const uint8_t *end, bool *escaped, bool *beyond_ascii)
+{
+    at++;
+    for (;;) {
+#if defined(__SSE2__)
+        while (end - at >= 16) {
+            __m128i bytes = _mm_loadu_si128((const __m128i *)at);
+            __m128i quote = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"'));
+            __m128i back = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
+            __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
+            int stop = _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, back), low));
+            int high = _mm_movemask_epi8(bytes);
+            if (stop) {
+                int first = __builtin_ctz((unsigned)stop);
+                *beyond_ascii |= (high & ((1 << first) - 1)) != 0;
+                at += first;
+                break;
+            }
+            *beyond_ascii |= high != 0;
+            at += 16;
+        }
+#endif
+        while (at < end && *at != '"' && *at != '\\' && *at >= 0x20)
+            *beyond_ascii |= *at++ >= 0x80;
+        if (at >= end || *at < 0x20)
+            return NULL;
+        if (*at == '"')
+            return at + 1;
+        *escaped = true;
+        at = escape(at, end);
+        if (at == NULL)
+            return NULL;
+    }
+}
+
+static bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
+
+static const uint8_t *digits(const uint8_t *at)
+{
+    if (!is_digit(*at))
+        return NULL;
+    while (is_digit(*at))
+        at++;
+    return at;
+}
+
+static const uint8_t *number(const uint8_t *at)
+{
+    at += *at == '-';
+    at = *at == '0' ? at + 1 : digits(at);
+    if (at && *at == '.')
+        at = digits(at + 1);
+    if (at && (*at | 32) == 'e') {
+        at++;
+        at = digits(at + (*at == '+' || *at == '-'));
+    }
+    return at;
+}
+
+static const uint8_t *word(const uint8_t *at, const uint8_t *end)
+{
+    static const char *const words[] = {"true", "false", "null"};
+    for (int k = 0; k < 3; k++) {
+        int64_t length = (int64_t)strlen(words[k]);
+        if (end - at >= length && memcmp(at, words[k], (size_t)length) == 0)
+            return at + length;
+    }
+    return NULL;
+}
+
+static const uint8_t *scalar(const uint8_t *at, const uint8_t *end, bool *beyond_ascii)
+{
+    bool escaped = false;
+    if (*at == '"')
+        return string(at, end, &escaped, beyond_ascii);
+    return *at == '-' || is_digit(*at) ? number(at) : word(at, end);
+}
+
+/* Any value, of whatever depth up to MAX_DEPTH. */
+static const uint8_t *value(const uint8_t *at, const uint8_t *end, bool *beyond_ascii)
+{
+    uint64_t objects = 0; /* of the open brackets, the innermost lowest: whether they are braces */
+    int depth = 0;
+    bool escaped = false;
+    for (;;) {
+        if (*at == '[' || *at == '{') {
+            if (++depth > MAX_DEPTH)
+                return NULL;
+            objects = objects << 1 | (*at == '{');
+            at = blanks(at + 1);
+            if (*at != (objects & 1 ? '}' : ']'))
+                goto member;
+        } else {
+            at = scalar(at, end, beyond_ascii);
+            if (at == NULL || depth == 0)
+                return at;
+        }
+        for (;;) { /* behind a value, or before the bracket that closes an empty one */
+            at = blanks(at);
+            if (*at == ',') {
+                at = blanks(at + 1);
+                break;
+            }
+            if (at >= end || *at != (objects & 1 ? '}' : ']'))
+                return NULL;
+            at++;
+            objects >>= 1;
+            if (--depth == 0)
+                return at;
+        }
+    member:
+        if (objects & 1) {
+            if (*at != '"' || (at = string(at, end, &escaped, beyond_ascii)) == NULL)
+                return NULL;
+            at = blanks(at);
+            if (*at != ':')
+                return NULL;
+            at = blanks(at + 1);
+        }
+    }
+}
+
+/* ---- numbers ---- */
+
+/* A whole number of at most 18 digits; false for any other value. `length` is that of its text. */
+static bool whole(const uint8_t *at, int64_t length, int64_t *found)
+{
+    bool negative = *at == '-';
+    at += negative;
+    length -= negative;
+    if (length > 18)
+        return false;
+    int64_t sum = 0;
+    for (int64_t k = 0; k < length; k++) {
+        if (!is_digit(at[k]))
+            return false;
+        sum = sum * 10 + (at[k] - '0');
+    }
+    *found = negative ? -sum : sum;
+    return true;
+}
+
+/* Thousandths of a number with at most three decimals, below 2^62 of them; false for any other value. */
+static bool ticks(const uint8_t *at, int64_t length, int64_t *found)
+{
+    bool negative = *at == '-';
+    at += negative;
+    length -= negative;
+    const uint8_t *point = memchr(at, '.', (size_t)length);
+    int64_t before = point ? point - at : length, decimals = point ? length - before - 1 : 0;
+    if (before > 16 || decimals > 3)
+        return false;
+    uint64_t sum = 0;
+    for (int64_t k = 0; k < length; k++) {
+        if (k == before)
+            continue;
+        if (!is_digit(at[k]))
+            return false;
+        sum = sum * 10 + (uint64_t)(at[k] - '0');
+    }
+    for (; decimals < 3; decimals++)
+        sum *= 10;
+    *found = negative ? -(int64_t)sum : (int64_t)sum;
+    return sum < 1ULL << 62;
+}
+
+/* ---- objects ---- */
+
+static unsigned place_of(const uint8_t *key, int64_t length)
+{
+    return ((unsigned)length * 31u + key[0] * 7u + key[length - 1] * 3u + key[length / 2]) % TABLE;
+}
+
+static const struct field *field_of(const struct scanner *s, bool nested, const uint8_t *key, int64_t length)
+{
+    if (length == 0)
+        return NULL;
+    for (unsigned at = place_of(key, length);; at = (at + 1) % TABLE) {
+        int number = s->by_key[nested][at];
+        if (number < 0)
+            return NULL;
+        const struct field *field = &s->fields[number];
+        if (field->length == length && memcmp(field->key, key, (size_t)length) == 0)
+            return field;
+    }
+}
+
+/* An object that is being read: the parts of its keys, which fields it had, and whether it is odd. */
+struct object {
+    struct span parts[MAX_GROUPS][MAX_PARTS];
+    uint64_t seen;
+    bool odd;
+};
+
+static unsigned type_of(uint8_t first)
+{
+    if (first == '"')
+        return TEXT;
+    if (first == '-' || is_digit(first))
+        return NUMBER;
+    return first == 'n' ? NOTHING : OTHER;
+}
+
+/* Put the value of a field where it belongs. */
+static void take(struct scanner *s, struct object *o, const struct field *field, const uint8_t *at, int64_t length)
+{
+    unsigned type = type_of(*at);
+    int64_t found = SCAN_ABSENT;
+    switch (field->kind) {
+    case TAG:
+        s->tags[s->rows] = length == 3 ? at[1] : 0;
+        o->odd |= type != TEXT;
+        break;
+    case TICKS:
+        o->odd |= type != NUMBER || !ticks(at, length, &found);
+        s->numbers[field->column * s->room + s->rows] = found;
+        break;
+    case WHOLE:
+        o->odd |= type != NUMBER || !whole(at, length, &found);
+        s->numbers[field->column * s->room + s->rows] = found;
+        break;
+    case PART:
+        o->odd |= (type & field->types) == 0;
+        o->parts[field->column][field->part] = (struct span){at, length};
+        break;
+    default:
+        o->odd = true;
+    }
+}
+
+/* The members of an object, from behind its brace to behind the one that closes it. */
+static const uint8_t *members(
+    struct scanner *s, struct object *o, bool nested, const uint8_t *at, const uint8_t *end)
+{
+    at = blanks(at);
+    if (*at == '}')
+        return at + 1;
+    for (;;) {
+        if (*at != '"')
+            return NULL;
+        const uint8_t *key = at + 1;
+        bool escaped = false;
+        at = string(at, end, &escaped, &s->beyond_ascii);
+        if (at == NULL)
+            return NULL;
+        o->odd |= escaped;
+        const struct field *field = field_of(s, nested, key, at - 1 - key);
+        at = blanks(at);
+        if (*at != ':')
+            return NULL;
+        at = blanks(at + 1);
+        const uint8_t *begin = at;
+        if (field && field->kind == NESTED && *at == '{')
+            at = members(s, o, true, at + 1, end);
+        else
+            at = value(at, end, &s->beyond_ascii);
+        if (at == NULL)
+            return NULL;
+        if (field) {
+            uint64_t bit = 1ULL << (field - s->fields);
+            o->odd |= (o->seen & bit) != 0;
+            o->seen |= bit;
+            if (field->kind != NESTED)
+                take(s, o, field, begin, at - begin);
+            else
+                o->odd |= *begin != '{';
+        }
+        at = blanks(at);
+        if (*at == '}')
+            return at < end ? at + 1 : NULL;
+        if (*at != ',')
+            return NULL;
+        at = blanks(at + 1);
+    }
+}
+
+/* The numbers of the keys of all groups: their parts with a 0, which no JSON holds, between them. False without memory. */
+static bool numbered(struct scanner *s, struct object *o)
+{
+    for (int group = 0; group < s->group_count; group++) {
+        const struct span *parts = o->parts[group];
+        int64_t length = s->parts[group] - 1;
+        for (int k = 0; k < s->parts[group]; k++)
+            length += parts[k].length;
+        if (length > s->key_room) {
+            if (!grow((void **)&s->key, 1, length * 2))
+                return false;
+            s->key_room = length * 2;
+        }
+        uint8_t *to = s->key;
+        for (int k = 0; k < s->parts[group]; k++) {
+            if (k)
+                *to++ = 0;
+            if (parts[k].length)
+                memcpy(to, parts[k].at, (size_t)parts[k].length);
+            to += parts[k].length;
+        }
+        int32_t code = number_of(&s->texts[group], s->key, length, s->seed);
+        if (code < 0)
+            return false;
+        s->codes[group * s->room + s->rows] = code;
+        o->odd |= s->texts[group].odd[code] != 0;
+    }
+    return true;
+}
+
+static bool told_of(struct scanner *s, int64_t begin, int64_t end)
+{
+    if (s->other_count == s->other_room) {
+        int64_t room = s->other_room ? s->other_room * 2 : 1 << 10;
+        if (!grow((void **)&s->others, 3 * sizeof *s->others, room))
+            return false;
+        s->other_room = room;
+    }
+    int64_t *other = s->others + 3 * s->other_count++;
+    other[0] = s->rows;
+    other[1] = begin;
+    other[2] = end;
+    return true;
+}
+
+/* ---- what is called from outside ---- */
+
+EXPORTED void scan_free(struct scanner *s)
+{
+    if (s == NULL)
+        return;
+    for (int k = 0; k < MAX_FIELDS; k++)
+        free((void *)s->fields[k].key);
+    for (int k = 0; k < MAX_GROUPS; k++) {
+        free(s->texts[k].bytes);
+        free(s->texts[k].ends);
+        free(s->texts[k].slots);
+        free(s->texts[k].odd);
+        free((void *)s->texts[k].starts);
+    }
+    free(s->numbers);
+    free(s->codes);
+    free(s->key);
+    free(s->tags);
+    free(s->others);
+    free(s);
+}
+
+/* A scanner for these fields, of whose keys it keeps copies; NULL where they are too many, or without memory.
+ *
+ * `plain` are the tags, ended by a 0, of objects that need nobody else's look. `seed` makes hashes unforeseeable. */
+EXPORTED struct scanner *scan_new(const struct field *fields, int32_t count, const char *plain, uint64_t seed)
+{
+    struct scanner *s = count <= MAX_FIELDS ? calloc(1, sizeof *s) : NULL;
+    if (s == NULL)
+        return NULL;
+    s->key_room = 1 << 12;
+    if (!grow((void **)&s->key, 1, s->key_room)) {
+        free(s);
+        return NULL;
+    }
+    s->seed = seed;
+    memset(s->by_key, -1, sizeof s->by_key);
+    for (; *plain; plain++)
+        s->plain[(uint8_t)*plain] = true;
+    for (int32_t k = 0; k < count; k++) {
+        struct field *field = &s->fields[k];
+        *field = fields[k];
+        uint8_t *key = field->length > 0 ? malloc((size_t)field->length) : NULL;
+        bool fits = field->column < (field->kind == PART ? MAX_GROUPS : MAX_NUMBERS) && field->part < MAX_PARTS;
+        if (key)
+            memcpy(key, fields[k].key, (size_t)field->length);
+        field->key = key;
+        s->field_count++;
+        if (key == NULL || !fits) {
+            scan_free(s);
+            return NULL;
+        }
+        if (field->kind == PART) {
+            s->group_count = field->column >= s->group_count ? field->column + 1 : s->group_count;
+            s->parts[field->column] = field->part >= s->parts[field->column] ? field->part + 1 : s->parts[field->column];
+        } else if (field->kind == TICKS || field->kind == WHOLE) {
+            s->number_count = field->column >= s->number_count ? field->column + 1 : s->number_count;
+        }
+        unsigned at = place_of(key, field->length);
+        while (s->by_key[field->nested != 0][at] >= 0)
+            at = (at + 1) % TABLE;
+        s->by_key[field->nested != 0][at] = (int8_t)k;
+    }
+    return s;
+}
+
+/* Make objects odd whose key of a group begins as one of these texts, each ended by a 0, and all by another; to be told
+ * before the first list. False without memory. */
+EXPORTED bool scan_odd_starts(struct scanner *s, int32_t group, const char *starts, int64_t length)
+{
+    char *copy = malloc((size_t)length);
+    if (copy)
+        memcpy(copy, starts, (size_t)length);
+    s->texts[group].starts = copy;
+    return copy != NULL;
+}
+
+/* At least as many as a list has objects: each has a brace. */
+static int64_t most(const uint8_t *text, int64_t length)
+{
+    int64_t braces = 0;
+    for (int64_t k = 0; k < length; k++)
+        braces += text[k] == '{';
+    return braces;
+}
+
+/* Read the objects of a list, `text[0]` and `text[length - 1]` being its brackets: their number.
+ *
+ * -1 where it is no list of objects, or there is no memory. */
+EXPORTED int64_t scan_list(struct scanner *s, const uint8_t *text, int64_t length)
+{
+    s->rows = 0;
+    s->other_count = 0;
+    s->beyond_ascii = false;
+    if (length < 2 || text[0] != '[' || text[length - 1] != ']' || !room_for(s, most(text, length)))
+        return -1;
+    const uint8_t *end = text + length - 1, *at = blanks(text + 1);
+    while (at < end) {
+        const uint8_t *begin = at;
+        struct object o = {.odd = false};
+        if (*at != '{')
+            return -1;
+        s->tags[s->rows] = 0;
+        for (int k = 0; k < s->number_count; k++)
+            s->numbers[k * s->room + s->rows] = SCAN_ABSENT;
+        at = members(s, &o, false, at + 1, end);
+        if (at == NULL || !numbered(s, &o))
+            return -1;
+        if (o.odd || !s->plain[s->tags[s->rows]]) {
+            if (!told_of(s, begin - text, at - text))
+                return -1;
+            s->tags[s->rows] = 0;
+        }
+        s->rows++;
+        at = blanks(at);
+        if (at == end)
+            break;
+        if (*at != ',')
+            return -1;
+        at = blanks(at + 1);
+        if (at == end) /* a comma behind the last */
+            return -1;
+    }
+    return s->rows;
+}
+
+/* Whether the last list held bytes beyond ASCII, of which nobody has looked yet whether they are UTF-8. */
+EXPORTED bool scan_beyond_ascii(const struct scanner *s) { return s->beyond_ascii; }
+
+/* The objects of the last list that need the caller's own look, each with row, begin and end: how many. */
+EXPORTED int64_t scan_others(const struct scanner *s, const int64_t **others)
+{
+    *others = s->others;
+    return s->other_count;
+}
+
+/* The columns of the last list, valid until the next one: how many rows lie between one column and the next.
+ *
+ * The tag of an object that is among the others is 0, and its row has nothing that means anything. */
+EXPORTED int64_t scan_columns(
+    const struct scanner *s, const uint8_t **tags, const int64_t **numbers, const int32_t **codes)
+{
+    *tags = s->tags;
+    *numbers = s->numbers;
+    *codes = s->codes;
+    return s->room;
+}
+
+/* The texts of a group so far: how many, with the place where each ends. */
+EXPORTED int32_t scan_texts(const struct scanner *s, int32_t group, const uint8_t **bytes, const int64_t **ends)
+{
+    *bytes = s->texts[group].bytes;
+    *ends = s->texts[group].ends;
+    return s->texts[group].count;
+}
+
+/* Forget the texts of all groups, and the last list. */
+EXPORTED void scan_forget(struct scanner *s)
+{
+    s->rows = 0;
+    s->other_count = 0;
+    for (int k = 0; k < s->group_count; k++)
+        forget(&s->texts[k]);
+}

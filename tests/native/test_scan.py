@@ -1,0 +1,187 @@
+"""The compiled scanner against a slow version of it, on sound lists, on damaged ones, and under a sanitiser."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scanning import Members, Row, damaged, made, row
+
+from tracehound import native
+
+pytestmark = pytest.mark.skipif(native.library() is None, reason="nothing is compiled here")
+
+STRINGS = st.text(max_size=40).map(json.dumps) | st.text(max_size=40).map(
+    lambda text: json.dumps(text, ensure_ascii=False)
+)
+SCALARS = STRINGS | st.sampled_from(
+    ["null", "true", "false", "0", "-0", "1e5", "-1.5E-3", "0.0001", "9" * 30, "12.5", "7"]
+)
+NUMBERS = (
+    st.integers(-(2**64), 2**64).map(str)
+    | st.decimals(-(10**17), 10**17, places=3).map("{:f}".format)
+    | st.sampled_from(["4611686018427387.903", "4611686018427387.904", "999999999999999999", "1000000000000000000"])
+)
+DEEP = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda values: f"[{', '.join(values)}]")
+        | st.lists(st.tuples(STRINGS, inner), max_size=3).map(
+            lambda members: "{" + ",".join(f"{key}: {value}" for key, value in members) + "}"
+        )
+    ),
+    max_leaves=6,
+)
+KEYS = st.sampled_from(['"ph"', '"ts"', '"id"', '"name"', '"pid"', '"other"', '""', '"\\u006eame"', '"nam"'])
+TAGS = st.sampled_from(['"X"', '"X"', '"X"', '"s"', '"i"', '"XX"', '""'])
+VALUES = NUMBERS | NUMBERS | SCALARS | DEEP | st.just('"odd:"')
+BLANKS = st.sampled_from(["", " ", "\n\t", "\r\n    "])
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> tuple[str, Row | None]:
+    """An object as text, and what should be said of it."""
+    members: Members = draw(st.lists(st.tuples(KEYS, VALUES), max_size=5))
+    members = [(key, value) for key, value in members if key != '"ph"' or draw(st.booleans())]
+    members.insert(draw(st.integers(0, len(members))), ('"ph"', draw(TAGS)))
+    nested: Members = []
+    if draw(st.booleans()):
+        inner = st.sampled_from(['"id"', '"dims"', '"name"', '"group"', '"x"', '"id"', '"dims"'])
+        nested = draw(st.lists(st.tuples(inner, VALUES), max_size=4))
+        blank = draw(BLANKS)
+        text = "{" + ",".join(f"{blank}{key}{blank}:{blank}{value}{blank}" for key, value in nested) + blank + "}"
+        members.insert(draw(st.integers(0, len(members))), ('"args"', text))
+    blank = draw(BLANKS)
+    text = "{" + f"{blank},{blank}".join(f"{key}:{blank}{value}" for key, value in members) + blank + "}"
+    return text, row(members, nested)
+
+
+@given(st.lists(objects(), max_size=8), BLANKS)
+def test_columns_are_those_of_the_slow_version(found, blank):
+    text = f"[{blank}{f'{blank},{blank}'.join(text for text, _ in found)}{blank}]".encode()
+    scan = made()
+    for _ in range(2):  # the second time all keys are known
+        got = scan.objects(memoryview(text))
+        if b"\\ud8" in text.lower() or b"\\ud9" in text.lower() or got is None:
+            assert got is None
+            return
+        keys = [scan.keys(group, 0) for group in (0, 1)]
+        others = {line: (begin, end) for line, begin, end in got.others.tolist()}
+        assert len(got.tags) == len(found)
+        assert got.ascii == text.isascii()
+        for line, (spelled, expected) in enumerate(found):
+            if expected is None:
+                begin, end = others.pop(line)
+                assert text[begin:end] == spelled.encode()
+            else:
+                codes = got.codes[:, line]
+                keyed = keys[0][codes[0]], keys[1][codes[1]]
+                assert (chr(got.tags[line]), tuple(got.numbers[:, line]), keyed) == expected
+        assert not others
+
+
+def test_surrogates_are_refused_and_only_they():
+    scan = made()
+    assert scan.objects(memoryview(b'[{"name": "\\ud83d\\ude00"}]')) is None
+    assert scan.objects(memoryview(b'[{"name": "\\u20ac\\n\\"\\\\\\/"}]')) is not None
+
+
+def test_keys_are_numbered_as_they_come_and_forgotten():
+    scan = made()
+    names = [f'"name {n}"'.encode() for n in range(5000)]
+    text = b"[%b]" % b",".join(b'{"ph":"X","name":%b}' % name for name in [*names, *names])
+    got = scan.objects(memoryview(text))
+    assert got.codes[0].tolist() == [*range(5000), *range(5000)]
+    assert scan.keys(0, 0) == names
+    assert scan.keys(0, 4990) == names[4990:]
+    assert scan.keys(0, 5000) == []
+    scan.forget()
+    assert scan.objects(memoryview(b'[{"ph":"X","name":"b"}]')).codes[0].tolist() == [0]
+    assert scan.keys(0, 0) == [b'"b"']
+
+
+@pytest.mark.parametrize("depth", [60, 64, 65, 5000])
+def test_depth_has_a_limit(depth):
+    text = b'[{"ph":"X","x":%b%b}]' % (b"[" * depth, b"]" * depth)
+    assert (made().objects(memoryview(text)) is not None) == (depth <= 64)
+
+
+SOUND = [
+    b'[{"ph": "X", "ts": 1.5, "name": "a\\"b", "args": {"dims": [[1, 2], {"a": []}], "id": 5}}, {"ph":"s"}]',
+    b'[ {"ph":"X","pid":-12,"x":[true,false,null,1e-5,"\\u00e9"],"args":{}} , {} ,\n{"name":"\xc3\xa9","ts":12}]',
+]
+
+
+@given(st.sampled_from(SOUND), st.integers(0, 2**32))
+def test_what_is_taken_is_json(sound, seed):
+    text = damaged(sound, Random(seed))
+    got = made().objects(memoryview(text))
+    if got is not None:
+        found = json.loads(text.decode("utf-8", "replace"))
+        assert len(found) == len(got.tags)
+        assert all(isinstance(each, dict) for each in found)
+
+
+def test_a_library_of_another_version_is_left_alone(monkeypatch):
+    monkeypatch.setattr(native, "VERSION", native.VERSION + 1)
+    assert native.library.__wrapped__() is None
+
+
+def test_the_library_can_be_left_out(monkeypatch):
+    monkeypatch.setenv("TRACEHOUND_NATIVE", "0")
+    assert native.library.__wrapped__() is None
+
+
+HUNT = """
+import ctypes, sys
+from random import Random
+from tracehound.native import scan
+from scanning import damaged, made
+from test_scan import SOUND
+scan.library = lambda: ctypes.CDLL(sys.argv[1])
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+random, taken = Random(7), 0
+for turn in range(40_000):
+    if turn % 1000 == 0:
+        scanner = made()
+    text = damaged(random.choice(SOUND), random)
+    place = libc.malloc(len(text))  # of just this size: one byte beyond is an error
+    ctypes.memmove(place, text, len(text))
+    taken += scanner.objects(memoryview((ctypes.c_char * len(text)).from_address(place))) is not None
+    libc.free(place)
+print("taken", taken)
+"""
+
+
+@pytest.mark.slow
+def test_no_byte_is_read_that_is_not_there(tmp_path):
+    """Tens of thousands of damaged lists with the compiler's checks of memory and of undefined behaviour."""
+    compiler = shutil.which("gcc") or pytest.skip("no compiler here")
+    library = tmp_path / "checked.so"
+    flags = ["-std=c11", "-O1", "-g", "-fPIC", "-shared", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    sources = sorted(Path(native.__file__).parent.glob("*.c"))
+    subprocess.run([compiler, *flags, *sources, "-o", library], check=True)
+    asan = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", HUNT, library],
+        env={
+            **os.environ,
+            "LD_PRELOAD": asan.stdout.strip(),
+            "ASAN_OPTIONS": "detect_leaks=0",
+            "PYTHONPATH": str(Path(__file__).parent),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout.split()[1]) > 1000
