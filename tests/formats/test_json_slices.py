@@ -50,7 +50,7 @@ class Kept:
         self.spelled: list[object] = []
         self.raws: list[object] = []
 
-    def add(self, piece: Slice[dict]) -> None:
+    def add(self, piece: Slice[list[dict]]) -> None:
         self.events += piece.events
         times = piece.starts()
         self.spelled += [msgspec.json.decode(time) if isinstance(time, msgspec.Raw) else time for time in times]

@@ -154,7 +154,7 @@ class Columns:
         self._pieces: list[Piece] = []
         self._known_ops: dict[tuple[Text, ...], int] = {}
 
-    def add(self, piece: Slice[Event]) -> None:
+    def add(self, piece: Slice[list[Event]]) -> None:
         """Append a slice."""
         events = piece.events
         args = [event.args for event in events]
@@ -202,7 +202,7 @@ class Columns:
             )
         return Piece(*(np.concatenate(parts) for parts in zip(*self._pieces, strict=True)))
 
-    def _add_samples(self, piece: Slice[Event], start: Ints) -> None:
+    def _add_samples(self, piece: Slice[list[Event]], start: Ints) -> None:
         """The values of counters: XLA writes none, but who adds counters to its traces does."""
         rows = [row for row, event in enumerate(piece.events) if event.ph == "C"]
         raws = piece.raws() if rows else []
@@ -223,7 +223,7 @@ class Columns:
         return number
 
 
-def _times(piece: Slice[Event]) -> tuple[Ints, Ints]:
+def _times(piece: Slice[list[Event]]) -> tuple[Ints, Ints]:
     start = ticks([event.ts for event in piece.events], PS_PER_US)
     length = ticks([event.dur for event in piece.events], PS_PER_US)
     if start is None:

@@ -31,7 +31,7 @@ class Batch:
     def __init__(self) -> None:
         self.slices: list[Texts] = []
 
-    def add(self, piece: Slice[msgspec.Raw], /) -> None:
+    def add(self, piece: Slice[Texts], /) -> None:
         """Append a slice."""
         self.slices.append(piece.events)
 

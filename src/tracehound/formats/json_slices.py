@@ -12,7 +12,7 @@ so. Within a segment all depends on the bytes from its start on, not on what was
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -36,19 +36,20 @@ _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 E = TypeVar("E")
 T = TypeVar("T")
-E_co = TypeVar("E_co", covariant=True)
-E_contra = TypeVar("E_contra", contravariant=True)
+Some = TypeVar("Some", bound=Sized)
+Some_co = TypeVar("Some_co", bound=Sized, covariant=True)
+Some_contra = TypeVar("Some_contra", bound=Sized, contravariant=True)
 
 
 @dataclass(frozen=True)
-class Shape(Generic[E]):
+class Shape(Generic[Some, E]):
     """How the events of a format are decoded: a whole list of them at once, or one that had to be read leniently.
 
     `fast` raises `msgspec.MsgspecError` for what it does not expect and keeps nothing of the bytes; `lenient` takes any
-    object, and its text as it is in the file.
+    object, and its text as it is in the file. Those that were read leniently come as a list.
     """
 
-    fast: Callable[[memoryview], list[E]]
+    fast: Callable[[memoryview], Some]
     lenient: Callable[[Mapping[str, Any], bytes], E]
 
 
@@ -65,23 +66,23 @@ _LENGTHS = msgspec.json.Decoder(list[_Length])
 
 
 @dataclass(frozen=True)
-class Slice(Generic[E_co]):
+class Slice(Generic[Some_co]):
     """Some successive elements of the array.
 
     `starts()` and `lengths()` give their times as the file spells them (0 where it does not tell), `raws()` each as
     JSON; all until the next slice is asked for.
     """
 
-    events: list[E_co]
+    events: Some_co
     starts: Callable[[], list[Any]]
     lengths: Callable[[], list[Any]]
     raws: Callable[[], list[msgspec.Raw]]
 
 
-class Adds(Protocol[E_contra]):
+class Adds(Protocol[Some_contra]):
     """What takes the slices of a segment, one by one."""
 
-    def add(self, piece: Slice[E_contra], /) -> None:
+    def add(self, piece: Slice[Some_contra], /) -> None:
         """Take the next slice."""
 
 
@@ -110,7 +111,7 @@ class Extent:
 
 
 def segments(
-    path: Path, portion: Portion, shape: Shape[Any], fresh: Callable[[], C], progress: Progress, sizes: Sizes
+    path: Path, portion: Portion, shape: Shape[Any, Any], fresh: Callable[[], C], progress: Progress, sizes: Sizes
 ) -> Iterator[tuple[Extent, C]]:
     """The segments of one portion of a file, and for each of them what `fresh` made, filled with its slices.
 
@@ -131,10 +132,10 @@ def segments(
             extent = None if extent.final else reader.segment(extent.number + portion.of)
 
 
-class _Reader(Generic[E]):
+class _Reader(Generic[Some, E]):
     """Reads segments one after the other, each with `segment` and then `slices`."""
 
-    def __init__(self, stream: Stream, shape: Shape[E], sizes: Sizes) -> None:
+    def __init__(self, stream: Stream, shape: Shape[Some, E], sizes: Sizes) -> None:
         self._stream = stream
         self._shape = shape
         self._sizes = sizes
@@ -163,7 +164,7 @@ class _Reader(Generic[E]):
             window.drop(cut.start - 1)
         return Extent(number, self._joint.start)
 
-    def slices(self, extent: Extent) -> Iterator[Slice[E]]:
+    def slices(self, extent: Extent) -> Iterator[Slice[Some | list[E]]]:
         """The slices of a segment in order; `extent` is complete then."""
         window, stop = self._window, (extent.number + 1) * self._sizes.segment
         window.narrow()
@@ -232,7 +233,7 @@ class _Reader(Generic[E]):
         between = bytes(memoryview(self._window.buffer)[last + 1 : walked.end])
         return last if between.strip() == b"," else walked.end - 1
 
-    def _lenient(self, walked: Walked, extent: Extent) -> Slice[E]:
+    def _lenient(self, walked: Walked, extent: Extent) -> Slice[list[E]]:
         found = [(event, span) for event, span in zip(walked.events, walked.spans, strict=True) if event is not None]
         with memoryview(self._window.buffer) as view:
             events = [self._shape.lenient(event, bytes(view[1 + low : 1 + high])) for event, (low, high) in found]
@@ -249,7 +250,7 @@ class _Reader(Generic[E]):
             lambda: [_encoded(event) for event, _ in found],
         )
 
-    def _slice(self, events: list[E], end: int) -> Slice[E]:
+    def _slice(self, events: Some, end: int) -> Slice[Some]:
         def again(decoder: msgspec.json.Decoder[list[T]]) -> list[T]:
             return self._window.decoded(end, lambda data: decoder.decode(bytes(data))) or []
 

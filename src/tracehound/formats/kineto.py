@@ -19,15 +19,16 @@ from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
 from tracehound.formats.inflate import Section, section
 from tracehound.formats.json_document import chained, document, event_at
 from tracehound.formats.json_glance import ends
-from tracehound.formats.json_slices import Extent, segments
+from tracehound.formats.json_slices import Extent, Shape, segments
 from tracehound.formats.json_window import SIZES, Sizes
 from tracehound.formats.kineto_columns import Columns
 from tracehound.formats.kineto_curves import with_curves
-from tracehound.formats.kineto_elements import SHAPE
+from tracehound.formats.kineto_elements import decoded, lenient
 from tracehound.formats.kineto_events import Share, share
 from tracehound.formats.kineto_facets import Known
 from tracehound.formats.kineto_facts import calls_modules, claims, facts, merged
 from tracehound.formats.kineto_kinds import KnownKinds
+from tracehound.formats.kineto_scan import scan
 from tracehound.formats.kineto_whole import whole
 from tracehound.formats.recurring import recurring
 from tracehound.formats.spill import Spill
@@ -54,7 +55,9 @@ def decode(path: Path, portion: Portion, spill: Spill, progress: Progress, sizes
 
     `progress` is told of this portion's share of the bytes. Raises TracehoundError where the file has no events.
     """
-    found = segments(path, portion, SHAPE, partial(Columns, Known()), progress, sizes)
+    scanned = scan()
+    shape = Shape(decoded if scanned is None else scanned.decoded, lenient)
+    found = segments(path, portion, shape, partial(Columns, Known()), progress, sizes)
     known = KnownKinds()
     shares = tuple((extent, share(columns, known, spill, f"{extent.number}")) for extent, columns in found)
     return Portioned(shares, sizes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -21,7 +21,6 @@ from tracehound.formats.json_columns import (
     NS_PER_US,
     Answers,
     Codes,
-    Numbers,
     as_text,
     exact_ticks,
     ticks,
@@ -45,25 +44,18 @@ from tracehound.formats.kineto_elements import (
     Time,
 )
 from tracehound.formats.kineto_facets import Facets, Known
-from tracehound.formats.kineto_memory import devices, held
-from tracehound.formats.kineto_names import category, message_bytes, tensor_bytes
+from tracehound.formats.kineto_memory import devices_of, held_by
+from tracehound.formats.kineto_names import message_bytes, tensor_bytes
+from tracehound.formats.kineto_piece import GLOO, NO_EVENTS, OWN, PARAMS, Piece, Signature, calls, on_device
+from tracehound.formats.kineto_piece import MEMORY as MEMORY_NAME
+from tracehound.formats.kineto_scan import Scanned
+from tracehound.formats.kineto_scanned import FromScan
 from tracehound.formats.kineto_tally import COUNTERS, ENDLESS, FLOWS, MEMORY, NO_PHASE, STRANGE, Tally
 from tracehound.intervals import Ints, Mask
 
-Signature = tuple[str, Id, Id]
-"""Category, process and thread of an event."""
+Events = Slice[Scanned | list[Element]]
+"""A slice of a Kineto file's array."""
 
-GLOO: Final = "gloo:"
-"""How the annotations of Gloo's collectives begin, which run on the host."""
-
-_MEMORY: Final = "[memory]"
-"""The name of the instants at which memory is allocated or freed."""
-
-_OWN: Final = ("Record Window End", "Iteration Start")
-"""How the names of the profiler's own instants begin."""
-
-_PARAMS: Final = "record_param_comms"
-_CALLS: Final = ("op", "annotation")
 _PLAIN, _DEVICE, _PARAMETERS, _GLOO = range(4)
 
 _COMPLETE, _INSTANT, _METADATA, _COUNTER, _ARROW, _STRANGE = range(6)
@@ -71,33 +63,6 @@ _PHASES: Final[Mapping[type[Element], int]] = {
     Complete: _COMPLETE, Instant: _INSTANT, OldInstant: _INSTANT, Metadata: _METADATA, Counter: _COUNTER,
     Arrow: _ARROW, ArrowStep: _ARROW, ArrowEnd: _ARROW, Strange: _STRANGE,
 }  # fmt: skip
-
-
-class Piece(NamedTuple):
-    """The columns of some events, complete ones and instants; times in ns.
-
-    `record` is the ordinal of the element in the segment. `signature`, `name` and `device` are numbers that `Columns`
-    gave; `device` is -1 on a host, and ids and `bytes` are -1 where there are none. `collective` says that the args
-    name one.
-    """
-
-    record: Ints
-    signature: Numbers
-    name: Numbers
-    start: Ints
-    length: Ints
-    correlation: Ints
-    external: Ints
-    device: Numbers
-    bytes: Ints
-    collective: Mask
-
-    def at(self, rows: Ints) -> Piece:
-        """The columns of these rows."""
-        return Piece(*(column[rows] for column in cast("tuple[Any, ...]", self)))
-
-
-_NONE: Final = Piece(*(np.empty(0, dtype) for dtype in "qiiqqqqiq?"))
 
 
 class Columns:
@@ -118,31 +83,44 @@ class Columns:
         self.samples = Samples()
         self.facets = Facets(known)
         self._count = 0
-        self._pieces = [_NONE]
-        self._manner = Answers(self.signatures, _manner)
-        self._calls = Answers(self.signatures, lambda signature: category(signature[0]).kind in _CALLS)
+        self._pieces = [NO_EVENTS]
+        self._from_scan = FromScan(self.signatures, self.names, self.devices, self.tally, self.samples, self.facets)
+        self._manner = Answers(self.signatures, lambda signature: _DEVICE if on_device(signature) else _PLAIN)
+        self._calls = Answers(self.signatures, calls)
         self._manner_by_name = Answers(self.names, _manner_by_name)
 
-    def add(self, piece: Slice[Element]) -> None:
+    def add(self, piece: Events) -> None:
         """Append a slice."""
-        elements, first = piece.events, self._count
-        self._count += len(elements)
+        events, first = piece.events, self._count
+        self._count += len(events)
+        if isinstance(events, Scanned):
+            self._pieces.append(self._from_scan.add(events, first))
+            self._add(events.elements, events.left, piece, first)
+        else:
+            self._add(events, np.arange(len(events)), piece, first)
+
+    def _add(self, elements: list[Element], places: Ints, piece: Events, first: int) -> None:
+        """Append elements, each at its place in the slice."""
+        if not elements:
+            return
         phases = np.fromiter(map(_PHASES.__getitem__, map(type, elements)), np.int8, len(elements))
         drawn = phases == _COMPLETE
         if not drawn.all():
-            instants, memory = _instants(piece.events, phases)
+            instants, memory = _instants(elements, phases)
             drawn |= instants
-            self._add_others(piece, phases, memory, first)
+            self._add_others(elements, places, piece, phases, memory, first)
         rows = np.flatnonzero(drawn)
         if len(rows):
             events = elements if len(rows) == len(elements) else compress(elements, drawn.tolist())
-            self._add_events(cast("list[Complete | Instant]", list(events)), rows, piece, first)
+            self._add_events(cast("list[Complete | Instant]", list(events)), places[rows], piece, first)
 
     def all(self) -> Piece:
         """The columns of all events, in the order of the file."""
-        return Piece(*(np.concatenate(parts) for parts in zip(*self._pieces, strict=True)))
+        found = Piece(*(np.concatenate(parts) for parts in zip(*self._pieces, strict=True)))
+        in_order = bool(np.all(found.record[1:] > found.record[:-1]))
+        return found if in_order else found.at(np.argsort(found.record))
 
-    def _add_events(self, events: list[Complete | Instant], rows: Ints, piece: Slice[Element], first: int) -> None:
+    def _add_events(self, events: list[Complete | Instant], rows: Ints, piece: Events, first: int) -> None:
         """Append events; `rows` says where in the slice each is."""
         count, args = len(events), [event.args for event in events]
         columns = Piece(
@@ -206,27 +184,37 @@ class Columns:
             size = _size(args[row])
             columns.bytes[row] = _inputs_size(args[row]) if size == MISSING else size
 
-    def _add_others(self, piece: Slice[Element], phases: npt.NDArray[np.int8], memory: Mask, first: int) -> None:
+    def _add_others(
+        self,
+        elements: list[Element],
+        places: Ints,
+        piece: Events,
+        phases: npt.NDArray[np.int8],
+        memory: Mask,
+        first: int,
+    ) -> None:
         """Look at, or count, what is no event of the columns; `memory` says which instants tell of it."""
         for row in np.flatnonzero(phases == _METADATA).tolist():
-            named = cast(Metadata, piece.events[row])
+            named = cast(Metadata, elements[row])
             self.metadata[named.name, named.pid, named.tid] = as_text(named.args.name)
         for row in np.flatnonzero(phases == _STRANGE).tolist():
-            self.tally.add(STRANGE if cast(Strange, piece.events[row]).ph else NO_PHASE, 1, first + row)
+            self.tally.add(STRANGE if cast(Strange, elements[row]).ph else NO_PHASE, 1, first + int(places[row]))
         counters = phases == _COUNTER
         for what, found in ((FLOWS, phases == _ARROW), (MEMORY, memory), (COUNTERS, counters)):
-            self.tally.add(what, int(np.count_nonzero(found)), first + int(np.argmax(found)))
-        self._add_samples(np.flatnonzero(counters | memory), memory, piece, first)
+            self.tally.add(what, int(np.count_nonzero(found)), first + int(places[np.argmax(found)]))
+        rows = np.flatnonzero(counters | memory)
+        if len(rows):
+            sampled = cast("list[Counter | Instant]", [elements[row] for row in rows.tolist()])
+            self._add_samples(sampled, memory[rows], places[rows], piece, first)
 
-    def _add_samples(self, rows: Ints, memory: Mask, piece: Slice[Element], first: int) -> None:
+    def _add_samples(
+        self, events: list[Counter | Instant], memory: Mask, rows: Ints, piece: Events, first: int
+    ) -> None:
         """The values of counters and of memory, in the order of the file."""
-        if not len(rows):
-            return
-        events = cast("list[Counter | Instant]", [piece.events[row] for row in rows.tolist()])
         time = _ticks([event.ts for event in events], piece.starts, rows)
-        for run in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(memory[rows])) + 1):
+        for run in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(memory)) + 1):
             some, records = events[run[0] : run[-1] + 1], first + rows[run]
-            if memory[rows[run[0]]]:
+            if memory[run[0]]:
                 self._add_memory(cast("list[Instant]", some), records, time[run])
             else:
                 self._add_counters(cast("list[Counter]", some), records, time[run], piece.raws(), rows[run])
@@ -243,8 +231,8 @@ class Columns:
     def _add_memory(self, instants: Sequence[Instant], records: Ints, time: Ints) -> None:
         """Events of memory, which are many: all at once."""
         args = [instant.args for instant in instants]
-        device = devices(args)
-        self.samples.extend(records, time, held(args, device))
+        device = devices_of(args)
+        self.samples.extend(records, time, held_by(args, device))
         self.facets.add_memory(records, time, device, [instant.tid for instant in instants], args)
 
 
@@ -254,8 +242,8 @@ def _instants(elements: Sequence[Element], phases: npt.NDArray[np.int8]) -> tupl
     rows = np.flatnonzero(phases == _INSTANT)
     instants = cast("Sequence[Instant]", elements)
     names = [instants[row].name for row in rows.tolist()]
-    memory[rows] = [name == _MEMORY for name in names]
-    drawn[rows] = [name != _MEMORY and not name.startswith(_OWN) for name in names]
+    memory[rows] = [name == MEMORY_NAME for name in names]
+    drawn[rows] = [name != MEMORY_NAME and not name.startswith(OWN) for name in names]
     return drawn, memory
 
 
@@ -265,13 +253,8 @@ def _signatures(events: Sequence[Complete | Instant]) -> Iterable[Signature]:
     return zip(cats, pids, tids, strict=True)
 
 
-def _manner(signature: Signature) -> int:
-    """In which manner events of this signature are looked at."""
-    return _PLAIN if category(signature[0]).row in ("thread", "none") else _DEVICE
-
-
 def _manner_by_name(name: str) -> int:
-    return _PARAMETERS if name == _PARAMS else _GLOO if name.startswith(GLOO) else _PLAIN
+    return _PARAMETERS if name == PARAMS else _GLOO if name.startswith(GLOO) else _PLAIN
 
 
 def _ticks(times: Sequence[Time], spelled: Callable[[], Sequence[Any]], rows: Ints) -> Ints:

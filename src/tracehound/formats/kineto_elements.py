@@ -12,7 +12,6 @@ from typing import Any, Final, get_args
 import msgspec
 
 from tracehound.formats.json_columns import as_id, as_text
-from tracehound.formats.json_slices import Shape
 from tracehound.formats.kineto_args import NO_ARGS, Args, InstantArgs, NameArgs, SomeArgs, read
 
 Id = int | float | str | None
@@ -118,19 +117,21 @@ class _Any(_Event, gc=False):
 _ANY: Final = msgspec.json.Decoder(list[_Any])
 
 
-def _fast(data: memoryview) -> list[Element]:
+def decoded(data: memoryview | bytes) -> list[Element]:
+    """The elements of a list. Raises msgspec's errors for what is none."""
     text = bytes(data)  # raw args share the memory of what was decoded, which the reader uses again
     try:
         return _ELEMENTS.decode(text)
     except msgspec.ValidationError:  # of a phase that PyTorch does not write, most likely: takes half as much again
-        return [each.element(partial(_decoded, each.args)) for each in _ANY.decode(text)]
+        return [each.element(partial(_args, each.args)) for each in _ANY.decode(text)]
 
 
-def _decoded(args: msgspec.Raw, kind: type[SomeArgs]) -> SomeArgs:
+def _args(args: msgspec.Raw, kind: type[SomeArgs]) -> SomeArgs:
     return msgspec.json.decode(args, type=kind)
 
 
-def _lenient(event: Mapping[str, Any], _: bytes) -> Element:
+def lenient(event: Mapping[str, Any], _: bytes) -> Element:
+    """An element that had to be repaired."""
     found = _Any(
         ph=as_text(event.get("ph")),
         cat=as_text(event.get("cat")),
@@ -141,6 +142,3 @@ def _lenient(event: Mapping[str, Any], _: bytes) -> Element:
         dur=False if event.get("dur") is None else event["dur"],
     )
     return found.element(partial(read, event.get("args")))
-
-
-SHAPE: Final = Shape(_fast, _lenient)

@@ -17,11 +17,12 @@ import polars as pl
 from tracehound.formats.counters import Sampled
 from tracehound.formats.finishing import RAW
 from tracehound.formats.json_columns import INVALID, Answers, Numbers
-from tracehound.formats.kineto_columns import Columns, Piece
+from tracehound.formats.kineto_columns import Columns
 from tracehound.formats.kineto_elements import Id
 from tracehound.formats.kineto_kinds import KnownKinds, kinds_and_steps, may_be_collective
 from tracehound.formats.kineto_lanes import LaneKey, lane_keys
 from tracehound.formats.kineto_names import category
+from tracehound.formats.kineto_piece import Piece
 from tracehound.formats.kineto_tally import FAR, NEGATIVE, NO_NUMBER, UNTIMED, Tally
 from tracehound.formats.spill import Column, Kept, Spill
 from tracehound.intervals import Ints, Mask

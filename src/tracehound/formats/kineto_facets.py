@@ -89,7 +89,16 @@ class Facets:
     def add(self, facet: str, records: Ints, args: Sequence[Args]) -> None:
         """What events carry of a facet; those that carry nothing of it are left out in the end."""
         if args:
-            self._tables[facet].add(records, _own(facet, args), _combinations(facet, args))
+            table = self._tables[facet]
+            table.add(records, table.made(_own(facet, args)), table.numbers(list(_combinations(facet, args))))
+
+    def add_columns(self, facet: str, records: Ints, own: Mapping[str, Column], numbers: Numbers | None = None) -> None:
+        """The same of columns: those that seldom repeat, and the numbers of the combinations of the others."""
+        self._tables[facet].add(records, own, numbers)
+
+    def number(self, facet: str, combination: _Combination) -> int:
+        """The number of a combination."""
+        return int(self._tables[facet].numbers([combination])[0])
 
     def add_memory(
         self, records: Ints, time: Ints, device: Ints, threads: Sequence[object], args: Sequence[InstantArgs]
@@ -102,7 +111,8 @@ class Facets:
             **{name: compress(map(attrgetter(field), args), timed) for name, field in _FIELDS["allocated"].items()},
             "thread": compress(threads, timed),
         }
-        self._tables["allocated"].add(records[timed], columns, None)
+        table = self._tables["allocated"]
+        table.add(records[timed], table.made(columns), None)
 
     def put(self, spill: Spill, name: str, tally: Tally) -> dict[str, Kept]:
         """Put those of which there is any row aside, under names that start with this one; times are as in the file.
@@ -127,19 +137,25 @@ class _Table:
         self._slices: list[dict[str, Column]] = []
         self._series: list[pl.Series] = []
 
-    def add(
-        self, records: Ints, own: Mapping[str, Ints | Iterable[Any]], combinations: Iterable[_Combination] | None
-    ) -> None:
-        """Append rows."""
-        columns = {column: _column(self._name, column, values, self._series) for column, values in own.items()}
-        columns["record"] = Column(records)
-        if combinations is not None:
-            columns[_NUMBER] = Column(self._combinations.numbers(list(combinations)))
-        self._slices.append(columns)
+    def made(self, own: Mapping[str, Ints | Iterable[Any]]) -> dict[str, Column]:
+        """Columns of what the file says."""
+        return {column: _column(self._name, column, values, self._series) for column, values in own.items()}
+
+    def numbers(self, combinations: Sequence[_Combination]) -> Numbers:
+        """The numbers of combinations."""
+        return self._combinations.numbers(combinations)
+
+    def add(self, records: Ints, own: Mapping[str, Column], numbers: Numbers | None) -> None:
+        """Append rows: the columns in `_OWN`, and the numbers of the combinations of the others."""
+        shared = {} if numbers is None else {_NUMBER: Column(numbers)}
+        self._slices.append({**own, **shared, "record": Column(records)})
 
     def columns(self) -> dict[str, Column]:
         """The rows that tell anything, of the columns that do."""
         found = joined(self._slices, [len(columns["record"].values) for columns in self._slices])
+        if len(found) and np.any(np.diff(found["record"].values) < 0):  # slices whose events came in two ways
+            order = np.argsort(found["record"].values, kind="stable")
+            found = {name: column.at(order) for name, column in found.items()}
         record, numbers = found.pop("record", _NOTHING), found.pop(_NUMBER, None)
         if numbers is not None:
             found.update({name: known.at(numbers.values) for name, known in self._combinations.columns().items()})
@@ -204,7 +220,7 @@ _BETWEEN: Final = b"\0"
 """What JSON cannot hold stands between texts: one key of all of them is made and looked up faster than several."""
 
 
-_NO_TEXTS: Final = _BETWEEN * 5
+NO_TEXTS: Final = _BETWEEN * 5
 """What six texts make that are not there."""
 
 
@@ -232,7 +248,7 @@ def _texts(args: Sequence[Args]) -> list[bytes]:
     """What operators were called with, in the order of `_VALUES`."""
     dims = map(attrgetter("dims" if _told(args, "dims") else "dims_old"), args)
     return [
-        _NO_TEXTS
+        NO_TEXTS
         if each is NOTHING
         and said.types is NOTHING
         and said.strides is NOTHING

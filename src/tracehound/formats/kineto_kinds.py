@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.formats.json_columns import MISSING, Answers, Numbers
-from tracehound.formats.kineto_columns import GLOO, Columns, Piece, Signature
+from tracehound.formats.kineto_columns import Columns
 from tracehound.formats.kineto_elements import Id
 from tracehound.formats.kineto_lanes import LEGACY_DEVICE
 from tracehound.formats.kineto_names import call_kind, category, copy_kind, kernel_kind, operator_kind, step_number
+from tracehound.formats.kineto_piece import GLOO, Piece, Signature
 from tracehound.trace import KINDS
 
 _LEGACY: Final[dict[Id, str]] = {LEGACY_DEVICE: "kernel", "CPU functions": "op"}

@@ -19,9 +19,10 @@ import polars as pl
 
 from tracehound.formats.assemble import RAW_LANES
 from tracehound.formats.json_columns import MISSING
-from tracehound.formats.kineto_columns import Columns, Piece, Signature, number_in
+from tracehound.formats.kineto_columns import Columns, number_in
 from tracehound.formats.kineto_elements import Id
 from tracehound.formats.kineto_names import category, thread_name
+from tracehound.formats.kineto_piece import Piece, Signature
 from tracehound.trace import RANKS
 
 LEGACY_DEVICE: Final = "CUDA functions"

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from tracehound.formats.counters import Said, numbers
+from tracehound.formats.counters import Said, Values, numbers
 from tracehound.formats.json_columns import whole_numbers
 from tracehound.formats.kineto_args import InstantArgs
 from tracehound.formats.sizes import MOST_BYTES
@@ -37,24 +37,38 @@ class Memory(NamedTuple):
     held: Held
 
 
-def devices(args: Sequence[InstantArgs]) -> Ints:
-    """The devices whose allocators they are, -1 for the host's."""
-    kinds = whole_numbers([said.holder_type for said in args])
-    return np.where(kinds <= CPU, -1, np.maximum(whole_numbers([said.holder for said in args]), 0))
+class Totals(NamedTuple):
+    """A column of events of memory: which tell it, and the values (NaN: no number)."""
+
+    told: Mask
+    values: Values
 
 
-def held(args: Sequence[InstantArgs], device: Ints) -> Said:
-    """What events of these devices tell, by counter, in the order of `TITLES`.
+def devices(kinds: Ints, holders: Ints) -> Ints:
+    """The devices whose allocators they are, -1 for the host's; of types and numbers that are -1 where absent."""
+    return np.where(kinds <= CPU, -1, np.maximum(holders, 0))
+
+
+def devices_of(args: Sequence[InstantArgs]) -> Ints:
+    """The same of events."""
+    return devices(whole_numbers([said.holder_type for said in args]), whole_numbers([said.holder for said in args]))
+
+
+def held_by(args: Sequence[InstantArgs], device: Ints) -> Said:
+    """What events of these devices tell: see `held`."""
+    allocated, reserved = _totals([said.allocated for said in args]), _totals([said.reserved for said in args])
+    changed = numbers([said.change for said in args]) if _totals_lack(allocated, reserved) else np.zeros(len(args))
+    return held(allocated, reserved, changed, device)
+
+
+def held(allocated: Totals, reserved: Totals, changed: Values, device: Ints) -> Said:
+    """What events tell, by counter, in the order of `TITLES`.
 
     `change` is what was allocated just then, below 0 where freed; it counts where no total is told. Sizes that cannot
     be true are not told.
     """
-    columns = [[said.allocated for said in args], [said.reserved for said in args], [said.change for said in args]]
-    totals = np.array([_told(column) for column in columns[:-1]])
-    told = np.vstack([totals, ~totals.any(axis=0)])
-    values = np.vstack(
-        [numbers(column) if some.any() else np.zeros(len(args)) for column, some in zip(columns, told, strict=True)]
-    )
+    told = np.vstack([allocated.told, reserved.told, ~(allocated.told | reserved.told)])
+    values = np.vstack([allocated.values, reserved.values, changed])
     told &= ~(np.abs(values) > MOST_BYTES)
     event, what = np.nonzero(told.T)
     known, number = np.unique(device, return_inverse=True)
@@ -62,7 +76,12 @@ def held(args: Sequence[InstantArgs], device: Ints) -> Said:
     return Said(event, keys, number[event] * len(TITLES) + what, values.T[told.T])
 
 
-def _told(column: Sequence[object]) -> Mask:
-    if msgspec.UnsetType not in set(map(type, column)):
-        return np.ones(len(column), np.bool_)
-    return np.array([value is not msgspec.UNSET for value in column])
+def _totals(column: Sequence[object]) -> Totals:
+    told = np.ones(len(column), np.bool_)
+    if msgspec.UnsetType in set(map(type, column)):
+        told = np.array([value is not msgspec.UNSET for value in column])
+    return Totals(told, numbers(column) if told.any() else np.zeros(len(column)))
+
+
+def _totals_lack(allocated: Totals, reserved: Totals) -> bool:
+    return not (allocated.told | reserved.told).all()

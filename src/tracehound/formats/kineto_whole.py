@@ -17,11 +17,11 @@ from tracehound.formats.assemble import Piece
 from tracehound.formats.counters import Counters, Sampled, joined
 from tracehound.formats.facets import beside
 from tracehound.formats.json_columns import INVALID, whole_number
-from tracehound.formats.kineto_columns import GLOO
 from tracehound.formats.kineto_counters import drawn, tells_no_totals
 from tracehound.formats.kineto_elements import Id
 from tracehound.formats.kineto_events import FARTHEST, Share, Stretch
 from tracehound.formats.kineto_lanes import LaneKey, Placed, place
+from tracehound.formats.kineto_piece import GLOO
 from tracehound.formats.kineto_tally import AT_ZERO, FAR, NO_TOTALS, UNPLACED, Tally
 from tracehound.formats.spill import Spill
 from tracehound.intervals import Ints, Mask

@@ -1,0 +1,154 @@
+"""Scanned events give the part that decoded objects give, whatever the events are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_kineto import SIZED, told
+
+from tracehound import native
+from tracehound.errors import TracehoundError
+from tracehound.formats import kineto, kineto_scan
+from tracehound.formats.format import ALL, silent
+from tracehound.formats.json_window import SIZES, Sizes
+from tracehound.formats.kineto_scan import Scan, Scanned
+from tracehound.formats.spill import Spill
+from tracehound.trace import Part
+
+pytestmark = pytest.mark.skipif(native.library() is None, reason="nothing is compiled here")
+
+
+def read(path: Path, sizes: Sizes) -> Part:
+    return kineto.finish(path, [kineto.decode(path, ALL, Spill(), silent, sizes)], Spill())
+
+
+def both(path: Path, sizes: Sizes = SIZES) -> tuple[list[object], list[object]]:
+    """What a file's part says, read with the scanner, however much it leaves to others, and without it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kineto_scan, "_FEW", 0)
+        scanned = told(read(path, sizes))
+        patch.setattr(kineto, "scan", lambda: None)
+        return scanned, told(read(path, sizes))
+
+
+ODD = st.sampled_from([None, -1, 2.5, "7", "0x1f", True, 2**63, 10**30, [1], {"a": 1}, "nan"])
+SMALL = st.integers(0, 5) | st.integers(0, 5) | ODD
+TEXTS = st.sampled_from(["", "float", "Long(int)", [[1, 2], []], [["a"], 3], "[[1]]", "a\\n", "é", None])
+NAMES = st.sampled_from(
+    [
+        "aten::mm", "void gemm<float>(int)", "ncclKernel_AllReduce_RING_LL_Sum_float", "Memcpy HtoD (Pageable)",
+        "ProfilerStep#3", "record_param_comms", "gloo:all_reduce", "[memory]", "[memory]", "Iteration Start: 3",
+        "Record Window End", "cudaGraphLaunch", "ключ", 'say "hi" \\ \n', "Optimizer.step#SGD.step", "",
+    ]
+)  # fmt: skip
+CATEGORIES = st.sampled_from(
+    [
+        "cpu_op",
+        "user_annotation",
+        "kernel",
+        "gpu_memcpy",
+        "Kernel",
+        "cuda_runtime",
+        "cuda_sync",
+        "python_function",
+        "Trace",
+    ]
+)
+TIMES = st.integers(0, 10**6).map(lambda ns: ns / 1000) | st.sampled_from([0, 7, 1e3, 0.0625, "5", 2**60, -3])
+ARGS: dict[str, st.SearchStrategy] = {
+    **dict.fromkeys(("correlation", "External id", "external id", "bytes", "Sequence number", "Fwd thread id"), SMALL),
+    **dict.fromkeys(("stream", "device"), st.integers(0, 2) | st.sampled_from([None, "stream 7", 1.5])),
+    **dict.fromkeys(("Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "Total Reserved"), SMALL),
+    **dict.fromkeys(("grid", "block"), st.sampled_from([[1, 2, 3], [4], "x", None])),
+    **dict.fromkeys(("registers per thread", "shared memory", "blocks per SM", "warps per SM"), SMALL),
+    **dict.fromkeys(("Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Call stack"), TEXTS),
+    "est. achieved occupancy %": SMALL,
+    "Collective name": st.sampled_from(["allreduce", None]),
+    "In msg nelems": SMALL,
+    "dtype": st.sampled_from(["Float", None]),
+    "name": st.sampled_from(["python", 5]),
+    "anything": st.sampled_from([{"traceEvents": []}, [{"ph": "X"}, 1e300], "\u2028"]),
+}
+EVENTS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "ph": st.sampled_from(["X"] * 6 + ["i", "i", "s", "t", "f", "M", "C", "I", "B", ""]),
+            "name": NAMES,
+            "ts": TIMES,
+        },
+        optional={
+            "cat": CATEGORIES,
+            "dur": TIMES,
+            "pid": st.integers(0, 2) | st.sampled_from(["0", "CUDA functions", None, 1.5]),
+            "tid": st.integers(0, 2) | st.sampled_from(["1", "stream 7", None]),
+            "args": st.lists(st.sampled_from(sorted(ARGS)), max_size=5, unique=True).flatmap(
+                lambda names: st.fixed_dictionaries({name: ARGS[name] for name in names})
+            ),
+        },
+    ),
+    max_size=40,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(EVENTS, SIZED, st.sampled_from([None, 2]), st.booleans())
+def test_any_events(tmp_path, events, sizes, indent, plain):
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}, indent=indent, ensure_ascii=plain))
+    scanned, decoded = both(path, sizes)
+    assert scanned == decoded
+
+
+def old(event: dict) -> dict:
+    """The event as it was written in 2020."""
+    spelled = {"Input Dims": "Input dims", "est. achieved occupancy %": "theoretical occupancy %"}
+    args = event.get("args", {})
+    return {**event, "args": {spelled.get(name, name): value for name, value in args.items()}}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(EVENTS, SIZED)
+def test_any_old_events(tmp_path, events, sizes):
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": list(map(old, events))}))
+    scanned, decoded = both(path, sizes)
+    assert scanned == decoded
+
+
+def test_real_files(samples: Path, request: pytest.FixtureRequest) -> None:
+    paths = [*samples.rglob("*.json*")]
+    if (samples.parents[1] / "shared" / "traces").is_dir():
+        paths += (request.getfixturevalue("shared") / "traces").rglob("*.json*")
+    compared = 0
+    for path in paths:
+        if path.stat().st_size > 3_000_000:
+            continue
+        try:
+            scanned, decoded = both(path)
+        except TracehoundError:
+            continue
+        compared += 1
+        assert scanned == decoded, path
+    assert compared >= 4
+
+
+def test_most_events_of_a_real_trace_are_scanned(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+
+    def counted(self: Scan, data: memoryview) -> object:
+        found = decode(self, data)
+        counts.append((len(found), len(found.elements) if isinstance(found, Scanned) else len(found)))
+        return found
+
+    decode = Scan.decoded
+    monkeypatch.setattr(Scan, "decoded", counted)
+    path = max((samples / "torch_stacks").glob("*.json*"), key=lambda path: path.stat().st_size)
+    part = read(path, SIZES)
+    events, left = (sum(column) for column in zip(*counts, strict=True))
+    assert left * 50 < events
+    assert part.scan.select(pl.len()).collect().item() > 1000
