@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.intervals import Ints, Mask
+from tracehound.native.nest import nested
 
 
 class Nesting(NamedTuple):
@@ -41,6 +42,13 @@ def nesting(start: Ints, end: Ints, first: Ints = _ONE_LANE, known: Ints = _NOTH
     then `known` has their depths.
     """
     until = np.maximum(end, start + 1)
+    if (found := nested(start, until, first, known)) is not None:
+        return Nesting(*found)
+    return _nesting(start, until, first, known)
+
+
+def _nesting(start: Ints, until: Ints, first: Ints, known: Ints) -> Nesting:
+    """The same in Python, of intervals of which none is empty."""
     times = _in_turn(start, until, first, len(known))
     if times is None:
         return _overlapping(start, until, first, known)

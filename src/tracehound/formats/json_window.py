@@ -38,8 +38,8 @@ class Sizes(NamedTuple):
     to see that it is one.
     """
 
-    slice: int = 512 << 10
-    segment: int = 16 << 20
+    slice: int = 1 << 20
+    segment: int = 32 << 20
     glance: int = 4 << 10
 
 
