@@ -107,7 +107,7 @@ def nest(events: Rows, concurrent: Mask, course: Course | None, before: Open) ->
     start, end, begins, first = events.start, events.end, events.lanes, events.first
     until = np.maximum(end, start + 1)
     carried = len(before.end)
-    drawn = nesting(np.append(before.end - 1, start), np.append(before.end, until), begins, before.depth)
+    drawn = nesting(_behind(before.end - 1, start), _behind(before.end, until), begins, before.depth)
     inner = _inner(events, begins, None if course is None else course.clocked)
     parent, torn = drawn.parent[carried:], drawn.torn
     if inner.order is not None:
@@ -115,7 +115,7 @@ def nest(events: Rows, concurrent: Mask, course: Course | None, before: Open) ->
     apart = concurrent[events.lane[begins]]
     if apart.any():
         parent = np.where(np.repeat(apart, np.diff(np.append(begins, len(start)))), -1, parent)
-    ids = np.append(before.id, events.ids)
+    ids = _behind(before.id, events.ids)
     children = np.zeros(len(ids), np.int64)
     child = np.flatnonzero(parent >= 0)
     np.add.at(children, parent[child], inner.length[child])
@@ -128,6 +128,11 @@ def nest(events: Rows, concurrent: Mask, course: Course | None, before: Open) ->
         children[rows + len(before.id)] += course.later[first]
     own = np.maximum(inner.length - children[len(before.id) :], 0)
     return Nested(parent, drawn.depth[carried:], own, ids, before, until, inner)
+
+
+def _behind(before: Ints, values: Ints) -> Ints:
+    """Both, one after the other; most often there is nothing before."""
+    return np.append(before, values) if len(before) else values
 
 
 def _inner(events: Rows, begins: npt.NDArray[np.intp], clocked: bool | None) -> _Inner:  # noqa: FBT001
@@ -154,8 +159,8 @@ def _inner(events: Rows, begins: npt.NDArray[np.intp], clocked: bool | None) -> 
 def _inner_parents(inner: _Inner, begins: npt.NDArray[np.intp], before: Open) -> tuple[Ints, bool]:
     """Parents by a clock of their own, which has another order than the rows, and whether any overlap in part there."""
     carried = len(before.id)
-    start = np.append(before.inner_end - 1, inner.in_order(inner.start))
-    until = np.append(before.inner_end, inner.in_order(inner.until))
+    start = _behind(before.inner_end - 1, inner.in_order(inner.start))
+    until = _behind(before.inner_end, inner.in_order(inner.until))
     rows = np.concatenate([np.arange(carried), inner.in_order(np.arange(len(inner.start))) + carried, [-1]])
     parent = np.empty(len(inner.start), np.int64)
     nested = nesting(start, until, begins, np.arange(carried))

@@ -6,6 +6,7 @@ a distance for an id; the id itself is the row. Knows no event's meaning.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -30,6 +31,9 @@ _PACKED: Final = {
     "beside": pl.Int64(),
     **{name: EVENTS[name] for name in _AS_IS},
 }
+_WRITERS: Final = 2
+"""Threads that write: one compresses what the other has encoded."""
+
 _ROWS: Final = 1 << 16
 """Rows of a record batch, the least that is read."""
 
@@ -44,14 +48,14 @@ def written(batches: Iterable[Mapping[str, Column]], folder: Path | None) -> pl.
         held = [frame_of(batch, EVENTS) for batch in batches]
         return pl.concat(held, rechunk=True).lazy() if held else pl.LazyFrame(schema=EVENTS)
     paths: list[Path] = []
-    with ThreadPoolExecutor(1) as writer:
-        last: Future[None] | None = None
+    with ThreadPoolExecutor(_WRITERS) as writer:
+        waiting: deque[Future[None]] = deque()
         for number, batch in enumerate(batches):
-            if last is not None:
-                last.result()
+            if len(waiting) == _WRITERS:
+                waiting.popleft().result()
             paths.append(folder / f"events-{number:06}.arrow")
-            last = writer.submit(_write, batch, paths[-1])
-        if last is not None:
+            waiting.append(writer.submit(_write, batch, paths[-1]))
+        for last in waiting:
             last.result()
     return scan(paths)
 

@@ -29,6 +29,7 @@ from tracehound.formats.wire import (
 )
 from tracehound.formats.xheads import Heads, Marks, heads
 from tracehound.formats.xstats import BLOB, DOUBLE, REF, SIGNED, STAT_ID, TEXT, UNSIGNED, Flags, Stats, joined, stats
+from tracehound.native.xevents import events
 
 METADATA_ID, OFFSET_PS, DURATION_PS, EVENT_STAT, OCCURRENCES = 1, 2, 3, 4, 5
 
@@ -153,7 +154,7 @@ def slices(file: File, stretches: Sequence[Stretched], what: Wanted) -> Iterator
             if until < one.end:
                 queue.append(one._replace(start=until))
         piece = reading.piece(file, *((one.start, one.end) for one in taken))
-        found = heads(piece, marks)
+        found, fields = _compiled(piece, what) or _bulk(piece, marks, what)
         if found.after < size:
             short = size - found.after
             if (
@@ -166,7 +167,7 @@ def slices(file: File, stretches: Sequence[Stretched], what: Wanted) -> Iterator
             queue[-1] = queue[-1]._replace(start=taken[-1].end - short)
         room = AT_ONCE if len(found.head) else 2 * room
         if len(found.head):
-            yield _placed(_decoded(piece, found, what), found, taken)
+            yield _placed(fields, found, taken)
 
 
 class _Fields(NamedTuple):
@@ -184,6 +185,29 @@ class _Fields(NamedTuple):
         """The events on these lines, at these bytes."""
         piece, metadata, start, length, timed, sound, carried = self
         return Slice(piece, line, record, metadata, start, length, timed, sound, carried)
+
+
+def _compiled(piece: Bytes, what: Wanted) -> tuple[Heads, _Fields] | None:
+    """The events at the front of the piece, as compiled code reads them; None where there is none, or it refuses."""
+    got = events(piece.raw[: piece.size], what.quick, len(what.names))
+    if got is None:
+        return None
+    rows = np.flatnonzero(got.odd)
+    found = Heads(got.head, got.end, got.metadata, got.head, rows, got.after, stopped=False)
+    columns = _Columns(len(got.head), what)
+    for code in np.flatnonzero(got.seen).tolist():
+        columns.found[what.names[code]] = Column(got.field[code], got.bits[code])
+    timed, sound = np.ones((2, len(got.head)), np.bool_)
+    fields = _Fields(piece, got.metadata, got.start, got.length, timed, sound, columns.found)
+    if len(rows):
+        _decode_any(fields, found, rows, what, columns)
+    return found, fields
+
+
+def _bulk(piece: Bytes, marks: Marks, what: Wanted) -> tuple[Heads, _Fields]:
+    """The same by numpy."""
+    found = heads(piece, marks)
+    return found, _decoded(piece, found, what)
 
 
 def _placed(fields: _Fields, found: Heads, taken: Sequence[Stretched]) -> Slice:

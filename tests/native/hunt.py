@@ -1,0 +1,92 @@
+"""Gives what is compiled tens of thousands of damaged inputs: ``hunt.py LIBRARY``, built with the compiler's checks.
+
+Each input lies in memory of just its size, so that one byte beyond is an error. Prints how many inputs were taken.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+
+import numpy as np
+from scanning import damaged, made
+
+from tracehound.native import nest, scan, xevents
+
+LISTS = [
+    b'[{"ph": "X", "ts": 1.5, "name": "a\\"b", "args": {"dims": [[1, 2], {"a": []}], "id": 5}}, {"ph":"s"}]',
+    b'[ {"ph":"X","pid":-12,"x":[true,false,null,1e-5,"\\u00e9"],"args":{}} , {} ,\n{"name":"\xc3\xa9","ts":12}]',
+]
+
+EVENT = bytes.fromhex(
+    "0805 108001 1807 22040801182a 220608021080808001 22070803 2a03616263 220b 0804 11 0000000000000840"
+)
+"""The fields of an XEvent with a number, an unknown one, a text and a double among its stats."""
+
+EVENTS = b"".join(b"\x22%c%b" % (len(event), event) for event in (EVENT, b"", EVENT[:7], EVENT))
+CODES = np.array([-1, 0, -1, 1, 2, *[-1] * 11], np.int8)
+
+
+@contextmanager
+def exactly(data: bytes) -> Iterator[memoryview]:
+    """The bytes in memory of just their size."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = (
+        ctypes.c_void_p,
+        [ctypes.c_size_t],
+        [ctypes.c_void_p],
+    )
+    place = libc.malloc(len(data))
+    ctypes.memmove(place, data, len(data))
+    yield memoryview((ctypes.c_char * len(data)).from_address(place))
+    libc.free(place)
+
+
+def lists(random: Random, turns: int) -> int:
+    """Lists of JSON; how many were taken."""
+    taken = 0
+    for turn in range(turns):
+        if turn % 1000 == 0:
+            scanner = made()
+        with exactly(damaged(random.choice(LISTS), random)) as text:
+            taken += scanner.objects(text) is not None
+    return taken
+
+
+def events(random: Random, turns: int) -> int:
+    """Events of an XPlane; how many inputs were taken."""
+    taken = 0
+    for _ in range(turns):
+        data = bytearray(EVENTS * random.randrange(1, 3))
+        for _ in range(random.randrange(4)):
+            data[random.randrange(len(data))] = random.choice((0, 1, 8, 0x10, 0x18, 0x22, 0x2A, 0x11, 0x7F, 0x80, 0xFF))
+        with exactly(bytes(data[: random.randrange(1, len(data) + 1)])) as some:
+            taken += xevents.events(np.frombuffer(some, np.uint8), CODES, 3) is not None
+    return taken
+
+
+def intervals(random: Random, turns: int) -> int:
+    """Any intervals, also such as nobody would give; how many inputs were taken."""
+    taken = 0
+    for _ in range(turns):
+        count = random.randrange(50)
+        start, end = (np.array([random.randrange(-5, 60) for _ in range(count)], np.int64) for _ in range(2))
+        first = np.array([0, *sorted(random.randrange(60) for _ in range(random.randrange(4)))], np.int64)
+        known = np.arange(random.randrange(count + 1), dtype=np.int64)
+        taken += nest.nested(start, end, first, known) is not None
+    return taken
+
+
+def main() -> None:
+    library = ctypes.CDLL(sys.argv[1])
+    for module in (nest, scan, xevents):
+        module.library = lambda: library
+    random = Random(7)
+    print(lists(random, 40_000), events(random, 40_000), intervals(random, 5_000))
+
+
+if __name__ == "__main__":
+    main()
