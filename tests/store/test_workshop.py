@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from polars.exceptions import PanicException
 
+from tracehound.formats.spill import WAITING
 from tracehound.store import ingest, load, open_paths, opening, workshop
 from tracehound.store.cache import Cache, opened
 from tracehound.store.find import Found
@@ -85,3 +86,14 @@ def test_a_panic_costs_its_file_alone(samples: Path, tmp_path: Path, monkeypatch
     assert [note.text for note in trace.notes if note.level == "dropped"] == [
         "file not read: cannot be read: PanicException: index out of bounds"
     ]
+
+
+def test_what_waited_while_a_file_was_read_is_gone(
+    samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "SMALL", 0)
+    with workshop(1, partial(opened, tmp_path)) as shop:
+        load(open_paths([samples / "torch_ddp_gloo"], workshop=shop))
+        kept = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(name.startswith("events-") for name in kept)
+    assert not any(name.endswith(WAITING) for name in kept)

@@ -19,6 +19,9 @@ import polars as pl
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import lane_order
 
+WAITING: Final = ".rows"
+"""How the names of files end in which rows wait."""
+
 ORDERED: Final = ("lane", "start", "end")
 """A frame with these columns holds events, which are kept sorted by (lane, start, -end)."""
 
@@ -209,7 +212,7 @@ def _column(series: pl.Series) -> Column:
 
 
 def _filed(folder: Path, name: str, columns: Iterable[tuple[str, Column]], dtypes: Mapping[str, pl.DataType]) -> Filed:
-    path = folder / f"{name}.rows"
+    path = folder / f"{name}{WAITING}"
     with path.open("wb", buffering=0) as file:
         return Filed(path, {name: _write(file, name, column, dtypes[name]) for name, column in columns})
 

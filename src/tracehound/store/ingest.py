@@ -14,7 +14,7 @@ from shutil import rmtree
 from typing import Any, Final
 
 from tracehound.formats.format import ALL, Portion, Progress
-from tracehound.formats.spill import Spill
+from tracehound.formats.spill import WAITING, Spill
 from tracehound.store.board import Board
 from tracehound.store.cache import Cache, Stamp, stamp
 from tracehound.store.find import Found
@@ -150,6 +150,8 @@ def finished(found: Found, portions: list[Any], folder: Path) -> None:
     part = found.format.reader.finish(found.path, portions, Spill(folder))
     save(part, folder)
     rmtree(folder / _PIECES, ignore_errors=True)
+    for rest in folder.glob(f"*{WAITING}"):  # what finishing itself put aside
+        rest.unlink(missing_ok=True)
 
 
 def _portion(folder: Path, number: int) -> Path:
