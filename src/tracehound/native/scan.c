@@ -19,6 +19,7 @@
 #endif
 
 enum { MAX_FIELDS = 64, MAX_GROUPS = 8, MAX_PARTS = 8, MAX_NUMBERS = 16, MAX_DEPTH = 64, TABLE = 256 };
+enum { KEY_WORDS = 3, MAX_KNOWN = 128 };
 
 /* What becomes of the value of a field. The numbers are those of `scan.py`. */
 enum kind {
@@ -57,8 +58,19 @@ struct texts {
     int32_t count, room_ends;
     uint64_t *slots; /* 32 bits of the hash, then the number + 1; 0: free */
     int64_t mask;
+    int32_t of_nothing;  /* the number of the key of objects that have no part of it, + 1; 0: not known */
+    int32_t last;        /* the number that was asked for last */
     uint8_t *odd;        /* of each number, whether the text begins as one of `starts` */
     const char *starts;  /* each ended by a 0, and all by another; NULL: none */
+};
+
+/* A key that was met, with its closing quote, and the one that came after it when it was met last: objects of one kind
+ * have the same members in the same order. */
+struct known {
+    uint64_t words[KEY_WORDS], masks[KEY_WORDS];
+    uint8_t size;  /* with the quote */
+    int8_t field;  /* -1: none */
+    uint8_t next;  /* 0: not known */
 };
 
 struct scanner {
@@ -68,6 +80,9 @@ struct scanner {
     bool plain[256];           /* tags of objects that need nobody else's look */
     int8_t by_key[2][TABLE];   /* where the fields are, by a hash of their keys; -1: nowhere */
     uint64_t seed;
+
+    struct known known[2][MAX_KNOWN]; /* of objects, and of those nested in them; the first stands for their beginning */
+    int32_t known_count[2];
 
     struct texts texts[MAX_GROUPS];
     uint8_t *key; /* that is put together from its parts */
@@ -100,18 +115,27 @@ static bool grow(void **memory, int64_t size, int64_t count)
     return true;
 }
 
-/* Room for so many rows; what the columns hold is lost. */
-static bool room_for(struct scanner *s, int64_t rows)
+/* More room, for twice as many rows: a column moves to where it begins then. */
+static bool more_rows(struct scanner *s)
 {
-    if (rows <= s->room)
-        return true;
-    s->room = 0;
-    if (!grow((void **)&s->tags, sizeof *s->tags, rows) ||
-        !grow((void **)&s->numbers, s->number_count * (int64_t)sizeof *s->numbers, rows) ||
-        !grow((void **)&s->codes, s->group_count * (int64_t)sizeof *s->codes, rows))
-        return false;
-    s->room = rows;
-    return true;
+    int64_t room = s->room ? s->room * 2 : 1 << 12;
+    int64_t *numbers = malloc((size_t)(room * s->number_count) * sizeof *numbers);
+    int32_t *codes = malloc((size_t)(room * s->group_count) * sizeof *codes);
+    bool good = numbers && codes && grow((void **)&s->tags, sizeof *s->tags, room);
+    if (good) {
+        for (int k = 0; s->rows && k < s->number_count; k++)
+            memcpy(numbers + k * room, s->numbers + k * s->room, (size_t)s->rows * sizeof *numbers);
+        for (int k = 0; s->rows && k < s->group_count; k++)
+            memcpy(codes + k * room, s->codes + k * s->room, (size_t)s->rows * sizeof *codes);
+        s->room = room;
+    }
+    free(good ? s->numbers : numbers);
+    free(good ? s->codes : codes);
+    if (good) {
+        s->numbers = numbers;
+        s->codes = codes;
+    }
+    return good;
 }
 
 /* ---- texts ---- */
@@ -162,20 +186,27 @@ static bool begins_as_one_of(const char *starts, const uint8_t *text, int64_t le
     return false;
 }
 
+static bool is_text(const struct texts *t, int32_t number, const uint8_t *text, int64_t length)
+{
+    int64_t begin = number ? t->ends[number - 1] : 0;
+    return t->ends[number] - begin == length && memcmp(t->bytes + begin, text, (size_t)length) == 0;
+}
+
 /* The number of a text; -1 without memory. */
 static int32_t number_of(struct texts *t, const uint8_t *text, int64_t length, uint64_t seed)
 {
     if (2 * (int64_t)t->count >= t->mask && !more_slots(t))
         return -1;
+    if (t->count && is_text(t, t->last, text, length))
+        return t->last;
     uint64_t hash = hash_of(text, length, seed) >> 32;
     int64_t at = (int64_t)hash & t->mask;
     for (uint64_t slot; (slot = t->slots[at]) != 0; at = (at + 1) & t->mask) {
         if (slot >> 32 != hash)
             continue;
         int32_t code = (int32_t)(uint32_t)slot - 1;
-        int64_t begin = code ? t->ends[code - 1] : 0;
-        if (t->ends[code] - begin == length && memcmp(t->bytes + begin, text, (size_t)length) == 0)
-            return code;
+        if (is_text(t, code, text, length))
+            return t->last = code;
     }
     if (t->count == INT32_MAX - 1)
         return -1;
@@ -196,13 +227,15 @@ static int32_t number_of(struct texts *t, const uint8_t *text, int64_t length, u
     t->odd[t->count] = begins_as_one_of(t->starts, text, length);
     t->ends[t->count++] = t->used;
     t->slots[at] = hash << 32 | (uint32_t)t->count;
-    return t->count - 1;
+    return t->last = t->count - 1;
 }
 
 static void forget(struct texts *t)
 {
     t->used = 0;
     t->count = 0;
+    t->of_nothing = 0;
+    t->last = 0;
     if (t->slots)
         memset(t->slots, 0, (size_t)(t->mask + 1) * sizeof *t->slots);
 }
@@ -410,24 +443,27 @@ static unsigned place_of(const uint8_t *key, int64_t length)
     return ((unsigned)length * 31u + key[0] * 7u + key[length - 1] * 3u + key[length / 2]) % TABLE;
 }
 
-static const struct field *field_of(const struct scanner *s, bool nested, const uint8_t *key, int64_t length)
+/* The number of the field with a key, -1 for none. */
+static int field_of(const struct scanner *s, bool nested, const uint8_t *key, int64_t length)
 {
     if (length == 0)
-        return NULL;
+        return -1;
     for (unsigned at = place_of(key, length);; at = (at + 1) % TABLE) {
         int number = s->by_key[nested][at];
         if (number < 0)
-            return NULL;
+            return -1;
         const struct field *field = &s->fields[number];
         if (field->length == length && memcmp(field->key, key, (size_t)length) == 0)
-            return field;
+            return number;
     }
 }
 
-/* An object that is being read: the parts of its keys, which fields it had, and whether it is odd. */
+/* An object that is being read: which fields it had, the parts of the keys of the groups it has any of, and whether it is
+ * odd. */
 struct object {
     struct span parts[MAX_GROUPS][MAX_PARTS];
     uint64_t seen;
+    uint32_t groups;
     bool odd;
 };
 
@@ -438,6 +474,70 @@ static unsigned type_of(uint8_t first)
     if (first == '-' || is_digit(first))
         return NUMBER;
     return first == 'n' ? NOTHING : OTHER;
+}
+
+/* The same where it is the key that usually follows another one, which is told in a glance: the place behind it. */
+static const uint8_t *usual(const struct known *known, const uint8_t *at, const uint8_t *end)
+{
+    if (end - at < 8 * KEY_WORDS)
+        return NULL;
+    for (int k = 0; k < KEY_WORDS && 8 * k < known->size; k++) {
+        uint64_t word;
+        memcpy(&word, at + 8 * k, 8);
+        if ((word ^ known->words[k]) & known->masks[k])
+            return NULL;
+    }
+    return at + known->size;
+}
+
+/* Remember that a key of ASCII without escapes follows another one: its number, 0 where there is no room for it. */
+static int learnt(struct scanner *s, bool nested, int last, const uint8_t *key, int64_t length, int8_t field)
+{
+    struct known found = {.size = (uint8_t)(length + 1), .field = field}, *known = s->known[nested];
+    if (length >= 8 * KEY_WORDS)
+        return 0;
+    memcpy(found.words, key, (size_t)length + 1);
+    memset(found.masks, 0xff, (size_t)length + 1);
+    int number = 1;
+    while (number <= s->known_count[nested] && memcmp(known[number].words, found.words, sizeof found.words) != 0)
+        number++;
+    if (number == MAX_KNOWN)
+        return 0;
+    if (number > s->known_count[nested]) {
+        known[number] = found;
+        s->known_count[nested] = number;
+    }
+    known[last].next = (uint8_t)number;
+    return number;
+}
+
+/* The number at `at` for a field of numbers, where it is one that the field expects: the place behind it, else NULL. */
+static const uint8_t *plain_number(uint8_t kind, const uint8_t *at, int64_t *found)
+{
+    bool negative = *at == '-';
+    const uint8_t *first = at + negative;
+    uint64_t sum = 0;
+    for (at = first; is_digit(*at) && at - first < 18; at++)
+        sum = sum * 10 + (uint64_t)(*at - '0');
+    if (at == first || is_digit(*at) || (*first == '0' && at - first > 1))
+        return NULL;
+    if (kind == TICKS) {
+        int decimals = 0;
+        if (at - first > 16)
+            return NULL;
+        if (*at == '.') {
+            for (at++; decimals < 3 && is_digit(*at); at++, decimals++)
+                sum = sum * 10 + (uint64_t)(*at - '0');
+            if (decimals == 0)
+                return NULL;
+        }
+        for (; decimals < 3; decimals++)
+            sum *= 10;
+    }
+    if (is_digit(*at) || *at == '.' || (*at | 32) == 'e')
+        return NULL;
+    *found = negative ? -(int64_t)sum : (int64_t)sum;
+    return sum < 1ULL << 62 ? at : NULL;
 }
 
 /* Put the value of a field where it belongs. */
@@ -460,6 +560,9 @@ static void take(struct scanner *s, struct object *o, const struct field *field,
         break;
     case PART:
         o->odd |= (type & field->types) == 0;
+        if (!(o->groups >> field->column & 1))
+            memset(o->parts[field->column], 0, s->parts[field->column] * sizeof(struct span));
+        o->groups |= 1u << field->column;
         o->parts[field->column][field->part] = (struct span){at, length};
         break;
     default:
@@ -467,43 +570,70 @@ static void take(struct scanner *s, struct object *o, const struct field *field,
     }
 }
 
+static const uint8_t *members(
+    struct scanner *s, struct object *o, bool nested, const uint8_t *at, const uint8_t *end);
+
+/* The value of a member, of a field or of none (-1): the place behind it. */
+static const uint8_t *member(struct scanner *s, struct object *o, int of, const uint8_t *at, const uint8_t *end)
+{
+    if (of < 0)
+        return value(at, end, &s->beyond_ascii);
+    const struct field *field = &s->fields[of];
+    const uint8_t *begin = at;
+    uint64_t bit = 1ULL << of;
+    o->odd |= (o->seen & bit) != 0;
+    o->seen |= bit;
+    if (field->kind == NESTED) {
+        o->odd |= *at != '{';
+        return *at == '{' ? members(s, o, true, at + 1, end) : value(at, end, &s->beyond_ascii);
+    }
+    if (field->kind == TICKS || field->kind == WHOLE) {
+        int64_t found;
+        if ((at = plain_number(field->kind, begin, &found)) != NULL) {
+            s->numbers[field->column * s->room + s->rows] = found;
+            return at;
+        }
+    }
+    at = value(begin, end, &s->beyond_ascii);
+    if (at)
+        take(s, o, field, begin, at - begin);
+    return at;
+}
+
 /* The members of an object, from behind its brace to behind the one that closes it. */
 static const uint8_t *members(
     struct scanner *s, struct object *o, bool nested, const uint8_t *at, const uint8_t *end)
 {
+    int last = 0; /* known key */
     at = blanks(at);
     if (*at == '}')
         return at + 1;
     for (;;) {
         if (*at != '"')
             return NULL;
-        const uint8_t *key = at + 1;
-        bool escaped = false;
-        at = string(at, end, &escaped, &s->beyond_ascii);
-        if (at == NULL)
-            return NULL;
-        o->odd |= escaped;
-        const struct field *field = field_of(s, nested, key, at - 1 - key);
+        int number = s->known[nested][last].next, of = -1;
+        const uint8_t *key = at + 1, *behind = number ? usual(&s->known[nested][number], key, end) : NULL;
+        if (behind) {
+            at = behind;
+            of = s->known[nested][number].field;
+        } else {
+            bool escaped = false, beyond_ascii = false;
+            at = string(at, end, &escaped, &beyond_ascii);
+            if (at == NULL)
+                return NULL;
+            o->odd |= escaped;
+            s->beyond_ascii |= beyond_ascii;
+            of = field_of(s, nested, key, at - 1 - key);
+            number = escaped || beyond_ascii ? 0 : learnt(s, nested, last, key, at - 1 - key, (int8_t)of);
+        }
+        last = number;
         at = blanks(at);
         if (*at != ':')
             return NULL;
         at = blanks(at + 1);
-        const uint8_t *begin = at;
-        if (field && field->kind == NESTED && *at == '{')
-            at = members(s, o, true, at + 1, end);
-        else
-            at = value(at, end, &s->beyond_ascii);
+        at = member(s, o, of, at, end);
         if (at == NULL)
             return NULL;
-        if (field) {
-            uint64_t bit = 1ULL << (field - s->fields);
-            o->odd |= (o->seen & bit) != 0;
-            o->seen |= bit;
-            if (field->kind != NESTED)
-                take(s, o, field, begin, at - begin);
-            else
-                o->odd |= *begin != '{';
-        }
         at = blanks(at);
         if (*at == '}')
             return at < end ? at + 1 : NULL;
@@ -513,32 +643,42 @@ static const uint8_t *members(
     }
 }
 
-/* The numbers of the keys of all groups: their parts with a 0, which no JSON holds, between them. False without memory. */
+/* The number of the key of a group: its parts with a 0, which no JSON holds, between them; -1 without memory. */
+static int32_t number_of_key(struct scanner *s, int group, const struct span *parts)
+{
+    int64_t length = s->parts[group] - 1;
+    for (int k = 0; k < s->parts[group]; k++)
+        length += parts[k].length;
+    if (length > s->key_room) {
+        if (!grow((void **)&s->key, 1, length * 2))
+            return -1;
+        s->key_room = length * 2;
+    }
+    uint8_t *to = s->key;
+    for (int k = 0; k < s->parts[group]; k++) {
+        if (k)
+            *to++ = 0;
+        if (parts[k].length)
+            memcpy(to, parts[k].at, (size_t)parts[k].length);
+        to += parts[k].length;
+    }
+    return number_of(&s->texts[group], s->key, length, s->seed);
+}
+
+/* The numbers of the keys of all groups; false without memory. */
 static bool numbered(struct scanner *s, struct object *o)
 {
+    static const struct span nothing[MAX_PARTS];
     for (int group = 0; group < s->group_count; group++) {
-        const struct span *parts = o->parts[group];
-        int64_t length = s->parts[group] - 1;
-        for (int k = 0; k < s->parts[group]; k++)
-            length += parts[k].length;
-        if (length > s->key_room) {
-            if (!grow((void **)&s->key, 1, length * 2))
-                return false;
-            s->key_room = length * 2;
-        }
-        uint8_t *to = s->key;
-        for (int k = 0; k < s->parts[group]; k++) {
-            if (k)
-                *to++ = 0;
-            if (parts[k].length)
-                memcpy(to, parts[k].at, (size_t)parts[k].length);
-            to += parts[k].length;
-        }
-        int32_t code = number_of(&s->texts[group], s->key, length, s->seed);
+        struct texts *t = &s->texts[group];
+        bool some = o->groups >> group & 1;
+        int32_t code = some || t->of_nothing == 0 ? number_of_key(s, group, some ? o->parts[group] : nothing) : t->of_nothing - 1;
         if (code < 0)
             return false;
+        if (!some)
+            t->of_nothing = code + 1;
         s->codes[group * s->room + s->rows] = code;
-        o->odd |= s->texts[group].odd[code] != 0;
+        o->odd |= t->odd[code] != 0;
     }
     return true;
 }
@@ -636,15 +776,6 @@ EXPORTED bool scan_odd_starts(struct scanner *s, int32_t group, const char *star
     return copy != NULL;
 }
 
-/* At least as many as a list has objects: each has a brace. */
-static int64_t most(const uint8_t *text, int64_t length)
-{
-    int64_t braces = 0;
-    for (int64_t k = 0; k < length; k++)
-        braces += text[k] == '{';
-    return braces;
-}
-
 /* Read the objects of a list, `text[0]` and `text[length - 1]` being its brackets: their number.
  *
  * -1 where it is no list of objects, or there is no memory. */
@@ -653,13 +784,16 @@ EXPORTED int64_t scan_list(struct scanner *s, const uint8_t *text, int64_t lengt
     s->rows = 0;
     s->other_count = 0;
     s->beyond_ascii = false;
-    if (length < 2 || text[0] != '[' || text[length - 1] != ']' || !room_for(s, most(text, length)))
+    if (length < 2 || text[0] != '[' || text[length - 1] != ']')
         return -1;
     const uint8_t *end = text + length - 1, *at = blanks(text + 1);
     while (at < end) {
         const uint8_t *begin = at;
-        struct object o = {.odd = false};
-        if (*at != '{')
+        struct object o;
+        o.seen = 0;
+        o.groups = 0;
+        o.odd = false;
+        if (*at != '{' || (s->rows == s->room && !more_rows(s)))
             return -1;
         s->tags[s->rows] = 0;
         for (int k = 0; k < s->number_count; k++)
