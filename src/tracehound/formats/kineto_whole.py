@@ -169,10 +169,18 @@ def _amended(stretch: Stretch, amendments: tuple[pl.Expr, ...], first: int, spil
     """A stretch whose events the rest of the file had a say in."""
     if not (stretch.open and amendments):
         return stretch
-    rows = stretch.kept.rows()
+    rows = stretch.kept.rows(columns=[name for name in _SAID if name in stretch.kept.dtypes])
     absent = [pl.lit(None, pl.Int64).alias(name) for name in ("external", "bytes") if name not in rows.columns]
-    kept = spill.keep(rows.with_columns(absent).with_columns(amendments), f"amended-{first}-{stretch.start}")
+    said = rows.with_columns(absent)
+    amended = said.with_columns(amendments)
+    if amended.equals(said):  # the kernels of collectives said it all themselves
+        return stretch
+    kept = spill.keep(stretch.kept.rows().with_columns(amended.get_columns()), f"amended-{first}-{stretch.start}")
     return stretch._replace(kept=kept)
+
+
+_SAID: Final = ("kind", "name", "external", "bytes")
+"""The columns that the rest of the file has a say in, or by which it has one."""
 
 
 def _span(shares: Sequence[Share], base: int) -> tuple[int, int] | None:
