@@ -107,3 +107,10 @@ def test_how_many_instants_have_passed(instants: list[int], now: list[int], run:
     known = np.sort(np.array(instants, np.int64))
     asked = np.concatenate([np.empty(0, np.int64), *(np.sort(now[at : at + run]) for at in range(0, len(now), run))])
     assert passed(known, asked).tolist() == [sum(instant <= t for instant in instants) for t in asked.tolist()]
+
+
+@given(st.lists(PAIRS, min_size=2, max_size=4))
+def test_sets_are_merged_as_if_they_were_one(several: list[list[tuple[int, int]]]) -> None:
+    sets = [union(*arrays(pairs)) for pairs in several]
+    both = union(*arrays([pair for pairs in several for pair in pairs]))
+    assert [part.tolist() for part in merge(*sets)] == [part.tolist() for part in both]

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tracehound.native import sweep
+
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -34,6 +36,8 @@ EMPTY = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 def union(start: Ints, end: Ints) -> Intervals:
     """The set covered by any of the given intervals, in any order; empty and reversed ones cover nothing."""
+    if (found := sweep.union(start, end)) is not None:
+        return Intervals(*found) if len(found[0]) else EMPTY
     keep = end > start
     start, end = start[keep], end[keep]
     if len(start) == 0:
@@ -54,6 +58,8 @@ def merge(*sets: Intervals) -> Intervals:
     filled = [each for each in sets if len(each.start)]
     if len(filled) < 2:
         return filled[0] if filled else EMPTY
+    if len(filled) == 2 and (found := sweep.merge(*filled[0], *filled[1])) is not None:
+        return Intervals(*found)
     return union(np.concatenate([each.start for each in filled]), np.concatenate([each.end for each in filled]))
 
 

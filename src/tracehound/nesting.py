@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.intervals import Ints, Mask
+from tracehound.native import sweep
 from tracehound.native.nest import nested
 
 
@@ -231,6 +232,8 @@ def nearest(parent: Ints, chosen: Mask) -> Ints:
 
     All rows climb at once, each by the steps that those above it have climbed before.
     """
+    if (found := sweep.nearest(parent, chosen)) is not None:
+        return found
     at: Ints = np.where(chosen, np.arange(len(parent)), parent)
     rest = np.flatnonzero(~chosen & (parent >= 0))
     while len(rest := rest[(at[rest] >= 0) & ~chosen[at[rest]]]):
@@ -244,6 +247,8 @@ def self_time(start: Ints, end: Ints, parent: Ints) -> Ints:
     `parent` indexes into the same arrays, -1 for none. Children may overlap in part: what they share counts once. What
     of them lies outside of their parent is counted as if it did not.
     """
+    if (found := sweep.self_time(start, end, parent)) is not None:
+        return found
     length = end - start
     children = np.zeros(len(length) + 1, np.int64)  # the last is of those without a parent
     np.add.at(children, parent, length)

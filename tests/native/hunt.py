@@ -14,7 +14,7 @@ from random import Random
 import numpy as np
 from scanning import damaged, made
 
-from tracehound.native import nest, scan, xevents
+from tracehound.native import nest, scan, sweep, xevents
 
 LISTS = [
     b'[{"ph": "X", "ts": 1.5, "name": "a\\"b", "args": {"dims": [[1, 2], {"a": []}], "id": 5}}, {"ph":"s"}]',
@@ -76,13 +76,21 @@ def intervals(random: Random, turns: int) -> int:
         start, end = (np.array([random.randrange(-5, 60) for _ in range(count)], np.int64) for _ in range(2))
         first = np.array([0, *sorted(random.randrange(60) for _ in range(random.randrange(4)))], np.int64)
         known = np.arange(random.randrange(count + 1), dtype=np.int64)
-        taken += nest.nested(start, end, first, known) is not None
+        chosen = np.array([random.random() < 0.5 for _ in range(count)], np.bool_)
+        parent = np.array([random.randrange(-1, max(row, 1)) for row in range(count)], np.int64)
+        nest.nested(start, end, first, known)
+        sweep.nearest(parent, chosen)
+        sweep.self_time(start, end, parent)
+        start.sort()
+        one = sweep.union(start, np.maximum(start, end))
+        other = sweep.union(start[::3], start[::3] + random.randrange(9))
+        taken += one is not None and other is not None and sweep.merge(*one, *other) is not None
     return taken
 
 
 def main() -> None:
     library = ctypes.CDLL(sys.argv[1])
-    for module in (nest, scan, xevents):
+    for module in (nest, scan, sweep, xevents):
         module.library = lambda: library
     random = Random(7)
     print(lists(random, 40_000), events(random, 40_000), intervals(random, 5_000))

@@ -124,8 +124,8 @@ class Counted(NamedTuple):
 def _measured(calls: Tree, caller: Ints, by: Ints, clipped: Ints, share: Share) -> Counted:
     """The operators with what they did; `by` has the operator that launched each event of the device."""
     start, end = (calls.events[name].to_numpy() for name in ("start", "end"))
-    length = np.maximum(np.minimum(end, share.end) - np.maximum(start, share.start), 0)
-    seen = (length > 0) | (start == end) & (start >= share.start) & (start <= share.end)
+    begin, until, seen = _within(start, end, share)
+    length = np.maximum(until - begin, 0)
     frame = (calls.events["kind"] == "python").to_numpy()
     own, total = np.zeros(len(length), np.int64), np.zeros(len(length), np.int64)
     known = by >= 0
@@ -137,9 +137,16 @@ def _measured(calls: Tree, caller: Ints, by: Ints, clipped: Ints, share: Share) 
         at = caller[at]
         at, amount = at[at >= 0], amount[at >= 0]
     rows = np.flatnonzero(calls.operator & (seen | (total > 0)))
-    begin, until = (np.clip(times, share.start, share.end) for times in (start, end))
-    host = self_time(begin, np.where(frame, begin, until), calls.above)
+    host = self_time(begin, np.where(frame, begin, until) if frame.any() else until, calls.above)
     return Counted(rows, seen[rows], host[rows], length[rows], own[rows], total[rows], launched[rows])
+
+
+def _within(start: Ints, end: Ints, share: Share) -> tuple[Ints, Ints, Mask]:
+    """The times of calls in the window, and which are there: all of the many, where it holds the whole run."""
+    if share.start <= start.min() and end.max() <= share.end:
+        return start, end, np.ones(len(start), np.bool_)
+    begin, until = (np.clip(times, share.start, share.end) for times in (start, end))
+    return begin, until, (until > begin) | (start == end) & (start >= share.start) & (start <= share.end)
 
 
 def _most(calls: Tree, counted: Counted, group: Ints, groups: int) -> tuple[pl.Series, pl.Series]:

@@ -102,7 +102,7 @@ struct scanner {
 
 static const int64_t SCAN_ABSENT = INT64_MIN; /* a number that an object does not have */
 
-EXPORTED int32_t native_version(void) { return 3; }
+EXPORTED int32_t native_version(void) { return 5; }
 
 /* ---- memory ---- */
 
