@@ -15,7 +15,7 @@ from typing import Final
 NAME: Final = "libtracehound.so"
 """The file beside this one that building the package makes of the sources in C."""
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Of the functions in the library: one that is older, or younger, is left alone."""
 
 

@@ -1,7 +1,7 @@
 /* Lists of JSON objects -> columns, at the speed of memory.
  *
- * Owns the grammar of JSON, as strict as RFC 8259, and columns of numbers. Knows no event and no format: a table of
- * fields, made by whoever asks, says which members of the objects are read and what becomes of their values.
+ * Owns what becomes of the members of objects. Knows no event and no format: a table of fields, made by whoever asks,
+ * says which members are read and what becomes of their values.
  *
  * What is recognised is exact. What is not is never guessed at: an object with a member of another type than its field
  * expects is marked as odd, and of a list that is no sound JSON nothing is kept. The caller reads both in its own way.
@@ -14,11 +14,10 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "grammar.h"
+#include "texts.h"
 
-enum { MAX_FIELDS = 64, MAX_GROUPS = 8, MAX_PARTS = 8, MAX_NUMBERS = 16, MAX_DEPTH = 64, TABLE = 256 };
+enum { MAX_FIELDS = 64, MAX_GROUPS = 8, MAX_PARTS = 8, MAX_NUMBERS = 16, TABLE = 256 };
 enum { KEY_WORDS = 3, MAX_KNOWN = 128 };
 
 /* What becomes of the value of a field. The numbers are those of `scan.py`. */
@@ -48,20 +47,6 @@ struct field {
 struct span {
     const uint8_t *at;
     int64_t length;
-};
-
-/* Texts, each with a number, in the order of their first appearance. */
-struct texts {
-    uint8_t *bytes;
-    int64_t used, room;
-    int64_t *ends; /* where in `bytes` the text of each number ends */
-    int32_t count, room_ends;
-    uint64_t *slots; /* 32 bits of the hash, then the number + 1; 0: free */
-    int64_t mask;
-    int32_t of_nothing;  /* the number of the key of objects that have no part of it, + 1; 0: not known */
-    int32_t last;        /* the number that was asked for last */
-    uint8_t *odd;        /* of each number, whether the text begins as one of `starts` */
-    const char *starts;  /* each ended by a 0, and all by another; NULL: none */
 };
 
 /* A key that was met, with its closing quote, and the one that came after it when it was met last: objects of one kind
@@ -102,18 +87,7 @@ struct scanner {
 
 static const int64_t SCAN_ABSENT = INT64_MIN; /* a number that an object does not have */
 
-EXPORTED int32_t native_version(void) { return 5; }
-
 /* ---- memory ---- */
-
-static bool grow(void **memory, int64_t size, int64_t count)
-{
-    void *more = realloc(*memory, (size_t)size * (size_t)count);
-    if (more == NULL)
-        return false;
-    *memory = more;
-    return true;
-}
 
 /* More room, for twice as many rows: a column moves to where it begins then. */
 static bool more_rows(struct scanner *s)
@@ -136,304 +110,6 @@ static bool more_rows(struct scanner *s)
         s->codes = codes;
     }
     return good;
-}
-
-/* ---- texts ---- */
-
-static uint64_t mixed(uint64_t a, uint64_t b)
-{
-    unsigned __int128 product = (unsigned __int128)a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-static uint64_t hash_of(const uint8_t *text, int64_t length, uint64_t seed)
-{
-    const uint64_t odd = 0x9e3779b97f4a7c15ULL;
-    uint64_t hash = seed ^ (uint64_t)length * odd, word;
-    for (; length >= 8; text += 8, length -= 8) {
-        memcpy(&word, text, 8);
-        hash = mixed(hash ^ word, odd);
-    }
-    word = 0;
-    memcpy(&word, text, (size_t)length);
-    return mixed(hash ^ word, 0xbf58476d1ce4e5b9ULL ^ seed);
-}
-
-static bool more_slots(struct texts *t)
-{
-    int64_t size = t->mask ? (t->mask + 1) * 2 : 1 << 10;
-    uint64_t *slots = calloc((size_t)size, sizeof *slots);
-    if (slots == NULL)
-        return false;
-    for (int64_t k = 0; t->slots && k <= t->mask; k++) {
-        int64_t at = (int64_t)(t->slots[k] >> 32) & (size - 1);
-        while (t->slots[k] && slots[at])
-            at = (at + 1) & (size - 1);
-        if (t->slots[k])
-            slots[at] = t->slots[k];
-    }
-    free(t->slots);
-    t->slots = slots;
-    t->mask = size - 1;
-    return true;
-}
-
-static bool begins_as_one_of(const char *starts, const uint8_t *text, int64_t length)
-{
-    for (size_t size; starts && (size = strlen(starts)) > 0; starts += size + 1)
-        if ((int64_t)size <= length && memcmp(text, starts, size) == 0)
-            return true;
-    return false;
-}
-
-static bool is_text(const struct texts *t, int32_t number, const uint8_t *text, int64_t length)
-{
-    int64_t begin = number ? t->ends[number - 1] : 0;
-    return t->ends[number] - begin == length && memcmp(t->bytes + begin, text, (size_t)length) == 0;
-}
-
-/* The number of a text; -1 without memory. */
-static int32_t number_of(struct texts *t, const uint8_t *text, int64_t length, uint64_t seed)
-{
-    if (2 * (int64_t)t->count >= t->mask && !more_slots(t))
-        return -1;
-    if (t->count && is_text(t, t->last, text, length))
-        return t->last;
-    uint64_t hash = hash_of(text, length, seed) >> 32;
-    int64_t at = (int64_t)hash & t->mask;
-    for (uint64_t slot; (slot = t->slots[at]) != 0; at = (at + 1) & t->mask) {
-        if (slot >> 32 != hash)
-            continue;
-        int32_t code = (int32_t)(uint32_t)slot - 1;
-        if (is_text(t, code, text, length))
-            return t->last = code;
-    }
-    if (t->count == INT32_MAX - 1)
-        return -1;
-    if (t->count == t->room_ends) {
-        int32_t room = t->room_ends ? t->room_ends * 2 : 1 << 10;
-        if (!grow((void **)&t->ends, sizeof *t->ends, room) || !grow((void **)&t->odd, sizeof *t->odd, room))
-            return -1;
-        t->room_ends = room;
-    }
-    if (t->bytes == NULL || t->used + length > t->room) {
-        int64_t room = (t->used + length) * 2 + 4096;
-        if (!grow((void **)&t->bytes, 1, room))
-            return -1;
-        t->room = room;
-    }
-    memcpy(t->bytes + t->used, text, (size_t)length);
-    t->used += length;
-    t->odd[t->count] = begins_as_one_of(t->starts, text, length);
-    t->ends[t->count++] = t->used;
-    t->slots[at] = hash << 32 | (uint32_t)t->count;
-    return t->last = t->count - 1;
-}
-
-static void forget(struct texts *t)
-{
-    t->used = 0;
-    t->count = 0;
-    t->of_nothing = 0;
-    t->last = 0;
-    if (t->slots)
-        memset(t->slots, 0, (size_t)(t->mask + 1) * sizeof *t->slots);
-}
-
-/* ---- the grammar ----
- *
- * Each of these takes the place at which something should begin and gives the place behind it, or NULL where that is
- * not what is there. Behind the last byte of a list lies its closing bracket, so that blanks, numbers and words end
- * before the end; only strings need to look where it is.
- */
-
-static const uint8_t *blanks(const uint8_t *at)
-{
-    while (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')
-        at++;
-    return at;
-}
-
-static bool is_hex(uint8_t c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-
-/* Behind an escape, whose backslash is at `at`. Halves of pairs of UTF-16 are refused, also where both are there. */
-static const uint8_t *escape(const uint8_t *at, const uint8_t *end)
-{
-    if (end - at < 2)
-        return NULL;
-    if (at[1] != 'u')
-        return memchr("\"\\/bfnrt", at[1], 8) ? at + 2 : NULL;
-    if (end - at < 6 || !(is_hex(at[2]) && is_hex(at[3]) && is_hex(at[4]) && is_hex(at[5])))
-        return NULL;
-    bool half = (at[2] | 32) == 'd' && at[3] >= '8';
-    return half ? NULL : at + 6;
-}
-
-/* A string from its opening quote on. */
-static const uint8_t *string(const uint8_t *at, const uint8_t *end, bool *escaped, bool *beyond_ascii)
-{
-    at++;
-    for (;;) {
-#if defined(__SSE2__)
-        while (end - at >= 16) {
-            __m128i bytes = _mm_loadu_si128((const __m128i *)at);
-            __m128i quote = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"'));
-            __m128i back = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
-            __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
-            int stop = _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, back), low));
-            int high = _mm_movemask_epi8(bytes);
-            if (stop) {
-                int first = __builtin_ctz((unsigned)stop);
-                *beyond_ascii |= (high & ((1 << first) - 1)) != 0;
-                at += first;
-                break;
-            }
-            *beyond_ascii |= high != 0;
-            at += 16;
-        }
-#endif
-        while (at < end && *at != '"' && *at != '\\' && *at >= 0x20)
-            *beyond_ascii |= *at++ >= 0x80;
-        if (at >= end || *at < 0x20)
-            return NULL;
-        if (*at == '"')
-            return at + 1;
-        *escaped = true;
-        at = escape(at, end);
-        if (at == NULL)
-            return NULL;
-    }
-}
-
-static bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
-
-static const uint8_t *digits(const uint8_t *at)
-{
-    if (!is_digit(*at))
-        return NULL;
-    while (is_digit(*at))
-        at++;
-    return at;
-}
-
-static const uint8_t *number(const uint8_t *at)
-{
-    at += *at == '-';
-    at = *at == '0' ? at + 1 : digits(at);
-    if (at && *at == '.')
-        at = digits(at + 1);
-    if (at && (*at | 32) == 'e') {
-        at++;
-        at = digits(at + (*at == '+' || *at == '-'));
-    }
-    return at;
-}
-
-static const uint8_t *word(const uint8_t *at, const uint8_t *end)
-{
-    static const char *const words[] = {"true", "false", "null"};
-    for (int k = 0; k < 3; k++) {
-        int64_t length = (int64_t)strlen(words[k]);
-        if (end - at >= length && memcmp(at, words[k], (size_t)length) == 0)
-            return at + length;
-    }
-    return NULL;
-}
-
-static const uint8_t *scalar(const uint8_t *at, const uint8_t *end, bool *beyond_ascii)
-{
-    bool escaped = false;
-    if (*at == '"')
-        return string(at, end, &escaped, beyond_ascii);
-    return *at == '-' || is_digit(*at) ? number(at) : word(at, end);
-}
-
-/* Any value, of whatever depth up to MAX_DEPTH. */
-static const uint8_t *value(const uint8_t *at, const uint8_t *end, bool *beyond_ascii)
-{
-    uint64_t objects = 0; /* of the open brackets, the innermost lowest: whether they are braces */
-    int depth = 0;
-    bool escaped = false;
-    for (;;) {
-        if (*at == '[' || *at == '{') {
-            if (++depth > MAX_DEPTH)
-                return NULL;
-            objects = objects << 1 | (*at == '{');
-            at = blanks(at + 1);
-            if (*at != (objects & 1 ? '}' : ']'))
-                goto member;
-        } else {
-            at = scalar(at, end, beyond_ascii);
-            if (at == NULL || depth == 0)
-                return at;
-        }
-        for (;;) { /* behind a value, or before the bracket that closes an empty one */
-            at = blanks(at);
-            if (*at == ',') {
-                at = blanks(at + 1);
-                break;
-            }
-            if (at >= end || *at != (objects & 1 ? '}' : ']'))
-                return NULL;
-            at++;
-            objects >>= 1;
-            if (--depth == 0)
-                return at;
-        }
-    member:
-        if (objects & 1) {
-            if (*at != '"' || (at = string(at, end, &escaped, beyond_ascii)) == NULL)
-                return NULL;
-            at = blanks(at);
-            if (*at != ':')
-                return NULL;
-            at = blanks(at + 1);
-        }
-    }
-}
-
-/* ---- numbers ---- */
-
-/* A whole number of at most 18 digits; false for any other value. `length` is that of its text. */
-static bool whole(const uint8_t *at, int64_t length, int64_t *found)
-{
-    bool negative = *at == '-';
-    at += negative;
-    length -= negative;
-    if (length > 18)
-        return false;
-    int64_t sum = 0;
-    for (int64_t k = 0; k < length; k++) {
-        if (!is_digit(at[k]))
-            return false;
-        sum = sum * 10 + (at[k] - '0');
-    }
-    *found = negative ? -sum : sum;
-    return true;
-}
-
-/* Thousandths of a number with at most three decimals, below 2^62 of them; false for any other value. */
-static bool ticks(const uint8_t *at, int64_t length, int64_t *found)
-{
-    bool negative = *at == '-';
-    at += negative;
-    length -= negative;
-    const uint8_t *point = memchr(at, '.', (size_t)length);
-    int64_t before = point ? point - at : length, decimals = point ? length - before - 1 : 0;
-    if (before > 16 || decimals > 3)
-        return false;
-    uint64_t sum = 0;
-    for (int64_t k = 0; k < length; k++) {
-        if (k == before)
-            continue;
-        if (!is_digit(at[k]))
-            return false;
-        sum = sum * 10 + (uint64_t)(at[k] - '0');
-    }
-    for (; decimals < 3; decimals++)
-        sum *= 10;
-    *found = negative ? -(int64_t)sum : (int64_t)sum;
-    return sum < 1ULL << 62;
 }
 
 /* ---- objects ---- */
@@ -540,23 +216,14 @@ static const uint8_t *plain_number(uint8_t kind, const uint8_t *at, int64_t *fou
     return sum < 1ULL << 62 ? at : NULL;
 }
 
-/* Put the value of a field where it belongs. */
+/* Put the value of a field where it belongs; of numbers those that `plain_number` refused. */
 static void take(struct scanner *s, struct object *o, const struct field *field, const uint8_t *at, int64_t length)
 {
     unsigned type = type_of(*at);
-    int64_t found = SCAN_ABSENT;
     switch (field->kind) {
     case TAG:
         s->tags[s->rows] = length == 3 ? at[1] : 0;
         o->odd |= type != TEXT;
-        break;
-    case TICKS:
-        o->odd |= type != NUMBER || !ticks(at, length, &found);
-        s->numbers[field->column * s->room + s->rows] = found;
-        break;
-    case WHOLE:
-        o->odd |= type != NUMBER || !whole(at, length, &found);
-        s->numbers[field->column * s->room + s->rows] = found;
         break;
     case PART:
         o->odd |= (type & field->types) == 0;
@@ -565,7 +232,7 @@ static void take(struct scanner *s, struct object *o, const struct field *field,
         o->groups |= 1u << field->column;
         o->parts[field->column][field->part] = (struct span){at, length};
         break;
-    default:
+    default: /* a number that is none of those that the field expects, or what makes any object odd */
         o->odd = true;
     }
 }

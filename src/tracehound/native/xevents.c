@@ -118,7 +118,7 @@ EXPORTED void xevents_columns(
     const struct stats stats = {codes, ids, count, field, bits, seen};
     const uint8_t *at = data, *limit = data + size;
     for (int64_t row = 0; row < count; row++) {
-        uint64_t value, found[4] = {0};
+        uint64_t value = 0, found[4] = {0};
         head[row] = at - data;
         at = varint(at + 1, limit, &value);
         const uint8_t *end = at + value;
