@@ -234,19 +234,33 @@ def _combinations(facet: str, args: Sequence[Any]) -> Iterable[_Combination]:
     if facet == "called":
         return _texts(args)
     fields = {column: field for column, field in _FIELDS[facet].items() if column not in _OWN[facet]}
+    read = {column: list(map(attrgetter(field), args)) for column, field in fields.items()}
     for column, old in _OLD.items():
-        if column in fields and not _told(args, fields[column]):
-            fields[column] = old
-    read = {column: map(attrgetter(field), args) for column, field in fields.items()}
+        if column in read and _told(args, old):
+            read[column] = [
+                getattr(one, old) if new is None else new for one, new in zip(args, read[column], strict=True)
+            ]
     return zip(
-        *(map(bytes, values) if _VALUES[facet][column] is _extent else values for column, values in read.items()),
+        *(
+            map(bytes, values) if _VALUES[facet][column] is _extent else _apart_from_words(values)
+            for column, values in read.items()
+        ),
         strict=True,
+    )
+
+
+def _apart_from_words(values: Sequence[Any]) -> Sequence[Any]:
+    """The values without true and false, which Python takes for 1 and 0."""
+    return (
+        [None if isinstance(value, bool) else value for value in values] if bool in set(map(type, values)) else values
     )
 
 
 def _texts(args: Sequence[Args]) -> list[bytes]:
     """What operators were called with, in the order of `_VALUES`."""
-    dims = map(attrgetter("dims" if _told(args, "dims") else "dims_old"), args)
+    dims: Iterable[bytes] = map(attrgetter("dims"), args)
+    if _told(args, "dims_old"):
+        dims = [said.dims_old if said.dims is NOTHING else said.dims for said in args]
     return [
         NO_TEXTS
         if each is NOTHING
@@ -326,20 +340,20 @@ def _signed(value: object) -> int | None:
     return found if abs(found) < 2**63 else None
 
 
-def _natural(value: object) -> int | None:
-    """The same, not negative."""
+def natural(value: object) -> int | None:
+    """A whole number of Int64 that is not negative, of any spelling."""
     found = _signed(value)
     return found if found is not None and found >= 0 else None
 
 
 def _count(value: object) -> int | None:
     """The same, of Int32."""
-    found = _natural(value)
+    found = natural(value)
     return found if found is not None and found < 2**31 else None
 
 
 _RANGES: Final[Mapping[Callable[[Any], Any], tuple[int, int]]] = MappingProxyType(
-    {_signed: (1 - 2**63, 2**63 - 1), _natural: (0, 2**63 - 1), _count: (0, 2**31 - 1)}
+    {_signed: (1 - 2**63, 2**63 - 1), natural: (0, 2**63 - 1), _count: (0, 2**31 - 1)}
 )
 """The whole numbers that these let through."""
 
@@ -349,7 +363,7 @@ _VALUES: Final[Mapping[str, Mapping[str, Callable[[Any], Any]]]] = MappingProxyT
             "grid": _extent,
             "block": _extent,
             "registers": _count,
-            "shared": _natural,
+            "shared": natural,
             "blocks_per_sm": _number,
             "warps_per_sm": _number,
             "occupancy": _percentage,
@@ -361,8 +375,8 @@ _VALUES: Final[Mapping[str, Mapping[str, Callable[[Any], Any]]]] = MappingProxyT
             "concrete": _json,
             "stack": _json,
             "hierarchy": _json,
-            "sequence": _natural,
-            "forward": _natural,
+            "sequence": natural,
+            "forward": natural,
         },
         "communicated": {
             "collective": _text,
@@ -371,9 +385,9 @@ _VALUES: Final[Mapping[str, Mapping[str, Callable[[Any], Any]]]] = MappingProxyT
             "description": _text,
             "ranks": _text,
             "size": _count,
-            "sequence": _natural,
-            "elements_in": _natural,
-            "elements_out": _natural,
+            "sequence": natural,
+            "elements_in": natural,
+            "elements_out": natural,
             "split_in": _text,
             "split_out": _text,
             "source": _count,
@@ -384,9 +398,9 @@ _VALUES: Final[Mapping[str, Mapping[str, Callable[[Any], Any]]]] = MappingProxyT
             "device": _signed,
             "bytes": _signed,
             "address": _signed,
-            "allocated": _natural,
-            "reserved": _natural,
-            "thread": _natural,
+            "allocated": natural,
+            "reserved": natural,
+            "thread": natural,
         },
     }
 )
@@ -413,4 +427,4 @@ _FIELDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 """The fields of `Args` that columns are read from."""
 
 _OLD: Final[Mapping[str, str]] = MappingProxyType({"occupancy": "occupancy_old"})
-"""Where older files have the same, in slices that do not have it where newer ones do."""
+"""Where older files have the same."""

@@ -15,7 +15,7 @@ import msgspec
 
 from tracehound.formats.json_columns import MISSING
 from tracehound.formats.kineto_args import Args
-from tracehound.formats.kineto_elements import Element, Id, Instant, decoded
+from tracehound.formats.kineto_elements import Counter, Element, Id, Instant, decoded
 from tracehound.formats.kineto_piece import GLOO, MEMORY, PARAMS, Signature
 from tracehound.intervals import Ints
 from tracehound.native.scan import ANY, BETWEEN, NULL, NUMBER, TEXT, Field, Kind, Objects, Scanner, scanner
@@ -81,8 +81,8 @@ _FIELDS: Final = (
 _FEW: Final = 4
 """A list of which more than one in so many is left over is decoded whole: that is faster."""
 
-_MANY: Final = 1 << 16
-"""So many keys are not kept for the next list: they hardly repeat."""
+_MUCH: Final = 16 << 20
+"""Keys of so many bytes are not kept for the next list: they hardly repeat."""
 
 T = TypeVar("T")
 
@@ -138,15 +138,15 @@ class Scan:
 
     def decoded(self, data: memoryview) -> Scanned | list[Element]:
         """The events of a list. Raises msgspec's errors and UnicodeDecodeError for what is none."""
-        if any(len(table.values) > _MANY for table in self._tables):
+        if self._scanner.held > _MUCH:
             self._forget()
         objects = self._scanner.objects(data)
         if objects is None or len(objects.others) * _FEW > len(objects.tags):
             return decoded(data)
         texts = [data[begin:end] for _, begin, end in objects.others.tolist()]
         elements = decoded(b"[%b]" % b",".join(texts)) if texts else []
-        if any(isinstance(element, Instant) and element.name == MEMORY for element in elements):
-            return decoded(data)  # what is held follows from the order of all of them
+        if any(map(_samples, elements)) and any((objects.tags == ord(tag)).any() for tag in INSTANTS):
+            return decoded(data)  # what is held, and which counter comes first, follow from the order of all of them
         try:
             if not objects.ascii:
                 str(data, "utf-8")
@@ -173,6 +173,11 @@ def _tables() -> tuple[Keys[Place], Keys[str], Keys[tuple[Any, ...]], Keys[bytes
     return Keys(_PLACE, _place), Keys(_NAME, _name), Keys(_LAUNCHED, _how), Keys(_CALLED, _with)
 
 
+def _samples(element: Element) -> bool:
+    """Whether an element gives samples of counters."""
+    return isinstance(element, Counter) or (isinstance(element, Instant) and element.name == MEMORY)
+
+
 def _read(text: bytes, none: Any = None) -> Any:  # noqa: ANN401, any value of JSON
     return msgspec.json.decode(text) if text else none
 
@@ -183,13 +188,23 @@ def _place(parts: list[bytes]) -> Place:
 
 
 def _name(parts: list[bytes]) -> str:
-    return str(_read(parts[0], ""))
+    name = str(_read(parts[0], ""))
+    if name == PARAMS or name.startswith(GLOO):  # spelled with escapes, or it were odd
+        raise msgspec.ValidationError("a name in disguise")
+    return name
 
 
 def _how(parts: list[bytes]) -> tuple[Any, ...]:
     grid, block, registers, shared, blocks, warps, occupancy, old = parts
-    known = (_read(registers, MISSING), _read(shared, MISSING), _read(blocks), _read(warps), _read(occupancy or old))
-    return (grid, block, *known)
+    full = _number(occupancy)
+    known = (_number(registers, MISSING), _number(shared, MISSING), _number(blocks), _number(warps))
+    return (grid, block, *known, _number(old) if full is None else full)
+
+
+def _number(text: bytes, none: Any = None) -> Any:  # noqa: ANN401
+    """What stands where a number should; of two words for one the number: Python takes true for 1."""
+    value = _read(text, none)
+    return None if isinstance(value, bool) else value
 
 
 def _with(parts: list[bytes]) -> bytes:

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.formats.counters import Samples
-from tracehound.formats.json_columns import MISSING, Codes, Numbers, whole_number
+from tracehound.formats.json_columns import MISSING, Codes, Numbers
 from tracehound.formats.kineto_elements import Complete, Instant
-from tracehound.formats.kineto_facets import NO_TEXTS, Facets
+from tracehound.formats.kineto_facets import NO_TEXTS, Facets, natural
 from tracehound.formats.kineto_memory import Totals, devices, held
 from tracehound.formats.kineto_piece import MEMORY, OWN, Piece, calls, on_device
 from tracehound.formats.kineto_scan import (
@@ -91,7 +91,7 @@ class FromScan:
         self._signature = _Answers[Place](lambda place: signatures[place.signature])
         self._device = _Answers[Place](self._device_of)
         self._calls = _Answers[Place](lambda place: calls(place.signature))
-        self._thread = _Answers[Place](lambda place: whole_number(place.signature[2]))
+        self._thread = _Answers[Place](lambda place: -1 if (tid := natural(place.signature[2])) is None else tid)
         self._name = _Answers[str](lambda name: names[name])
         self._instant = _Answers[str](
             lambda name: _ALLOCATION if name == MEMORY else _OWN if name.startswith(OWN) else _DRAWN
@@ -183,7 +183,7 @@ class FromScan:
             "time": Column(time),
             "device": Column(device),
             "bytes": _but(change, change != ABSENT),
-            "address": _natural(numbers[ADDRESS]),
+            "address": _but(numbers[ADDRESS], numbers[ADDRESS] != ABSENT),
             "allocated": _natural(numbers[ALLOCATED]),
             "reserved": _natural(numbers[RESERVED]),
             "thread": _natural(self._thread.of(events.places, events.objects.codes[0][rows])),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from ctypes import c_int32, c_int64, c_void_p
-
 import numpy as np
 import numpy.typing as npt
 
@@ -20,18 +18,6 @@ def nested(start: Ints, until: Ints, first: Ints, known: Ints) -> tuple[Ints, In
     native = library()
     if native is None:
         return None
-    native.nest_intervals.restype = c_int32
-    native.nest_intervals.argtypes = [
-        c_void_p,
-        c_void_p,
-        c_int64,
-        c_void_p,
-        c_int64,
-        c_void_p,
-        c_int64,
-        c_void_p,
-        c_void_p,
-    ]
     starts, untils, firsts, depths = (np.ascontiguousarray(each, np.int64) for each in (start, until, first, known))
     parent, depth = np.empty_like(starts), np.empty_like(starts)
     torn = native.nest_intervals(

@@ -19,6 +19,7 @@
 
 enum { MAX_FIELDS = 64, MAX_GROUPS = 8, MAX_PARTS = 8, MAX_NUMBERS = 16, TABLE = 256 };
 enum { KEY_WORDS = 3, MAX_KNOWN = 128 };
+enum { TEXT_COST = 32 }; /* bytes that each text takes beside its own */
 
 /* What becomes of the value of a field. The numbers are those of `scan.py`. */
 enum kind {
@@ -514,6 +515,15 @@ EXPORTED int32_t scan_texts(const struct scanner *s, int32_t group, const uint8_
     *bytes = s->texts[group].bytes;
     *ends = s->texts[group].ends;
     return s->texts[group].count;
+}
+
+/* About how many bytes the texts of all groups take. */
+EXPORTED int64_t scan_held(const struct scanner *s)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < s->group_count; k++)
+        bytes += s->texts[k].used + TEXT_COST * (int64_t)s->texts[k].count;
+    return bytes;
 }
 
 /* Forget the texts of all groups, and the last list. */

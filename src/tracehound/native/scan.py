@@ -9,7 +9,7 @@ import ctypes
 import os
 import weakref
 from collections.abc import Sequence
-from ctypes import POINTER, byref, c_bool, c_char_p, c_int32, c_int64, c_uint8, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_int32, c_uint8, c_void_p
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -115,6 +115,11 @@ class Scanner:
         found = ctypes.string_at((text.value or 0) + bounds[0], bounds[-1] - bounds[0])
         return [found[begin - bounds[0] : end - bounds[0]] for begin, end in pairwise(bounds)]
 
+    @property
+    def held(self) -> int:
+        """About how many bytes the keys take that it knows, also those of lists that it refused."""
+        return int(self._native.scan_held(self._held))
+
     def forget(self) -> None:
         """Forget all keys: numbers begin anew."""
         self._native.scan_forget(self._held)
@@ -129,22 +134,6 @@ def scanner(fields: Sequence[Field], plain: str, odd_starts: tuple[int, Sequence
     native = library()
     if native is None:
         return None
-    native.scan_new.restype = c_void_p
-    native.scan_new.argtypes = [POINTER(_Field), c_int32, c_char_p, c_uint64]
-    native.scan_free.argtypes = [c_void_p]
-    native.scan_odd_starts.restype = c_bool
-    native.scan_odd_starts.argtypes = [c_void_p, c_int32, c_char_p, c_int64]
-    native.scan_list.restype = c_int64
-    native.scan_list.argtypes = [c_void_p, c_void_p, c_int64]
-    native.scan_beyond_ascii.restype = c_bool
-    native.scan_beyond_ascii.argtypes = [c_void_p]
-    native.scan_others.restype = c_int64
-    native.scan_others.argtypes = [c_void_p, c_void_p]
-    native.scan_columns.restype = c_int64
-    native.scan_columns.argtypes = [c_void_p, c_void_p, c_void_p, c_void_p]
-    native.scan_texts.restype = c_int32
-    native.scan_texts.argtypes = [c_void_p, c_int32, c_void_p, c_void_p]
-    native.scan_forget.argtypes = [c_void_p]
     table = (_Field * len(fields))(*map(_told, fields))
     held = native.scan_new(table, len(fields), plain.encode(), int.from_bytes(os.urandom(8), "little"))
     if not held:

@@ -5,8 +5,6 @@ Each gives None without the library, and for what is not in the order that it ne
 
 from __future__ import annotations
 
-from ctypes import c_int32, c_int64, c_void_p
-
 import numpy as np
 import numpy.typing as npt
 
@@ -22,7 +20,6 @@ def union(start: Ints, end: Ints) -> tuple[Ints, Ints] | None:
     native = library()
     if native is None:
         return None
-    native.sweep_union.restype, native.sweep_union.argtypes = c_int64, [c_void_p, c_void_p, c_int64]
     starts, ends = np.array(start, np.int64), np.array(end, np.int64)
     count = native.sweep_union(starts.ctypes.data, ends.ctypes.data, len(starts))
     if count < 0:
@@ -35,8 +32,6 @@ def merge(start: Ints, end: Ints, other_start: Ints, other_end: Ints) -> tuple[I
     native = library()
     if native is None:
         return None
-    native.sweep_merge.restype = c_int64
-    native.sweep_merge.argtypes = [*(c_void_p, c_void_p, c_int64) * 2, c_void_p, c_void_p]
     given = [np.ascontiguousarray(each, np.int64) for each in (start, end, other_start, other_end)]
     places = [each.ctypes.data for each in given]
     starts, ends = np.empty((2, len(start) + len(other_start)), np.int64)
@@ -51,8 +46,6 @@ def nearest(parent: Ints, chosen: npt.NDArray[np.bool_]) -> Ints | None:
     native = library()
     if native is None:
         return None
-    native.sweep_nearest.restype = c_int32
-    native.sweep_nearest.argtypes = [c_void_p, c_void_p, c_int64, c_void_p]
     above, marks = np.ascontiguousarray(parent, np.int64), np.ascontiguousarray(chosen, np.bool_)
     found = np.empty_like(above)
     refused = native.sweep_nearest(above.ctypes.data, marks.ctypes.data, len(above), found.ctypes.data)
@@ -64,8 +57,6 @@ def self_time(start: Ints, end: Ints, parent: Ints) -> Ints | None:
     native = library()
     if native is None:
         return None
-    native.sweep_self_time.restype = c_int32
-    native.sweep_self_time.argtypes = [c_void_p, c_void_p, c_void_p, c_int64, c_void_p]
     starts, ends, above = (np.ascontiguousarray(each, np.int64) for each in (start, end, parent))
     own = np.empty_like(starts)
     state = native.sweep_self_time(

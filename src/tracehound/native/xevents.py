@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctypes import byref, c_int64, c_void_p
+from ctypes import byref, c_int64
 from typing import NamedTuple
 
 import numpy as np
@@ -40,18 +40,12 @@ def events(data: npt.NDArray[np.uint8], codes: npt.NDArray[np.int8], stats: int)
     native = library()
     if native is None:
         return None
-    native.xevents_count.restype = c_int64
-    native.xevents_count.argtypes = [c_void_p, c_int64, c_void_p]
-    native.xevents_columns.restype = None
-    native.xevents_columns.argtypes = [
-        *(c_void_p, c_int64, c_int64), *[c_void_p] * 6, *(c_void_p, c_int64), *[c_void_p] * 3,
-    ]  # fmt: skip
     after = c_int64()
     count = native.xevents_count(data.ctypes.data, len(data), byref(after))
     if count < 0:
         return None
     rows, odd = np.empty((5, count), np.int64), np.empty(count, np.bool_)
-    field, bits = np.zeros((stats, count), np.uint8), np.empty((stats, count), np.uint64)
+    field, bits = np.zeros((stats, count), np.uint8), np.zeros((stats, count), np.uint64)
     seen = np.zeros(stats, np.bool_)
     native.xevents_columns(
         *(data.ctypes.data, len(data), count), *(row.ctypes.data for row in rows), odd.ctypes.data,
