@@ -48,6 +48,7 @@ def told(part: Part) -> list[object]:
     events = part.events.with_columns(pl.col("name").cast(pl.String))
     frames = [frame.rows() for frame in (events, part.lanes, part.ranks, part.steps, part.ops)]
     facets = {name: rows(facet) for name, facet in sorted(part.facets.items())}
+    frames.append(part.counters.rows())
     return [*frames, facets, part.hosts, part.wall_ns, part.facts, part.notes, part.places.tolist()]
 
 

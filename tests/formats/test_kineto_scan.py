@@ -36,7 +36,7 @@ def both(path: Path, sizes: Sizes = SIZES) -> tuple[list[object], list[object]]:
         return scanned, told(read(path, sizes))
 
 
-ODD = st.sampled_from([None, -1, 2.5, "7", "0x1f", True, 2**63, 10**30, [1], {"a": 1}, "nan"])
+ODD = st.sampled_from([None, -1, -5, 2.5, "7", "0x1f", True, 2**63, 10**30, [1], {"a": 1}, "nan"])
 SMALL = st.integers(0, 5) | st.integers(0, 5) | ODD
 TEXTS = st.sampled_from(["", "float", "Long(int)", [[1, 2], []], [["a"], 3], "[[1]]", "a\\n", "é", None])
 NAMES = st.sampled_from(
@@ -67,7 +67,8 @@ ARGS: dict[str, st.SearchStrategy] = {
     **dict.fromkeys(("grid", "block"), st.sampled_from([[1, 2, 3], [4], "x", None])),
     **dict.fromkeys(("registers per thread", "shared memory", "blocks per SM", "warps per SM"), SMALL),
     **dict.fromkeys(("Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Call stack"), TEXTS),
-    "est. achieved occupancy %": SMALL,
+    **dict.fromkeys(("est. achieved occupancy %", "theoretical occupancy %"), SMALL),
+    "Input dims": TEXTS,
     "Collective name": st.sampled_from(["allreduce", None]),
     "In msg nelems": SMALL,
     "dtype": st.sampled_from(["Float", None]),
@@ -85,7 +86,7 @@ EVENTS = st.lists(
             "cat": CATEGORIES,
             "dur": TIMES,
             "pid": st.integers(0, 2) | st.sampled_from(["0", "CUDA functions", None, 1.5]),
-            "tid": st.integers(0, 2) | st.sampled_from(["1", "stream 7", None]),
+            "tid": st.integers(0, 2) | st.sampled_from(["1", "010", "0b11", "stream 7", None]),
             "args": st.lists(st.sampled_from(sorted(ARGS)), max_size=5, unique=True).flatmap(
                 lambda names: st.fixed_dictionaries({name: ARGS[name] for name in names})
             ),
@@ -95,11 +96,17 @@ EVENTS = st.lists(
 )
 
 
+LAST = [
+    {"ph": "X", "name": f"the last {n}", "ts": 10**4, "dur": 1, "cat": "cpu_op", "pid": 9, "tid": 9} for n in (1, 2)
+]
+"""The last event of a file is decoded by itself."""
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EVENTS, SIZED, st.sampled_from([None, 2]), st.booleans())
 def test_any_events(tmp_path, events, sizes, indent, plain):
     path = tmp_path / "t.json"
-    path.write_text(json.dumps({"traceEvents": events}, indent=indent, ensure_ascii=plain))
+    path.write_text(json.dumps({"traceEvents": [*events, *LAST]}, indent=indent, ensure_ascii=plain))
     scanned, decoded = both(path, sizes)
     assert scanned == decoded
 
@@ -115,9 +122,39 @@ def old(event: dict) -> dict:
 @given(EVENTS, SIZED)
 def test_any_old_events(tmp_path, events, sizes):
     path = tmp_path / "t.json"
-    path.write_text(json.dumps({"traceEvents": list(map(old, events))}))
+    path.write_text(json.dumps({"traceEvents": [*map(old, events), *LAST]}))
     scanned, decoded = both(path, sizes)
     assert scanned == decoded
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"ph":"X","name":"gl\\u006fo:all_reduce","cat":"user_annotation","pid":1,"tid":1,"ts":1,"dur":5,'
+        '"args":{"Input Dims":[[2,2]],"Input type":["float"]}}',
+        '{"ph":"C","name":"busy","pid":1,"ts":1,"args":{"a":1}},'
+        '{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":1,"args":{"Bytes":5,"Total Allocated":5,"Addr":-5}}',
+        '{"ph":"X","name":"k","cat":"kernel","pid":0,"tid":7,"ts":1,"dur":1,"args":{"registers per thread":true}},'
+        '{"ph":"X","name":"k","cat":"kernel","pid":0,"tid":7,"ts":3,"dur":1,"args":{"registers per thread":1}}',
+        '{"ph":"X","name":"k","cat":"kernel","pid":0,"tid":7,"ts":1,"dur":1,'
+        '"args":{"est. achieved occupancy %":null,"theoretical occupancy %":50}}',
+    ],
+)
+def test_one_by_one(tmp_path, text):
+    path = tmp_path / "t.json"
+    last = ",".join(map(json.dumps, LAST))
+    path.write_text(f'{{"traceEvents":[{text},{last}]}}')
+    scanned, decoded = both(path)
+    assert scanned == decoded
+
+
+def test_keys_of_lists_that_are_refused_are_forgotten(monkeypatch):
+    monkeypatch.setattr(kineto_scan, "_MUCH", 100_000)
+    scan = kineto_scan.scan()
+    for turn in range(100):
+        events = [{"ph": "X", "name": f"event {turn} {n}", "args": {"dtype": 1}} for n in range(100)]
+        assert isinstance(scan.decoded(memoryview(json.dumps(events).encode())), list)
+        assert scan._scanner.held < 200_000
 
 
 def test_real_files(samples: Path, request: pytest.FixtureRequest) -> None:

@@ -28,7 +28,7 @@ def told(file: File, stretches: list[Stretched], names: dict[int, str]) -> list[
             stats = [(name, column) for name, column in sorted(part.stats.items()) if column.field.any()]
             for row in range(len(part.line)):
                 columns = (part.line, part.record, part.metadata, part.start, part.length, part.timed, part.sound)
-                said = {name: (c.field[row], _bits(part, c, row)) for name, c in stats if c.field[row]}
+                said = {name: (c.field[row], _bits(part, c, row)) for name, c in stats}
                 found.append((*(int(column[row]) for column in columns), said))
     except TornError:
         found.append("torn")
