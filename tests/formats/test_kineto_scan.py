@@ -174,6 +174,15 @@ def test_real_files(samples: Path, request: pytest.FixtureRequest) -> None:
     assert compared >= 4
 
 
+def test_events_of_collectives_are_left_over_and_no_others():
+    names = ["aten::mm", "record_param_comms", "gloo:barrier", *["aten::add"] * 20]
+    found = kineto_scan.scan().decoded(memoryview(json.dumps([{"ph": "X", "name": name} for name in names]).encode()))
+    assert isinstance(found, Scanned)
+    assert [event.name for event in found.elements] == names[1:3]
+    disguised = b'[{"ph":"X","name":"gl\\u006fo:barrier"},{"ph":"X","name":"b"}]'
+    assert isinstance(kineto_scan.scan().decoded(memoryview(disguised)), list)
+
+
 def test_most_events_of_a_real_trace_are_scanned(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
 

@@ -78,6 +78,9 @@ _FIELDS: Final = (
     *(Field(_SPELLED[name], Kind.ODD, nested=True) for name in _ODD),
 )
 
+_COLLECTIVE: Final = (f'"{PARAMS}"', f'"{GLOO}')
+"""How the names of events that belong to a collective begin, as they are spelled: their args are looked at."""
+
 _FEW: Final = 4
 """A list of which more than one in so many is left over is decoded whole: that is faster."""
 
@@ -165,7 +168,7 @@ class Scan:
 def scan() -> Scan | None:
     """What decodes lists of events; None where the compiled scanner is missing."""
     plain = f"{COMPLETE}{INSTANTS}{ARROWS}"
-    native = scanner(_FIELDS, plain, (_NAME, (f'"{PARAMS}"', f'"{GLOO}')))
+    native = scanner(_FIELDS, plain, (_NAME, _COLLECTIVE))
     return None if native is None else Scan(native)
 
 
@@ -189,7 +192,7 @@ def _place(parts: list[bytes]) -> Place:
 
 def _name(parts: list[bytes]) -> str:
     name = str(_read(parts[0], ""))
-    if name == PARAMS or name.startswith(GLOO):  # spelled with escapes, or it were odd
+    if (name == PARAMS or name.startswith(GLOO)) and not parts[0].decode().startswith(_COLLECTIVE):
         raise msgspec.ValidationError("a name in disguise")
     return name
 
