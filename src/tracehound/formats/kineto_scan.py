@@ -205,7 +205,7 @@ def _how(parts: list[bytes]) -> tuple[Any, ...]:
 
 
 def _number(text: bytes, none: Any = None) -> Any:  # noqa: ANN401
-    """What stands where a number should; of two words for one the number: Python takes true for 1."""
+    """What stands where a number should, but not true and false, which Python takes for 1 and 0."""
     value = _read(text, none)
     return None if isinstance(value, bool) else value
 
