@@ -9,12 +9,13 @@ import ctypes
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from random import Random
 
 import numpy as np
 from scanning import damaged, made
 
-from tracehound.native import nest, scan, sweep, xevents
+from tracehound.native import loaded, nest, scan, sweep, xevents
 
 LISTS = [
     b'[{"ph": "X", "ts": 1.5, "name": "a\\"b", "args": {"dims": [[1, 2], {"a": []}], "id": 5}}, {"ph":"s"}]',
@@ -89,7 +90,7 @@ def intervals(random: Random, turns: int) -> int:
 
 
 def main() -> None:
-    library = ctypes.CDLL(sys.argv[1])
+    library = loaded(Path(sys.argv[1]))
     for module in (nest, scan, sweep, xevents):
         module.library = lambda: library
     random = Random(7)
