@@ -65,6 +65,8 @@ def merge(*sets: Intervals) -> Intervals:
 
 def intersect(a: Intervals, b: Intervals) -> Intervals:
     """What both sets cover."""
+    if (found := sweep.intersect(*a, *b)) is not None:
+        return Intervals(*found)
     few, many = (a, b) if len(a.start) <= len(b.start) else (b, a)
     one, other = pairs_of(few.start, few.end, many)
     return Intervals(np.maximum(few.start[one], many.start[other]), np.minimum(few.end[one], many.end[other]))

@@ -86,6 +86,7 @@ def intervals(random: Random, turns: int) -> int:
         one = sweep.union(start, np.maximum(start, end))
         other = sweep.union(start[::3], start[::3] + random.randrange(9))
         taken += one is not None and other is not None and sweep.merge(*one, *other) is not None
+        sweep.intersect(*one, *other)
     return taken
 
 

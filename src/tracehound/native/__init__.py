@@ -18,7 +18,7 @@ from typing import Any, Final
 NAME: Final = "libtracehound.so"
 """The file beside this one that building the package makes of the sources in C."""
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Of the functions in the library: one that is older, or younger, is left alone."""
 
 _OFF: Final = ("0", "false", "no", "off")
@@ -42,6 +42,7 @@ _FUNCTIONS: Final = MappingProxyType(
         "xevents_columns": (None, (_P, _N, _N, _P, _P, _P, _P, _P, _P, _P, _N, _P, _P, _P)),
         "sweep_union": (_N, (_P, _P, _N)),
         "sweep_merge": (_N, (_P, _P, _N, _P, _P, _N, _P, _P)),
+        "sweep_intersect": (_N, (_P, _P, _N, _P, _P, _N, _P, _P)),
         "sweep_nearest": (c_int32, (_P, _P, _N, _P)),
         "sweep_self_time": (c_int32, (_P, _P, _P, _N, _P)),
     }

@@ -58,6 +58,29 @@ EXPORTED int64_t sweep_merge(
     return found;
 }
 
+/* What both of two sets cover, each of disjoint intervals in order: how many pieces; there is room for those of both. */
+EXPORTED int64_t sweep_intersect(
+    const int64_t *start, const int64_t *end, int64_t count,
+    const int64_t *other_start, const int64_t *other_end, int64_t other_count,
+    int64_t *into_start, int64_t *into_end)
+{
+    int64_t one = 0, other = 0, found = 0;
+    while (one < count && other < other_count) {
+        int64_t begin = start[one] > other_start[other] ? start[one] : other_start[other];
+        int64_t until = end[one] < other_end[other] ? end[one] : other_end[other];
+        if (begin < until) {
+            into_start[found] = begin;
+            into_end[found] = until;
+            found++;
+        }
+        if (end[one] <= other_end[other])
+            one++;
+        else
+            other++;
+    }
+    return found;
+}
+
 /* For each row the nearest at or above it that is chosen, -1 where there is none; parents come before their children. */
 EXPORTED int32_t sweep_nearest(const int64_t *parent, const uint8_t *chosen, int64_t count, int64_t *nearest)
 {

@@ -5,6 +5,8 @@ Each gives None without the library, and for what is not in the order that it ne
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -30,13 +32,22 @@ def union(start: Ints, end: Ints) -> tuple[Ints, Ints] | None:
 def merge(start: Ints, end: Ints, other_start: Ints, other_end: Ints) -> tuple[Ints, Ints] | None:
     """What two sets cover, each of disjoint intervals in order."""
     native = library()
-    if native is None:
-        return None
-    given = [np.ascontiguousarray(each, np.int64) for each in (start, end, other_start, other_end)]
-    places = [each.ctypes.data for each in given]
+    return None if native is None else _of_two(native.sweep_merge, start, end, other_start, other_end)
+
+
+def intersect(start: Ints, end: Ints, other_start: Ints, other_end: Ints) -> tuple[Ints, Ints] | None:
+    """What both of two sets cover, each of disjoint intervals in order."""
+    native = library()
+    return None if native is None else _of_two(native.sweep_intersect, start, end, other_start, other_end)
+
+
+def _of_two(made: Callable[..., int], *sets: Ints) -> tuple[Ints, Ints]:
+    start, end, other_start, other_end = (np.ascontiguousarray(each, np.int64) for each in sets)
     starts, ends = np.empty((2, len(start) + len(other_start)), np.int64)
-    count = native.sweep_merge(
-        *places[:2], len(start), *places[2:], len(other_start), starts.ctypes.data, ends.ctypes.data
+    count = made(
+        *(start.ctypes.data, end.ctypes.data, len(start)),
+        *(other_start.ctypes.data, other_end.ctypes.data, len(other_start)),
+        *(starts.ctypes.data, ends.ctypes.data),
     )
     return starts[:count].copy(), ends[:count].copy()
 
