@@ -153,7 +153,7 @@ static unsigned type_of(uint8_t first)
     return first == 'n' ? NOTHING : OTHER;
 }
 
-/* The same where it is the key that usually follows another one, which is told in a glance: the place behind it. */
+/* Whether the key at `at` is the one that usually comes here, which a glance tells: the place behind it, else NULL. */
 static const uint8_t *usual(const struct known *known, const uint8_t *at, const uint8_t *end)
 {
     if (end - at < 8 * KEY_WORDS)
@@ -211,10 +211,10 @@ static const uint8_t *plain_number(uint8_t kind, const uint8_t *at, int64_t *fou
         for (; decimals < 3; decimals++)
             sum *= 10;
     }
-    if (is_digit(*at) || *at == '.' || (*at | 32) == 'e')
+    if (is_digit(*at) || *at == '.' || (*at | 32) == 'e' || sum >= 1ULL << 62)
         return NULL;
     *found = negative ? -(int64_t)sum : (int64_t)sum;
-    return sum < 1ULL << 62 ? at : NULL;
+    return at;
 }
 
 /* Put the value of a field where it belongs; of numbers those that `plain_number` refused. */
