@@ -30,7 +30,7 @@ ARROWS: Final = "stf"
 ) = range(14)  # fmt: skip
 """The columns of numbers; times are ns."""
 
-_PLACE, _NAME, _LAUNCHED, _CALLED = range(4)
+PLACE, NAME, _LAUNCHED, _CALLED = range(4)
 """The groups: where an event is, what it is called, how a kernel was launched, what an operator was called with."""
 
 _NUMBERS: Final = {
@@ -63,12 +63,12 @@ _FIELDS: Final = (
     Field("args", Kind.NESTED),
     Field("ts", Kind.TICKS, column=TS),
     Field("dur", Kind.TICKS, column=DUR),
-    Field("cat", Kind.PART, column=_PLACE, part=0, types=TEXT),
-    Field("pid", Kind.PART, column=_PLACE, part=1, types=_ID),
-    Field("tid", Kind.PART, column=_PLACE, part=2, types=_ID),
-    Field("device", Kind.PART, nested=True, column=_PLACE, part=3, types=_ID),
-    Field("stream", Kind.PART, nested=True, column=_PLACE, part=4, types=_ID),
-    Field("name", Kind.PART, column=_NAME, types=TEXT),
+    Field("cat", Kind.PART, column=PLACE, part=0, types=TEXT),
+    Field("pid", Kind.PART, column=PLACE, part=1, types=_ID),
+    Field("tid", Kind.PART, column=PLACE, part=2, types=_ID),
+    Field("device", Kind.PART, nested=True, column=PLACE, part=3, types=_ID),
+    Field("stream", Kind.PART, nested=True, column=PLACE, part=4, types=_ID),
+    Field("name", Kind.PART, column=NAME, types=TEXT),
     *(Field(key, Kind.WHOLE, nested=True, column=column) for key, column in _NUMBERS.items()),
     *(
         Field(_SPELLED[name], Kind.PART, nested=True, column=group, part=part, types=ANY)
@@ -168,12 +168,12 @@ class Scan:
 def scan() -> Scan | None:
     """What decodes lists of events; None where the compiled scanner is missing."""
     plain = f"{COMPLETE}{INSTANTS}{ARROWS}"
-    native = scanner(_FIELDS, plain, (_NAME, _COLLECTIVE))
+    native = scanner(_FIELDS, plain, (NAME, _COLLECTIVE))
     return None if native is None else Scan(native)
 
 
 def _tables() -> tuple[Keys[Place], Keys[str], Keys[tuple[Any, ...]], Keys[bytes]]:
-    return Keys(_PLACE, _place), Keys(_NAME, _name), Keys(_LAUNCHED, _how), Keys(_CALLED, _with)
+    return Keys(PLACE, _place), Keys(NAME, _name), Keys(_LAUNCHED, _how), Keys(_CALLED, _with)
 
 
 def _samples(element: Element) -> bool:

@@ -33,6 +33,8 @@ from tracehound.formats.kineto_scan import (
     HOLDER,
     HOLDER_TYPE,
     INSTANTS,
+    NAME,
+    PLACE,
     RESERVED,
     SEQUENCE,
     TS,
@@ -102,7 +104,7 @@ class FromScan:
 
     def add(self, events: Scanned, first: int) -> Piece:
         """The columns of those that are drawn; `first` is the ordinal of the list's first element."""
-        tags, names = events.objects.tags, events.objects.codes[1]
+        tags, names = events.objects.tags, events.objects.codes[NAME]
         complete, instants, arrows = _among(tags, COMPLETE), _among(tags, INSTANTS), _among(tags, ARROWS)
         self._tally.rows(FLOWS, arrows, np.arange(first, first + len(tags)))
         drawn = complete
@@ -120,12 +122,13 @@ class FromScan:
 
     def _meet(self, events: Scanned, rows: Ints) -> None:
         """Number the places in the order of the file, those of events that are left over, too."""
-        codes = events.objects.codes[0][rows]
+        codes = events.objects.codes[PLACE][rows]
         fresh = rows[self._device.unasked(events.places, codes)].tolist()
         if not (fresh and events.elements):
             return
         met = [
-            (row, events.places.values[code]) for row, code in zip(fresh, events.objects.codes[0][fresh], strict=True)
+            (row, events.places.values[code])
+            for row, code in zip(fresh, events.objects.codes[PLACE][fresh], strict=True)
         ]
         for row, event in zip(events.left.tolist(), events.elements, strict=True):
             if isinstance(event, Complete) or (isinstance(event, Instant) and not event.name.startswith(OWN)):
@@ -186,7 +189,7 @@ class FromScan:
             "address": _but(numbers[ADDRESS], numbers[ADDRESS] != ABSENT),
             "allocated": _natural(numbers[ALLOCATED]),
             "reserved": _natural(numbers[RESERVED]),
-            "thread": _natural(self._thread.of(events.places, events.objects.codes[0][rows])),
+            "thread": _natural(self._thread.of(events.places, events.objects.codes[PLACE][rows])),
         }
         self._facets.add_columns("allocated", record, columns)
 
