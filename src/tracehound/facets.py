@@ -61,6 +61,13 @@ FACETS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
                 "destination": pl.Int32(),
             }
         ),
+        "waited": pl.Schema(  # CUDA's rows of synchronisation: what was waited for
+            {
+                "record": pl.Int64(),
+                "stream": pl.Int64(),  # on which the CUDA event was recorded
+                "recorded": pl.Int64(),  # correlation id of the call that recorded it (cudaEventRecord)
+            }
+        ),
         "allocated": pl.Schema(  # what an allocator gave or took back, in the order of the file
             {
                 "record": pl.Int64(),

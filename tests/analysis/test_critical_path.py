@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import polars as pl
@@ -188,6 +189,99 @@ def test_a_recorded_wait_is_for_work_that_was_launched_before_it() -> None:
     rows = [(row["class"], row["name"]) for row in found.table.to_dicts()]
     assert rows[-3:] == [("compute", "gemm"), ("kernel-kernel delay", "nccl"), ("communication", "nccl")]
     assert not [note for note in found.notes if "inferred" in note]
+
+
+def awaiting(*waits: tuple[int | None, int | None], launched: float = 2) -> Building:
+    """Work on stream 9 that begins at 150, put there after these waits: the stream, and the call that recorded it.
+
+    Work on stream 7 is launched at 0 and ends at 100, that on stream 8 ends at 130. Call 5 records at 8, call 6 at 9.
+    """
+    b = two_streams(50)
+    launch(b, MAIN, launched, 4)
+    b.event(stream(0, 8), "other", 16, 130, correlation=4)
+    for call in (5, 6):
+        b.event(MAIN, "cudaEventRecord", call + 3, call + 4, "runtime", correlation=call)
+    for number, (on, call) in enumerate(waits):
+        b.event(SYNC_9, "Stream Wait Event", 12 + number, 13 + number, "sync", record=number)
+        b.facets.setdefault("waited", []).append({"record": number, "stream": on, "recorded": call})
+    return b
+
+
+@pytest.mark.parametrize(
+    ("waits", "launched", "name"),
+    [
+        ([(7, 5)], 2, "gemm"),
+        ([(8, 5)], 2, "other"),
+        ([(7, 5), (8, 6)], 2, "other"),
+        ([(8, 6), (7, 5)], 2, "other"),
+        ([(None, None)], 2, "other"),
+        ([(None, None)], 15, "gemm"),
+        ([(8, 5)], 15, None),  # recorded before that was launched
+        ([(8, None)], 11, "other"),  # the call is not known: launched before the wait
+        ([(8, 99)], 11, "other"),
+        ([(30, 5)], 2, None),  # nothing was recorded on that stream
+    ],
+)
+def test_a_recorded_wait_is_for_what_its_event_was_recorded_after(
+    waits: list[tuple[int | None, int | None]], launched: float, name: str | None
+) -> None:
+    rows = path(with_streams(awaiting(*waits, launched=launched).trace()))
+    delayed = [at for at, row in enumerate(rows) if row[2] == "kernel-kernel delay"]
+    assert [rows[at - 1][3] for at in delayed] == ([] if name is None else [name])
+
+
+def test_a_call_that_waits_for_an_event_waits_for_what_was_recorded() -> None:
+    b = two_streams(50)
+    b.event(MAIN, "cudaEventRecord", 15, 16, "runtime", correlation=6)
+    b.event(MAIN, "cudaEventSynchronize", 40, 210, "sync", correlation=7)
+    b.event(MAIN, "aten::add", 210, 220, "op")
+    b.event(Lane("sync -1", 0, "sync"), "Event Sync", 40, 210, "sync", correlation=7, record=0)
+    assert path(with_streams(b.trace()))[-3:-1] == [
+        (150, 50, "communication", "nccl"),
+        (200, 10, "sync", "cudaEventSynchronize"),
+    ]
+    b.facets["waited"] = [{"record": 0, "stream": 7, "recorded": 6}]
+    assert path(with_streams(b.trace()))[-3:-1] == [
+        (10, 90, "compute", "gemm"),
+        (100, 110, "sync", "cudaEventSynchronize"),
+    ]
+
+
+@given(st.integers(0, 2**32))
+def test_the_path_goes_to_what_kept_the_work_of_a_device_that_obeys(seed: int) -> None:
+    """It begins work 30 us after that was launched, its stream is free, and the events waited for have come."""
+    b, random = Building(), Random(seed)
+    b.event(SYNC, "Context Sync", 0, 0, "sync")
+    free: dict[int, tuple[int, str]] = {}
+    awaited: dict[int, list[tuple[int, str]]] = {}
+    events = list[tuple[int, int, tuple[int, str]]]()  # the call that recorded each, its stream, what was there
+    reasons: dict[str, set[str]] = {}
+    for number in range(40):
+        command, on, length = random.choice(["launch", "record", "wait"]), random.randint(7, 9), random.randint(1, 60)
+        now = 4 * number
+        if command == "launch":
+            name = f"work {number}"
+            may = [(now, "launch"), *([free[on]] if on in free else []), *awaited.get(on, [])]
+            last = max(end for end, _ in may)
+            start = last + 30
+            reasons[name] = {what for end, what in may if end == last}
+            b.event(MAIN, "cudaLaunchKernel", now, now + 1, "runtime", correlation=number)
+            b.event(stream(0, on), name, start, start + length, correlation=number)
+            free[on], awaited[on] = (start + length, name), []
+        elif command == "record":
+            b.event(MAIN, "cudaEventRecord", now, now + 1, "runtime", correlation=number)
+            events.append((number, on, free.get(on, (0, "launch"))))
+        elif events:
+            call, recorded, end = events[length % len(events)]
+            awaited.setdefault(on, []).append(end)
+            b.event(Lane(f"sync {on}", 0, "sync"), "Stream Wait Event", now, now + 1, "sync", record=number)
+            b.facets.setdefault("waited", []).append({"record": number, "stream": recorded, "recorded": call})
+    legs = [row for row in path(with_streams(b.trace())) if row[2] not in ("CPU", "kernel-kernel delay")]
+    assert all(row[2] in ("compute", "launch") for row in legs)
+    for before, row in zip([None, *legs], legs, strict=False):
+        if row[2] == "compute":
+            came = "launch" if before is None or before[2] != "compute" else before[3]
+            assert came in reasons[row[3]]
 
 
 def test_where_waits_are_recorded_there_are_no_others() -> None:

@@ -139,6 +139,26 @@ def test_a_collective_is_told_by_its_operator_and_by_its_kernel(tmp_path: Path) 
     assert second == {"record": 2, "collective": "allreduce", "sequence": 41}
 
 
+def test_a_row_of_synchronisation_says_what_was_waited_for(tmp_path: Path) -> None:
+    """CUPTI says -1 for what it does not know, as one number of 32 bits or another."""
+
+    def row(name: str, ts: float, **args: object) -> dict[str, Any]:
+        return x("cuda_sync", name, ts, device=0, stream=20, correlation=4, **args) | {"pid": 0, "tid": 20}
+
+    known = {"wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 3, "wait_on_cuda_event_id": 1}
+    unknown = {"wait_on_stream": -1, "wait_on_cuda_event_record_corr_id": 4294967295}
+    half = {"wait_on_stream": "7", "wait_on_cuda_event_record_corr_id": -1}
+    found = part(
+        tmp_path,
+        row("Stream Wait Event", START, **known),
+        row("Event Sync", START + 10, **unknown),
+        row("Stream Sync", START + 20),
+        row("Stream Wait Event", START + 30, **half),
+        x("cpu_op", "aten::add", START + 40, **known),
+    )
+    assert rows(found, "waited") == [{"record": 0, "stream": 7, "recorded": 3}, {"record": 3, "stream": 7}]
+
+
 def test_memory_is_told_on_the_clock_of_the_trace(tmp_path: Path) -> None:
     gave = {
         "Device Type": 1,

@@ -71,6 +71,8 @@ ARGS: dict[str, st.SearchStrategy] = {
     "Input dims": TEXTS,
     "Collective name": st.sampled_from(["allreduce", None]),
     "In msg nelems": SMALL,
+    "wait_on_stream": SMALL,
+    "wait_on_cuda_event_record_corr_id": SMALL,
     "dtype": st.sampled_from(["Float", None]),
     "name": st.sampled_from(["python", 5]),
     "anything": st.sampled_from([{"traceEvents": []}, [{"ph": "X"}, 1e300], "\u2028"]),

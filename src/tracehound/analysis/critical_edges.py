@@ -6,7 +6,7 @@ Owns which call may wait for what, and when one thread takes over from another.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -27,6 +27,7 @@ from tracehound.analysis.critical_walk import (
     Handover,
     Place,
     Thread,
+    Wait,
     Walk,
     Work,
 )  # fmt: skip
@@ -179,37 +180,66 @@ def _calls(host: pl.DataFrame, ran: Work, share: Share) -> dict[int, list[Call]]
     own: dict[int, list[int]] = {}
     for row, call in enumerate(ran.call):
         own.setdefault(call, []).append(row)
-    streams = _synchronised(share)
+    synchronised = _synchronised(share)
     found: dict[int, list[Call]] = {}
     for event, lane, start, end, kind, correlation in waiting.select(
         "id", "lane", "start", "end", pl.col("kind").cast(pl.String), "correlation"
     ).iter_rows():
         copied = None if kind == "sync" else tuple(own.get(event, ()))
-        found.setdefault(lane, []).append(Call(event, start, end, streams.get(correlation), copied))
+        wait = Wait(start, *synchronised.get(correlation, (None, start)))
+        found.setdefault(lane, []).append(Call(event, end, wait, copied))
     return found
 
 
-def _synchronised(share: Share) -> dict[int, int]:
-    """By the id of the call the lane of the work that it waited for, as the profiler recorded it."""
-    rows = _sync_rows(share, "Stream Sync").select("correlation", "stream")
-    lanes = share.lanes.filter(pl.col("work")).select("stream", pl.col("lane").alias("waited"))
-    return dict(rows.drop_nulls().join(lanes, on="stream").select("correlation", "waited").iter_rows())
+def _synchronised(share: Share) -> dict[int, tuple[int, int]]:
+    """Of calls (by correlation id) the lane of the work that they waited for, and by when that had been launched."""
+    rows = _sync_rows(share.device, share, ("Stream Sync", "Event Sync"))
+    by_name = pl.when(pl.col("name") == "Stream Sync")
+    known = rows.select(
+        "correlation",
+        by_name.then("lane").otherwise("awaited").alias("awaited"),
+        by_name.then("start").otherwise("by").alias("by"),
+    ).drop_nulls()
+    return {correlation: (lane, by) for correlation, lane, by in known.iter_rows()}
 
 
-def _waits(share: Share) -> dict[int, Sequence[int]] | None:
-    """By lane of the work when waits for events were put there; None where the profiler recorded none of its kind."""
+def _waits(share: Share) -> dict[int, list[Wait]] | None:
+    """By lane of the work what was put there to wait for events; None where the profiler recorded none of its kind."""
     if not share.lanes.filter((pl.col("role") == "sync") & pl.col("rank").is_not_null())["events"].sum():
         return None
-    rows = _sync_rows(share, "Stream Wait Event").select("start", "stream")
-    lanes = share.lanes.filter(pl.col("work")).select("stream", "lane")
-    by_lane = rows.join(lanes, on="stream").sort("start").group_by("lane", maintain_order=True).agg("start")
-    return dict(by_lane.iter_rows())
+    rows = _sync_rows(share.anytime.filter(pl.col("start") < share.end), share, ("Stream Wait Event",))
+    found: dict[int, list[Wait]] = {}
+    for lane, *wait in rows.drop_nulls("lane").sort("start").select("lane", "start", "awaited", "by").iter_rows():
+        found.setdefault(lane, []).append(Wait(*wait))
+    return found
 
 
-def _sync_rows(share: Share, name: str) -> pl.DataFrame:
+def _sync_rows(device: pl.LazyFrame, share: Share, names: Collection[str]) -> pl.DataFrame:
+    """Rows of synchronisation, with the lane of the work on their stream (null: they have none), and what they awaited.
+
+    `awaited` is the lane on which the CUDA event had been recorded, null where that is not known, and -1 where nothing
+    ran there; `by` is when it was recorded, else the start of the row.
+    """
     lanes = share.lanes.filter((pl.col("role") == "sync") & pl.col("rank").is_not_null()).select("lane", "stream")
-    rows = collected(share.device.filter(pl.col("lane").is_in(lanes["lane"].to_list()) & (pl.col("name") == name)))
-    return rows.select("lane", "start", "correlation").join(lanes, on="lane")
+    rows = collected(
+        device.filter(pl.col("lane").is_in(lanes["lane"].to_list()) & pl.col("name").is_in(list(names)))
+        .select("record", "lane", "start", "correlation", pl.col("name").cast(pl.String))
+        .join(share.facet("waited").rename({"stream": "on"}), on="record", how="left")
+    ).join(lanes, on="lane")
+    recorded = rows["recorded"].drop_nulls().unique()
+    calls = share.threads.filter(pl.col("correlation").is_in(recorded.implode()))
+    by = collected(calls.group_by(recorded="correlation").agg(by=pl.col("start").min()))
+    work = share.lanes.filter(pl.col("work")).select("stream", pl.col("lane").alias("awaited"))
+    return (
+        rows.join(by, on="recorded", how="left")
+        .join(work.rename({"stream": "on"}), on="on", how="left")
+        .drop("lane")
+        .join(work.rename({"awaited": "lane"}), on="stream", how="left")
+        .with_columns(
+            pl.when(pl.col("on").is_not_null()).then(pl.col("awaited").fill_null(-1)),
+            pl.col("by").fill_null(pl.col("start")),
+        )
+    )
 
 
 def _handovers(mine: Intervals, others: Mapping[int, Intervals], sent: set[int]) -> list[Handover]:

@@ -61,9 +61,11 @@ node of a graph whose launch has not returned yet is launch. With by=name or by=
 first.
 
 Which stream a call waited for, and that a stream waits for events, is taken from CUDA's synchronisation rows where they
-were recorded (enable_cuda_sync_events); the work waited for is that of another stream, launched before the wait, which
-ended last. Else a call waited for what ended last during it, and work for work on another stream that ended at most 30
-us before it began; so do nodes of one graph. The setting near takes the place of the 30 us.
+were recorded (enable_cuda_sync_events). The work waited for is what had been launched on that stream before the call
+that recorded the event; of an event whose stream and call the row does not name, what had been launched on other
+streams before the wait; and of several that which ended last. Else a call waited for what ended last during it, and
+work for work on another stream that ended at most 30 us before it began; so do nodes of one graph. The setting near
+takes the place of the 30 us.
 
 HolisticTraceAnalysis builds a graph of the events launched in the window and takes the path of the largest weight, in
 which waits, blocking calls and time between operators weigh nothing: its path need not be continuous, its shares are of

@@ -6,8 +6,9 @@ Owns the edges between host threads, streams and waits. Knows no frames, names o
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 LONG_AGO: Final = -(1 << 62)
@@ -60,13 +61,20 @@ class Work:
     """The rows by their ends, and these ends."""
 
 
+class Wait(NamedTuple):
+    """A wait that began at an instant: for the work on a lane (None: on any) that had been launched `by` then."""
+
+    start: int
+    lane: int | None
+    by: int
+
+
 class Call(NamedTuple):
-    """A call in which a thread may wait: for the work on a lane (None: on any), or for the rows of `own` (a copy)."""
+    """A call in which a thread may wait, until its end: as `wait` says, or for the rows of `own` (a copy)."""
 
     event: int
-    start: int
     end: int
-    lane: int | None = None
+    wait: Wait
     own: tuple[int, ...] | None = None
 
 
@@ -117,7 +125,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Walk:
-    """All there is to walk on. `waits` has, by lane of the work, the instants at which waits for events were put there.
+    """All there is to walk on. `waits` has, by lane of the work, the waits for events put there, in order of starts.
 
     None: such waits are not recorded. Then, where no launch is known, and among nodes of one graph, work that begins at
     most `near` after work on another lane ended, although its own lane was free and it had been launched, is taken to
@@ -126,7 +134,7 @@ class Walk:
 
     work: Work
     threads: Mapping[int, Thread]
-    waits: Mapping[int, Sequence[int]] | None
+    waits: Mapping[int, Sequence[Wait]] | None
     near: int
 
     def legs(self, place: Place | None, start: int) -> list[Leg]:
@@ -178,29 +186,34 @@ class Walk:
             return -1
         close = max(since, begin - self.near - 1)
         if self.waits is None or launched == LONG_AGO:
-            return self._elsewhere(row, (close, until), launched if launched > LONG_AGO else begin)
-        other = self._elsewhere(row, (since, until), self._put(row, self.waits))
-        return other if other >= 0 else self._elsewhere(row, (close, until), launched, work.call[row])
+            by = launched if launched > LONG_AGO else begin
+            return self._elsewhere(row, (close, until), lambda other: work.launched[other] <= by)
+        if waits := self._put(row, self.waits):
+            other = self._elsewhere(row, (since, until), lambda other: any(self._for(wait, other) for wait in waits))
+            if other >= 0:
+                return other
+        call = work.call[row]
+        return self._elsewhere(
+            row, (close, until), lambda other: work.call[other] == call and work.launched[other] <= launched
+        )
 
-    def _elsewhere(self, row: int, between: tuple[int, int], by: int, call: int | None = None) -> int:
-        """The last work on another lane that ended between these instants and was launched by then; else -1.
-
-        Only that of the same call, if one is given.
-        """
+    def _elsewhere(self, row: int, between: tuple[int, int], awaited: Callable[[int], bool]) -> int:
+        """The last awaited work on another lane that ended between these instants; else -1."""
         work, (since, until) = self.work, between
         for other in self._ended(until, since):
-            mine = work.launched[other] <= by and call in (None, work.call[other])
-            if mine and work.lane[other] != work.lane[row] and work.start[other] < until:
+            if work.lane[other] != work.lane[row] and work.start[other] < until and awaited(other):
                 return other
         return -1
 
-    def _put(self, row: int, waits: Mapping[int, Sequence[int]]) -> int:
-        """When the last wait was put on the lane before the row; before `LONG_AGO` where earlier work waited for it."""
+    def _put(self, row: int, waits: Mapping[int, Sequence[Wait]]) -> Sequence[Wait]:
+        """The waits that were put on the lane before the row and after the work before it."""
         work, put, before = self.work, waits.get(self.work.lane[row], ()), self.work.before[row]
-        last = bisect_right(put, work.launched[row]) - 1
-        if last < 0 or (before >= 0 and put[last] < work.launched[before]):
-            return LONG_AGO - 1
-        return put[last]
+        low = bisect_left(put, work.launched[before], key=attrgetter("start")) if before >= 0 else 0
+        return put[low : bisect_right(put, work.launched[row], key=attrgetter("start"))]
+
+    def _for(self, wait: Wait, row: int) -> bool:
+        """Whether this work is of that which is waited for."""
+        return wait.lane in (None, self.work.lane[row]) and self.work.launched[row] <= wait.by
 
     def _ended(self, until: int, since: int) -> Iterator[int]:
         """The rows that ended at `until` at the latest and after `since`, the last first."""
@@ -251,10 +264,9 @@ class Walk:
         work = self.work
         if call.own is not None:
             row = max(call.own, key=lambda each: work.end[each], default=-1)
-            ended = row >= 0 and call.start < work.end[row] <= call.end and work.start[row] < call.end
+            ended = row >= 0 and call.wait.start < work.end[row] <= call.end and work.start[row] < call.end
             return row if ended else -1
-        for row in self._ended(call.end, call.start):
-            mine = call.lane in (None, work.lane[row]) and work.launched[row] <= call.start
-            if mine and work.start[row] < call.end:
+        for row in self._ended(call.end, call.wait.start):
+            if work.start[row] < call.end and self._for(call.wait, row):
                 return row
         return -1

@@ -38,6 +38,8 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     split_out: Any = msgspec.field(default=None, name="Out split size")
     source: Any = msgspec.field(default=None, name="Src Rank")
     destination: Any = msgspec.field(default=None, name="Dst Rank")
+    awaited: Any = msgspec.field(default=None, name="wait_on_stream")
+    recorded: Any = msgspec.field(default=None, name="wait_on_cuda_event_record_corr_id")
     dims: msgspec.Raw = msgspec.field(default=NOTHING, name="Input Dims")
     dims_old: msgspec.Raw = msgspec.field(default=NOTHING, name="Input dims")
     types: msgspec.Raw = msgspec.field(default=NOTHING, name="Input type")

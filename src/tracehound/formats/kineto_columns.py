@@ -46,7 +46,7 @@ from tracehound.formats.kineto_elements import (
 from tracehound.formats.kineto_facets import Facets, Known
 from tracehound.formats.kineto_memory import devices_of, held_by
 from tracehound.formats.kineto_names import message_bytes, tensor_bytes
-from tracehound.formats.kineto_piece import GLOO, NO_EVENTS, OWN, PARAMS, Piece, Signature, calls, on_device
+from tracehound.formats.kineto_piece import GLOO, NO_EVENTS, OWN, PARAMS, Piece, Signature, calls, on_device, waits
 from tracehound.formats.kineto_piece import MEMORY as MEMORY_NAME
 from tracehound.formats.kineto_scan import Scanned
 from tracehound.formats.kineto_scanned import FromScan
@@ -87,6 +87,7 @@ class Columns:
         self._from_scan = FromScan(self.signatures, self.names, self.devices, self.tally, self.samples, self.facets)
         self._manner = Answers(self.signatures, lambda signature: _DEVICE if on_device(signature) else _PLAIN)
         self._calls = Answers(self.signatures, calls)
+        self._waits = Answers(self.signatures, waits)
         self._manner_by_name = Answers(self.names, _manner_by_name)
 
     def add(self, piece: Events) -> None:
@@ -147,6 +148,9 @@ class Columns:
         calls = np.flatnonzero(self._calls.of(columns.signature))
         if len(calls):
             self.facets.add("called", columns.record[calls], [args[row] for row in calls.tolist()])
+        waits = np.flatnonzero(self._waits.of(columns.signature))
+        if len(waits):
+            self.facets.add("waited", columns.record[waits], [args[row] for row in waits.tolist()])
 
     def _count_endless(self, events: Sequence[Complete | Instant], columns: Piece) -> None:
         silent = [row for row in np.flatnonzero(columns.length == 0).tolist() if events[row].dur is False]

@@ -346,6 +346,15 @@ def natural(value: object) -> int | None:
     return found if found is not None and found >= 0 else None
 
 
+def _known(value: object) -> int | None:
+    """The same of CUPTI's ids: the largest of 32 bits stands for none."""
+    found = natural(value)
+    return None if found == _INVALID else found
+
+
+_INVALID: Final = 2**32 - 1
+
+
 def _count(value: object) -> int | None:
     """The same, of Int32."""
     found = natural(value)
@@ -393,6 +402,10 @@ _VALUES: Final[Mapping[str, Mapping[str, Callable[[Any], Any]]]] = MappingProxyT
             "source": _count,
             "destination": _count,
         },
+        "waited": {
+            "stream": _known,
+            "recorded": _known,
+        },
         "allocated": {
             "time": _signed,
             "device": _signed,
@@ -411,6 +424,7 @@ _OWN: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "launched": (),
         "called": ("sequence", "forward"),
         "communicated": (),
+        "waited": ("recorded",),
         "allocated": tuple(_VALUES["allocated"]),
     }
 )
@@ -421,6 +435,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "launched": {column: column for column in _VALUES["launched"]},
         "called": {column: column for column in _VALUES["called"]},
         "communicated": {**{column: column for column in _VALUES["communicated"]}, "sequence": "collective_number"},
+        "waited": {"stream": "awaited", "recorded": "recorded"},
         "allocated": {"bytes": "change", **{column: column for column in ("address", "allocated", "reserved")}},
     }
 )

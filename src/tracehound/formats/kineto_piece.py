@@ -62,6 +62,11 @@ def on_device(signature: Signature) -> bool:
     return category(signature[0]).row not in ("thread", "none")
 
 
+def waits(signature: Signature) -> bool:
+    """Whether events of this signature may tell what was waited for."""
+    return category(signature[0]).row == "sync"
+
+
 def calls(signature: Signature) -> bool:
     """Whether events of this signature may tell what an operator was called with."""
     return category(signature[0]).kind in ("op", "annotation")

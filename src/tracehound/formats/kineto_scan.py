@@ -51,9 +51,9 @@ _HOW: Final = ("grid", "block", "registers", "shared", "blocks_per_sm", "warps_p
 _WITH: Final = ("dims", "dims_old", "types", "strides", "concrete", "stack", "hierarchy")
 _ODD: Final = (
     "collective", "dtype", "group", "description", "ranks", "size", "collective_number", "elements_in",
-    "elements_out", "split_in", "split_out", "source", "destination",
+    "elements_out", "split_in", "split_out", "source", "destination", "awaited", "recorded",
 )  # fmt: skip
-"""Args that take more than a number; few events have them."""
+"""Args that few events have."""
 
 _SPELLED: Final = dict(zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True))
 _ID: Final = TEXT | NUMBER | NULL
