@@ -140,7 +140,7 @@ def test_a_fault_is_one_line_and_what_was_marked_is_kept(samples: Path, tmp_path
     assert marks(tmp_path) == {"x"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_who_is_told_to_end_leaves_as_with_q(samples: Path, tmp_path: Path, number: int) -> None:
     with marked(samples, tmp_path) as terminal:
         os.kill(terminal.child.pid, number)

@@ -1,4 +1,4 @@
-"""Ending when the system says so: a job that is cancelled (SIGTERM), a terminal that goes away (SIGHUP or not).
+"""Ending when the system says so: a job that is cancelled (SIGTERM, SIGINT), a terminal that goes away (SIGHUP or not).
 
 Owns that this is leaving as with `q`: the terminal is given back, and what is remembered is written. What was ignored
 when the program began stays ignored, as under nohup.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tracehound.ui.shell import Shell
 
-SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 SECONDS = 1.0
 """So often it is looked whether the terminal is still there."""
@@ -35,7 +35,7 @@ def heed(app: Shell) -> None:
             raise SystemExit(status)  # it has not begun
 
     for number in SIGNALS:
-        if signal.getsignal(number) is signal.SIG_DFL:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, leave)
 
 
