@@ -1,8 +1,18 @@
 from __future__ import annotations
 
 import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tracehound.formats.xla_lanes import executions, leaf_op, outer_loop, with_calls, with_compilations, with_true_ends
+from tracehound.formats.xla_lanes import (
+    TrueEnds,
+    by_execution,
+    executions,
+    leaf_op,
+    outer_loop,
+    with_calls,
+    with_compilations,
+)
 from tracehound.trace import KIND
 
 SCHEMA = {
@@ -82,10 +92,32 @@ def test_a_negative_program_is_written_as_the_file_writes_it() -> None:
     assert executions(ops(("a", 0, 1), program=-1))["name"].to_list() == [f"jit_f({(1 << 64) - 1})"]
 
 
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.integers(0, 30), st.sampled_from(["r0", "r1", "c0", "c1", ""])), max_size=20
+    ),
+    st.integers(0, 20),
+)
+def test_the_executions_of_the_executions_of_parts(rows: list[tuple[int, int, str]], cut: int) -> None:
+    """A run or a call is told as `r1` or `c1`; where an op has neither, its part is not summed up."""
+    made = [
+        ops(
+            ("a", start, start + 2), module=f"jit_{module}", run=int(told[1]) if told[:1] == "r" else None
+        ).with_columns(pl.lit(int(told[1]) if told[:1] == "c" else None, pl.Int64).alias("call"))
+        for module, start, told in rows
+    ]
+    every = pl.concat([ops().with_columns(pl.lit(None, pl.Int64).alias("call")), *made])
+    parts = [by_execution(part) for part in (every[:cut], every[cut:])]
+    known = [runs for runs in parts if runs is not None]
+    assert (len(known) == len(parts)) == all(told for _, _, told in rows)
+    if len(known) == len(parts):
+        assert executions(pl.concat(known)).rows() == executions(every).rows()
+
+
 def test_an_op_ends_with_the_later_of_itself_and_its_mark() -> None:
     frame = ops(("a", 0, 10), ("b", 10, 11), ("c", 20, 21)).with_columns(pl.Series("produces", [1, 2, None]))
     marks = pl.DataFrame({"consumes": [1, 2, None], "end": [9, 40, 99]})
-    assert with_true_ends(frame, marks).drop("produces").select("name", "end").rows() == [
+    assert TrueEnds(marks).of(frame).drop("produces").select("name", "end").rows() == [
         ("a", 10),
         ("b", 40),
         ("c", 21),

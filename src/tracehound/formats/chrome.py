@@ -17,6 +17,7 @@ from tracehound.formats.assemble import Decoded, held, part
 from tracehound.formats.chrome_columns import SHAPE, Columns
 from tracehound.formats.chrome_rows import counted, gather, kernels_launched
 from tracehound.formats.format import ALL, Portion, Progress, Reader
+from tracehound.formats.gathered import Gathered
 from tracehound.formats.inflate import Section, section
 from tracehound.formats.json_document import document, event_at
 from tracehound.formats.json_glance import ends
@@ -24,7 +25,6 @@ from tracehound.formats.json_slices import Extent, segments
 from tracehound.formats.json_window import SIZES, Sizes
 from tracehound.formats.spill import Spill
 from tracehound.formats.xla_ops import Ops
-from tracehound.formats.xla_planes import Gathered
 from tracehound.trace import Note, Part
 
 LOST: Final = (

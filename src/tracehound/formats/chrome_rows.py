@@ -15,6 +15,7 @@ import polars as pl
 
 from tracehound.formats.chrome_columns import Columns, Op, Piece, whole
 from tracehound.formats.counters import Counters, Series, counters, titled
+from tracehound.formats.gathered import Gathered
 from tracehound.formats.json_columns import INVALID
 from tracehound.formats.wire import signed
 from tracehound.formats.xla_costs import off_chip, told_by_text
@@ -30,7 +31,7 @@ from tracehound.formats.xla_names import (
     role_of_lane,
     role_of_line,
 )
-from tracehound.formats.xla_planes import RUN_BITS, Gathered
+from tracehound.formats.xla_planes import RUN_BITS
 from tracehound.trace import KIND, Note
 
 CAPS: Final = (1_000_000, 5_000_000)

@@ -82,6 +82,12 @@ class Raw:
         low, high = np.searchsorted(self.lanes.group[self.runs.lane], [group, group + 1])
         return int(low), int(high)
 
+    def columns(self, *groups: int) -> set[str]:
+        """The columns that pieces have which hold any event of these groups of lanes."""
+        bounds = [self.bounds(group) for group in groups]
+        sources = np.unique(np.concatenate([self.runs.source[low:high] for low, high in bounds]))
+        return {name for source in sources.tolist() for name in self.sources[source].kept.dtypes}
+
     def batches(self, group: int) -> Iterator[list[Batch]]:
         """The batches of a group of lanes; those of one long lane come in one list."""
         low, high = self.bounds(group)
@@ -231,7 +237,7 @@ _STEP_COLUMNS: Final = ("event", "host", "rank", "start", "end", "step")
 
 def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[dict[str, Column]]:
     """The events of the part, a batch at a time, in the order of their ids, with columns of `EVENTS`; `seen` grows."""
-    lanes, when, calls = raw.lanes, calendar(steps), HostCalls()
+    lanes, when, calls = raw.lanes, calendar(steps), HostCalls(raw.columns(MODULES, OTHERS))
 
     def own_step(events: Rows) -> Ints:
         begins = events.lanes

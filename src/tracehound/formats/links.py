@@ -6,6 +6,7 @@ Owns the joins: by correlation id (Kineto, CUPTI, roctracer), by producer and co
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -86,14 +87,17 @@ def _fresh(values: Ints) -> Mask:
 
 @dataclass
 class HostCalls:
-    """Collects from batch after batch of host events what device events may point at."""
+    """Collects from batch after batch of host events what events of devices, with columns `pointing`, may point at."""
 
+    pointing: Collection[str]
     _found: tuple[list[_Called], ...] = field(default_factory=lambda: tuple([] for _ in _JOINS))
 
     def add(self, events: Rows, step: Ints) -> None:
         """The events of a batch; `step` is -1 where an event has none."""
         kind = events.columns["kind"].values
-        for (_, there), found in zip(_JOINS, self._found, strict=True):
+        for (here, there), found in zip(_JOINS, self._found, strict=True):
+            if here not in self.pointing and there != _REPEATED:  # those are counted in any case
+                continue
             has = events.valid(there)
             if there == _REPEATED:
                 has = has & np.isin(kind, _CALLING)

@@ -4,7 +4,7 @@ Owns how the executions of ops and modules are found again among host events and
 format they were read from; knows no bytes.
 
 A frame of ops has a row per event that names an HLO op: `device` (Int64, ordinal), `start`, `end` (ps), `name` (of the
-op), `module` (String), `program`, `run` and `correlation` (Int64); the last four may be null. On GPUs it may also have
+op), `module` (text), `program`, `run` and `correlation` (Int64); the last four may be null. On GPUs it may also have
 `loop` (see `outer_loop`) and `call` (see `with_calls`). Further columns stay.
 """
 
@@ -55,13 +55,13 @@ def with_calls(ops: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
         .select("correlation", "start", "call", "executing")
     )
     found = (
-        ops.select("correlation", "start", pl.col("module").cast(pl.String))
+        ops.select("correlation", "start", "module")
         .with_row_index("row")
         .sort("start")
         .join_asof(inside, on="start", by="correlation", check_sortedness=False)
         .sort("row")
     )
-    mine = pl.col("module") == pl.col("executing")
+    mine = pl.col("module") == pl.col("executing").cast(ops.schema["module"])
     return ops.with_columns(found.select(pl.when(mine).then("call").alias("call")).to_series())
 
 
@@ -69,19 +69,36 @@ def _executing() -> pl.Expr:
     return pl.col("name").cast(pl.String).str.strip_suffix(EXECUTING)
 
 
-def with_true_ends(ops: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
-    """The ops, each until its end mark: the event of an op on a CPU may be no more than its dispatch.
+class TrueEnds:
+    """When ops on CPUs ended: the event of an op may be no more than its dispatch.
 
     `marks` are the events named ``end: <op>`` with `consumes` and `end`; an op is joined to the mark that consumes what
     it `produces`, and ends with the later of the two: an op that ran where it was dispatched is marked just before its
     end. An op without a mark keeps its end.
     """
-    closing = marks.filter(pl.col("consumes").is_not_null()).group_by("consumes").agg(pl.col("end").max().alias("mark"))
-    return (
-        ops.join(closing, left_on="produces", right_on="consumes", how="left", maintain_order="left")
-        .with_columns(pl.max_horizontal("end", "mark").alias("end"))
-        .drop("mark")
-    )
+
+    def __init__(self, marks: pl.DataFrame) -> None:
+        self._consumes = self._end = np.empty(0, np.int64)
+        if not marks.is_empty():
+            ids, end = (marks.drop_nulls("consumes")[name].to_numpy() for name in ("consumes", "end"))
+            order = np.argsort(ids, kind="stable")
+            ids, end = ids[order], end[order]
+            first = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: len(ids)])
+            self._consumes, self._end = ids[first], np.maximum.reduceat(end, first) if len(first) else end
+
+    def of(self, ops: pl.DataFrame) -> pl.DataFrame:
+        """The ops, each until its end."""
+        if len(self._consumes) == 0 or "produces" not in ops.columns:
+            return ops
+        known = np.flatnonzero(ops["produces"].is_not_null().to_numpy())
+        ids = ops["produces"].fill_null(0).to_numpy()[known]
+        order = np.argsort(ids, kind="stable")  # what is near is looked up together
+        known, ids = known[order], ids[order]
+        at = np.minimum(np.searchsorted(self._consumes, ids), len(self._consumes) - 1)
+        marked = self._consumes[at] == ids
+        end = ops["end"].to_numpy().copy()
+        end[known[marked]] = np.maximum(end[known[marked]], self._end[at[marked]])
+        return ops.with_columns(pl.Series("end", end))
 
 
 def executions(ops: pl.DataFrame) -> pl.DataFrame:
@@ -93,25 +110,50 @@ def executions(ops: pl.DataFrame) -> pl.DataFrame:
     the loop stands for it: its turns begin nothing, so that executions of a module that is one loop and no more are
     taken for one. Named ``module(program)`` as on TPUs; launched by what launched the first op.
     """
-    missing = [name for name in _MAYBE if name not in ops.columns]
-    known = ops.with_columns(pl.lit(None, _MAYBE[name]).alias(name) for name in missing).filter(
-        pl.col("module").is_not_null()
-    )
+    known = _of_modules(ops)
     call = pl.col("call").forward_fill().over(_MODULE, order_by="start")
     called = known.with_columns(pl.when(pl.col("run").is_null()).then(call).alias("call"))
-    numbered = called.with_columns(
-        pl.when(pl.col("run").is_null() & pl.col("call").is_null()).then(_turn(called)).otherwise(-1).alias("turn")
-    )
+    turn = pl.when(_UNTOLD).then(_turn(called)) if called.select(_UNTOLD.any()).item() else pl.lit(None, pl.Int64)
     return (
-        numbered.group_by(*_MODULE, "run", "call", "turn")
-        .agg(pl.col("correlation").sort_by("start").first(), pl.col("start").min(), pl.col("end").max())
+        _as_one(called.with_columns(turn.alias("turn")))
         .select("device", "start", "end", _module_name(), "run", "program", "correlation")
         .sort("device", "start")
     )
 
 
+def by_execution(ops: pl.DataFrame) -> pl.DataFrame | None:
+    """The ops of each execution as one, where all have a run or a call; None where some have neither.
+
+    Of any parts of some ops these have, together, the `executions` of them all.
+    """
+    known = _of_modules(ops)
+    if known.select(_UNTOLD.any()).item():
+        return None
+    call = pl.when(pl.col("run").is_null()).then("call")
+    return _as_one(known.with_columns(call.alias("call"), pl.lit(None, pl.Int64).alias("turn"))).drop("turn")
+
+
+def _of_modules(ops: pl.DataFrame) -> pl.DataFrame:
+    """The ops that have a module, with all columns that may tell their executions."""
+    missing = [name for name in _MAYBE if name not in ops.columns]
+    return ops.with_columns(pl.lit(None, _MAYBE[name]).alias(name) for name in missing).filter(
+        pl.col("module").is_not_null()
+    )
+
+
+def _as_one(ops: pl.DataFrame) -> pl.DataFrame:
+    """A row for the ops of each run, call or turn."""
+    return ops.group_by(*_MODULE, "run", "call", "turn").agg(
+        pl.col("correlation").sort_by("start").first(), pl.col("start").min(), pl.col("end").max()
+    )
+
+
 _MODULE = ("device", "module", "program")
 _MAYBE = {"run": pl.Int64(), "correlation": pl.Int64(), "call": pl.Int64(), "loop": pl.String()}
+_UNTOLD = pl.col("run").is_null() & pl.col("call").is_null()
+
+TELLING = ("record", "device", "start", "end", "name", "module", "program", "run", "correlation", "loop", "produces")
+"""The columns of ops of which any may tell their executions."""
 
 
 def _module_name() -> pl.Expr:

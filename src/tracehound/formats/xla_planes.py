@@ -1,4 +1,4 @@
-"""What all portions of a profile amount to: its lanes, its ranks, and the lanes that are derived from others.
+"""What all portions of a profile amount to: its lanes and its ranks.
 
 Owns the shape of a profile on TPU, GPU and CPU: which planes are devices and hosts, and what their lines show. Reads no
 bytes and decodes no event (see `xla_rows`).
@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from tracehound.formats.assemble import RAW, RAW_LANES, Piece
+from tracehound.formats.assemble import Piece
+from tracehound.formats.gathered import Gathered
 from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import Rows
 from tracehound.formats.xla_compiles import on_rows, with_compilations
-from tracehound.formats.xla_lanes import executions, with_calls, with_true_ends
+from tracehound.formats.xla_derived import DERIVED, Derived, Named
 from tracehound.formats.xla_names import Role, leads, role_of_lane, role_of_line
-from tracehound.formats.xla_ops import Met, Ops, merged
+from tracehound.formats.xla_ops import Met, merged
 from tracehound.formats.xspace import Line, Plane
 from tracehound.intervals import Intervals
-from tracehound.trace import KIND, RANKS
 
 DEVICE = re.compile(r"/device:(TPU|GPU):(\d{1,9})( \S.*)?$")
 """A device plane; what follows the number names a part of the device (``SparseCore 0``)."""
@@ -32,52 +32,6 @@ HOST = re.compile(r"/host:")
 
 RUN_BITS = (1 << 28) - 1
 """TPUs keep only these bits of a run's id; the host's are cut to them."""
-
-_DERIVED = 1 << 20
-"""Derived lanes come after a device's own of the same role."""
-
-
-@dataclass
-class Gathered:
-    """What the planes amount to so far, in the form `assemble` wants."""
-
-    ops: Ops
-    events: list[pl.DataFrame] = field(default_factory=list)
-    lanes: list[dict[str, Any]] = field(default_factory=list)
-    ranks: list[dict[str, Any]] = field(default_factory=list)
-
-    def lane(self, name: str, role: str, order: int, **more: object) -> int:
-        """A new lane; its number."""
-        self.lanes.append({"host": 0, "name": name, "role": role, "order": order, "work": False, **more})
-        return len(self.lanes) - 1
-
-    def rank(self, kind: str, device: int | None, model: str) -> int:
-        """The rank of a device, new if the device is."""
-        label = kind if device is None else f"{kind}:{device}"
-        for number, known in enumerate(self.ranks):
-            if known["label"] == label:
-                return number
-        self.ranks.append({"host": 0, "device": device, "label": label, "model": model or kind, "inferred": False})
-        return len(self.ranks) - 1
-
-    def add(self, rows: pl.DataFrame) -> None:
-        """Add raw events; columns that `RAW` has not are dropped."""
-        self.events.append(rows.select(name for name in RAW if name in rows.columns).cast(
-            {name: dtype for name, dtype in RAW.items() if name in rows.columns}
-        ))  # fmt: skip
-
-    def event_frame(self) -> pl.DataFrame:
-        """All raw events."""
-        return pl.concat(self.events, how="diagonal") if self.events else pl.DataFrame(schema=RAW)
-
-    def lane_frame(self) -> pl.DataFrame:
-        """The lanes as a frame."""
-        return pl.DataFrame(self.lanes, schema=RAW_LANES)
-
-    def rank_frame(self) -> pl.DataFrame:
-        """The ranks as a frame; one without a device where the file has none, so that its host can be shown."""
-        ranks = self.ranks or [{"host": 0, "label": "CPU", "model": "CPU", "inferred": True}]
-        return pl.DataFrame(ranks, schema=RANKS)
 
 
 class Shown(NamedTuple):
@@ -140,9 +94,10 @@ class Together(NamedTuple):
 
 
 def together(planes: Sequence[Shown], shares: Sequence[Share], spill: Spill) -> Together:
-    """Put the portions of a file together. Only events of derived lanes pass through memory."""
+    """Put the portions of a file together."""
     ops, op_rows = merged([share.ops for share in shares])
     gathered = Gathered(ops)
+    derived = Derived(gathered, spill)
     drawn: Rows = np.sum([share.drawn for share in shares], axis=0, dtype=np.int64)
     firsts: list[int] = np.cumsum([0, *(len(plane.lines) for plane in planes)]).tolist()
     lanes = np.zeros(firsts[-1], np.int64)
@@ -157,22 +112,21 @@ def together(planes: Sequence[Shown], shares: Sequence[Share], spill: Spill) -> 
     for number, plane, lines in active:
         if device := DEVICE.match(plane.name):
             lanes[lines], rank = _device_lanes(plane, device, drawn[lines], gathered)
-            _derive_gpu(plane, held.named(number), calls, lanes, rank, gathered)
+            derived.of_gpu(plane.name, held.named(number), calls, lanes, rank)
     accelerated = bool(gathered.ranks)
     for number, plane, lines in active:
         if not DEVICE.match(plane.name):
             lanes[lines] = _host_lanes(plane, gathered) if HOST.match(plane.name) else _other_lanes(plane, gathered)
             if HOST.match(plane.name) and not accelerated:
-                _add_cpu_devices(plane.name, held.named(number), held.marks(number), gathered)
-    if (dispatches := held.dispatches()).height:
-        gathered.add(_dispatched(dispatches, lanes, gathered.ops))
+                derived.of_cpu(plane.name, held.named(number), held.marks(number))
+    for named in held.dispatches():
+        derived.dispatched(named, lanes)
     pieces = [
         Piece(kept, lanes=lanes, ops=rows)
         for share, rows in zip(shares, op_rows, strict=True)
         for kept in share.pieces
     ]  # fmt: skip
-    derived = [Piece(spill.keep(rows, f"derived-{at}")) for at, rows in enumerate(gathered.events)]
-    return Together((*pieces, *derived), gathered)
+    return Together((*pieces, *derived.pieces), gathered)
 
 
 def _first_lines(planes: Sequence[Shown], firsts: Sequence[int]) -> Rows:
@@ -200,14 +154,9 @@ class _Held:
     def __init__(self, shares: Sequence[Share], op_rows: Sequence[Rows]) -> None:
         self._shares = list(zip(shares, op_rows, strict=True))
 
-    def named(self, plane: int) -> pl.DataFrame:
+    def named(self, plane: int) -> list[Named]:
         """The executions of ops of this plane, in the order of the file."""
-        rows = _joined(_rows(kept, ops) for share, ops in self._shares for at, kept in share.named if at == plane)
-        return (
-            rows.sort("record", maintain_order=True).with_columns(pl.col("module").cast(pl.String))
-            if rows.width
-            else rows
-        )
+        return [Named(kept, ops) for share, ops in self._shares for at, kept in share.named if at == plane]
 
     def marks(self, plane: int) -> pl.DataFrame:
         """The ends of ops of this plane."""
@@ -218,32 +167,14 @@ class _Held:
         found = _joined(kept.rows() for share, _ in self._shares for kept in share.calls)
         return found if "correlation" in found.columns else found.clear()
 
-    def dispatches(self) -> pl.DataFrame:
+    def dispatches(self) -> list[Named]:
         """The host events that may have the name of an op."""
-        return _joined(_rows(kept, ops) for share, ops in self._shares for kept in share.dispatches)
+        return [Named(kept, ops) for share, ops in self._shares for kept in share.dispatches]
 
 
 def _joined(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     known = list(frames)
     return pl.concat(known, how="diagonal_relaxed") if known else pl.DataFrame()
-
-
-def _rows(kept: Kept, ops: Rows) -> pl.DataFrame:
-    """The rows with the file's numbers of ops."""
-    rows = kept.rows()
-    if "op" not in rows.columns:
-        return rows
-    return rows.with_columns(pl.Series("op", ops, pl.Int64).gather(rows["op"]))
-
-
-def _dispatched(rows: pl.DataFrame, lanes: Rows, ops: Ops) -> pl.DataFrame:
-    """Host events of which those with the name of an op are its dispatch."""
-    names = pl.Series([row["name"] for row in ops.rows], dtype=pl.String)
-    overruled = pl.col("name").cast(pl.String).is_in(names.implode()) & ~pl.col("kind").is_in(["compile", "step", "op"])
-    return rows.with_columns(
-        pl.Series("lane", lanes[rows["lane"].to_numpy()]),
-        pl.when(overruled).then(pl.lit("runtime", KIND)).otherwise("kind").alias("kind"),
-    )
 
 
 def merged_lines(plane: Shown) -> list[int]:
@@ -269,7 +200,7 @@ def _device_lanes(plane: Shown, device: re.Match[str], drawn: Rows, gathered: Ga
             gathered.lane(
                 f"{part} {line.name}".strip(),
                 role_of_lane(role, part),
-                at + (_DERIVED if part else 0),
+                at + (DERIVED if part else 0),
                 rank=rank,
                 work=role == working,
                 process=plane.name,
@@ -290,7 +221,7 @@ def _host_lanes(plane: Shown, gathered: Gathered) -> list[int]:
     for at, first in enumerate(merged_lines(plane)):
         line = plane.lines[at]
         name = line.name or f"thread {line.id}"
-        order = at if leads(name) else _DERIVED + at
+        order = at if leads(name) else DERIVED + at
         lanes.append(
             lanes[first] if first < at else gathered.lane(name, "thread", order, process=plane.name, thread=name)
         )
@@ -304,53 +235,3 @@ def _other_lanes(plane: Shown, gathered: Gathered) -> list[int]:
         name = f"{plane.name} {plane.lines[at].name}".strip()
         lanes.append(lanes[first] if first < at else gathered.lane(name, "other", at, process=plane.name))
     return lanes
-
-
-def _derive_gpu(
-    plane: Shown, named: pl.DataFrame, calls: pl.DataFrame, lane_of: Rows, rank: int, gathered: Gathered
-) -> None:
-    """Lanes of HLO ops (one event per kernel that names its op, as XProf counts them) and of modules.
-
-    Streams run at once, so each has a lane of ops of its own.
-    """
-    if named.is_empty():
-        return
-    if calls.height and "correlation" in named.columns:
-        named = with_calls(named, calls)
-    lanes = pl.Series("lane", lane_of[named["lane"].to_numpy()])
-    streams = lanes.unique().sort().to_list()
-    for at, lane in enumerate(streams):
-        name = "XLA Ops" if len(streams) == 1 else f"XLA Ops of {gathered.lanes[lane]['name']}"
-        target = gathered.lane(name, "ops", _DERIVED + at, rank=rank, process=plane.name)
-        gathered.add(named.filter(lanes == lane).with_columns(pl.lit(target).alias("lane")))
-    _add_modules(named, plane.name, {0: rank}, gathered)
-
-
-def _add_modules(ops: pl.DataFrame, process: str, ranks: dict[int, int], gathered: Gathered) -> None:
-    """A lane of module executions for each device (key of `ranks`)."""
-    runs = executions(ops)
-    for device, rank in ranks.items():
-        mine = runs.filter(pl.col("device") == device)
-        lane = gathered.lane("XLA Modules", "modules", _DERIVED, rank=rank, process=process)
-        gathered.add(
-            mine.with_columns(
-                pl.lit(lane).alias("lane"), pl.col("name").cast(pl.Categorical), pl.lit("module", KIND).alias("kind")
-            )
-        )
-
-
-def _add_cpu_devices(process: str, ops: pl.DataFrame, marks: pl.DataFrame, gathered: Gathered) -> None:
-    """The devices of the CPU backend, whose ops run on the host's threads: a lane of ops and one of modules for each.
-
-    An op without a device is one of device 0: older writers do not tell.
-    """
-    if ops.is_empty():
-        return
-    if marks.height and "produces" in ops.columns:
-        ops = with_true_ends(ops, marks)
-    ops = ops.drop("consumes", "produces", strict=False)
-    ranks = {device: gathered.rank("CPU", device, "") for device in ops["device"].unique().sort().to_list()}
-    for device, rank in ranks.items():
-        lane = gathered.lane("XLA Ops", "ops", 0, rank=rank, process=process, work=True)
-        gathered.add(ops.filter(pl.col("device") == device).with_columns(pl.lit(lane).alias("lane")))
-    _add_modules(ops, process, ranks, gathered)
