@@ -59,7 +59,7 @@ def test_a_rank_of_a_file_of_several_has_its_host_and_no_other_device(tmp_path: 
 EVENTS = st.lists(
     st.tuples(
         st.sampled_from(["X", "i", "s", "f", "C"]),
-        st.integers(0, 60_000),
+        st.integers(0, 240).map(lambda quarter: 250 * quarter),  # ns that a float of the us since 1970 holds
         st.integers(0, 20_000),
         st.sampled_from(["cpu_op", "user_annotation", "python_function"]),
     ),
@@ -68,20 +68,29 @@ EVENTS = st.lists(
 )
 
 
-@given(EVENTS, st.integers(0, 60_000), st.integers(1, 60_000))
+@given(EVENTS, st.integers(0, 60_000), st.integers(1, 60_000), st.booleans(), st.sampled_from(["both", "low", "high"]))
 def test_the_choice_is_that_of_a_slow_loop(
-    tmp_path_factory: pytest.TempPathFactory, found: list[tuple[str, int, int, str]], low: int, length: int
+    tmp_path_factory: pytest.TempPathFactory,
+    found: list[tuple[str, int, int, str]],
+    low: int,
+    length: int,
+    clock: bool,
+    bounds: str,
 ) -> None:
+    """Times count from a boot, or from 1970, as in older files; the window may have no end, or no beginning."""
+    begin = 1_695_835_572_943_623 if clock else 1_500_000_000
     events = [
-        {"ph": phase, "name": f"e{number}", "cat": cat, "pid": 10, "tid": 10, "ts": 1.5e9 + at / 1000}
+        {"ph": phase, "name": f"e{number}", "cat": cat, "pid": 10, "tid": 10, "ts": begin + at / 1000}
         | ({"dur": dur / 1000} if phase == "X" else {})
         for number, (phase, at, dur, cat) in enumerate(found)
     ]
-    first = {"ph": "X", "name": "first", "cat": "cpu_op", "pid": 10, "tid": 10, "ts": 1.5e9, "dur": 0.0}
+    first = {"ph": "X", "name": "first", "cat": "cpu_op", "pid": 10, "tid": 10, "ts": begin, "dur": 0.0}
     (path,) = job(tmp_path_factory.mktemp("any"), {"schemaVersion": 1, "traceEvents": [first, *events]})
     trace = opened(path)
     last = trace.span[1] // 1000
     low, high = min(low, last), min(low + length, last)
+    window = Window(None if bounds == "high" else low * 1000, None if bounds == "low" else high * 1000)
+    low, high = -1 if bounds == "high" else low, 10**9 if bounds == "low" else high
 
     def wanted(phase: str, at: int, dur: int) -> bool:
         end = at + dur if phase == "X" else at
@@ -90,8 +99,21 @@ def test_the_choice_is_that_of_a_slow_loop(
         return low <= at <= high
 
     expected = [event for event, (phase, at, dur, _) in zip(events, found, strict=True) if wanted(phase, at, dur)]
-    kept = own(document(trace, Window(low * 1000, high * 1000)))
+    kept = own(document(trace, window))
     assert [event for event in kept if event["name"] != "first"] == expected
+
+
+def test_a_rank_of_an_old_file_is_all_of_it(tmp_path: Path) -> None:
+    """Flows, memory and what has no time too."""
+    events = rank(0)["traceEvents"]
+    late = [event | {"ts": event["ts"] + 1_695_835_572_943_623} if "ts" in event else event for event in events]
+    (path,) = job(tmp_path, rank(0) | {"traceEvents": late})
+    trace = opened(path)
+    assert (
+        names(document(trace, Window(ranks=(0,))))
+        == names(document(trace, Window()))
+        == [f"{event['ph']} {event['name']}" for event in events]
+    )
 
 
 @pytest.mark.parametrize("word", ["nan", "1e999999999", [], None, "later", 2.0**80])

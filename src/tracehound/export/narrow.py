@@ -29,7 +29,8 @@ from tracehound.units import PS_PER_US
 
 _UNSEEN, _SEEN, _CHOSEN = range(3)
 _METADATA: Final = "M"
-_EVER: Final = 2**63
+_MOST: Final = 2**63
+"""Microseconds of which no time has more."""
 
 
 class _Timed(msgspec.Struct, gc=False):
@@ -76,7 +77,7 @@ def time_of(text: bytes, part: Part) -> int:
 def ps(us: object) -> int:
     """Microseconds, as a file spells them, in ps; exact. Raises ArithmeticError for what is no number."""
     time = Decimal(str(us))
-    if abs(time) >= _EVER:  # a whole number of what a few characters say (1e999999999) would fill the memory
+    if abs(time) >= _MOST:  # a whole number of what a few characters say (1e999999999) would fill the memory
         raise OverflowError(str(us))
     return int(time * PS_PER_US)
 
@@ -100,8 +101,8 @@ class Choice:
         self._states = np.zeros(int(places(part)[-1:, [2, 3]].sum()), np.uint8)
         wanted = reach(trace, window, number)
         low, high = _bounds(window, list(wanted.values()))
-        self._low = -_EVER if low is None else low + moved
-        self._high = _EVER if high is None else high + moved
+        self._low = None if low is None else low + moved
+        self._high = None if high is None else high + moved
         for lane in trace.lanes.filter(in_part("lane", number))["lane"].to_list():
             events = trace.lane(lane, "start", "end", "record").drop_nulls("record")
             self._mark(events, _SEEN)
@@ -122,6 +123,8 @@ class Choice:
         self._states[records] = np.maximum(self._states[records], state)
 
     def _overlaps(self, text: msgspec.Raw) -> bool:
+        if self._low is None and self._high is None:
+            return True
         try:
             found = _TIMED(text)
             if found.ts is None or found.ph == _METADATA:
@@ -130,4 +133,4 @@ class Choice:
             end = start + max(0, ps(found.dur or 0))
         except (msgspec.MsgspecError, ArithmeticError):
             return False
-        return start <= self._high and end >= self._low
+        return (self._high is None or start <= self._high) and (self._low is None or end >= self._low)
