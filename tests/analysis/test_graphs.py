@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from building import US, Building, stream, thread
 from tracehound.analysis import named, run
+from tracehound.trace import Window
 
 MAIN = thread("python (1)")
 
@@ -31,6 +32,18 @@ def test_launches_of_the_same_kernels_are_one_row() -> None:
     assert trace.event(first["event"])["name"] == "cudaGraphLaunch"
     assert (second["nodes"], second["launches"], second["gaps"] // US) == (2, 1, 5)
     assert result.notes == ("in graphs: 8 of 9 kernels, copies and memsets, 80.00 us (80.00 %) of device time",)
+
+
+def test_a_window_has_its_part_of_a_launch_of_the_whole_graph() -> None:
+    b = Building()
+    launch(b, 0, 1, "gemm", "norm", "gemm")
+    launch(b, 100, 2, "gemm", "norm", "gemm")
+    result = run(named("graphs"), b.trace(), Window(38 * US, 125 * US))
+    (row,) = result.table.to_dicts()
+    assert [row[name] for name in ("first", "nodes", "launches")] == ["gemm", 3, 2]
+    parts = [row[name] // US for name in ("device", "span", "gaps", "mean", "max", "call")]
+    assert parts == [7 + 10 + 5, 7 + 20, 5, 13, 20, 8]
+    assert result.notes == ("in graphs: 3 of 3 kernels, copies and memsets, 22.00 us (100.00 %) of device time",)
 
 
 def test_without_graphs_that_is_said() -> None:

@@ -215,22 +215,38 @@ WORK = st.lists(
 )  # fmt: skip
 
 
-@given(CALLS, WORK, st.sampled_from(["call", "kernel", "launch"]))
-def test_against_a_loop(calls: list[tuple[str, int, int]], work: list[tuple[int, str, int, int, int]], by: str) -> None:
+@given(
+    CALLS,
+    WORK,
+    st.sampled_from(["call", "kernel", "launch"]),
+    st.none() | st.tuples(st.integers(0, 300), st.integers(1, 90)),
+)
+def test_against_a_loop(
+    calls: list[tuple[str, int, int]],
+    work: list[tuple[int, str, int, int, int]],
+    by: str,
+    window: tuple[int, int] | None,
+) -> None:
+    """With a window of the launches of which any work lies there, whole."""
     b = Building()
+    first = min([called for _, called, _ in calls] + [start for *_, start, _ in work])
+    low, high = (first + window[0], first + sum(window)) if window else (0, 10_000)
+    inside = {
+        of for of, _, _, start, n in work if (start < high and start + n > low) or (n == 0 and low <= start <= high)
+    }
     for number, (name, called, length) in enumerate(calls):
         b.event(MAIN, name, called, called + length, "runtime", correlation=number)
     for number, kernel, lane, start, length in work:
         b.event(stream(0, lane), kernel, start, start + length, correlation=number)
     expected = defaultdict(list)
     for number, (name, called, length) in enumerate(calls):
-        mine = [(start, start + n, kernel) for of, kernel, _, start, n in work if of == number]
+        mine = [(start, start + n, kernel) for of, kernel, _, start, n in work if of == number and of in inside]
         for kernel in sorted({kernel for *_, kernel in mine}) if by == "kernel" else [None] if mine else []:
             rows = [row for row in mine if kernel in (None, row[2])]
             device, delay = sum(end - start for start, end, _ in rows), max(0, min(rows)[0] - called - length)
             key = {"call": (name,), "kernel": (name, kernel), "launch": (number,)}[by]
             expected[key].append((length, device, delay, len(rows), called + length >= max(row[1] for row in rows)))
-    table = result(b.trace(), by=by).table
+    table = result(b.trace(), window and Window((low - first) * US, (high - first) * US), by=by).table
     found = {
         {"call": (row["call"],), "kernel": (row["call"], row["kernel"]), "launch": (row["correlation"],)}[by]: row
         for row in table.iter_rows(named=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -17,11 +18,12 @@ from tracehound.units import share as proportion
 DEFINITION = """\
 A launch is a call of cudaGraphLaunch, cuGraphLaunch or hipGraphLaunch with the kernels, copies and memsets that carry
 its correlation id. The profiler seldom says which graph a launch is of: launches on one rank with the same kernels in
-the same order are taken for one graph, a row each. nodes = those of one launch that ran on the device (a window takes
-launches of which a part runs in it, with the part that does). device = lengths of the nodes, summed over all launches;
-span = from the first start to the last end of each launch, summed; gaps = the part of the spans in which no node of
-any graph ran. call = time of the launching calls on the host. share is device of all device time. The operators that
-were captured are not recorded when a graph is launched: nodes keep only their kernels' names.
+the same order are taken for one graph, a row each. nodes = those of one launch that ran on the device. device =
+lengths of the nodes, summed over all launches; span = from the first start to the last end of each launch, summed; gaps
+= the part of the spans in which no node of any graph ran. call = time of the launching calls on the host. share is
+device of all device time. A window takes launches of which a part runs in it: of that part are device, span and gaps,
+nodes and call are of the whole. The operators that were captured are not recorded when a graph is launched: nodes keep
+only their kernels' names.
 
 HolisticTraceAnalysis and torch_tb_profiler have no such table; TraceLens files a graph's kernels under its launch."""
 
@@ -52,29 +54,30 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         .filter(pl.col("called").str.contains(_LAUNCH))
         .select("launch", (pl.col("end") - pl.col("start")).alias("call"))
     )
-    device = work(share, "launch", "name").sort("start", "id")
+    device = work(share, "launch", "name").with_columns(
+        pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
+    )
     length = pl.col("end") - pl.col("start")
     totals = device.select(length.sum().alias("work"), pl.len().cast(pl.Int64).alias("all"))
-    nodes = device.join(calls, on="launch", maintain_order="left")
-    if nodes.is_empty():
+    inside = device.join(calls, on="launch", maintain_order="left")
+    if inside.is_empty():
         return totals.with_columns(pl.lit(None, pl.Int64).alias("launches")) if device.height else pl.DataFrame()
-    ran = union(nodes["start"].to_numpy(), nodes["end"].to_numpy())
-    launches = nodes.group_by("launch", maintain_order=True).agg(
-        pl.col("name").to_physical().alias("codes"),
-        pl.col("name").first().cast(pl.String).alias("first"),
-        pl.len().cast(pl.Int64).alias("nodes"),
+    ran = union(*(inside.sort("start")[name].to_numpy() for name in ("start", "end")))
+    launches = inside.group_by("launch", maintain_order=True).agg(
         length.sum().alias("device"),
+        pl.len().cast(pl.Int64).alias("inside"),
         pl.col("start").min(),
         pl.col("end").max(),
         pl.col("call").first(),
     )
+    launches = launches.join(_graphs(share, launches["launch"]), on="launch", maintain_order="left")
     start, end = launches["start"].to_numpy(), launches["end"].to_numpy()
     return (
         launches.with_columns(pl.Series("span", end - start), pl.Series("gaps", end - start - covered(ran, start, end)))
         .group_by("codes", "first", "nodes")
         .agg(
             pl.len().cast(pl.Int64).alias("launches"),
-            pl.col("device", "span", "gaps", "call").sum(),
+            pl.col("device", "inside", "span", "gaps", "call").sum(),
             pl.col("launch").sort_by("span", "launch", descending=[True, False]).first().alias("event"),
             pl.col("span").mean().round().cast(pl.Int64).alias("mean"),
             pl.col("span").max().alias("max"),
@@ -82,6 +85,22 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         .drop("codes")
         .join(totals, how="cross")
         .with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+    )
+
+
+def _graphs(share: Share, launches: pl.Series) -> pl.DataFrame:
+    """Of each launch the names of all its nodes in order, the first, and how many they are, whenever they ran."""
+    nodes = work(
+        replace(share, device=share.anytime.filter(pl.col("launch").is_in(launches.implode()))), "launch", "name"
+    )
+    return (
+        nodes.sort("start", "id")
+        .group_by("launch", maintain_order=True)
+        .agg(
+            pl.col("name").to_physical().alias("codes"),
+            pl.col("name").first().cast(pl.String).alias("first"),
+            pl.len().cast(pl.Int64).alias("nodes"),
+        )
     )
 
 
@@ -101,7 +120,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 def _coverage(seen: Sequence[pl.DataFrame], rows: pl.DataFrame) -> str:
     """How much of all work runs in graphs."""
     time, number = (sum(int(table[name][0]) for table in seen) for name in ("work", "all"))
-    inside, nodes = int(rows["device"].sum()), int((rows["nodes"] * rows["launches"]).sum())
+    inside, nodes = int(rows["device"].sum()), int(rows["inside"].sum())
     share = f" ({proportion(inside / time)})" if time else ""
     which = f"{count(nodes)} of {count(number)} kernels, copies and memsets"
     return f"in graphs: {which}, {duration(inside)}{share} of device time"

@@ -82,7 +82,7 @@ _TOTALS = ("launches", "short", "long", "late", "queued")
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The rows of the rank, as many of the latest as are asked for; on each, what is true of all of its launches."""
     by = BY.of(options.given)
-    known = launched(share, share.device, "correlation")
+    known = launched(share, _whole(share) if share.windowed else share.device, "correlation")
     if known.work.is_empty():
         return pl.DataFrame()
     known = replace(known, work=_behind(known.work, share))
@@ -101,6 +101,15 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(known.early, pl.Int64).alias("early"),
         *(pl.lit(total, pl.Int64).alias(f"all_{name}") for name, total in zip(_TOTALS, totals, strict=True)),
     )
+
+
+def _whole(share: Share) -> pl.LazyFrame:
+    """The work in the window, and all other of the launches of which there is any."""
+    lanes = enqueued(share.lanes)["lane"].to_list()
+    inside = share.device.filter(pl.col("lane").is_in(lanes))
+    calls = collected(inside.select(pl.col("launch").unique())).to_series().drop_nulls()
+    of_calls = share.anytime.filter(pl.col("launch").is_in(calls.implode()))
+    return pl.concat([of_calls, inside.filter(pl.col("launch").is_null())]).sort("id")
 
 
 def _behind(work: pl.DataFrame, share: Share) -> pl.DataFrame:
