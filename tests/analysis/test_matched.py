@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
-from jobs import Rank, asked, job, rows
+from jobs import Rank, asked, files, job, rows
 from tracehound.analysis.calls import calls as calls_of
 from tracehound.analysis.calls import collective_of
 from tracehound.analysis.matched import _median_of_others
 from tracehound.analysis.replica_groups import groups, spelt
 from tracehound.analysis.share import shares
+from tracehound.store import load, open_paths
 from tracehound.trace import Window
 
 
@@ -58,6 +59,38 @@ def test_another_collective_with_the_same_number_is_another(tmp_path: Path) -> N
     trace = pair(tmp_path, [(10, 30, {"Seq": 1})], [(10, 30, {"Seq": 1, "what": "_allgather_base"})])
     assert rows("collective_calls", trace) == []
     assert "not matched: 2 calls that no other rank here has (all_gather, all_reduce)" in asked("clocks", trace).notes
+
+
+@pytest.mark.parametrize("members", [{}, {"Process_Group_Ranks": "[0, 1]"}])
+def test_files_that_claim_the_same_ranks_meet_nobody(tmp_path: Path, members: dict[str, str]) -> None:
+    """As those of another run: its collectives have the same numbers, and nothing to do with these."""
+    paths = []
+    for name, late in (("one", 0), ("two", 1000)):
+        (tmp_path / name).mkdir()
+        ranks = Rank(0), Rank(1)
+        for rank, start in zip(ranks, (10, 20), strict=True):
+            rank.collective(5 + late, start + late, 30 + late, Seq=1, **members)
+        paths += files(tmp_path / name, *ranks)
+    trace = load(open_paths(paths))
+    (found,) = rows("collective_calls", trace)
+    assert (times(found, "skew"), found["ranks"], found["group_size"], found["absent"]) == ([10], 2, 2, None)
+    notes = asked("collective_calls", trace).notes
+    why = "whose files claim ranks that others have: open the files of one run at a time"
+    assert f"not matched: 2 calls of ranks 2-3, {why}" in notes
+    assert not [note for note in notes if "without a call" in note]
+    assert {row["rank"] for row in rows("clocks", trace)} <= {0, 1, 2, 3}
+
+
+def test_the_message_of_a_gathering_of_gloo_is_that_of_all_ranks(tmp_path: Path) -> None:
+    """The file has the tensor that each rank gives."""
+    ranks = [Rank(0), Rank(1)]
+    for rank in ranks:
+        for number, name in enumerate(("gloo:all_gather", "gloo:all_reduce")):
+            start = 100 * number
+            args = {"Input Dims": [[256]], "Input type": ["float"]}
+            rank.host(name, start, start + 50, "user_annotation", **args)
+    found = {row["name"]: row for row in rows("collectives", job(tmp_path, *ranks))}
+    assert {name: row["message"] for name, row in found.items()} == {"gloo:all_gather": 2048, "gloo:all_reduce": 1024}
 
 
 def test_groups_keep_apart_what_has_the_same_number(tmp_path: Path) -> None:

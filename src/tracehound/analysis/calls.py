@@ -32,6 +32,7 @@ CALLS: Final = schema(
         "members": pl.Categorical(),  # "[0, 1]": ranks of the process group; or replica groups as HLO spells them
         "size": pl.Int64(),  # how many ranks the group has, where the file says so
         "bytes": pl.Int64(),  # message of one rank; of what gathers or scatters the larger side
+        "piece": pl.Boolean(),  # that is what the rank gives to a gathering, and all members give as much
         "sequence": pl.Int64(),  # number of the call in its process group
         "run": pl.Int64(),  # execution of the program (XLA)
         "source": pl.Int64(),  # rank that sends, of a send and its receive
@@ -53,6 +54,9 @@ POINT_TO_POINT: Final = ("send", "recv")
 
 TOGETHER: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that nobody leaves before everybody has come: they end together on all ranks."""
+
+_GLOO_GATHERS: Final = ("gloo:all_gather", "gloo:_allgather_base", "gloo:gather")
+"""What is recorded of these is the tensor that the rank gives."""
 
 _OPERATOR: Final = "record_param_comms"
 _ARGS: Final = (
@@ -157,6 +161,7 @@ def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
         pl.col("said_description").alias("description"),
         pl.coalesce(pl.col("said_ranks").cast(pl.String), spelt).alias("members"),
         pl.coalesce(pl.col("said_size").cast(pl.Int64), most).alias("size"),
+        (names.is_in(_GLOO_GATHERS) & pl.col("said_collective").is_null()).alias("piece"),
         *(pl.col(f"said_{name}").cast(pl.Int64).alias(name) for name in ("sequence", "source", "destination")),
     )
 

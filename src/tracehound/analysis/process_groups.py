@@ -13,6 +13,7 @@ import polars as pl
 
 from tracehound.analysis import replica_groups
 from tracehound.analysis.result import Scene
+from tracehound.formats.kineto_lanes import claimed_rank
 from tracehound.trace import schema
 from tracehound.units import plural, which_ranks
 
@@ -30,7 +31,8 @@ class Circled(NamedTuple):
     """Calls with the `circle` they belong to, a number that the calls of ranks that meet each other have in common.
 
     `calls` also has group_size (ranks of the group: what the file says, else as far as this trace tells), fellows (how
-    many ranks of this trace are in it), lowest and highest of these. `circles` has the ranks of this trace that are
+    many ranks of this trace are in it), lowest and highest of these; a `piece` has grown to the whole message, which is
+    null where the size of the group is not known. `circles` has the ranks of this trace that are
     `expected` in each circle: those the file names, else those that were seen.
     """
 
@@ -44,14 +46,16 @@ def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
     placed, known = _told(calls, sorted(scene.ranks["rank"].to_list()))
     rows = calls.join(placed, on=["members", "rank"], how="left", maintain_order="left")
     spelt = pl.col("members").cast(pl.String).str.starts_with(_HLO).fill_null(value=False)
-    lost = rows.select(spelt & pl.col("number").is_null()).to_series()
+    strangers = _strangers(scene)
+    strange = rows["rank"].is_in(sorted(strangers))
+    lost = rows.select(spelt & pl.col("number").is_null() | strange).to_series()
     number = pl.when(lost).then(-1 - pl.col("rank")).otherwise("number").alias("number")
     rows = rows.with_columns(number).with_columns(pl.struct("group", "members", "number").hash().alias("circle"))
     seen = rows.group_by("circle", "members", "number").agg(pl.col("rank").unique().sort().alias("seen"))
     circles = seen.join(known, on=["members", "number"], how="left", maintain_order="left").select(
         "circle",
         pl.coalesce("expected", "seen").alias("expected"),
-        (pl.lit(_complete(scene)) | (pl.col("expected").is_not_null())).alias("sure"),
+        ((pl.lit(_complete(scene)) | pl.col("expected").is_not_null()) & ~_of(strangers)).alias("sure"),
     )
     ranks = pl.col("expected").list
     of_circle = circles.select(
@@ -60,10 +64,37 @@ def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
     rows = rows.join(of_circle, on="circle", how="left", maintain_order="left").with_columns(
         pl.coalesce("size", pl.when("sure").then("fellows")).alias("group_size")
     )
+    whole = pl.when("piece").then(pl.col("bytes") * pl.col("group_size")).otherwise("bytes")
+    rows = rows.with_columns(whole.alias("bytes"))
     why = "with replica groups of more devices than this trace has, and which are its own is not recorded"
-    here = int((lost & rows["in_window"]).sum())
-    notes = (f"not matched: {plural(here, 'call')} {why}",) if here else ()
+    another = f"of {which_ranks(strangers)}, whose files claim ranks that others have: {ONE_JOB}"
+    here = (
+        (int((which & rows["in_window"]).sum()), words) for which, words in ((lost & ~strange, why), (strange, another))
+    )
+    notes = tuple(f"not matched: {plural(calls, 'call')} {words}" for calls, words in here if calls)
     return Circled(rows.drop("number", "sure"), circles.drop("sure"), notes)
+
+
+ONE_JOB: Final = "open the files of one run at a time"
+"""What helps where files claim the same ranks."""
+
+
+def _strangers(scene: Scene) -> set[int]:
+    """The ranks of files that claim a rank which another has: they are of another run, and meet nobody of this one."""
+    of_part = dict[int, set[int]]()
+    for rank, host in scene.ranks.select("rank", "host").iter_rows():
+        of_part.setdefault(scene.hosts[host].part, set()).add(rank)
+    found = set[int]()
+    for part, ranks in of_part.items():
+        claim = claimed_rank(scene.facts[part].get("distributed"))
+        if claim is not None and claim not in ranks:
+            found |= ranks
+    return found
+
+
+def _of(ranks: set[int]) -> pl.Expr:
+    """Whether a circle is of one of these ranks alone."""
+    return (pl.col("seen").list.len() == 1) & pl.col("seen").list.first().is_in(sorted(ranks))
 
 
 def _told(calls: pl.DataFrame, ranks: Sequence[int]) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -68,7 +68,7 @@ def claims(text: str) -> dict[str, Any]:
     of_job = distributed if isinstance(distributed, Mapping) else {}
     world, backend, host = of_job.get("world_size"), of_job.get("backend"), value_of("host_name", text)
     found: dict[str, Any] = {
-        "rank": claimed_rank({"distributedInfo": distributed}),
+        "rank": claimed_rank(distributed),
         "world_size": world if isinstance(world, int) else None,
         "backend": backend if isinstance(backend, str) else None,
         "devices": [name for name in names if isinstance(name, str) and name],

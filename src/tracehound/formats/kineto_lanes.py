@@ -188,7 +188,7 @@ class _Threads:
 
 def _ranks(working: Mapping[int, int], family: str, metadata: Mapping[str, Any]) -> pl.DataFrame:
     """The ranks of devices, of which `working` has the numbers of events."""
-    rank, devices = claimed_rank(metadata), sorted(working)
+    rank, devices = claimed_rank(metadata.get("distributedInfo")), sorted(working)
     if not devices:
         rows = [{"rank": rank, "host": 0, "device": None, "label": "CPU", "model": None, "inferred": rank is None}]
         return pl.DataFrame(rows, schema=RANKS)
@@ -201,9 +201,8 @@ def _ranks(working: Mapping[int, int], family: str, metadata: Mapping[str, Any])
     return pl.DataFrame(rows, schema=RANKS)
 
 
-def claimed_rank(metadata: Mapping[str, Any]) -> int | None:
-    """The rank that the file records, if it does."""
-    distributed = metadata.get("distributedInfo")
+def claimed_rank(distributed: object) -> int | None:
+    """The rank that a file records in its ``distributedInfo``, if it does."""
     rank = number_in(distributed.get("rank")) if isinstance(distributed, Mapping) else MISSING
     return rank if 0 <= rank < 2**31 else None
 
