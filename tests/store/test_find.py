@@ -208,3 +208,31 @@ def test_what_lies_beside_traces_by_design_is_no_loss(tmp_path: Path, name: str,
     (note,) = find([tmp_path]).notes
     assert (note.level, note.where) == ("info", str(tmp_path / name))
     assert "looks like" in note.text
+
+
+RUNS = ("bs128", "bs256")
+
+
+def test_folders_of_runs_are_different_traces(tmp_path: Path) -> None:
+    """Their names differ in numbers alone, as those of ranks do, but their files record the same ranks."""
+    for run in RUNS:
+        for rank in (0, 1):
+            kineto(tmp_path / run / f"rank{rank}.json", rank)
+    with pytest.raises(TracehoundError, match="holds 2 different traces; open one of bs128, bs256"):
+        find([tmp_path])
+    assert [file.path.parent.name for file in find([tmp_path], "bs256").files] == ["bs256"] * 2
+
+
+@pytest.mark.parametrize("folder", ["rank{}", "worker_{}", "node-{}", "{}", "job_rank{}_of_2", "part{}"])
+def test_folders_of_ranks_are_one_trace(tmp_path: Path, folder: str) -> None:
+    """Whatever rank their files record: one file may stand for all; without such a name each records its own."""
+    for rank in (0, 1):
+        kineto(tmp_path / folder.format(rank) / "trace.json", rank if folder == "part{}" else 0)
+    assert len(find([tmp_path]).files) == 2
+
+
+def test_a_run_is_a_folder_of_its_name_wherever_it_is(tmp_path: Path) -> None:
+    for run in ("first", "second"):
+        kineto(tmp_path / "logs" / run / "trace.json")
+    (found,) = find([tmp_path], "second").files
+    assert found.path.parent.name == "second"

@@ -7,7 +7,7 @@ recognised by its first bytes; names only tell hosts and runs apart. Knows nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,9 @@ _DERIVED = re.compile(
 """Files that profilers and viewers leave beside a profile, and that hold nothing else than it does."""
 
 _LIKELY = re.compile(r".*\.(json|pb|gz|trace)", re.IGNORECASE)
+_RANKED = re.compile(r"^\d+$|(?:^|[^a-z])(?:r|rank|worker|proc|node|host|gpu|device)[-_]?\d+", re.IGNORECASE)
+"""How folders of ranks of one job, or of its hosts, are called."""
+
 _PROFILE = Path("plugins") / "profile"
 
 STDIN = "-"
@@ -226,6 +229,8 @@ def _below(folder: Path, run: str | None, notes: tuple[Note, ...], seen: set[Pat
     found: dict[Path, Finding] = {}
     several: dict[Path, _SeveralError] = {}
     children = [child for child in folder.iterdir() if child.is_dir() and not child.name.startswith(".")]
+    if chosen := [child for child in children if child.name == run]:
+        children, run = chosen, None
     for child in sorted(children, key=natural):
         if (place := child.resolve()) in seen:
             continue
@@ -251,13 +256,35 @@ def _below(folder: Path, run: str | None, notes: tuple[Note, ...], seen: set[Pat
 def _family(
     folder: Path, found: Mapping[Path, Finding], several: Mapping[Path, _SeveralError], notes: tuple[Note, ...]
 ) -> Finding:
-    """What was found in subfolders: all of it when they are one family (rank0, rank1), else the one there is."""
+    """What was found in subfolders: all of it when they are one family (rank0, rank1), else the one there is.
+
+    Folders whose names differ in numbers alone are one, but not those of runs (bs128, bs256): files of two of them
+    record the same rank, and their names speak of none.
+    """
     if not found:
         raise next(iter(several.values()))
     families = {re.sub(r"\d+", "#", child.name) for child in found}
-    if len(families) > 1 or several:
+    ranked = all(_RANKED.search(child.name) for child in found)
+    if len(families) > 1 or several or (not ranked and _repeat(found.values())):
         holding = sorted((*found, *several))
         names = units.several([child.name for child in holding], 6)
         raise _SeveralError(f"holds {len(holding)} different traces", path=folder, remedy=f"open one of {names}")
     files = tuple(file for inner in found.values() for file in inner.files)
     return Finding(files, notes + tuple(note for inner in found.values() for note in inner.notes))
+
+
+def _repeat(findings: Collection[Finding]) -> bool:
+    """Whether files of two of them record the same rank of a job."""
+    if len(findings) < 2:
+        return False
+    claims = [{_claim(file) for file in each.files} - {None} for each in findings]
+    return len(set[int | None]().union(*claims)) < sum(map(len, claims))
+
+
+def _claim(file: Found) -> int | None:
+    """The rank that the ends of a file record; None without one."""
+    try:
+        rank = file.format.reader.glance(file.path).get("rank")
+    except TracehoundError:
+        return None
+    return rank if isinstance(rank, int) else None
