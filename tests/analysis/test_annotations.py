@@ -152,7 +152,7 @@ HOST = st.lists(
 )  # fmt: skip
 WORK = st.lists(
     st.tuples(
-        st.integers(0, 14), st.integers(0, 50), st.integers(1, 9), st.sampled_from(["kernel", "collective", "copy"])
+        st.integers(0, 14), st.integers(0, 50), st.integers(0, 9), st.sampled_from(["kernel", "collective", "copy"])
     ),
     max_size=8,
 )
@@ -190,7 +190,8 @@ def _slow(trace: Trace, low: int, high: int) -> dict[str, list[int]]:
             around |= {events[up]["name"]} if events[up]["kind"] == "annotation" else set()
             up = events[up]["parent"]
         runs = ticks[event["id"]]
-        for name in around if runs else ():
+        instant = event["start"] == event["end"] and low <= event["start"] <= high
+        for name in around if runs or instant else ():
             alone = runs - computing if event["kind"] == "collective" else set()
             for column, value in enumerate((len(runs), 0, len(alone), 1)):
                 found[name][column] += value

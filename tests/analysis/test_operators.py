@@ -155,9 +155,9 @@ HOST = st.lists(
 WORK = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 50), st.integers(1, 9)), max_size=8)
 
 
-@given(HOST, WORK, st.tuples(st.integers(0, 30), st.integers(0, 30)))
+@given(HOST, WORK, st.tuples(st.integers(0, 30), st.integers(0, 30)), st.sampled_from(["name", "parent"]))
 def test_against_a_loop(
-    host: list[tuple[int, str, str, int, int]], work: list[tuple[int, int, int]], span: tuple[int, int]
+    host: list[tuple[int, str, str, int, int]], work: list[tuple[int, int, int]], span: tuple[int, int], by: str
 ) -> None:
     b = Building()
     for i, (number, kind, name, start, length) in enumerate(host):
@@ -166,7 +166,8 @@ def test_against_a_loop(
         b.event(stream(), "kernel", start, start + length, correlation=call)
     trace = b.trace()
     window = Window(span[0] * US, (span[0] + span[1]) * US)
-    assert {key[0]: _told(row) for key, row in table(trace, window).items()} == _slow(trace, *_bounds(trace, window))
+    found = {key: _told(row) for key, row in table(trace, window, by=by).items()}
+    assert found == _slow(trace, *_bounds(trace, window), by)
 
 
 def _bounds(trace: Trace, window: Window) -> tuple[int, int]:
@@ -178,11 +179,14 @@ def _told(row: dict) -> list[int]:
     return [row[name] or 0 for name in names]
 
 
-def _slow(trace: Trace, low: int, high: int) -> dict[str, list[int]]:
-    """Event by event, up the parents."""
+Key = tuple[str, str | None]
+
+
+def _slow(trace: Trace, low: int, high: int, by: str) -> dict[Key, list[int]]:
+    """Event by event, up the parents; by=parent tells apart what each was called in."""
     events = {row["id"]: row for row in trace.events().collect().iter_rows(named=True)}
     length = {i: max(min(e["end"], high) - max(e["start"], low), 0) for i, e in events.items()}
-    found: dict[str, list[int]] = defaultdict(lambda: [0] * 6)
+    found: dict[Key, list[int]] = defaultdict(lambda: [0] * 6)
 
     def around(i: int | None, *kinds: str) -> list[int]:
         chain = []
@@ -191,26 +195,29 @@ def _slow(trace: Trace, low: int, high: int) -> dict[str, list[int]]:
             i = events[i]["parent"]
         return chain
 
+    def key(i: int) -> Key:
+        outer = around(events[i]["parent"], "op")
+        return events[i]["name"], events[outer[0]]["name"] if outer and by == "parent" else None
+
     inside = defaultdict[int, set[int]](set)
     for i, event in events.items():
         if event["kind"] in ("op", "runtime", "annotation"):
             for outer in around(event["parent"], "op", "runtime", "annotation")[:1]:
                 inside[outer] |= set(range(max(event["start"], low), min(event["end"], high), US))
-        _add(found, events, around(event["launch"], "op"), length[i])
+        _add(found, [key(outer) for outer in around(event["launch"], "op")], length[i])
     for i, event in events.items():
         if event["kind"] == "op":
-            outer = {events[c]["name"] for c in around(event["parent"], "op")}
             own = length[i] - US * len(inside[i])
-            calls = (int(length[i] > 0), own, 0 if event["name"] in outer else length[i])
-            for column, value in enumerate(calls):
-                found[event["name"]][column] += value
-    return {name: row for name, row in found.items() if row[0] or row[4]}
+            again = key(i) in {key(outer) for outer in around(event["parent"], "op")}
+            for column, value in enumerate((int(length[i] > 0), own, 0 if again else length[i])):
+                found[key(i)][column] += value
+    return {one: row for one, row in found.items() if row[0] or row[4]}
 
 
-def _add(found: dict[str, list[int]], events: dict[int, dict], around: list[int], length: int) -> None:
-    """What a kernel of that length, launched inside these operators, adds."""
-    for i in around[:1] if length else []:
-        found[events[i]["name"]][3] += length
-        found[events[i]["name"]][5] += 1
-    for name in {events[i]["name"] for i in around}:
-        found[name][4] += length
+def _add(found: dict[Key, list[int]], around: list[Key], length: int) -> None:
+    """What a kernel of that length, launched inside operators of these rows, adds."""
+    for one in around[:1] if length else []:
+        found[one][3] += length
+        found[one][5] += 1
+    for one in set(around):
+        found[one][4] += length

@@ -33,7 +33,9 @@ def launched_inside(share: Share, calls: Tree) -> pl.DataFrame:
     low, high = (np.clip(device[side].to_numpy(), share.start, share.end) for side in ("start", "end"))
     call = rows_of(calls, device["launch"])
     call = np.where(call >= 0, call, launchers(calls, device))
-    start, end, owner = own_stretches(low, high, local_parent(device))  # of nested HLO ops the innermost runs
+    owned = own_stretches(low, high, local_parent(device))  # of nested HLO ops the innermost runs
+    instant = np.flatnonzero(device["start"].to_numpy() == device["end"].to_numpy())  # counts, and takes no time
+    start, end, owner = (np.append(*each) for each in zip(owned, (low[instant], low[instant], instant), strict=True))
     first = np.zeros(len(owner), np.int64)
     first[np.unique(owner, return_index=True)[1]] = 1
     piece, at = _around(calls, calls.events["kind"].is_in(MARKS).to_numpy(), call[owner])

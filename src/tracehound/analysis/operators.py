@@ -41,7 +41,7 @@ operator launched; host share is host self of all operators'. event is the call 
 longest where nothing was launched.
 
 These are the Self CPU, CPU total, Self CUDA, CUDA total and # of Calls of PyTorch's key_averages() and of
-torch_tb_profiler's operator view, but that a total counts no call twice which lies inside a call of the same name.
+torch_tb_profiler's operator view, but that a total counts no call twice which lies inside a call of the same row.
 key_averages() has rows for ranges and runtime calls too. TraceLens unites the kernels of an operator instead of
 summing them, and leaves out communication."""
 
@@ -76,10 +76,12 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     caller = calls.caller
     counted = _measured(calls, caller, by, clipped, share.on_host)
     rows = counted.rows
-    inside = _inside(calls, BY.of(options.given), share)[rows]
+    by_name = BY.of(options.given) == "name"
+    around = _inside(calls, BY.of(options.given), share)
+    inside = around[rows]
     lane, name = calls.events["lane"].to_numpy(), codes(calls.events["name"])
     group, first = alike(lane[rows] - lane[0], name[rows], codes(inside.cast(pl.Categorical)))
-    outer = ~_again(rows, caller, name)
+    outer = ~_again(rows, caller, name if by_name else alike(name, codes(around.cast(pl.Categorical)))[0])
 
     def summed(values: Ints) -> Ints:
         sums = np.zeros(len(first), np.int64)
@@ -162,9 +164,9 @@ def _most(calls: Tree, counted: Counted, group: Ints, groups: int) -> tuple[pl.S
 
 
 def _again(rows: Ints, caller: Ints, name: Ints) -> Mask:
-    """Which of these operators were called, with others between or none, by one of the same name.
+    """Which of these operators were called, with others between or none, by one that is told apart from it by nothing.
 
-    `caller` has the operator that called each event, `name` a number for its name.
+    `caller` has the operator that called each event, `name` a number for its name and what else tells it apart.
     """
     again = np.zeros(len(rows), np.bool_)
     calling = np.zeros(int(name.max()) + 1, np.bool_)
