@@ -33,6 +33,11 @@ def test_extended_launches_of_hip_tell_their_grid_in_threads() -> None:
     assert (found["blocks"], found["limit"]) == (1.0, pytest.approx(256 / 2048))
 
 
+def test_each_side_of_such_a_grid_has_whole_blocks() -> None:
+    found = one(grid="784,1,64", block="256,1,1", call="hipExtModuleLaunchKernel")
+    assert found["blocks"] == pytest.approx(4 * 64 / 304)
+
+
 @pytest.mark.parametrize("grid", ["", "0,1,1", "a,b", "-1,1,1", "1,1,1e5", None, "9" * 300])
 def test_no_grid_is_no_number(grid: str | None) -> None:
     assert one(grid=grid, block="256,1,1")["blocks"] is None
@@ -60,6 +65,8 @@ def test_what_cannot_be_true_is_not_counted(told: dict[str, float], *, strange: 
 
 
 def test_a_device_is_found_by_its_number_or_by_being_like_all_others() -> None:
+    old = [{"id": 0, "multiProcessorCount": 80, "maxThreadsPerMultiProcessor": 2048, "totalGlobalMem": 5}]
+    assert device({"devices": old}, 0) == Device(80, 2048, 5)
     listed = [{"id": n, "numSms": 304, "maxThreadsPerMultiprocessor": 2048, "totalGlobalMem": 5} for n in range(2)]
     assert device({"devices": listed}, 1) == device({"devices": listed}, 7) == Device(304, 2048, 5)
     listed[0]["numSms"] = 100

@@ -33,7 +33,7 @@ occupancy is above it. These are the definitions of the PyTorch TensorBoard plug
 
 PyTorch's profiler of CUDA records blocks per SM and occupancy; XLA's records grids, and as occupancy what registers and
 shared memory of the kernel allow, whatever its grid. ROCm records neither: blocks per SM and the limit are then derived
-from grid, block and the multiprocessors of the device (HIP's extended launches tell their grid in threads), occupancy
+from grid, block and the multiprocessors of the device (hipExtModuleLaunchKernel tells its grid in threads), occupancy
 cannot be, since it takes registers. Kernels of replayed graphs have no grid there: SM efficiency is "at least" then.
 What cannot be true (an occupancy above 100 %) is not counted, and noted. Kernels recorded without a length weigh
 nothing in averages over time: other analyses count them, this one says in a note how many they are."""

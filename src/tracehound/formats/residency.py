@@ -7,6 +7,7 @@ values cannot be true. Knows no time.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -46,8 +47,16 @@ def device(facts: Mapping[str, Any], ordinal: int | None) -> Device:
 
 
 def _properties(listed: Mapping[str, Any]) -> Device:
-    values = (listed.get(name) for name in ("numSms", "maxThreadsPerMultiprocessor", "totalGlobalMem"))
+    values = (next((listed[name] for name in names if name in listed), None) for names in _SPELLED)
     return Device(*(v if isinstance(v, int) and not isinstance(v, bool) and 0 < v < 1 << 62 else 0 for v in values))
+
+
+_SPELLED: Final = (
+    ("numSms", "multiProcessorCount"),
+    ("maxThreadsPerMultiprocessor", "maxThreadsPerMultiProcessor"),
+    ("totalGlobalMem",),
+)
+"""Today's spellings, and those of 2021."""
 
 
 def residency(kernels: pl.DataFrame, of: Device) -> pl.DataFrame:
@@ -58,38 +67,45 @@ def residency(kernels: pl.DataFrame, of: Device) -> pl.DataFrame:
     threads of the grid / threads that all multiprocessors hold, at most 1; `strange` says that a value recorded cannot
     be true (below 0, an occupancy above 1): it is taken for none.
     """
-    grid, block = (_extents(kernels[name]) for name in ("grid", "block"))
     in_threads = kernels["call"].cast(pl.String).is_in(_IN_THREADS).fill_null(value=False)
-    work = pl.DataFrame({"grid": grid, "block": block, "in_threads": in_threads})
-    blocks, threads = pl.col("grid"), pl.col("block")
-    launched = pl.when("in_threads").then((blocks / threads).ceil()).otherwise(blocks)
+    work = _sizes(kernels.select(pl.col("grid", "block").cast(pl.String), in_threads.alias("in_threads")))
+    threads = pl.col("threads")
     told, occupancy = pl.col("blocks_per_sm"), pl.col("occupancy")
     believed = told.is_finite() & (told >= 0) & (told <= _MOST)
     true = occupancy.is_finite() & occupancy.is_between(0, 1)
-    per_sm = launched / of.multiprocessors if of.multiprocessors else pl.lit(None, pl.Float64)
+    per_sm = pl.col("launched") / of.multiprocessors if of.multiprocessors else pl.lit(None, pl.Float64)
     room = of.multiprocessors * of.threads
-    return (
-        pl.concat([work, kernels.select("blocks_per_sm", "occupancy")], how="horizontal")
-        .with_columns(launched.alias("launched"))
-        .select(
-            pl.when(believed).then(told).otherwise(per_sm).alias("blocks"),
-            (~believed.fill_null(value=False) & per_sm.is_not_null()).alias("derived"),
-            pl.when(true).then(occupancy).alias("occupancy"),
-            ((pl.col("launched") * threads / room).clip(0, 1) if room else pl.lit(None, pl.Float64)).alias("limit"),
-            ((told.is_finite() & ~believed) | (occupancy.is_finite() & ~true)).fill_null(value=False).alias("strange"),
-        )
+    return pl.concat([work, kernels.select("blocks_per_sm", "occupancy")], how="horizontal").select(
+        pl.when(believed).then(told).otherwise(per_sm).alias("blocks"),
+        (~believed.fill_null(value=False) & per_sm.is_not_null()).alias("derived"),
+        pl.when(true).then(occupancy).alias("occupancy"),
+        ((pl.col("launched") * threads / room).clip(0, 1) if room else pl.lit(None, pl.Float64)).alias("limit"),
+        ((told.is_finite() & ~believed) | (occupancy.is_finite() & ~true)).fill_null(value=False).alias("strange"),
     )
 
 
-def _extents(texts: pl.Series) -> pl.Series:
-    """The products of ``x,y,z``; null for what is none, or not above 0."""
-    spelled = texts.cast(pl.String)
-    known = {text: _product(text) for text in spelled.unique().drop_nulls().to_list()}
-    return spelled.replace_strict(known, default=None, return_dtype=pl.Float64)
+def _sizes(work: pl.DataFrame) -> pl.DataFrame:
+    """Of each kernel its blocks (`launched`) and the threads of one of them (`threads`); null where that is not told.
+
+    Each text of grid and block is looked at once.
+    """
+    columns = {"launched": pl.Float64(), "threads": pl.Float64()}
+    rows = list[tuple[float | None, float | None]]()
+    seen = work.unique(maintain_order=True)
+    for grid, block, in_threads in seen.iter_rows():
+        sides, threads = _sides(grid), _sides(block)
+        if sides and threads and in_threads:
+            sides = [-(-side // thread) for side, thread in zip_longest(sides, threads, fillvalue=1)]
+        rows.append((float(prod(sides)) if sides else None, float(prod(threads)) if threads else None))
+    told = seen.hstack(pl.DataFrame(rows, columns, orient="row"))
+    joined = work.join(told, on=work.columns, how="left", nulls_equal=True, maintain_order="left")
+    return joined.select(*columns)
 
 
-def _product(text: str) -> float | None:
-    sides = text.strip("[] ").split(",")
-    if not all(side.strip().isascii() and side.strip().isdigit() and len(side.strip()) < 12 for side in sides):
-        return None
-    return float(prod(int(side) for side in sides)) or None
+def _sides(text: str | None) -> list[int]:
+    """The numbers of ``x,y,z``; nothing for what is none, or not above 0."""
+    words = [] if text is None else [side.strip() for side in text.strip("[] ").split(",")]
+    if not all(word.isascii() and word.isdigit() and len(word) < 12 for word in words):
+        return []
+    sides = [int(word) for word in words]
+    return sides if all(sides) else []
