@@ -231,3 +231,14 @@ def test_flights_and_waits_against_instants(copies: list[tuple[bool, int, int]])
         alone = {instant for instant in mine if not 10 <= instant < 30}
         measured = [row[name] // US for name in ("in_flight", "exposed", "hidden")]
         assert measured == [len(mine), len(alone), len(mine) - len(alone)]
+
+
+def test_what_takes_no_time_tells_no_speed() -> None:
+    b = Building()
+    b.event(stream(), "Memcpy HtoD (Pageable -> Device)", 10, 10, "copy", bytes=1_000_000)
+    b.event(stream(), "Memcpy HtoD (Pageable -> Device)", 20, 30, "copy", bytes=10)
+    b.event(stream(), "kernel", 0, 40)
+    (row,) = transfers(b.trace()).table.rows(named=True)
+    assert (row["copies"], row["bytes"], row["rate"]) == (2, 1_000_010, 1e6)
+    (part,) = transfers(b.trace(), Window(20 * US, 20 * US + 100_000)).table.rows(named=True)
+    assert (part["bytes"], part["rate"]) == (0, pytest.approx(1e6))

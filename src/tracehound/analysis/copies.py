@@ -57,7 +57,7 @@ class Copies(NamedTuple):
 
 
 KEY: Final = ("source", "target", "name", "module")
-_ROWS: Final = ("id", "start", "end", "bytes", *KEY)
+_ROWS: Final = ("id", "start", "end", "bytes", "moved", *KEY)
 
 
 def copies_of(share: Share) -> Copies:
@@ -138,7 +138,7 @@ def _served(copies: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
     """
     inside = copies.filter((pl.col("start") < end) & (pl.col("end") > start))
     if not ((inside["start"] < start) | (inside["end"] > end)).any():
-        return inside
+        return _inside(inside, start, end, _INSIDE)
     beside = (pl.col("start") < inside["end"].max()) & (pl.col("end") > inside["start"].min())
     links = copies.filter(beside).partition_by("source", "target", maintain_order=True)
     parts = [link.with_columns(pl.Series("part", _parts(link, start, end), pl.Float64)) for link in links]
@@ -146,13 +146,17 @@ def _served(copies: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
 
 
 def _inside(copies: pl.DataFrame, start: int, end: int, part: pl.Expr) -> pl.DataFrame:
-    """What of copies lies in the window, from `low` to `high`; `part` is which part of its bytes each moves there."""
+    """What of copies lies in the window, from `low` to `high`; `part` is which part of its bytes each moves there.
+
+    `moved` are these bytes to the fraction, null of a copy of no length: it tells of no speed.
+    """
     bounds = pl.col("start").clip(lower_bound=start).alias("low"), pl.col("end").clip(upper_bound=end).alias("high")
-    moved = pl.when(part < 1).then((pl.col("bytes") * part).round().cast(pl.Int64)).otherwise("bytes")
+    moved = pl.when(pl.col("end") > pl.col("start")).then(pl.col("bytes") * part.clip(upper_bound=1)).alias("moved")
+    whole = pl.when(part < 1).then((pl.col("bytes") * part).round().cast(pl.Int64)).otherwise("bytes").alias("bytes")
     return (
         copies.filter((pl.col("start") < end) & (pl.col("end") > start))
         .with_columns(bounds)
-        .with_columns(pl.col("low").alias("start"), pl.col("high").alias("end"), moved.alias("bytes"))
+        .with_columns(pl.col("low").alias("start"), pl.col("high").alias("end"), moved, whole)
     )
 
 
@@ -181,9 +185,7 @@ def _parts(link: pl.DataFrame, low: int, high: int) -> list[float | None]:
 
 
 NONE: Final = Copies(
-    pl.DataFrame(
-        schema={name: pl.Int64() if name in ("id", "start", "end", "bytes") else pl.String() for name in _ROWS}
-    ),
+    pl.DataFrame(schema={**dict.fromkeys(_ROWS, pl.Int64()), "moved": pl.Float64(), **dict.fromkeys(KEY, pl.String())}),
     pl.DataFrame(
         schema={**dict.fromkeys(("id", "start", "end", "own"), pl.Int64()), **dict.fromkeys(KEY, pl.String())}
     ),

@@ -27,10 +27,10 @@ own names tell, else those of the calls that launched them; memsets are none.
 in flight = length of the union of these stretches, never their sum: copies that wait for one another overlap. exposed =
 time in which the core does nothing else: on TPUs the self time of the starting and waiting ops themselves; on GPUs in
 flight less the time in which a kernel runs. hidden = the rest of in flight. rate = bytes / the time in flight of the
-copies whose size the file states: what the link gave while one in this direction was under way, queueing included; a
-note says how many have no size. Of the copies that a window cuts those bytes count that were moved inside: of several
-pairs in flight from one memory to another at once, the link moves that which ends first, and the others wait. On TPUs
-all times, and the bounds of a window, are on the device's own clock.
+copies whose size the file states and that take any time: what the link gave while one in this direction was under way,
+queueing included; a note says how many have no size. Of the copies that a window cuts those bytes count that were moved
+inside: of several pairs in flight from one memory to another at once, the link moves that which ends first, and the
+others wait. On TPUs all times, and the bounds of a window, are on the device's own clock.
 
 XProf takes a wait for the host's memory (copy-done with S(5)) for work that is bound by HBM, and counts it as duty. Its
 analyze_async_overlap adds up stretches that overlap. A rate above the device's memory bandwidth (as the profile states
@@ -109,9 +109,9 @@ def _equal(key: Sequence[str], group: Sequence[str]) -> pl.Expr:
     return pl.all_horizontal(pl.col(name) == value for name, value in zip(key, group, strict=True))
 
 
-def _link(found: Copies) -> dict[str, int]:
-    """What went from one memory to another in all, and in which time, as far as sizes are known."""
-    return {"link_bytes": int(found.rows["bytes"].sum()), "link_time": found.sized.length}
+def _link(found: Copies) -> dict[str, float]:
+    """What went from one memory to another in all, and in which time, as far as sizes and times are known."""
+    return {"link_bytes": float(found.rows["moved"].sum()), "link_time": found.sized.length}
 
 
 def _measured(found: Copies) -> dict[str, object]:
@@ -121,6 +121,7 @@ def _measured(found: Copies) -> dict[str, object]:
         "copies": rows.height,
         "bytes": int(rows["bytes"].sum()) if rows["bytes"].count() else None,
         "sized": rows["bytes"].count(),
+        "moved": float(rows["moved"].sum()),
         "timed": found.sized.length,
         **kept(rows, found.waits, found.flight.length, *found.exposed()),
     }
@@ -135,7 +136,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return answer(shown, blank(shown.columns), scene, options, [_nothing(scene)])
     rows = pl.concat(filled, how="vertical_relaxed")
     grouped = _over_ranks(rows) if by_op else rows
-    speed = pl.col("bytes") / pl.col("timed") * 1e12
+    speed = pl.col("moved") / pl.col("timed") * 1e12
     peak = _peak(scene)
     table = grouped.with_columns(
         pl.when(pl.col("timed") > 0).then(speed).alias("speed"),
@@ -158,7 +159,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 def _over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
     whole = int(rows.group_by("rank").agg(pl.col("span").first())["span"].sum())
     return rows.group_by(KEY).agg(
-        pl.col("copies", "sized", "timed", "in_flight", "exposed", "hidden").sum(),
+        pl.col("copies", "sized", "moved", "timed", "in_flight", "exposed", "hidden").sum(),
         pl.when(pl.col("bytes").count() > 0).then(pl.col("bytes").sum()).alias("bytes"),
         pl.lit(whole).alias("span"),
         pl.col("event").sort_by("longest", "event", descending=[True, False]).first(),
