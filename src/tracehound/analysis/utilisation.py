@@ -81,27 +81,30 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if device.kernels.is_empty():
         return pl.DataFrame()
     rows = {"run": _run, "step": _steps, "kernel": _kernels}[BY.of(options.given)](share, device)
+    here = _here(device)
     return rows.with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(share.label, pl.String).alias("device"),
-        *(
-            pl.lit(int(device.kernels[name].sum()), pl.Int64).alias(f"{name} kernels")
-            for name in ("derived", "strange")
-        ),
-        pl.lit(device.kernels.height, pl.Int64).alias("all kernels"),
+        *(pl.lit(int(here[name].sum()), pl.Int64).alias(f"{name} kernels") for name in ("derived", "strange")),
+        pl.lit(here.height, pl.Int64).alias("all kernels"),
         pl.lit(device.instant, pl.Int64).alias("instant kernels"),
         pl.lit(share.properties.multiprocessors, pl.Int64).alias("multiprocessors"),
     )
 
 
+def _here(device: Filled) -> pl.DataFrame:
+    """The kernels that run in the span, each once."""
+    low, high = device.span
+    return device.kernels.filter((pl.col("end") > low) & (pl.col("start") < high)).unique("id", maintain_order=True)
+
+
 def _run(share: Share, device: Filled) -> pl.DataFrame:
     del share
     start, end = (np.array([bound], np.int64) for bound in device.span)
-    here = device.kernels.filter((pl.col("end") > device.span[0]) & (pl.col("start") < device.span[1]))
     return device.measures(start, end).with_columns(
         pl.Series("span", end - start),
-        pl.lit(here["id"].n_unique(), pl.Int64).alias("kernels"),
-        pl.lit(bool(device.kernels["derived"].any())).alias("derived"),
+        pl.lit(_here(device).height, pl.Int64).alias("kernels"),
+        pl.lit(bool(_here(device)["derived"].any())).alias("derived"),
     )
 
 
