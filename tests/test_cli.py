@@ -144,6 +144,12 @@ def test_several_paths_are_one_trace(job: Path, capsys: pytest.CaptureFixture[st
     assert [row["rank"] for row in json.loads(capsys.readouterr().out)["rows"]] == [0, 1]
 
 
+def test_ranks_and_steps_may_be_named_one_by_one(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["report", str(job), "steps", "--rank", "1", "--rank", "0", "--step", "13", "--step=12", "--format", "json"])
+    found = {(row["rank"], row["step"]) for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert found == {(0, 12), (0, 13), (1, 12), (1, 13)}
+
+
 def test_rank_step_window_and_top_narrow_a_report(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["report", str(job), "steps", "--rank", "1", "--step", "13", "--format", "json"])
     document = json.loads(capsys.readouterr().out)

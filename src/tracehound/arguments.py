@@ -133,6 +133,18 @@ class _Given(Action):
         setattr(namespace, self.dest, values)
 
 
+class _Listed(_Given):
+    """Keeps all values that it is given, with commas between."""
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: object, option_string: str | None = None
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        super().__call__(parser, namespace, values, option_string)
+        if before:
+            setattr(namespace, self.dest, f"{before},{values}")
+
+
 class _Version(Action):
     """Says which version this is, and whether its compiled part is there, and ends."""
 
@@ -319,10 +331,10 @@ def _export_parser() -> _Parser:
 
 def _with_window_options(parser: _Parser) -> _ArgumentGroup:
     narrow = parser.add_argument_group("what to look at")
-    narrow.add_argument("--rank", action=_Given, default="", metavar="LIST", help="only these ranks: 0,2-5")
+    narrow.add_argument("--rank", action=_Listed, default="", metavar="LIST", help="only these ranks: 0,2-5")
     when = narrow.add_mutually_exclusive_group()
     when.add_argument(
-        "--step", action=_Given, default="", metavar="LIST", help="only the time of these steps: 12 or 12-14"
+        "--step", action=_Listed, default="", metavar="LIST", help="only the time of these steps: 12 or 12-14"
     )
     when.add_argument(
         "--window", action=_Given, default="", metavar="A..B", help="only this time: 10ms..20ms, 1.5s.., ..300us"

@@ -318,3 +318,11 @@ def test_what_is_wrong_with_the_rows_is_said_in_one_line(statement: str, why: st
         rows(statement, sample("torch_ddp_gloo"))
     assert why in str(raised.value)
     assert str(raised.value).isprintable()
+
+
+def test_times_and_numbers_can_be_negated() -> None:
+    b = Building()
+    b.event(stream(), "long", 0, 30)
+    b.event(stream(), "short", 40, 50)
+    found = rows("SELECT name, -duration, -(depth + 1), 3 -depth FROM events ORDER BY -duration", b.trace())
+    assert found == [("long", -30_000_000, -1, 3), ("short", -10_000_000, -1, 3)]

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 from test_explorer import caption, explored, lines, opening, press, selected, table
+from textual import events
 from textual.pilot import Pilot
 
 from tracehound.query import Query
@@ -39,6 +40,17 @@ async def test_a_query_is_typed_and_answered(opening: Opening) -> None:
         assert rows(explorer) == [(8,)]
         assert pilot.app.focused is table(explorer, "query"), "the rows have the keys"
         assert "whole run" in caption(explorer, "query")
+
+
+async def test_what_is_pasted_has_all_its_lines(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, ":")
+        prompt = explorer.deck.questions.prompt.input
+        prompt.post_message(events.Paste("SELECT count(*)\n  FROM events\r\n\nWHERE kind = 'kernel'\n"))
+        await pilot.pause()
+        assert prompt.value == "SELECT count(*) FROM events WHERE kind = 'kernel'"
+        await press(pilot, "enter")
+        assert rows(explorer) == [(8,)]
 
 
 async def test_rows_lead_to_events_and_to_windows(opening: Opening) -> None:

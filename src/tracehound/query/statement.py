@@ -176,7 +176,7 @@ def _written(every: list[Token], kept: set[int]) -> list[tuple[int, str]]:
             pieces.append((token.start, "\n" * token.text.count("\n") or " "))
         elif token.start in kept:
             value = before in _BEFORE_VALUES
-            negated = token.text == "-" and value and after is not None and after.kind == "time"
+            negated = token.text == "-" and value and after is not None and after.kind not in ("number", "space")
             pieces.append((token.start, "-1 * " if negated else _piece(token, value=value)))
             before = token.name
     return pieces

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
@@ -42,6 +42,12 @@ class PromptInput(Input):
     @dataclass
     class Left(Message):
         """Escape."""
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Put in all lines as one: queries have several."""
+        event.prevent_default()
+        event.stop()
+        self.replace(" ".join(line.strip() for line in event.text.splitlines() if line.strip()), *self.selection)
 
     def action_move(self, by: int) -> None:
         """Tell."""
