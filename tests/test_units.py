@@ -305,3 +305,16 @@ def test_all_runs_of_numbers() -> None:
 def test_which_ranks() -> None:
     told = [units.which_ranks(ranks) for ranks in ([3], [1, 4, 5, 6, 7], {0, 7})]
     assert told == ["rank 3", "ranks 1, 4-7", "ranks 0, 7"]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["a"], "1 host"),
+        (["a", "b"], "2 hosts"),
+        (["vm", "vm"], "1 host, 2 processes"),
+        (["n1: python (1)", "n1: python (2)", "n2: python (1)"], "2 hosts, 3 processes"),
+    ],
+)
+def test_processes_are_no_hosts(names: list[str], words: str) -> None:
+    assert units.hosts_and_processes(names) == words

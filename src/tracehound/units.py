@@ -131,6 +131,13 @@ def plural(number: int, what: str, several: str = "") -> str:
     return f"{number:,} {what if number == 1 else several or f'{what}s'}"
 
 
+def hosts_and_processes(names: Collection[str]) -> str:
+    """How many machines, and processes on them where these are more, by names such as ``node7: python (1234)``."""
+    machines = {name.partition(": ")[0] for name in names}
+    told = plural(len(machines), "host")
+    return told if len(names) == len(machines) else f"{told}, {plural(len(names), 'process', 'processes')}"
+
+
 def runs(numbers: Iterable[int], most: int | None = 12) -> str:
     """Numbers as people write them, neighbours together: ``0-3, 7``; more runs than `most` are cut in the middle."""
     spans: list[list[int]] = []

@@ -12,7 +12,7 @@ from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result
 from tracehound.analysis.settings import Given
 from tracehound.errors import printable
 from tracehound.trace import collected
-from tracehound.units import duration, plural
+from tracehound.units import duration, hosts_and_processes, plural
 
 DEFINITION = """\
 One row per rank: the device, the host that drives it, its lanes and events (in the window), and from when to when its
@@ -81,10 +81,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 def _notes(scene: Scene) -> list[str]:
     formats = ", ".join(f"{scene.formats.count(name)} {name}" for name in sorted(set(scene.formats)))
     files = "file" if len(scene.formats) == 1 else "files"
-    hosts, ranks = len(scene.hosts), scene.ranks.height
+    hosts, ranks = hosts_and_processes([host.name for host in scene.hosts]), scene.ranks.height
     missing = absent(scene)
     return [
-        f"{formats} {files}, {plural(hosts, 'host')}, {plural(ranks, 'rank')}, {duration(scene.end - scene.start)}",
+        f"{formats} {files}, {hosts}, {plural(ranks, 'rank')}, {duration(scene.end - scene.start)}",
         *([printable(missing.words)] if missing else []),
     ]
 

@@ -118,16 +118,16 @@ def groups(
             continue
         named = replace(track, key=f"{_key((host, rank))}/{track.name}")
         tracks.setdefault((host, rank), []).append(named)
-    titles = _rank_titles(trace)
+    titles, first = _rank_titles(trace), _first_ranks(trace)
     return tuple(
         Group(
             _key(key),
-            titles[key] if key in titles else _host_title(trace, key[0]),
+            titles[key] if key in titles else (*_alone(trace, key[0], tracks), *_host_title(trace, key[0])),
             tuple(lanes),
             trace.hosts[key[0]].part if key[0] < len(trace.hosts) else 0,
             key[1],
         )
-        for key, lanes in sorted(tracks.items(), key=lambda item: _place(item[0]))
+        for key, lanes in sorted(tracks.items(), key=lambda item: (first.get(item[0][0], 0), *_place(item[0])))
     )
 
 
@@ -163,6 +163,18 @@ def _rank_titles(trace: Trace) -> dict[Key, tuple[str, ...]]:
         (host, rank): tuple(filter(None, (f"rank {rank}", label, model, inferred and "rank inferred")))
         for host, rank, label, model, inferred in columns.iter_rows()
     }
+
+
+def _first_ranks(trace: Trace) -> dict[int, int]:
+    """The lowest rank of each host: hosts stand in the order of these."""
+    return dict(trace.ranks.sort("rank", descending=True).select("host", "rank").iter_rows())
+
+
+def _alone(trace: Trace, host: int, tracks: Collection[Key]) -> tuple[str, ...]:
+    """The rank of a host that drives no other, where that has no lanes of its own."""
+    ranks = [rank for driven, rank in trace.ranks.select("host", "rank").iter_rows() if driven == host]
+    several = trace.ranks.height > 1
+    return (f"rank {ranks[0]}",) if several and len(ranks) == 1 and (host, ranks[0]) not in tracks else ()
 
 
 def _host_title(trace: Trace, host: int) -> tuple[str, ...]:

@@ -12,7 +12,17 @@ from datetime import UTC, datetime
 
 from tracehound.errors import printable
 from tracehound.trace import Part, Trace, Window
-from tracehound.units import TimeUnit, bytes_, duration, instant, plural, runs, several, which_ranks
+from tracehound.units import (
+    TimeUnit,
+    bytes_,
+    duration,
+    hosts_and_processes,
+    instant,
+    plural,
+    runs,
+    several,
+    which_ranks,
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,7 @@ def sentences(facts: About, unit: TimeUnit = "auto") -> list[str]:
     size = sum(file.size or 0 for file in facts.files)
     what = [
         f"{' and '.join(formats) or 'no format'}, {plural(len(facts.files), 'file')}, {bytes_(size)}",
-        plural(len(facts.hosts), "host"),
+        hosts_and_processes(facts.hosts),
         plural(len(facts.ranks), "rank"),
         f"{duration(facts.span[1] - facts.span[0], unit)} long",
     ]
