@@ -12,6 +12,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -222,7 +223,10 @@ def _profile(paths: Sequence[str], asked: Namespace, shop: Workshop, *, more: bo
         if asked.rank or asked.step or asked.window:
             console.say(printable(f"{paths[0]} is a baseline: --rank, --step and --window narrow the other run alone"))
         return kept
-    trace, window = _ready(_opening(paths, asked, shop), asked)
+    try:
+        trace, window = _ready(_opening(paths, asked, shop), asked)
+    except TracehoundError as error:
+        raise replace(error, path=error.path or Path(paths[0])) from error  # of two runs it must be said which
     return profile(trace, window, _helpers(trace, shop, more=more))
 
 

@@ -15,8 +15,9 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import COMMUNICATION, COPY, local_parent
+from tracehound.analysis.process_groups import lacking
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.analysis.share import run_all
+from tracehound.analysis.share import run_all, scene
 from tracehound.analysis.topics import tells_memory_alone
 from tracehound.diff import measures, shares
 from tracehound.diff.identity import IDENTITY, ONLY_MEMORY, identified
@@ -162,14 +163,19 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
         measures=_measures(trace, more, placed, ranks),
         form=_one(pl.Series([PROFILERS[part.format] for part in trace.parts], dtype=pl.String)),
         outside=_outside(rows),
-        lost=tuple(
-            f"{note.text} ({note.where or count(note.count)})" for note in trace.notes if note.level == "dropped"
-        ),
+        lost=_lost(trace, window),
         partial=partial,
         without=every - rows["rank"].n_unique(),
         stretches=placed,
         longest=_longest(ops),
     )
+
+
+def _lost(trace: Trace, window: Window) -> tuple[str, ...]:
+    """What the files lack, and which ranks of the job are not here; of one rank alone that is no news."""
+    dropped = (f"{note.text} ({note.where or count(note.count)})" for note in trace.notes if note.level == "dropped")
+    ranks = lacking(scene(trace, window)) if trace.ranks.height > 1 else []
+    return (*dropped, *(words for _, words in ranks))
 
 
 def _stepping(rows: pl.DataFrame, more: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
