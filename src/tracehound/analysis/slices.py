@@ -49,6 +49,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     wanted = LANE.of(options.given)
     lanes = share.lanes.select("lane", "rank", "host", pl.col("name").alias("called"))
     lanes = lanes.filter(pl.Series([wanted.search(name) is not None for name in lanes["called"]], dtype=pl.Boolean))
+    if lanes.is_empty():
+        return pl.DataFrame()
     here = pl.col("lane").is_in(lanes["lane"].to_list())
     host = share.on_host
     threads = overlapping(share.threads, host.start, host.end) if share.windowed else share.threads
@@ -85,8 +87,11 @@ def _covered(lane: pl.DataFrame, share: Share) -> int:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """Rows by lane; of one lane the notes say how long it was busy."""
     if not any(table.height for table in tables):
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["nothing ran on these lanes in this window"])
-    rows = pl.concat(tables).unique(_KEY, keep="first", maintain_order=True)
+        why = "nothing ran on these lanes in this window"
+        if not any(table.width for table in tables):
+            why = f"no lane is called {LANE.of(options.given).pattern!r}"
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [why])
+    rows = pl.concat(table for table in tables if table.width).unique(_KEY, keep="first", maintain_order=True)
     order = rows["id_of_lane"].unique(maintain_order=True)
     lanes = rows.select("id_of_lane", "lane", "busy", "window").unique("id_of_lane", maintain_order=True)
     names = {index: host.name for index, host in enumerate(scene.hosts)}

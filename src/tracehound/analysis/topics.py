@@ -82,7 +82,8 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
         **dict.fromkeys(("programs", "hlo_ops", "hlo", "roofline"), ("xla",)),
         **dict.fromkeys(("hlo_memory", "hlo_heap", "hlo_buffers"), ("xla", "buffers")),
         "allocator": ("xla", "held"),
-        **dict.fromkeys(("memory", "memory_curve", "memory_operators", "memory_blocks"), ("allocated",)),
+        **dict.fromkeys(("memory", "memory_curve", "memory_blocks"), ("allocated",)),
+        "memory_operators": ("pytorch", "allocated"),
         **dict.fromkeys(("collective_calls", "arrivals", "stragglers", "clocks"), ("ranks",)),
         "graphs": ("pytorch", "device"),
     }
@@ -120,7 +121,7 @@ def lacking(name: str, trace: Trace) -> str:
 
 def of_memory_alone(name: str, formats: Collection[str]) -> str:
     """Why what is no more than a memory timeline cannot answer an analysis; nothing where it may."""
-    of_memory = name in _OF_ALL or "allocated" in NEEDS.get(name, ())
+    of_memory = name in _OF_ALL or NEEDS.get(name) == ("allocated",)
     return _MEMORY_ALONE if _all_memory(formats) and not of_memory else ""
 
 
