@@ -13,7 +13,6 @@ import polars as pl
 
 from tracehound.analysis import replica_groups
 from tracehound.analysis.result import Scene
-from tracehound.formats.kineto_lanes import claimed_rank
 from tracehound.trace import schema
 from tracehound.units import plural, which_ranks
 
@@ -86,8 +85,8 @@ def _strangers(scene: Scene) -> set[int]:
         of_part.setdefault(scene.hosts[host].part, set()).add(rank)
     found = set[int]()
     for part, ranks in of_part.items():
-        claim = claimed_rank(scene.facts[part].get("distributed"))
-        if claim is not None and claim not in ranks:
+        claim = scene.facts[part].get("rank")
+        if isinstance(claim, int) and claim not in ranks:
             found |= ranks
     return found
 

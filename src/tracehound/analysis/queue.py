@@ -43,7 +43,7 @@ time blocked is that of one stream of a rank alone, and a share of the rank's wh
 COLUMNS = (
     Column("rank", "count", "rank"),
     Column("stream", "text", "stream of the device"),
-    Column("launches", "count", "calls that put work on the stream"),
+    Column("launches", "count", "calls, made in the window, that put work on the stream"),
     Column("span", "time", "first call to last start of work, or the window", brief=False),
     Column("mean", "decimal", "average length over time"),
     Column("p50", "count", "not longer for half of the time"),

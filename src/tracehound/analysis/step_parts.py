@@ -31,9 +31,9 @@ a thread is in enumerate(DataLoader)# or DataPipe#; cpu = a thread is in an oper
 do not count: they cover everything); other = none of these. What is hidden behind a part before it does not count.
 
 A step begins at its mark on the host (never at its shadow on the device) and lasts until the mark ends and all work
-that it launched has ended; it begins no earlier than the step before has ended, nor than the work that was launched
-before the first step has (the setting bounds=mark keeps to the marks instead). A window keeps the steps whose marks
-overlap it, at full length.
+that it launched has ended; it begins no earlier than the step before has ended, and the first of them no earlier than
+work of no step (launched before it, or by nothing that was recorded) which ended before its own began (the setting
+bounds=mark keeps to the marks instead). A window keeps the steps whose marks overlap it, at full length.
 
 {PARTIAL}
 

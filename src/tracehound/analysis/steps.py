@@ -33,13 +33,13 @@ SGLang), annotations that follow one another and cover most of the time, the str
 optimizer's steps, or those between replays of graphs, in that order. Such steps are labelled inferred.
 
 A step begins at its mark and lasts until the mark ends and all work that it launched has ended; it begins no earlier
-than the step before has ended, nor than the work that was launched before the first step has. So hosts that run ahead
-of their devices do not make steps short: these are the bounds of step_parts, findings and diff, and of the PyTorch
-TensorBoard plugin. The setting bounds=mark keeps to the marks, as HolisticTraceAnalysis does; a note says how long
-steps are by them, where that is something else. Windows of steps (--step) are those of the marks, too. duration =
-end - start; busy, compute, communication and idle are the device's state inside that stretch, as in the breakdown.
-Steps of a device with a clock of its own (TPU) are measured on that: the profiler aligns it to the host's piece by
-piece, which may stretch one step and shrink another.
+than the step before has ended, and the first of them no earlier than work of no step (launched before it, or by nothing
+that was recorded) which ended before its own began. So hosts that run ahead of their devices do not make steps short:
+these are the bounds of step_parts, findings and diff, and of the PyTorch TensorBoard plugin. The setting bounds=mark
+keeps to the marks, as HolisticTraceAnalysis does; a note says how long steps are by them, where that is something else.
+Windows of steps (--step) are those of the marks, too. duration = end - start; busy, compute, communication and idle are
+the device's state inside that stretch, as in the breakdown. Steps of a device with a clock of its own (TPU) are
+measured on that: the profiler aligns it to the host's piece by piece, which may stretch one step and shrink another.
 
 {PARTIAL}
 

@@ -25,9 +25,10 @@ _LEVELS: Final = ("ERROR", "WARNING", "INFO")
 def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None) -> dict[str, Any]:
     """The facts of a file; a key is missing where the file says nothing.
 
-    `world_size` and `backend` are those of the job, `distributed` and `devices` what the file has of it and of its
-    devices, `options` the profiler's, `versions` those of drivers and libraries, `span_ns` start (wall clock, or the
-    file's own) and length of the profiler's span in ns, `log` the profiler's own warnings.
+    `rank` is the one that the file claims, `world_size` and `backend` are those of the job, `distributed` and `devices`
+    what the file has of it and of its devices, `options` the profiler's, `versions` those of drivers and libraries,
+    `span_ns` start (wall clock, or the file's own) and length of the profiler's span in ns, `log` the profiler's own
+    warnings.
     """
     distributed = metadata.get("distributedInfo")
     found: dict[str, Any] = {
@@ -39,6 +40,7 @@ def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None) -> dict[
         "log": _log(metadata),
     }
     if isinstance(distributed, Mapping):
+        found["rank"] = claimed_rank(distributed)
         found["world_size"] = distributed.get("world_size")
         found["backend"] = distributed.get("backend")
     found.update({name: metadata[name] for name in ("host_name", "trace_id", "Framework") if name in metadata})
