@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -55,6 +57,13 @@ def test_the_scale_has_all_of_the_run_and_zero() -> None:
 
 def test_numbers_as_huge_as_they_get() -> None:
     assert drawn(graph((0, -1.7e308), (1, 0), (2, 1.7e308)), 0, 3, 3) == ["_▄█"]
+
+
+def test_a_value_ends_with_its_recording() -> None:
+    """Beside a longer one it is not known what came after."""
+    short = replace(graph((2, 8), (4, 1)), until=6)
+    assert drawn(short, 0, 10, 10) == ["  ██▁▁▁   "]
+    assert (short.at(6), short.at(7), short.between(7, 9)) == (1.0, None, None)
 
 
 def test_nothing_is_drawn_before_the_first_sample_and_of_none() -> None:

@@ -8,6 +8,7 @@ import pytest
 from building import US, Building, stream, thread
 from stages import lines, stage
 from tracehound.draw.glyphs import ASCII, UNICODE, Glyphs
+from tracehound.draw.graph import graph_of
 from tracehound.formats.counters import Counters
 from tracehound.store import place
 from tracehound.trace import COUNTERS, Trace
@@ -43,6 +44,14 @@ async def test_a_counter_is_a_graph_under_its_rank(glyphs: Glyphs, steps: str) -
         (line,) = drawn(timeline)
         assert line[1:7] == "memory"
         assert "".join(dict.fromkeys(line[timeline.gutter_width :])) == steps
+
+
+def test_beside_a_longer_recording_a_counter_ends_with_its_own() -> None:
+    longer = Building(name="longer")
+    longer.event(stream(1), "gemm", 0, 4000)
+    both = place("two", [TRACE.parts[0], longer.part()])
+    graph = graph_of(both, both.lanes.filter(role="counter")["lane"][0])
+    assert (graph.at(1000 * US), graph.at(1001 * US), graph.until) == (256.0, None, 1000 * US)
 
 
 async def test_the_value_at_the_focus_is_beside_it() -> None:

@@ -16,18 +16,24 @@ import polars as pl
 from tracehound import units
 from tracehound.draw.glyphs import LEVELS, Glyphs
 from tracehound.draw.lanes import Cells, Form, code
+from tracehound.ids import in_part, part_of
 from tracehound.intervals import Ints
+from tracehound.trace import Trace
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A counter: from `time[i]` on it is `value[i]`, until the next sample; the last value holds for ever."""
+    """A counter: from `time[i]` on it is `value[i]`, until the next sample; the last holds to the end of its recording.
+
+    That is at `until`; None: for ever.
+    """
 
     time: Ints
     value: Floats
     unit: str = ""
+    until: int | None = None
 
     @cached_property
     def scale(self) -> tuple[float, float]:
@@ -37,7 +43,9 @@ class Graph:
         return (min(0.0, float(self.value.min())), max(0.0, float(self.value.max())))
 
     def at(self, time: int) -> float | None:
-        """The value at an instant; None before the first sample."""
+        """The value at an instant; None before the first sample and after the recording."""
+        if self.until is not None and time > self.until:
+            return None
         index = int(np.searchsorted(self.time, time, side="right")) - 1
         return float(self.value[index]) if index >= 0 else None
 
@@ -62,11 +70,13 @@ class Graph:
         return f"{units.number(value)} {self.unit}".rstrip()
 
     def extremes(self, bounds: Ints) -> tuple[Floats, Floats]:
-        """The least and the most of every cell between `bounds`; NaN in those before the first sample."""
+        """The least and the most of every cell between `bounds`; NaN in those before the first sample or after all."""
         inside = np.searchsorted(self.time, bounds, side="left")
         held = np.searchsorted(self.time, bounds[:-1], side="right") == inside[:-1]  # from a sample before the cell
         first, last = np.maximum(inside[:-1] - held, 0), inside[1:]
         known = first < last
+        if self.until is not None:
+            known &= (bounds[:-1] <= self.until) | (inside[:-1] < inside[1:])
         pairs = np.column_stack([np.where(known, first, 0), np.where(known, last, 1)]).ravel()
         seen = self._padded[: int(pairs.max(initial=0)) + 1]
         low, high = (np.where(known, reduce.reduceat(seen, pairs)[::2], np.nan) for reduce in (np.fmin, np.fmax))
@@ -85,9 +95,17 @@ class Graph:
         return times
 
 
-def graph_of(samples: pl.DataFrame, unit: str | None) -> Graph:
-    """The graph of a counter's `time` and `value`."""
-    return Graph(samples["time"].to_numpy(), samples["value"].to_numpy(), unit or "")
+def graph_of(trace: Trace, lane: int) -> Graph:
+    """The graph of a counter."""
+    samples, lanes = trace.samples(lane), trace.lanes.filter(in_part("lane", part_of(lane)))
+    unit = lanes.filter(pl.col("lane") == lane)["unit"].to_list()
+    until = lanes["last"].max()
+    return Graph(
+        samples["time"].to_numpy(),
+        samples["value"].to_numpy(),
+        (unit and unit[0]) or "",
+        until if isinstance(until, int) else None,
+    )
 
 
 def plot(graph: Graph, bounds: Ints, glyphs: Glyphs, row: int, rows: int) -> Cells:

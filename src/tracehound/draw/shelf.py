@@ -107,8 +107,7 @@ class Rows:
     def graph(self, lane: int) -> Graph:
         """The graph of a counter; samples are in memory."""
         if lane not in self._graphs:
-            at = int(np.flatnonzero(self.trace.lanes["lane"].to_numpy() == lane)[0])
-            self._graphs[lane] = graph_of(self.trace.samples(lane), self.trace.lanes["unit"][at])
+            self._graphs[lane] = graph_of(self.trace, lane)
         return self._graphs[lane]
 
     def change(self, lane: int, time: int, direction: int) -> int | None:

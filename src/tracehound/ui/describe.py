@@ -40,7 +40,7 @@ def counter(trace: Trace, view: View) -> tuple[str, ...]:
     at = None if view.lane is None else trace.lanes["lane"].index_of(view.lane)
     if at is None or trace.lanes["role"][at] != "counter" or trace.lanes["events"][at]:
         return ()
-    graph = graph_of(trace.samples(trace.lanes["lane"][at]), trace.lanes["unit"][at])
+    graph = graph_of(trace, trace.lanes["lane"][at])
     here = None if view.focus is None else graph.at(view.focus)
     seen = graph.between(view.start, view.end)
     parts = [trace.lanes["name"][at], f"{graph.words(here)} here" if here is not None else ""]
