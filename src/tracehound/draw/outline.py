@@ -122,7 +122,7 @@ def groups(
     return tuple(
         Group(
             _key(key),
-            titles[key] if key in titles else (*_alone(trace, key[0], tracks), *_host_title(trace, key[0])),
+            titles[key] if key in titles else _host_title(trace, key[0], tracks),
             tuple(lanes),
             trace.hosts[key[0]].part if key[0] < len(trace.hosts) else 0,
             key[1],
@@ -170,15 +170,12 @@ def _first_ranks(trace: Trace) -> dict[int, int]:
     return dict(trace.ranks.sort("rank", descending=True).select("host", "rank").iter_rows())
 
 
-def _alone(trace: Trace, host: int, tracks: Collection[Key]) -> tuple[str, ...]:
-    """The rank of a host that drives no other, where that has no lanes of its own."""
-    ranks = [rank for driven, rank in trace.ranks.select("host", "rank").iter_rows() if driven == host]
-    several = trace.ranks.height > 1
-    return (f"rank {ranks[0]}",) if several and len(ranks) == 1 and (host, ranks[0]) not in tracks else ()
-
-
-def _host_title(trace: Trace, host: int) -> tuple[str, ...]:
+def _host_title(trace: Trace, host: int, tracks: Collection[Key]) -> tuple[str, ...]:
+    """Its name; of several the rank that it drives, where it drives no other and that has no lanes of its own."""
     name = trace.hosts[host].name if host < len(trace.hosts) else ""
+    ranks = [rank for driven, rank in trace.ranks.select("host", "rank").iter_rows() if driven == host]
+    if len(ranks) == 1 < trace.ranks.height and (host, ranks[0]) not in tracks:
+        return (f"rank {ranks[0]}", name or HOST)
     return (HOST, name) if name else (f"host {host}",)
 
 
