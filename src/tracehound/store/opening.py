@@ -29,6 +29,12 @@ from tracehound.store.reading import Count, Listener, ignore
 from tracehound.store.workshop import Workshop, in_memory
 from tracehound.trace import EVENTS, LANES, OPS, RANKS, STEPS, Note, Part, Trace
 
+FINISHED_LONG: Final = ("xplane",)
+"""Formats of which most of the work is to finish what was decoded, which one process does."""
+
+FEW: Final = 2
+"""So many workers gain less by decoding together than they cost: on two cores a tenth of the time."""
+
 _TICK: Final = 0.05
 """Seconds between two looks at the workers."""
 
@@ -99,14 +105,14 @@ class Opening:
         )
 
     def parts(
-        self, listen: Listener = ignore, cancelled: Callable[[], bool] = lambda: False
+        self, listen: Listener = ignore, cancelled: Callable[[], bool] = lambda: False, *, idle: bool = False
     ) -> Iterator[tuple[int, Part]]:
         """Read all files: the number of a file and its part, in the order in which they are done.
 
         A bad file is noted and passed over, unless no file could be read: then its error is raised. Ends early with
-        CancelledError soon after `cancelled()` becomes true.
+        CancelledError soon after `cancelled()` becomes true. `idle` says that this process has nothing else to do.
         """
-        read = _Reader(self, Count(len(self.files), self.size, listen), cancelled)
+        read = _Reader(self, Count(len(self.files), self.size, listen), cancelled, idle)
         good = 0
         for number, part in read.all():
             good += 1
@@ -125,6 +131,7 @@ class _Reader:
     opening: Opening
     count: Count
     cancelled: Callable[[], bool]
+    idle: bool
     failure: TracehoundError | None = None
     _waiting: list[int] = field(default_factory=list)
     _running: dict[int, Ingest] = field(default_factory=dict)
@@ -184,9 +191,11 @@ class _Reader:
         return part
 
     def _alone(self, found: Found) -> bool:
-        """Whether the file is better read here: when it is small and there are no others, or nobody helps."""
+        """Whether the file is better read here: when it is small and there are no others, or hardly anybody helps."""
         left = sum(guessed_size(self.opening.files[number]) for number in self._waiting)
         first = len(self._waiting) == len(self.opening.files) - 1
+        if self.idle and len(self.opening.files) == 1 and found.format.name in FINISHED_LONG:
+            return self.opening.workshop.pool.jobs <= FEW
         return guessed_size(found) < SMALL and (first or left < SMALL) and not self._running
 
     def _cached(self, found: Found) -> Part | None:
@@ -252,7 +261,7 @@ def open_paths(paths: Sequence[Path | str], run: str | None = None, workshop: Wo
 
 def load(opening: Opening, listen: Listener = ignore) -> Trace:
     """Read every file and place them on one clock."""
-    parts = dict(opening.parts(listen))
+    parts = dict(opening.parts(listen, idle=True))
     return opening.settled([parts[number] for number in sorted(parts)])
 
 
