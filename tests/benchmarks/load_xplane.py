@@ -30,6 +30,7 @@ import measure
 from grow_xplane import Grown, grow
 from measure import Limits, Program
 
+from tracehound.store.opening import FEW
 from tracehound.store.pool import default_jobs
 
 SOURCE = next((Path(__file__).parents[2] / "traces" / "jax_cpu8_b128").rglob("*.xplane.pb"))
@@ -38,14 +39,14 @@ ALL = "1000000"
 
 
 def ours(profile: Path, kept: Path, jobs: int) -> list[Program]:
-    """Tracehound, cold and from its cache, with workers and without."""
+    """Tracehound, cold and from its cache, with workers (where it takes them) and without."""
     cold, cached = "ops, cold", "ops, cached"
     empty = partial(measure.emptied, kept)
     programs = [
         Program(cold, _ops(profile, kept, "--jobs", str(jobs)), prepare=empty),
         Program(cached, _ops(profile, kept, "--jobs", str(jobs))),
     ]
-    if jobs > 1:
+    if jobs > FEW:
         programs += [
             Program("ops, cold --jobs 1", _ops(profile, kept, "--jobs", "1"), cold, empty),
             Program("ops, cached --jobs 1", _ops(profile, kept, "--jobs", "1"), cached),
