@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tracehound.formats.assemble import HOLDING
 from tracehound.formats.nests import CONCURRENT
 from tracehound.formats.steps import MIN_EXECUTIONS
 
@@ -20,8 +21,11 @@ class Slow(NamedTuple):
     steps: list[tuple[Any, ...]]
 
 
-def slow_part(rows: Sequence[Event], lanes: Sequence[Lane]) -> Slow:
-    """The events, lanes and steps of a file with these raw events, in the order of their records."""
+def slow_part(rows: Sequence[Event], lanes: Sequence[Lane], ops: Sequence[str | None] = ()) -> Slow:
+    """The events, lanes and steps of a file with these raw events, in the order of their records.
+
+    `ops` are the categories of its ops. On a lane of ops of a CPU only those that run others contain any.
+    """
     used = sorted({row["lane"] for row in rows}, key=lambda lane: (group(lanes[lane]), lane))
     kept = [lanes[lane] for lane in used]
     events = sorted(
@@ -31,7 +35,9 @@ def slow_part(rows: Sequence[Event], lanes: Sequence[Lane]) -> Slow:
         event["id"] = number
         event["host"], event["rank"] = kept[event["lane"]]["host"], kept[event["lane"]]["rank"]
     for lane in range(len(used)):
-        nest([event for event in events if event["lane"] == lane], kept[lane])
+        mingled = "CPU" in kept[lane]["name"]
+        holding = [not mingled or (e.get("op") is not None and ops[e["op"]] in HOLDING) for e in events]
+        nest([event for event in events if event["lane"] == lane], kept[lane], holding)
     launch(events, kept)
     steps = marked(events) or inferred(events, kept)
     place(events, steps)
@@ -54,8 +60,11 @@ def length(event: Event) -> int:
     return event["end"] - event["start"]
 
 
-def nest(events: list[Event], lane: Lane) -> None:
-    """Rows by the clock that is drawn, parents and what they share by the device's own where all events have it."""
+def nest(events: list[Event], lane: Lane, holding: Sequence[bool]) -> None:
+    """Rows by the clock that is drawn, parents and what they share by the device's own where all events have it.
+
+    `holding` says by id which of all events may have children.
+    """
     depth = stacked([(e["start"], e["end"]) for e in events])[1]
     inner = events
     clock = ("start", "end")
@@ -65,7 +74,10 @@ def nest(events: list[Event], lane: Lane) -> None:
     parent = stacked([(e[clock[0]], e[clock[1]]) for e in inner])[0]
     for event, row in zip(events, depth, strict=True):
         event["depth"] = row
-    for event, around in zip(inner, parent, strict=True):
+    for event, nearest in zip(inner, parent, strict=True):
+        around = nearest
+        while around >= 0 and not holding[inner[around]["id"]]:
+            around = parent[around]
         event["parent"] = None if around < 0 or lane["role"] in CONCURRENT else inner[around]["id"]
     for event in events:
         taken, covered = 0, set[int]()

@@ -32,8 +32,11 @@ LANES_OF_FILE: tuple[dict[str, Any], ...] = (
     {"host": 1, "rank": 1, "role": "stream", "name": "stream"},
     {"host": 1, "rank": 1, "role": "modules", "name": "modules"},
     {"host": 1, "rank": 1, "role": "scope", "name": "scope"},
+    {"host": 0, "rank": 2, "role": "ops", "name": "ops of a CPU"},
     {"host": 0, "rank": None, "role": "thread", "name": "never used"},
 )
+OPS_OF_FILE = ("while", "loop fusion", None)
+"""Categories."""
 USED = len(LANES_OF_FILE) - 1
 
 FEW = st.none() | st.integers(0, 3)
@@ -51,6 +54,7 @@ def events(draw: st.DrawFn, most: int = 24) -> list[Event]:
             "lane": lane, "start": start, "end": start + length, "name": draw(st.sampled_from("abc")),
             "kind": draw(st.sampled_from(["op", "runtime", "kernel", "module"])), "step": draw(marks), "record": record,
             **{key: draw(FEW) for key in ("correlation", "produces", "consumes", "run")},
+            "op": draw(st.none() | st.integers(0, len(OPS_OF_FILE) - 1)) if LANES_OF_FILE[lane]["rank"] == 2 else None,
             "device_start": None, "device_end": None,
         }  # fmt: skip
         if lane in clocked and draw(st.integers(0, 15)):
@@ -69,7 +73,11 @@ def decoded(pieces: Sequence[Piece]) -> Decoded:
             [{**lane, "work": False, "order": 0} for lane in LANES_OF_FILE],
             schema={name: dtype for name, dtype in RAW_LANES.items() if name not in ("process", "thread", "stream")},
         ),
-        ranks=pl.DataFrame({"rank": [0, 1], "host": [0, 1]}, schema={"rank": RANKS["rank"], "host": RANKS["host"]}),
+        ranks=pl.DataFrame(
+            {"rank": [0, 1, 2], "host": [0, 1, 0], "label": [None, None, "CPU:0"]},
+            schema={name: RANKS[name] for name in ("rank", "host", "label")},
+        ),
+        ops=pl.DataFrame({"op": range(len(OPS_OF_FILE)), "category": OPS_OF_FILE}, schema_overrides={"op": pl.Int64()}),
         hosts=("one", "other"),
         wall_ns=None,
     )
@@ -107,7 +115,7 @@ def in_pieces(rows: Sequence[Event], cuts: Sequence[int], spill: Spill) -> list[
     on_disk=st.booleans(),
 )
 def test_any_pieces_in_any_batches(rows: list[Event], cuts: list[int], size: int, *, on_disk: bool) -> None:
-    expected = slow_part(rows, LANES_OF_FILE)
+    expected = slow_part(rows, LANES_OF_FILE, OPS_OF_FILE)
     with tempfile.TemporaryDirectory() as folder:
         spill = Spill(Path(folder) if on_disk else None)
         made = part(decoded(in_pieces(rows, cuts, spill)), spill, size)

@@ -30,7 +30,7 @@ from tracehound.formats.finishing import (
     nothing_seen,
     steps_of,
 )  # fmt: skip
-from tracehound.formats.nests import CONCURRENT
+from tracehound.formats.nests import CONCURRENT, Containers
 from tracehound.formats.packed import written
 from tracehound.formats.recurring import told_by, with_events
 from tracehound.formats.sizes import NO_SIZE
@@ -70,6 +70,13 @@ class Piece:
     shift: int = 0
     first: int = 0
     ops: Ints | None = None
+
+
+ON_CPU: Final = "CPU"
+"""How the labels of ranks begin whose ops run on the threads of a host, several at once."""
+
+HOLDING: Final = ("while", "conditional", "call")
+"""Categories of ops that run other ops."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,7 @@ def part(decoded: Decoded, spill: Spill = Spill(), size: int = SIZE) -> Part:  #
         _complete(decoded.lanes, RAW_LANES),
     )
     sources = [Source(piece.kept, piece.shift, piece.first, piece.ops) for piece in decoded.pieces]
-    raw = Raw(runs, sources, _by_number(lanes), size)
+    raw = Raw(runs, sources, _by_number(lanes, decoded), size)
     seen, ran = nothing_seen(lanes.height), executed(raw)
     steps, told = steps_of(raw, ran, decoded.unmarked)
     scan = written(finished(raw, ran, steps, seen), spill.folder)
@@ -200,12 +207,21 @@ def _group(lanes: pl.DataFrame) -> Ints:
     return lanes.select(group.cast(pl.Int64)).to_series().to_numpy()
 
 
-def _by_number(lanes: pl.DataFrame) -> Lanes:
+def _by_number(lanes: pl.DataFrame, decoded: Decoded) -> Lanes:
+    labels = _complete(decoded.ranks, RANKS)["label"]
+    on_cpu = labels.str.starts_with(ON_CPU).fill_null(value=False).arg_true()
+    ops = pl.DataFrame(schema=OPS) if decoded.ops is None else _complete(decoded.ops, OPS)
     return Lanes(
         group=_group(lanes),
         host=lanes["host"].cast(pl.Int64).to_numpy(),
         rank=lanes["rank"].cast(pl.Int64).fill_null(-1).to_numpy(),
-        concurrent=lanes["role"].is_in(list(CONCURRENT)).to_numpy(),
+        containers=Containers(
+            concurrent=lanes["role"].is_in(list(CONCURRENT)).to_numpy(),
+            mingled=((lanes["role"] == "ops") & lanes["rank"].is_in(on_cpu.implode()))
+            .fill_null(value=False)
+            .to_numpy(),
+            holders=ops.select(pl.col("category").is_in(HOLDING).fill_null(value=False)).to_series().to_numpy(),
+        ),
     )
 
 

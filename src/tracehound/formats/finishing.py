@@ -18,13 +18,13 @@ import polars as pl
 from tracehound.formats.ahead import ahead
 from tracehound.formats.batches import Batch, Rows, Runs, Source, batches, joined
 from tracehound.formats.links import HostCalls, executions, from_parents
-from tracehound.formats.nests import Course, Nested, Open, nest, survey
+from tracehound.formats.nests import Containers, Course, Nested, Open, nest, survey
 from tracehound.formats.recurring import GRAPHS
 from tracehound.formats.runs import module_runs
 from tracehound.formats.sizes import possible
 from tracehound.formats.spill import Column, frame_of
 from tracehound.formats.steps import Told, calendar, infer, mark
-from tracehound.intervals import Ints, Mask
+from tracehound.intervals import Ints
 from tracehound.nesting import lane_order
 from tracehound.trace import KIND, KINDS, schema
 
@@ -65,7 +65,7 @@ class Lanes:
     group: Ints
     host: Ints
     rank: Ints  # -1: a host's lane
-    concurrent: Mask
+    containers: Containers
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +291,7 @@ def _nested(raw: Raw, group: int, call_of: Callable[[Rows, Nested], Ints]) -> It
     for events, course in ahead(_surveyed(raw, group)):
         if course is None or events.first == course.first:
             before = Open()
-        nested = nest(events, raw.lanes.concurrent, course, before)
+        nested = nest(events, raw.lanes.containers, course, before)
         call = call_of(events, nested)
         if course is not None:
             before = nested.after(call)
@@ -301,7 +301,7 @@ def _nested(raw: Raw, group: int, call_of: Callable[[Rows, Nested], Ints]) -> It
 def _surveyed(raw: Raw, group: int) -> Iterator[tuple[Rows, Course | None]]:
     """The events of the batches of a group of lanes, each with the course of its lane where that is a long one."""
     for together in raw.batches(group):
-        batches, course = survey(together, raw.lanes.concurrent)
+        batches, course = survey(together, raw.lanes.containers)
         for batch in batches:
             yield batch.read(_ALL), course
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tracehound.formats.batches import Batch, Rows, Runs
 from tracehound.intervals import Ints, Mask
-from tracehound.nesting import lane_order, nesting, outermost, shared, still_open
+from tracehound.nesting import lane_order, nearest, nesting, outermost, shared, still_open
 
 CONCURRENT: Final = ("stream", "async")
 """Roles of lanes on which an event that lies inside another is no part of it: both run at once."""
@@ -24,11 +24,36 @@ _NONE: Final = np.empty(0, np.int64)
 _LONG_AGO: Final = int(np.iinfo(np.int64).min) // 2
 
 
+class Containers(NamedTuple):
+    """What may contain what, by the lanes' numbers: nothing on `concurrent` ones, `holders` alone on `mingled` ones.
+
+    On lanes of ops that several threads run together (CPU) what lies in an op is a part of it only where that has a
+    computation of its own, as a loop. `holders` are by the number of the op; all else on such a lane is none.
+    """
+
+    concurrent: Mask
+    mingled: Mask
+    holders: Mask
+
+    def holding(self, events: Rows) -> Mask:
+        """Which events may contain others, as far as `mingled` tells."""
+        on = self.mingled[events.lane[events.lanes]] if len(events.lane) else np.empty(0, np.bool_)
+        if not on.any():
+            return np.ones(len(events.lane), np.bool_)
+        among = np.repeat(on, np.diff(np.append(events.lanes, len(events.lane))))
+        op = events.columns.get("op")
+        known = events.valid("op")
+        holds = np.zeros(len(among), np.bool_)
+        if op is not None and len(self.holders):
+            holds[known] = self.holders[op.values[known]]
+        return holds | ~among
+
+
 class Open(NamedTuple):
     """What of a long lane may still be open where a batch begins, the outermost first.
 
-    `end` and `depth` by the clock by which it is drawn; `id`, `inner_end` and `call` (the launch) by the clock that
-    tells what contains what.
+    `end` and `depth` by the clock by which it is drawn; `id`, `inner_end`, `call` (the launch) and `holds` (whether it
+    may contain others) by the clock that tells what contains what.
     """
 
     end: Ints = _NONE
@@ -36,6 +61,7 @@ class Open(NamedTuple):
     id: Ints = _NONE
     inner_end: Ints = _NONE
     call: Ints = _NONE
+    holds: Mask = np.empty(0, np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +75,7 @@ class Nested:
     before: Open
     until: Ints
     inner: _Inner
+    holds: Mask
 
     @property
     def parent_id(self) -> Ints:
@@ -66,7 +93,10 @@ class Nested:
         carried = len(self.before.id)
         ids = np.append(self.before.id, self.inner.in_order(self.ids[carried:]))
         calls = np.append(self.before.call, self.inner.in_order(call))
-        return Open(drawn[kept], np.append(self.before.depth, self.depth)[kept], ids[inner], ends[inner], calls[inner])
+        holds = self.holds if self.inner.order is None else self.holds[self.inner.order]
+        holds = np.append(self.before.holds, holds)
+        depth = np.append(self.before.depth, self.depth)
+        return Open(drawn[kept], depth[kept], ids[inner], ends[inner], calls[inner], holds[inner])
 
 
 class _Inner(NamedTuple):
@@ -98,12 +128,8 @@ class Course(NamedTuple):
     later: Mapping[int, Ints]
 
 
-def nest(events: Rows, concurrent: Mask, course: Course | None, before: Open) -> Nested:
-    """Nest the events of a batch.
-
-    `concurrent` tells by lane whether nothing on it has a parent. `course` and `before` are a long lane's; other
-    batches have all events of each of their lanes.
-    """
+def nest(events: Rows, containers: Containers, course: Course | None, before: Open) -> Nested:
+    """Nest the events of a batch; `course` and `before` are a long lane's, others have all events of their lanes."""
     start, end, begins, first = events.start, events.end, events.lanes, events.first
     until = np.maximum(end, start + 1)
     carried = len(before.end)
@@ -112,7 +138,12 @@ def nest(events: Rows, concurrent: Mask, course: Course | None, before: Open) ->
     parent, torn = drawn.parent[carried:], drawn.torn
     if inner.order is not None:
         parent, torn = _inner_parents(inner, begins, before)
-    apart = concurrent[events.lane[begins]]
+    holds = containers.holding(events)
+    if not (holds.all() and before.holds.all()):
+        every = np.append(np.arange(carried) - 1, parent)
+        parent = np.append(nearest(every, np.append(before.holds, holds)), -1)[parent]
+        torn = True
+    apart = containers.concurrent[events.lane[begins]]
     if apart.any():
         parent = np.where(np.repeat(apart, np.diff(np.append(begins, len(start)))), -1, parent)
     ids = _behind(before.id, events.ids)
@@ -125,9 +156,9 @@ def nest(events: Rows, concurrent: Mask, course: Course | None, before: Open) ->
         np.subtract.at(children, parent[row], np.minimum(time, inner.length[row]))
     if course is not None and first in course.later:
         rows = inner.in_order(np.arange(len(start)))[still_open(inner.in_order(inner.until))]
-        children[rows + len(before.id)] += course.later[first]
+        children[rows + len(before.id)] += np.where(holds[rows], course.later[first], 0)
     own = np.maximum(inner.length - children[len(before.id) :], 0)
-    return Nested(parent, drawn.depth[carried:], own, ids, before, until, inner)
+    return Nested(parent, drawn.depth[carried:], own, ids, before, until, inner, holds)
 
 
 def _behind(before: Ints, values: Ints) -> Ints:
@@ -168,11 +199,11 @@ def _inner_parents(inner: _Inner, begins: npt.NDArray[np.intp], before: Open) ->
     return parent, nested.torn
 
 
-def survey(group: Sequence[Batch], concurrent: Mask) -> tuple[Sequence[Batch], Course | None]:
+def survey(group: Sequence[Batch], containers: Containers) -> tuple[Sequence[Batch], Course | None]:
     """Look over batches that come together; those of a long lane become fewer where its clocks do not agree on them."""
     if len(group) == 1:
         return group, None
-    if concurrent[group[0].runs.lane[0]]:
+    if containers.concurrent[group[0].runs.lane[0]]:
         return group, Course(group[0].first, clocked=False, later={})
     some_clock = any("device_start" in source.kept.dtypes for source in group[0].sources)
     clocked = some_clock and all(_has_clock(batch) for batch in group)
