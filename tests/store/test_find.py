@@ -236,3 +236,9 @@ def test_a_run_is_a_folder_of_its_name_wherever_it_is(tmp_path: Path) -> None:
         kineto(tmp_path / "logs" / run / "trace.json")
     (found,) = find([tmp_path], "second").files
     assert found.path.parent.name == "second"
+
+
+def test_a_path_that_is_named_twice_is_one(tmp_path: Path) -> None:
+    path = kineto(tmp_path / "trace.json")
+    trace = load(open_paths([path, path.parent / "." / path.name]))
+    assert (trace.name, len(trace.parts)) == ("trace.json", 1)

@@ -255,8 +255,8 @@ def open_paths(paths: Sequence[Path | str], run: str | None = None, workshop: Wo
     """
     named = [Path(path) for path in paths]
     found = find(named, run)
-    used = [path for path in named if path not in found.empty]
-    return Opening(_name(used), found.files, list(found.notes), workshop or in_memory())
+    used = {path.resolve(): path for path in named if path not in found.empty}
+    return Opening(_name(list(used.values())), found.files, list(found.notes), workshop or in_memory())
 
 
 def load(opening: Opening, listen: Listener = ignore) -> Trace:
