@@ -85,7 +85,7 @@ def communication(evidence: Evidence) -> Iterator[Finding]:
         if share > COMMUNICATION:
             yield Finding(
                 "processes spend their time in communication",
-                f"it takes {duration(round(cost))} of {evidence.whose}, {percent(share)}",
+                f"it takes {duration(round(cost))} of {evidence.whose}, {percent(share)}, whatever other threads do then",
                 advice(evidence, "communication"),
                 place,
                 round(cost),
