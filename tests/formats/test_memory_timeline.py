@@ -76,8 +76,6 @@ def test_categories_at_the_peak(tmp_path: Path) -> None:
     (device,) = run(named("memory"), trace).table.rows(named=True)
     assert (device["rank"], device["device"], device["peak"], device["at"]) == (0, "unknown device", 180, 20_000)
     assert device["allocations"] == 2, "what was there, or comes to another category, is not given anew"
-    (operators,) = run(named("memory_operators"), trace).table.rows(named=True)
-    assert [operators[name] for name in ("allocations", "allocation_size", "size_increase")] == [2, 80, 30]
     assert categories(trace) == {
         "parameter": (100, 100), "activation": (50, 50), "gradient": (30, 30), "unknown": (0, 50),
     }  # fmt: skip
@@ -86,12 +84,12 @@ def test_categories_at_the_peak(tmp_path: Path) -> None:
 def test_whose_memory_it_is_is_nowhere_claimed(tmp_path: Path) -> None:
     trace = opened(tmp_path, ROWS)
     assert trace.ranks.select("rank", "device", "label").rows() == [(0, None, "unknown device")]
-    for name in ("memory", "memory_curve", "memory_operators"):
+    for name in ("memory", "memory_curve"):
         table = run(named(name), trace).table
         assert table["device"].unique().to_list() == ["unknown device"], name
 
 
-FILLED = ("memory", "memory_curve", "memory_operators", "memory_blocks", "overview", "health")
+FILLED = ("memory", "memory_curve", "memory_blocks", "overview", "health")
 
 
 @pytest.mark.parametrize("name", [each.name for each in ANALYSES if each.name not in FILLED])

@@ -66,7 +66,7 @@ async def test_both_open_at_a_pair_of_steps(jax: tuple[Opening, Opening]) -> Non
         table = screen.differences.tables["diff-ops"].table
         assert table.result is not None
         assert table.row is not None
-        assert table.row["name"] == "all-reduce", "the largest effect on the step comes first"
+        assert table.row["name"] == "copy_gather_fusion", "the largest effect on the step comes first"
 
 
 async def test_zoom_and_pan_move_both(jax: tuple[Opening, Opening]) -> None:
@@ -123,7 +123,7 @@ async def test_n_says_what_it_needs(jax: tuple[Opening, Opening]) -> None:
 
 async def test_enter_on_an_op_goes_to_its_longest_execution_on_both_sides(jax: tuple[Opening, Opening]) -> None:
     async with compared(*jax) as (screen, pilot):
-        await press(pilot, "3", "down", "enter")
+        await press(pilot, "3", "enter")
         assert screen.state.alignment == "instance"
         row = screen.differences.tables["diff-ops"].table.row
         assert row is not None
@@ -132,8 +132,8 @@ async def test_enter_on_an_op_goes_to_its_longest_execution_on_both_sides(jax: t
         for side, event in zip(screen.sides, events, strict=True):
             assert side.trace is not None
             assert event is not None
-            assert side.trace.event(event)["name"].startswith("ynn_fusion")
-            assert "ynn_fusion" in side.bar.render_line(0).text
+            assert side.trace.event(event)["name"].startswith("copy_gather_fusion")
+            assert "copy_gather_fusion" in side.bar.render_line(0).text
         starts = [side.trace.event(view.event)["start"] - view.start
                   for side, view in zip(screen.sides, screen.state.views, strict=True)
                   if side.trace is not None and view.event is not None]  # fmt: skip

@@ -81,9 +81,9 @@ async def test_the_all_reduce_says_who_takes_part(samples: Path, size: tuple[int
 
 
 async def test_the_fusion_is_opened_and_walked_through(samples: Path) -> None:
-    """At the large batch a fusion leads: what is inside, who uses it, one step to a user and back."""
+    """What is inside a product, who uses it, one step to a user and back."""
     async with explored(open_paths([samples / "jax_cpu8_b4096"]), (160, 44)) as (explorer, pilot):
-        await disclose(explorer, pilot, "down")
+        await disclose(explorer, pilot, *["down"] * 5)
         first = "\n".join(page(pilot.app))
         assert "custom fusion of 1 instruction: 1 dot" in first
         assert "Inside 3 (1 dot)" in first

@@ -117,7 +117,7 @@ def executions(ops: pl.DataFrame) -> pl.DataFrame:
     return (
         _as_one(called.with_columns(turn.alias("turn")))
         .select("device", "start", "end", _module_name(), "run", "program", "correlation")
-        .sort("device", "start")
+        .sort("device", "start", "end", "run", "name", descending=[False, False, True, False, False])
     )
 
 
