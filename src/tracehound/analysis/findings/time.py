@@ -83,9 +83,10 @@ def communication(evidence: Evidence) -> Iterator[Finding]:
         cost, place = _of_steps(evidence, "communication")
         share = evidence.share(cost)
         if share > COMMUNICATION:
+            told = f"it takes {duration(round(cost))} of {evidence.whose}, {percent(share)}"
             yield Finding(
                 "processes spend their time in communication",
-                f"it takes {duration(round(cost))} of {evidence.whose}, {percent(share)}, whatever other threads do then",
+                f"{told}, whatever other threads do then",
                 advice(evidence, "communication"),
                 place,
                 round(cost),
