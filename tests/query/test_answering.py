@@ -326,3 +326,19 @@ def test_times_and_numbers_can_be_negated() -> None:
     b.event(stream(), "short", 40, 50)
     found = rows("SELECT name, -duration, -(depth + 1), 3 -depth FROM events ORDER BY -duration", b.trace())
     assert found == [("long", -30_000_000, -1, 3), ("short", -10_000_000, -1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("term", "value"),
+    [
+        ("100 / -(depth + 2)", -50), ("10 % -(depth + 3)", 1), ("2 * -count(*)", -2), ("5 - -3", 8),
+        ("-depth * 3 - -1", 1),
+        ("CASE WHEN depth = 0 THEN -bytes END", -8), ("abs(-bytes)", 8), ("3 -count(*)", 2), ("-(bytes) / -(bytes)", 1),
+        ("8 / -bytes * 2", -2),
+    ],
+)  # fmt: skip
+def test_a_sign_binds_before_anything_else(term: str, value: int) -> None:
+    b = Building()
+    b.event(stream(), "copy", 0, 30, "copy", bytes=8)
+    ((found,),) = rows(f"SELECT {term} FROM events", b.trace())
+    assert found == value

@@ -46,6 +46,13 @@ async def test_what_is_pasted_has_all_its_lines(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, ":")
         prompt = explorer.deck.questions.prompt.input
+        prompt.post_message(events.Paste("SELECT count(*) -- all\n  FROM events\r\n\nWHERE kind != '--'"))
+        await pilot.pause()
+        assert prompt.value == "SELECT count(*) FROM events WHERE kind != '--'"
+        prompt.post_message(events.Paste(" AND kind = 'kernel' "))
+        await pilot.pause()
+        assert prompt.value == "SELECT count(*) FROM events WHERE kind != '--' AND kind = 'kernel' "
+        prompt.value = ""
         prompt.post_message(events.Paste("SELECT count(*)\n  FROM events\r\n\nWHERE kind = 'kernel'\n"))
         await pilot.pause()
         assert prompt.value == "SELECT count(*) FROM events WHERE kind = 'kernel'"

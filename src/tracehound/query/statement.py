@@ -29,10 +29,13 @@ _COLUMNS = ("end", "on", "where")
 _BEFORE_VALUES = frozenset(
     [
         *("select", "distinct", "where", "and", "or", "not", "by", "having", "when", "then", "else", "case", "between"),
-        *("like", "in", "on", "as", "using", "qualify", ",", ".", "(", "+", "-", "/", "%", "=", "<", ">", "|"),
+        *("like", "in", "on", "as", "using", "qualify", ",", ".", "(", "+", "-", "*", "/", "%", "=", "<", ">", "|"),
     ]
 )  # fmt: skip
 """What a value follows."""
+
+_NEGATED = MappingProxyType({"/": "-1 / ", "%": ""})
+"""How a sign is written behind these, so that it binds as it should; else it is a factor, which times take, too."""
 
 _FILES = re.compile(r"read|scan", re.IGNORECASE)
 """In the names of functions that open files."""
@@ -176,8 +179,9 @@ def _written(every: list[Token], kept: set[int]) -> list[tuple[int, str]]:
             pieces.append((token.start, "\n" * token.text.count("\n") or " "))
         elif token.start in kept:
             value = before in _BEFORE_VALUES
-            negated = token.text == "-" and value and after is not None and after.kind not in ("number", "space")
-            pieces.append((token.start, "-1 * " if negated else _piece(token, value=value)))
+            negative = token.text == "-" and value and after is not None and after.kind not in ("number", "space")
+            sign = _NEGATED.get(before, "-1 * ") if negative else ""
+            pieces.append((token.start, sign or _piece(token, value=value)))
             before = token.name
     return pieces
 

@@ -5,6 +5,7 @@ Owns the line: what it is for, the text, and what is said of the text beside it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,6 +23,10 @@ from tracehound.ui import keys
 
 ROOM = 36
 """Cells that the text keeps at least: what is said and does not fit beside it stands on a line of its own."""
+
+
+_COMMENT = re.compile(r"""(?P<text>'[^']*'|"[^"]*"|`[^`]*`)|--[^\n\r]*""")
+"""A comment of SQL, or a text or a name in quotes, in which there is none."""
 
 
 class PromptInput(Input):
@@ -44,10 +49,13 @@ class PromptInput(Input):
         """Escape."""
 
     def on_paste(self, event: events.Paste) -> None:
-        """Put in all lines as one: queries have several."""
+        """Put in several lines as one, as queries have them: without their comments, which would go on to the end."""
+        if len(event.text.splitlines()) < 2:
+            return
         event.prevent_default()
         event.stop()
-        self.replace(" ".join(line.strip() for line in event.text.splitlines() if line.strip()), *self.selection)
+        told = _COMMENT.sub(lambda found: found["text"] or "", event.text)
+        self.replace(" ".join(line.strip() for line in told.splitlines() if line.strip()), *self.selection)
 
     def action_move(self, by: int) -> None:
         """Tell."""
