@@ -81,7 +81,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if device.kernels.is_empty():
         return pl.DataFrame()
     rows = {"run": _run, "step": _steps, "kernel": _kernels}[BY.of(options.given)](share, device)
-    here = _here(device)
+    here = _here(device, rows if "duration" in rows.columns else None)
     return rows.with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(share.label, pl.String).alias("device"),
@@ -92,9 +92,12 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     )
 
 
-def _here(device: Filled) -> pl.DataFrame:
-    """The kernels that run in the span, each once."""
+def _here(device: Filled, steps: pl.DataFrame | None = None) -> pl.DataFrame:
+    """The kernels that run in the span, or from the first start of steps to their last end, each once."""
     low, high = device.span
+    if steps is not None:
+        bounds = steps.select(pl.col("start").min(), end=(pl.col("start") + pl.col("duration")).max()).row(0)
+        low, high = (0 if bound is None else int(bound) for bound in bounds)
     return device.kernels.filter((pl.col("end") > low) & (pl.col("start") < high)).unique("id", maintain_order=True)
 
 
@@ -118,7 +121,7 @@ def _steps(share: Share, device: Filled) -> pl.DataFrame:
     steps = found.select(
         pl.col("step").cast(pl.Int64), "start", (pl.col("end") - pl.col("start")).alias("duration"), "event"
     )
-    derived = pl.lit(bool(device.kernels["derived"].any())).alias("derived")
+    derived = pl.lit(bool(_here(device, steps)["derived"].any())).alias("derived")
     return pl.concat([steps, device.measures(start, end)], how="horizontal").with_columns(derived)
 
 
