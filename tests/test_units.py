@@ -314,6 +314,8 @@ def test_which_ranks() -> None:
         (["a", "b"], "2 hosts"),
         (["vm", "vm"], "1 host, 2 processes"),
         (["n1: python (1)", "n1: python (2)", "n2: python (1)"], "2 hosts, 3 processes"),
+        (["python (851)", "python (851)", "python (7)"], "3 processes"),
+        (["pyper:trainer:0:0 (4037)"], "1 host"),
     ],
 )
 def test_processes_are_no_hosts(names: list[str], words: str) -> None:

@@ -142,7 +142,7 @@ class _Listed(_Given):
         before = getattr(namespace, self.dest)
         super().__call__(parser, namespace, values, option_string)
         if before:
-            setattr(namespace, self.dest, f"{before},{values}")
+            setattr(namespace, self.dest, f"{before.rstrip(', ')},{values}")
 
 
 class _Version(Action):

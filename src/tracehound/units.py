@@ -132,10 +132,16 @@ def plural(number: int, what: str, several: str = "") -> str:
 
 
 def hosts_and_processes(names: Collection[str]) -> str:
-    """How many machines, and processes on them where these are more, by names such as ``node7: python (1234)``."""
+    """How many machines, and processes on them where these are more, by names such as ``node7: python (1234)``.
+
+    Of several names of processes alone nothing tells how many machines they are.
+    """
     machines = {name.partition(": ")[0] for name in names}
+    processes = plural(len(names), "process", "processes")
+    if len(names) > 1 and any(": " not in name and name.endswith(")") for name in names):
+        return processes
     told = plural(len(machines), "host")
-    return told if len(names) == len(machines) else f"{told}, {plural(len(names), 'process', 'processes')}"
+    return told if len(names) == len(machines) else f"{told}, {processes}"
 
 
 def runs(numbers: Iterable[int], most: int | None = 12) -> str:

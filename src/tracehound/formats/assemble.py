@@ -75,8 +75,8 @@ class Piece:
 ON_CPU: Final = "CPU"
 """How the labels of ranks begin whose ops run on the threads of a host, several at once."""
 
-HOLDING: Final = ("while", "conditional", "call")
-"""Categories of ops that run other ops."""
+HOLDING: Final = ("while", "conditional", "cond", "call")
+"""Categories of ops that run other ops; by their names alone conditionals are ``cond``."""
 
 
 @dataclass(frozen=True)

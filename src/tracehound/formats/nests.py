@@ -140,7 +140,7 @@ def nest(events: Rows, containers: Containers, course: Course | None, before: Op
         parent, torn = _inner_parents(inner, begins, before)
     holds = containers.holding(events)
     if not (holds.all() and before.holds.all()):
-        every = np.append(np.arange(carried) - 1, parent)
+        every = np.append(np.arange(len(before.id)) - 1, parent)
         parent = np.append(nearest(every, np.append(before.holds, holds)), -1)[parent]
         torn = True
     apart = containers.concurrent[events.lane[begins]]
