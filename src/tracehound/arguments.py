@@ -183,7 +183,10 @@ def _parser(prog: str, usage: str, description: str, examples: str) -> _Parser:
     )
     group = parser.add_argument_group("general")
     group.add_argument(
-        "--run", action=_Given, metavar="NAME", help="the run of a TensorBoard log folder (default: the newest)"
+        "--run",
+        action=_Given,
+        metavar="NAME",
+        help="the run of a TensorBoard log folder (default: the newest), or of a folder of runs",
     )
     _with_reading_options(parser)
     group.add_argument("--ascii", action="store_true", help="draw with ASCII characters alone")
