@@ -329,6 +329,11 @@ def test_options_may_stand_between_paths(job: Path, capsys: pytest.CaptureFixtur
         assert capsys.readouterr().out
 
 
+def test_of_two_runs_it_is_said_which_lacks_a_step(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", str(job), str(job), "--step", "99"]) == 2
+    assert capsys.readouterr().err.startswith(f"tracehound: {job}: no step 99 here")
+
+
 def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -113,6 +113,17 @@ def test_what_rocm_does_not_record_is_derived_as_far_as_it_can_be() -> None:
     assert "at least" in notes
 
 
+def test_notes_count_the_kernels_of_the_window_and_of_the_steps() -> None:
+    b = Building(facts={"devices": [A100]})
+    b.event(MAIN, "ProfilerStep#1", 0, 15, "step", step=1)
+    for start in (0, 10, 20):
+        kernel(b, start, start + 8, call="hipLaunchKernel", grid="50,1,1", block="500,1,1")
+    derived = "blocks per SM of {0} of {0} kernels are derived from grids and 100 multiprocessors"
+    assert derived.format(2) in told(b.trace()).notes, "the span is that of the steps"
+    assert derived.format(1) in told(b.trace(), Window(9 * US, 19 * US)).notes
+    assert derived.format(2) in told(b.trace(), by="step").notes
+
+
 def test_what_cannot_be_true_is_noted() -> None:
     b = Building()
     kernel(b, 0, 10, occupancy=4.0, blocks_per_sm=0.5)

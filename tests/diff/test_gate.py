@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from runs import changed, measured, run
 
-from tracehound.diff import Profile, compare, condition, judged, judged_alone, not_whole
+from jobs import Rank, job
+from tracehound.diff import Profile, compare, condition, judged, judged_alone, not_whole, profile
 from tracehound.errors import TracehoundError
 from tracehound.report import comparison
+from tracehound.trace import Window
 from tracehound.units import duration
 
 BASE = measured(run())
@@ -171,3 +174,15 @@ def test_what_a_run_lacks_is_told() -> None:
     assert line in compare(BASE, cut).step.notes
     assert not_whole({"other run": cut}) == [line]
     assert not_whole({"base": BASE}) == []
+
+
+@pytest.mark.parametrize(
+    ("here", "told"), [((0, 1), ("of the job's 4 ranks not in this trace: ranks 2-3",)), ((0,), ())]
+)
+def test_ranks_that_are_missing_beside_others_are_told_of(
+    tmp_path: Path, here: tuple[int, ...], told: tuple[str, ...]
+) -> None:
+    ranks = [Rank(number, 4) for number in here]
+    for rank in ranks:
+        rank.collective(5, 10, 20)
+    assert profile(job(tmp_path, *ranks), Window()).lost == told
