@@ -5,7 +5,7 @@ Owns the order, the titles, and how deep lanes are cut. Knows no characters and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -118,16 +118,16 @@ def groups(
             continue
         named = replace(track, key=f"{_key((host, rank))}/{track.name}")
         tracks.setdefault((host, rank), []).append(named)
-    titles, first = _rank_titles(trace), _first_ranks(trace)
+    titles, driven = _rank_titles(trace), _driven(trace)
     return tuple(
         Group(
             _key(key),
-            titles[key] if key in titles else _host_title(trace, key[0], tracks),
+            titles[key] if key in titles else _host_title(trace, key[0], driven.get(key[0], []), tracks),
             tuple(lanes),
             trace.hosts[key[0]].part if key[0] < len(trace.hosts) else 0,
             key[1],
         )
-        for key, lanes in sorted(tracks.items(), key=lambda item: (first.get(item[0][0], 0), *_place(item[0])))
+        for key, lanes in sorted(tracks.items(), key=lambda item: (driven.get(item[0][0], [0])[0], *_place(item[0])))
     )
 
 
@@ -165,15 +165,17 @@ def _rank_titles(trace: Trace) -> dict[Key, tuple[str, ...]]:
     }
 
 
-def _first_ranks(trace: Trace) -> dict[int, int]:
-    """The lowest rank of each host: hosts stand in the order of these."""
-    return dict(trace.ranks.sort("rank", descending=True).select("host", "rank").iter_rows())
+def _driven(trace: Trace) -> dict[int, list[int]]:
+    """The ranks of each host in their order; hosts stand in the order of the first of these."""
+    found = dict[int, list[int]]()
+    for host, rank in trace.ranks.sort("rank").select("host", "rank").iter_rows():
+        found.setdefault(host, []).append(rank)
+    return found
 
 
-def _host_title(trace: Trace, host: int, tracks: Collection[Key]) -> tuple[str, ...]:
+def _host_title(trace: Trace, host: int, ranks: Sequence[int], tracks: Collection[Key]) -> tuple[str, ...]:
     """Its name; of several the rank that it drives, where it drives no other and that has no lanes of its own."""
     name = trace.hosts[host].name if host < len(trace.hosts) else ""
-    ranks = [rank for driven, rank in trace.ranks.select("host", "rank").iter_rows() if driven == host]
     if len(ranks) == 1 < trace.ranks.height and (host, ranks[0]) not in tracks:
         return (f"rank {ranks[0]}", name or HOST)
     return (HOST, name) if name else (f"host {host}",)
