@@ -70,7 +70,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.col("end").max(),
         pl.col("call").first(),
     )
-    launches = launches.join(_graphs(share, launches["launch"]), on="launch", maintain_order="left")
+    nodes = _whole(share, launches["launch"]) if share.windowed else inside
+    launches = launches.join(_graphs(nodes), on="launch", maintain_order="left")
     start, end = launches["start"].to_numpy(), launches["end"].to_numpy()
     return (
         launches.with_columns(pl.Series("span", end - start), pl.Series("gaps", end - start - covered(ran, start, end)))
@@ -88,11 +89,14 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     )
 
 
-def _graphs(share: Share, launches: pl.Series) -> pl.DataFrame:
-    """Of each launch the names of all its nodes in order, the first, and how many they are, whenever they ran."""
-    nodes = work(
-        replace(share, device=share.anytime.filter(pl.col("launch").is_in(launches.implode()))), "launch", "name"
-    )
+def _whole(share: Share, launches: pl.Series) -> pl.DataFrame:
+    """All work of these launches, whenever it ran."""
+    device = share.anytime.filter(pl.col("launch").is_in(launches.implode()))
+    return work(replace(share, device=device), "launch", "name")
+
+
+def _graphs(nodes: pl.DataFrame) -> pl.DataFrame:
+    """Of each launch the names of all its nodes in order, the first of them, and how many they are."""
     return (
         nodes.sort("start", "id")
         .group_by("launch", maintain_order=True)

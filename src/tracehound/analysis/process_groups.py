@@ -54,7 +54,9 @@ def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
     circles = seen.join(known, on=["members", "number"], how="left", maintain_order="left").select(
         "circle",
         pl.coalesce("expected", "seen").alias("expected"),
-        ((pl.lit(_complete(scene)) | pl.col("expected").is_not_null()) & ~_of(strangers)).alias("sure"),
+        ((pl.lit(_complete(scene)) & (pl.col("number").fill_null(0) >= 0)) | pl.col("expected").is_not_null()).alias(
+            "sure"
+        ),
     )
     ranks = pl.col("expected").list
     of_circle = circles.select(
@@ -89,11 +91,6 @@ def _strangers(scene: Scene) -> set[int]:
         if isinstance(claim, int) and claim not in ranks:
             found |= ranks
     return found
-
-
-def _of(ranks: set[int]) -> pl.Expr:
-    """Whether a circle is of one of these ranks alone."""
-    return (pl.col("seen").list.len() == 1) & pl.col("seen").list.first().is_in(sorted(ranks))
 
 
 def _told(calls: pl.DataFrame, ranks: Sequence[int]) -> tuple[pl.DataFrame, pl.DataFrame]:

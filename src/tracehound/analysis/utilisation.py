@@ -80,9 +80,11 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     device = filled(share)
     if device.kernels.is_empty():
         return pl.DataFrame()
-    rows = {"run": _run, "step": _steps, "kernel": _kernels}[BY.of(options.given)](share, device)
-    here = _here(device, rows if "duration" in rows.columns else None)
-    return rows.with_columns(
+    by = BY.of(options.given)
+    rows = {"run": _run, "step": _steps, "kernel": _kernels}[by](share, device)
+    here = _here(device, rows if by == "step" and rows.height else None)
+    of_all = {"kernels": pl.lit(here.height, pl.Int64), "derived": pl.lit(bool(here["derived"].any()))}
+    return rows.with_columns(**({} if by == "kernel" else of_all)).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(share.label, pl.String).alias("device"),
         *(pl.lit(int(here[name].sum()), pl.Int64).alias(f"{name} kernels") for name in ("derived", "strange")),
@@ -97,18 +99,14 @@ def _here(device: Filled, steps: pl.DataFrame | None = None) -> pl.DataFrame:
     low, high = device.span
     if steps is not None:
         bounds = steps.select(pl.col("start").min(), end=(pl.col("start") + pl.col("duration")).max()).row(0)
-        low, high = (0 if bound is None else int(bound) for bound in bounds)
+        low, high = map(int, bounds)
     return device.kernels.filter((pl.col("end") > low) & (pl.col("start") < high)).unique("id", maintain_order=True)
 
 
 def _run(share: Share, device: Filled) -> pl.DataFrame:
     del share
     start, end = (np.array([bound], np.int64) for bound in device.span)
-    return device.measures(start, end).with_columns(
-        pl.Series("span", end - start),
-        pl.lit(_here(device).height, pl.Int64).alias("kernels"),
-        pl.lit(bool(_here(device)["derived"].any())).alias("derived"),
-    )
+    return device.measures(start, end).with_columns(pl.Series("span", end - start))
 
 
 def _steps(share: Share, device: Filled) -> pl.DataFrame:
@@ -121,8 +119,7 @@ def _steps(share: Share, device: Filled) -> pl.DataFrame:
     steps = found.select(
         pl.col("step").cast(pl.Int64), "start", (pl.col("end") - pl.col("start")).alias("duration"), "event"
     )
-    derived = pl.lit(bool(_here(device, steps)["derived"].any())).alias("derived")
-    return pl.concat([steps, device.measures(start, end)], how="horizontal").with_columns(derived)
+    return pl.concat([steps, device.measures(start, end)], how="horizontal")
 
 
 def _kernels(share: Share, device: Filled) -> pl.DataFrame:
