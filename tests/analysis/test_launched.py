@@ -5,9 +5,10 @@ from __future__ import annotations
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 from building import US, Building, stream, thread
-from tracehound.analysis.launched import calls_of, launched
+from tracehound.analysis.launched import calls_among, calls_of, launched
 from tracehound.analysis.share import shares
 from tracehound.trace import Window
 
@@ -42,9 +43,18 @@ def test_calls_come_in_the_order_of_the_launches(launches: list[int | None]) -> 
     """In any order, of any ids, often or never."""
     (share,) = shares(calls().trace(), Window())
     known = {row["id"]: row for row in share.threads.collect().iter_rows(named=True)}
-    found = calls_of(share.threads, pl.Series(launches, dtype=pl.Int64))
+    ids = pl.Series(launches, dtype=pl.Int64)
+    found = calls_of(share, ids)
+    assert_frame_equal(calls_among(share.threads.collect(), ids), found)
     assert found.columns == ["call", "caller", "called", "returned"]
     assert found.select("caller", "called", "returned").rows() == [
         tuple(known[launch][name] if launch in known else None for name in ("lane", "start", "end"))
         for launch in launches
     ]
+
+
+def test_a_call_of_another_kind_is_none() -> None:
+    (share,) = shares(calls().trace(), Window())
+    ids = share.threads.collect()["id"]
+    assert calls_of(share, ids, ["runtime"])["caller"].null_count() == 0
+    assert calls_of(share, ids, ["sync"])["caller"].null_count() == len(ids)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import ANALYSES, Analysis, Options, named, run_all
+from tracehound.analysis import ANALYSES, Analysis, Options, named, run_all, threads
 from tracehound.analysis.host_doing import told
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given, Setting
@@ -156,5 +156,25 @@ def test_the_lanes_of_events_are_those_that_they_are_found_on(
     for share in shares(trace, Window()):
         found = share.threads.filter(pl.col("id").is_in(ids.drop_nulls().implode())).collect()
         assert lanes_with(share, ids) == sorted(set(found["lane"]))
-        read = beside(share, ids).collect()
-        assert_frame_equal(read, share.threads.filter(pl.col("lane").is_in(found["lane"].implode())).collect())
+        events, row, lane = beside(share, ids)
+        read = events.collect()
+        assert read["id"].is_sorted()
+        assert read["id"].is_in(share.threads.collect()["id"].implode()).all()
+        rows = [(read["id"][at], read["lane"][at]) if at >= 0 else None for at in row.tolist()]
+        lanes = dict(found.select("id", "lane").iter_rows())
+        assert rows == [(each, lanes[each]) if each in lanes else None for each in ids]
+        assert [-1 if at is None else at[1] for at in rows] == lane.tolist()
+
+
+def test_of_long_lanes_no_more_is_read_than_from_the_first_to_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_APART", 6)
+    b = Building()
+    for at in range(40):
+        b.event(Lane(f"python {at % 4}"), "aten::mm", at, at + 1, "op")
+    (share,) = shares(b.trace(), Window())
+    every = share.threads.collect()["id"]
+    wanted = every.gather([2, 4, 25, 31])
+    events, row, _ = beside(share, wanted)
+    read = events.collect()["id"]
+    assert read.to_list() == every.gather([2, 3, 4, *range(25, 32)]).to_list()
+    assert read.gather(row).to_list() == wanted.to_list()

@@ -35,7 +35,7 @@ from tracehound.analysis.launched import UNKNOWN as NEVER
 from tracehound.analysis.launched import at_the_latest, calls_of
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
-from tracehound.analysis.threads import beside, told_by_name
+from tracehound.analysis.threads import told_by_name
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.trace import collected
 
@@ -87,7 +87,7 @@ def _to_come(share: Share) -> pl.DataFrame:
 
 
 def _work(device: pl.DataFrame, share: Share) -> Work:
-    calls = calls_of(beside(share, device["launch"]), device["launch"])
+    calls = calls_of(share, device["launch"])
     launched = pl.min_horizontal(calls["called"].fill_null(LONG_AGO), "start")  # the device's clock may run ahead
     start, end = (device[name].to_numpy() for name in ("start", "end"))
     before = _before(device["lane"].to_numpy(), end)

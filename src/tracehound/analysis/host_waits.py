@@ -17,7 +17,7 @@ from tracehound.analysis.host_parts import LOADER
 from tracehound.analysis.launched import UNKNOWN, at_the_latest, calls_of
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
-from tracehound.analysis.threads import beside, names_of
+from tracehound.analysis.threads import names_of
 from tracehound.formats.runtime_calls import ALLOCATION as ALLOCATING
 from tracehound.formats.runtime_calls import BLOCKING, COPY, QUERY, WAIT
 from tracehound.intervals import EMPTY, Intervals, Ints, Mask, merge, union
@@ -61,7 +61,7 @@ class Launches(NamedTuple):
 
 def launches(share: Share, events: pl.DataFrame) -> Launches:
     """The launches of these events of the rank's device, of which `lane`, `end` and `launch` are read."""
-    called = calls_of(beside(share, events["launch"]), events["launch"])
+    called = calls_of(share, events["launch"])
     calls = pl.concat([events.select("launch", "end"), called], how="horizontal")
     waits = _blocking(calls)
     on_stream = events["lane"].is_in(_streams(share))

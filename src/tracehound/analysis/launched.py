@@ -5,6 +5,7 @@ Owns what counts as enqueued work and as a call, and the joining of the two. Kno
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -63,23 +64,40 @@ def launched(share: Share, device: pl.LazyFrame, *more: str) -> Launched:
     lanes = enqueued(share.lanes)["lane"].to_list()
     columns = ("id", "lane", "start", "end", "name", "launch", *more)
     work = collected(device.filter(pl.col("lane").is_in(lanes)).select(columns))
-    calls = calls_of(beside(share, work["launch"]).filter(pl.col("kind").is_in(CALLS)), work["launch"])
+    calls = calls_of(share, work["launch"], CALLS)
     joined = pl.concat([work, calls], how="horizontal").drop_nulls("caller")
     return Launched(joined, work.height - joined.height)
 
 
-def calls_of(threads: pl.LazyFrame, launch: pl.Series) -> pl.DataFrame:
-    """Of each launch (the id of a call; null: none is known) the call among these events, in rows of the same order.
+def calls_of(share: Share, launch: pl.Series, kinds: Sequence[str] | None = None) -> pl.DataFrame:
+    """Of each launch (the id of a call; null: none is known) the call on the host, in rows of the same order.
 
-    Columns: call (its name), caller (its lane), called and returned (its start and end, ps); null without one.
+    Columns: call (its name), caller (its lane), called and returned (its start and end, ps); null without one, or where
+    it is of none of these `kinds`.
     """
-    calls = collected(
-        threads.filter(pl.col("id").is_in(launch.drop_nulls().implode())).select(
-            "id", call="name", caller="lane", called="start", returned="end"
-        )
-    )
-    row = rows_with(calls["id"].to_numpy(), launch.fill_null(-1).to_numpy())
-    return calls.drop("id").select(pl.all().gather(pl.Series(row).set(pl.Series(row < 0), None)))
+    events, row, lane = beside(share, launch)
+    calls = collected(events.select("name", "start", "end", *(() if kinds is None else ("kind",))))
+    if kinds is not None and not (counting := calls["kind"].is_in(kinds)).all():
+        row = np.where(np.append(counting.to_numpy(), False)[row], row, -1)
+    at = _places(row)
+    return _at(calls, at).insert_column(1, pl.Series("caller", lane).set(at.is_null(), None))
+
+
+def calls_among(events: pl.DataFrame, launch: pl.Series) -> pl.DataFrame:
+    """The same, of those calls that are among these events, which are sorted by id."""
+    at = _places(rows_with(events["id"].to_numpy(), launch.fill_null(-1).to_numpy()))
+    return _at(events, at).insert_column(1, events["lane"].gather(at).alias("caller"))
+
+
+def _places(row: Ints) -> pl.Series:
+    """The rows, null for -1."""
+    places, missing = pl.Series(row), pl.Series(row < 0)
+    return places.set(missing, None) if missing.any() else places
+
+
+def _at(events: pl.DataFrame, row: pl.Series) -> pl.DataFrame:
+    calls = events.select(call="name", called="start", returned="end").rechunk()
+    return calls.select(pl.all().gather(row))
 
 
 def at_the_latest(lane: Ints, called: Ints) -> Ints:

@@ -6,6 +6,7 @@ Owns the attribution of time on a thread to the innermost event that runs there.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +25,7 @@ THREADS = ("id", "lane", "start", "end", "name", "kind", "parent")
 
 def on_lanes(share: Share, lanes: Collection[int]) -> pl.LazyFrame:
     """The events of these lanes of the host, sorted by id: no others are read."""
-    of_host = share.lanes.filter(pl.col("rank").is_null()).sort("lane")
-    last = pl.col("events").cum_sum()
-    mine = of_host.select("lane", (last - pl.col("events")).alias("low"), last.alias("high"))
+    mine = _of_host(share).select("lane", "low", (pl.col("low") + pl.col("events")).alias("high"))
     mine = mine.filter(pl.col("lane").is_in(list(lanes)))
     apart = (mine["low"] != mine["high"].shift(1)).fill_null(value=True).cum_sum()
     stretches = mine.group_by(apart.alias("stretch"), maintain_order=True).agg(
@@ -38,27 +37,73 @@ def on_lanes(share: Share, lanes: Collection[int]) -> pl.LazyFrame:
 
 def lanes_with(share: Share, ids: pl.Series) -> list[int]:
     """The lanes of the host on which these events are (null: no event)."""
-    of_host = share.lanes.filter(pl.col("rank").is_null()).sort("begin")
-    wanted, begin = ids.drop_nulls().to_numpy(), of_host["begin"].to_numpy()
-    lane = np.searchsorted(begin, wanted, side="right") - 1
-    there = (lane >= 0) & (wanted < np.append((of_host["begin"] + of_host["events"]).to_numpy(), 0)[lane])
-    return of_host["lane"].gather(np.unique(lane[there])).to_list()
+    of_host = _of_host(share)
+    place, _ = _placed(of_host, ids)
+    return of_host["lane"].gather(np.flatnonzero(occurring(place[place >= 0]))).to_list()
 
 
-def beside(share: Share, ids: pl.Series) -> pl.LazyFrame:
-    """The events of the lanes of the host on which these are, sorted by id: a few of them are found sooner there."""
-    return on_lanes(share, lanes_with(share, ids))
+class Beside(NamedTuple):
+    """Events of the host, sorted by id, among which some are sought: of each of these the row there, and its lane.
+
+    Both are -1 where it is no event of the host.
+    """
+
+    events: pl.LazyFrame
+    row: Ints
+    lane: Ints
+
+
+def beside(share: Share, ids: pl.Series) -> Beside:
+    """The events from the first to the last of these (null: none) on each of their lanes, and few others."""
+    of_host = _of_host(share)
+    place, row = _placed(of_host, ids)
+    low, high = np.full(of_host.height + 1, np.iinfo(np.int64).max), np.full(of_host.height + 1, -1)
+    np.minimum.at(low, place, row)
+    np.maximum.at(high, place, row)
+    low, high = (bounds[:-1][high[:-1] >= 0] for bounds in (low, high))
+    if len(low) == 0:
+        return Beside(share.threads.clear(), row, place)
+    apart = np.flatnonzero(low[1:] - high[:-1] > _APART)
+    low, high = low[np.append(0, apart + 1)], high[np.append(apart, len(high) - 1)] + 1
+    left_out = low - np.append(0, np.cumsum(high - low)[:-1])
+    here = row - left_out[np.searchsorted(low, row, side="right") - 1] if len(low) > 1 else row - low[0]
+    events = pl.concat([share.threads.slice(begin, end - begin) for begin, end in zip(low, high, strict=True)])
+    lane = np.append(of_host["lane"].to_numpy(), -1)[place]
+    return Beside(events, np.where(row < 0, -1, here), lane)
+
+
+_APART: Final = 1 << 16
+"""Stretches of events that have fewer between them are read as one: as many are read at once in any case."""
+
+
+def _of_host(share: Share) -> pl.DataFrame:
+    """The lanes of the host in the order of `Share.threads`, and in which of its rows the events of each begin."""
+    of_host = share.lanes.filter(pl.col("rank").is_null()).sort("lane")
+    return of_host.with_columns((pl.col("events").cum_sum() - pl.col("events")).alias("low"))
+
+
+def _placed(of_host: pl.DataFrame, ids: pl.Series) -> tuple[Ints, Ints]:
+    """Of each of these events the place of its lane among those of the host, and its row; -1 where it is not there."""
+    wanted = ids.fill_null(-1).to_numpy()
+    begin, low, events = (np.append(of_host[name].to_numpy(), 0) for name in ("begin", "low", "events"))
+    place = np.searchsorted(begin[:-1], wanted, side="right") - 1
+    row = wanted - begin[place]
+    there = row < events[place]
+    if there.all() and place.min(initial=0) >= 0:
+        return place, row + low[place]
+    there &= place >= 0
+    return np.where(there, place, -1), np.where(there, row + low[place], -1)
 
 
 def having(share: Share, ids: pl.Series) -> pl.LazyFrame:
     """These events of the host (null: none), sorted by id."""
     wanted = ids.drop_nulls().unique()
-    return beside(share, wanted).filter(pl.col("id").is_in(wanted.implode()))
+    return beside(share, wanted).events.filter(pl.col("id").is_in(wanted.implode()))
 
 
 def batches(share: Share, lanes: Collection[int] | None = None) -> Iterator[pl.LazyFrame]:
     """The events of these lanes of the host (None: of all), some lanes at a time: as many as fit, at least one."""
-    of_host = share.lanes.filter(pl.col("rank").is_null()).sort("lane")
+    of_host = _of_host(share)
     mine = of_host if lanes is None else of_host.filter(pl.col("lane").is_in(list(lanes)))
     batch = ((mine["events"].cum_sum() - mine["events"]) // _BATCH).alias("batch")
     for some in mine.select("lane", batch).partition_by("batch", maintain_order=True):
