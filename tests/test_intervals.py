@@ -18,6 +18,7 @@ from tracehound.intervals import (
     intersect,
     merge,
     passed,
+    shared_time,
     subtract,
     together,
     union,
@@ -61,6 +62,21 @@ def test_covered(pairs: list[tuple[int, int]], windows: list[tuple[int, int]]) -
     start, end = arrays(windows)
     expected = [len(instants(pairs) & set(range(s, e))) for s, e in windows]
     assert covered(a, start, end).tolist() == expected
+
+
+@given(PAIRS, PAIRS, st.lists(st.integers(0, 3), min_size=28, max_size=28))
+def test_time_that_is_shared(pairs: list[tuple[int, int]], stretches: list[tuple[int, int]], places: list[int]) -> None:
+    """Of stretches in any order."""
+    a = union(*arrays(pairs))
+    start, end = arrays(stretches)
+    place, further = np.array(places[: len(start)], np.int64), np.array(places[14 : 14 + len(a.start)], np.int64)
+    sums = np.zeros(7, np.int64)
+    shared_time(start, end, place, a, further, sums)
+    expected = [0] * 7
+    for one, (low, high) in zip(place.tolist(), stretches, strict=True):
+        for other, begin, until in zip(further.tolist(), a.start.tolist(), a.end.tolist(), strict=True):
+            expected[one + other] += len(range(max(low, begin), min(high, until)))
+    assert sums.tolist() == expected
 
 
 @given(st.lists(PAIRS, min_size=1, max_size=4))

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from slow_assembly import stacked
 from test_intervals import LANES, PAIRS, arrays, in_lanes, instants
 from tracehound.nesting import (
+    Labelled,
+    inherited,
     innermost,
     lane_order,
     nesting,
@@ -134,12 +136,18 @@ def test_the_label_of_the_innermost(pairs: list[tuple[int, int]], labels: list[i
     pairs = sorted(pairs, key=lambda p: (p[0], -p[1]))
     start, end = arrays(pairs)
     label = np.array(labels[: len(pairs)], np.int8)
-    found = innermost(start, end, nesting(start, end).parent, label)
     at = {t: label[i] for i, (low, high) in enumerate(pairs) for t in range(low, high)}  # the last to begin is inside
-    stretches = list(zip(found.start.tolist(), found.end.tolist(), label[found.owner].tolist(), strict=True))
-    assert {t: what for low, high, what in stretches for t in range(low, high)} == at
-    assert all(low < high for low, high, _ in stretches)
-    assert all(before[1] <= after[0] for before, after in pairwise(stretches))
+    holds(innermost(start, end, nesting(start, end).parent, label), at)
+
+
+@given(st.lists(st.integers(0, 9)), LABELS)
+def test_what_rows_say_is_inherited(distances: list[int], labels: list[int]) -> None:
+    parent = [row - up if 0 < up <= row else -1 for row, up in enumerate(distances[:100])]
+    own = labels[: len(parent)]
+    said: list[int] = []
+    for up, mine in zip(parent, own, strict=True):
+        said.append(mine if mine >= 0 or up < 0 else said[up])
+    assert inherited(np.array(parent, np.int64), np.array(own, np.int8)).tolist() == said
 
 
 @given(PAIRS, LABELS)
@@ -148,10 +156,15 @@ def test_labels_of_what_overlaps_in_part(pairs: list[tuple[int, int]], labels: l
     start, end = arrays(pairs)
     label = np.array(labels[: len(pairs)], np.int8)
     parent = nesting(start, end).parent
-    found = innermost(start, end, parent, label)
     at = {instant: label[i] for (_, instant), i in running(np.zeros(len(start), np.int64), start, end, parent).items()}
-    stretches = list(zip(found.start.tolist(), found.end.tolist(), label[found.owner].tolist(), strict=True))
-    assert {t: what for low, high, what in stretches for t in range(low, high)} == at
+    holds(innermost(start, end, parent, label), at)
+
+
+def holds(found: Labelled, at: dict[int, int]) -> None:
+    """What was found is what holds at each instant, in order, and no stretch is without length."""
+    stretches = list(zip(*(values.tolist() for values in found), strict=True))
+    known = {instant: what for instant, what in at.items() if what >= 0}
+    assert {instant: what for low, high, what in stretches for instant in range(low, high)} == known
     assert all(low < high for low, high, _ in stretches)
     assert all(before[1] <= after[0] for before, after in pairwise(stretches))
 

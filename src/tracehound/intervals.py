@@ -101,6 +101,20 @@ def together(*sets: Intervals) -> Ints:
     return lengths
 
 
+def shared_time(
+    start: Ints, end: Ints, place: Ints, a: Intervals, further: npt.NDArray[np.integer], sums: Ints
+) -> None:
+    """Add what each stretch `[start[i], end[i])` has in common with each interval of the set to one of these sums.
+
+    That is the sum at `place[i] + further[j]`, of the stretch and of the interval.
+    """
+    if sweep.shared_time(start, end, place, a, further, sums):
+        return
+    stretch, one = pairs_of(start, end, a)
+    time = np.minimum(end[stretch], a.end[one]) - np.maximum(start[stretch], a.start[one])
+    np.add.at(sums, place[stretch] + further[one], time)
+
+
 def subtract(a: Intervals, b: Intervals) -> Intervals:
     """What `a` covers and `b` does not."""
     if len(a.start) == 0 or len(b.start) == 0:
@@ -131,6 +145,8 @@ def covered(a: Intervals, start: Ints, end: Ints) -> Ints:
     if len(a.start) == 0:
         return np.zeros(len(start), np.int64)
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(a.end - a.start)])
+    if (found := sweep.covered(a.start, a.end, before, start, end)) is not None:
+        return found
 
     def until(t: Ints) -> Ints:
         k = np.searchsorted(a.start, t, side="right")

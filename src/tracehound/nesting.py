@@ -241,6 +241,13 @@ def nearest(parent: Ints, chosen: Mask) -> Ints:
     return at
 
 
+def inherited(parent: Ints, own: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """What each row says itself (0 or more), else the nearest above it that says anything; -1 without one."""
+    if (found := sweep.inherited(parent, own)) is not None:
+        return found
+    return np.append(own, np.int8(-1))[nearest(parent, own >= 0)]  # of none, at -1
+
+
 def self_time(start: Ints, end: Ints, parent: Ints) -> Ints:
     """The time of each interval that none of its direct children covers; never below 0.
 
@@ -376,20 +383,32 @@ def one_at_a_time(start: Ints, end: Ints, parent: Ints, group: Ints) -> Owned:
     return own_stretches(begin, end if begin is start else np.maximum(end, begin), parent)
 
 
-def innermost(start: Ints, end: Ints, parent: Ints, label: npt.NDArray[Any]) -> Owned:
-    """The stretches of which `one_at_a_time` says who owns them, as few as have labels that differ, in order of time.
+class Labelled(NamedTuple):
+    """Stretches of time, in order, and what holds in each."""
 
-    An interval with the label of the one around it is taken for a part of that. Its owner is one with the same label.
-    Intervals of one lane, sorted by (start, -end); `parent` indexes into the same arrays, -1 for none.
+    start: Ints
+    end: Ints
+    label: npt.NDArray[np.int8]
+
+
+def innermost(start: Ints, end: Ints, parent: Ints, label: npt.NDArray[np.int8]) -> Labelled:
+    """When which label is that of the interval that owns the time (`one_at_a_time`); one below 0 is none.
+
+    Intervals of one lane, sorted by (start, -end); `parent` indexes into the same arrays, -1 for none. Stretches of one
+    label may touch.
     """
+    if (found := sweep.innermost(start, end, parent, label)) is not None:
+        return Labelled(*found)
     start = unshared(start, end, parent, np.broadcast_to(np.int64(0), len(start)))
+    # an interval with the label of the one around it is a part of that
     row = np.flatnonzero((end > start) & ((parent < 0) | (label != label[parent])))
     back = row[::-1][np.argsort(end[row[::-1]], kind="stable")]  # of those that end at once the inner come first
     when = np.concatenate([end[back], start[row]])
     order = np.argsort(when, kind="stable")
     when, owner = when[order], np.concatenate([parent[back], row])[order]
-    keep = np.flatnonzero((when[1:] > when[:-1]) & (owner[:-1] >= 0))
-    return Owned(when[keep], when[keep + 1], owner[keep])
+    held = np.append(label, np.int8(-1))[owner]  # of none, at -1
+    keep = np.flatnonzero((when[1:] > when[:-1]) & (held[:-1] >= 0))
+    return Labelled(when[keep], when[keep + 1], held[keep])
 
 
 def _running_max(values: Ints, first: Mask) -> Ints:

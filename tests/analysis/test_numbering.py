@@ -7,7 +7,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.analysis.numbering import alike, codes, one_of_each
+from tracehound.analysis.numbering import Pairs, alike, codes
 
 KEYS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2) | st.integers(10**6, 10**6 + 2)), max_size=30)
 
@@ -27,5 +27,16 @@ def test_categories(values: list[str | None]) -> None:
     pairs = set(zip(found, values, strict=True))
     assert len(pairs) == len({number for number, _ in pairs}) == len(set(values))
     assert all(number == 0 for number, value in zip(found, values, strict=True) if value is None)
-    of_each = one_of_each(np.array(found, np.int64))
-    assert sorted(found[row] for row in of_each) == sorted(set(found))
+
+
+NAMED = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.sampled_from(["x", "y", None])), max_size=20)
+
+
+@given(NAMED)
+def test_pairs_of_categories(rows: list[tuple[str | None, str | None]]) -> None:
+    schema = {"name": pl.Categorical(), "kind": pl.Enum(["x", "y"])}
+    pairs = Pairs(*pl.DataFrame(rows, schema, orient="row"))
+    chosen = [rows[row] for row in pairs.rows]
+    assert len(chosen) == len(set(rows))
+    assert set(chosen) == set(rows)
+    assert [chosen[number] for number in pairs.told(np.arange(len(chosen), dtype=np.int8))] == rows

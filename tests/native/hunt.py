@@ -82,11 +82,22 @@ def intervals(random: Random, turns: int) -> int:
         nest.nested(start, end, first, known)
         sweep.nearest(parent, chosen)
         sweep.self_time(start, end, parent)
+        label = np.array([random.randrange(-1, 3) for _ in range(count)], np.int8)
+        sweep.inherited(parent, label)
+        sweep.innermost(start, end, parent, label)
+        names, kinds = (np.abs(values % 4).astype(kind) for values, kind in ((start, np.uint32), (end, np.uint8)))
+        row = sweep.one_of_each(names, kinds, 4, 4)
+        sweep.told(names, kinds, 4, np.zeros(0 if row is None else len(row), np.int8))
         start.sort()
         one = sweep.union(start, np.maximum(start, end))
         other = sweep.union(start[::3], start[::3] + random.randrange(9))
-        taken += one is not None and other is not None and sweep.merge(*one, *other) is not None
+        assert one is not None
+        assert other is not None
+        taken += sweep.merge(*one, *other) is not None
         sweep.intersect(*one, *other)
+        before = np.append(0, np.cumsum(one[1] - one[0]))
+        sweep.covered(*one, before, end, end[::-1])
+        sweep.shared_time(end, end[::-1] + 3, end % 5, one, np.arange(len(one[0])) % 3, np.zeros(7, np.int64))
     return taken
 
 

@@ -147,8 +147,11 @@ def rows_with(ids: Ints, wanted: Ints) -> Ints:
     if len(ids) == 0:
         return np.full(len(wanted), -1, np.int64)
     if ids[-1] - ids[0] == len(ids) - 1:  # none between the first and the last is left out
-        row = wanted - ids[0]
-        return np.where((row >= 0) & (row < len(ids)), row, -1)
+        row: Ints = wanted - ids[0]
+        outside = row.view(np.uint64) >= len(ids)
+        if outside.any():
+            row[outside] = -1
+        return row
     if ids[-1] - ids[0] < _DENSE * len(ids):
         row_of = np.full(ids[-1] - ids[0] + 1, -1, np.int32)
         row_of[ids - ids[0]] = np.arange(len(ids))

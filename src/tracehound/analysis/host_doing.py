@@ -5,7 +5,7 @@ Owns which thread of a host matters for a rank, and how its time is told in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -13,14 +13,14 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
-from tracehound.analysis.host_waits import copied, waiting
+from tracehound.analysis.host_waits import blocking
 from tracehound.analysis.host_words import QUIET, WORDS, doing_codes
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
-from tracehound.analysis.threads import names_of, on_lanes, overlaps
+from tracehound.analysis.threads import names_of, on_lanes
 from tracehound.formats.xla_names import leads
-from tracehound.intervals import Intervals, Ints
-from tracehound.nesting import Owned, innermost
+from tracehound.intervals import Intervals, Ints, shared_time
+from tracehound.nesting import innermost
 from tracehound.trace import collected
 
 _MARKS: Final = ("step", "annotation", "python")
@@ -53,8 +53,7 @@ class Told(NamedTuple):
         np.add.at(places, first[known] + len(WORDS), end[known] - start[known])
         for number, doing in self.doings.items():
             mine = np.flatnonzero(lane == number)
-            at, row, time = overlaps(Owned(start[mine], end[mine], first[mine]), doing.when)
-            np.add.at(places, row + doing.words[at], time)
+            shared_time(start[mine], end[mine], first[mine], doing.when, doing.words, places)
         times[:, -1] -= times[:, :-1].sum(axis=1)
         return times
 
@@ -68,12 +67,12 @@ def told(share: Share, launching: Ints, read: Read) -> Told:
 
     It holds in the times of interest of `read`.
     """
-    copies, known = copied(share), PROGRAM.found(share)
-    if known is None or waiting(share.threads, copies):
+    waits, known = blocking(share), PROGRAM.found(share)
+    if known is None or waits:
         known = Told({}, main_thread(share))
     launchers = set() if _xla(share) else set(pl.Series(launching).unique().to_list())
     lanes = ({known.main} | launchers) - {-1} - known.doings.keys()
-    return Told({**known.doings, **{lane: _doings(share, lane, copies, read) for lane in sorted(lanes)}}, known.main)
+    return Told({**known.doings, **{lane: _doings(share, lane, waits, read) for lane in sorted(lanes)}}, known.main)
 
 
 def _program(share: Share, given: Given) -> Told:
@@ -81,30 +80,20 @@ def _program(share: Share, given: Given) -> Told:
     main = main_thread(share)
     if main < 0:
         return Told({}, main)
-    return Told({main: _doings(share, main, copied(share).clear(), lambda lane: on_lanes(share, [lane]))}, main)
+    return Told({main: _doings(share, main, (), lambda lane: on_lanes(share, [lane]))}, main)
 
 
 PROGRAM: Final = OfHost(_program)
 """What the program's own thread on a host is at, where no call waits for a copy of the rank's device."""
 
 
-def _doings(share: Share, lane: int, copies: pl.DataFrame, read: Read) -> Doing:
-    """What a thread is at, which is one thing at a time.
-
-    `copies` are those for which it may wait (`copied`). Of its many events no more is read at once than each step of
-    this needs.
-    """
-    thread = read(lane)
-    events = collected(thread.select("id", "name", "kind", "parent"))
+def _doings(share: Share, lane: int, waits: Collection[int], read: Read) -> Doing:
+    """What a thread is at, which is one thing at a time; `waits` are its calls that wait for a copy (`blocking`)."""
+    events = collected(read(lane).select("id", "name", "kind", "parent", "start", "end"))
     parent = local_parent(events)
-    code = doing_codes(events, parent, names_of(on_lanes(share, [lane])), waiting(thread, copies))
-    del events
-    times = collected(thread.select("start", "end"))
-    start, end, owner = innermost(times["start"].to_numpy(), times["end"].to_numpy(), parent, code)
-    del times, parent
-    code = code[owner]
-    known = np.flatnonzero(code >= 0)
-    return Doing(Intervals(start[known], end[known]), code[known])
+    code = doing_codes(events, parent, names_of(on_lanes(share, [lane])), waits)
+    start, end, words = innermost(events["start"].to_numpy(), events["end"].to_numpy(), parent, code)
+    return Doing(Intervals(start, end), words)
 
 
 def mattering(share: Share, found: Told, launching: Ints) -> Ints:

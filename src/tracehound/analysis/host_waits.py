@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.host_parts import LOADER
@@ -58,6 +59,11 @@ class Launches(NamedTuple):
     waits: Mask
     busy: Mapping[tuple[str, int], Intervals]
 
+    def of(self, rows: npt.NDArray[np.intp]) -> Launches:
+        """The launches of the events in these rows."""
+        start, returned, lane, latest = (each[rows] for each in (self.start, self.returned, self.lane, self.latest))
+        return Launches(start, returned, lane, latest, self.queued[rows], self.waits[rows], self.busy)
+
 
 def launches(share: Share, events: pl.DataFrame) -> Launches:
     """The launches of these events of the rank's device, of which `lane`, `end` and `launch` are read."""
@@ -79,27 +85,14 @@ def launches(share: Share, events: pl.DataFrame) -> Launches:
 
 
 def blocking(share: Share) -> list[int]:
-    """The calls (ids) for copies that the host waits for, whenever they ran: `waiting` of all threads."""
-    return waiting(share.threads, copied(share))
+    """The calls for copies that the host waits for, though their names do not say so: their ids, whenever they ran.
 
-
-def copied(share: Share) -> pl.DataFrame:
-    """Which calls put copies on the rank's device, and when the last of these ended: launch and end, ps."""
-    copies = share.anytime.filter((pl.col("kind") == "copy") & pl.col("launch").is_not_null())
-    return collected(copies.group_by("launch").agg(pl.col("end").max()))
-
-
-def waiting(threads: pl.LazyFrame, copies: pl.DataFrame) -> list[int]:
-    """Which of these events are calls for copies that the host waits for, though their names do not say so: their ids.
-
-    They return only when the copy has ended, as cudaMemcpyAsync does from and to pageable memory. `copies` are those of
-    `copied`.
+    They return only when the copy has ended, as cudaMemcpyAsync does from and to pageable memory.
     """
-    if copies.is_empty():
-        return []
-    calls = threads.filter(pl.col("id").is_in(copies["launch"].implode()))
-    work = collected(calls.select(launch="id", call="name", returned="end")).join(copies, on="launch")
-    return work.filter(_blocking(work))["launch"].to_list()
+    launched = (pl.col("kind") == "copy") & pl.col("launch").is_not_null()
+    copies = collected(share.anytime.filter(launched).select("launch", "end"))
+    work = pl.concat([copies, calls_of(share, copies["launch"])], how="horizontal").drop_nulls("caller")
+    return work.filter(_blocking(work))["launch"].unique().to_list()
 
 
 def waits_for(name: str, returned: int, copies: Collection[int]) -> bool:

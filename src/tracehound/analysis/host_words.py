@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -19,8 +20,8 @@ from tracehound.analysis.compilations import recorded_by_torch
 from tracehound.analysis.host_parts import FETCHING, SENDING
 from tracehound.analysis.threads import nearest_around, told_by_name
 from tracehound.formats.runtime_calls import ALLOCATION, BLOCKING, WAIT
-from tracehound.intervals import Ints, Mask
-from tracehound.nesting import nearest
+from tracehound.intervals import Ints
+from tracehound.nesting import inherited
 
 COMPILING: Final = "compiling"
 PROGRAM: Final = "loading a program onto the device"
@@ -183,9 +184,9 @@ def doing_codes(
     python[marked[nearest_around(parent, python, marked) >= 0]] = True
     found = np.where(python, np.int8(_NUMBER[PYTHON]), np.int8(-1))
     found[code == _SLEEP] = _NUMBER[ASLEEP]
-    for marks in (own >= 0, (own >= 0) & (own < _WHOLE)):
-        reached = _reached(own, parent, marks)
-        found = np.where(reached >= 0, reached, found)
+    for says in (own, np.where(own < _WHOLE, own, np.int8(-1))):
+        said = inherited(parent, says)
+        found = np.where(said >= 0, said, found)
     return found
 
 
@@ -193,6 +194,7 @@ _SLEEP: Final = len(WORDS)
 """What `_code` says of a frame that means something only where nothing around it does: it sleeps."""
 
 
+@lru_cache(1 << 14)
 def _code(name: str, kind: str, lazy: bool) -> int | None:  # noqa: FBT001 - a fact of the file
     words = meaning(name, kind)
     if words is None and lazy and kind in ("annotation", "step"):
@@ -200,8 +202,3 @@ def _code(name: str, kind: str, lazy: bool) -> int | None:  # noqa: FBT001 - a f
     if words is None and kind == "python" and _ASLEEP.search(name):
         return _SLEEP
     return None if words is None else _NUMBER[words]
-
-
-def _reached(own: npt.NDArray[np.int8], parent: Ints, marks: Mask) -> npt.NDArray[np.int8]:
-    """What the event itself means, if it is marked, else the nearest marked around it; -1 without one."""
-    return np.append(own, np.int8(-1))[nearest(parent, marks)]  # of none, at -1

@@ -16,9 +16,9 @@ from tracehound.analysis.host_doing import PROGRAM, Told, mattering, mostly, tol
 from tracehound.analysis.host_waits import ALLOCATION, LOADING, OCCUPIED, SYNCHRONISATION, Launches, launches
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
-from tracehound.analysis.threads import THREADS, near, on_lanes
+from tracehound.analysis.share import overlapping
+from tracehound.analysis.threads import held, on_lanes
 from tracehound.intervals import EMPTY, Intervals, Ints, covered, pairs_of, union
-from tracehound.trace import collected
 from tracehound.units import duration
 
 DELAY: Final = Setting(
@@ -126,6 +126,7 @@ def within(
     events = work(replace(share, device=share.anytime), "lane", "launch")
     if events.is_empty():
         return pl.DataFrame()
+    share = held(share)
     names = dict(share.lanes.select("lane", "name").iter_rows())
     lane = events["lane"].to_numpy()
     calls = launches(share, events)
@@ -134,7 +135,7 @@ def within(
     everything = np.argsort(events["start"].to_numpy(), kind="stable")
     for name, rows in ((DEVICE, everything), *(streams if len(streams) > 1 else ())):
         pauses = pauses_of(events, rows)
-        cause = _causes(pauses, events, rows, calls, delay)
+        cause = _causes(pauses, events, rows, calls.of(pauses.after), delay)
         if name == DEVICE:
             unexplained = Intervals(pauses.start[cause == _OTHER], pauses.end[cause == _OTHER])
         cause[_waiting_in_vain(pauses, cause, unexplained)] = _OTHER
@@ -142,23 +143,20 @@ def within(
         paused.append((name, *_inside(when, *edged)))
     doings = _during(share, calls.lane, [pauses for _, pauses, _ in paused])
     lead = mattering(share, doings, calls.lane)
-    found = [
-        pl.DataFrame(
-            {
-                "start": pauses.start,
-                "length": pauses.end - pauses.start,
-                "event": events["id"].gather(pauses.after),
-                "cause": cause,
-            }
-        ).with_columns(
-            *(pl.Series(part, covered(holds, pauses.start, pauses.end)) for part, holds in meanwhile.items()),
-            *_why(doings, lead, pauses, cause),
-            pl.lit(name).alias("stream"),
-            pl.lit(name == DEVICE).alias("whole"),
-        )
-        for name, pauses, cause in paused
-    ]
-    table = _summed(pl.concat(found), list(meanwhile)).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
+    rows = list[dict[str, object]]()
+    for name, pauses, cause in paused:
+        times = {part: covered(holds, pauses.start, pauses.end) for part, holds in meanwhile.items()}
+        spent = doings.summed(lead[pauses.after], pauses.start, pauses.end, cause, len(_TOLD))
+        for number, why, time in zip(range(len(_TOLD)), *mostly(spent), strict=True):
+            mine = np.flatnonzero(cause == number)
+            if len(mine):
+                alike = {"stream": name, "whole": name == DEVICE, "cause": _TOLD[number], "why": why, "while": time}
+                rows.append({**alike, **_summed(pauses, mine, events["id"], times)})
+    table = pl.DataFrame(rows, {**_SUMS, **dict.fromkeys(meanwhile, pl.Int64())}).with_columns(
+        pl.col(_FRACTIONS).round().cast(pl.Int64),
+        pl.when(pl.col("why").is_not_null()).then(pl.col("while") / pl.col("idle")).alias("why_share"),
+        pl.lit(share.rank, pl.Int64).alias("rank"),
+    )
     if len(streams) > 1:
         return table
     alone = table.with_columns(pl.lit(streams[0][0]).alias("stream"), pl.lit(value=False).alias("whole"))
@@ -166,13 +164,11 @@ def within(
 
 
 def _during(share: Share, launching: Ints, paused: Sequence[Pauses]) -> Told:
-    """What the threads that matter are at during these pauses."""
-    start, end = (np.concatenate([getattr(pauses, name) for pauses in paused]) for name in ("start", "end"))
-    times = union(start, end)
+    """What the threads that matter are at from the first to the last of these pauses."""
+    low = min((int(pauses.start[0]) for pauses in paused if len(pauses.start)), default=0)
+    high = max((int(pauses.end[-1]) for pauses in paused if len(pauses.end)), default=0)
     launching = launching[np.concatenate([pauses.after for pauses in paused])]
-    return told(
-        share, launching, lambda lane: collected(on_lanes(share, [lane]).filter(near(times)).select(*THREADS)).lazy()
-    )
+    return told(share, launching, lambda lane: overlapping(on_lanes(share, [lane]), low, high))
 
 
 def _with_edges(
@@ -183,28 +179,32 @@ def _with_edges(
     first, last = int(start.argmin()), int(end.argmax())
     low, high = when.start[:1].clip(max=start[first]), when.end[-1:].clip(min=end[last])
     many = len(low)
-    edged = Pauses(
-        np.concatenate([low, pauses.start, end[[last] * many]]),
-        np.concatenate([start[[first] * many], pauses.end, high]),
-        np.concatenate([np.array([first] * many, np.intp), pauses.after, np.array([last] * many, np.intp)]),
+    before, after = (
+        _lasting(Pauses(begin, until, np.array([work] * many, np.intp)))
+        for begin, until, work in ((low, start[[first] * many], first), (end[[last] * many], high, last))
     )
-    before = QUEUED if _begun_late(Pauses(*(values[:many] for values in edged)), calls, delay).any() else BEFORE
-    named = [np.full(many, _TOLD.index(edge)) for edge in (before, AFTER)]
-    real = edged.end > edged.start
-    return Pauses(*(values[real] for values in edged)), np.concatenate([named[0], cause, named[1]])[real]
+    late = _begun_late(before, calls.of(before.after), delay).any()
+    causes = [
+        np.full(len(edge.start), _TOLD.index(name))
+        for edge, name in ((before, QUEUED if late else BEFORE), (after, AFTER))
+    ]
+    edged = Pauses(*(np.concatenate(parts) for parts in zip(before, pauses, after, strict=True)))
+    return edged, np.concatenate([causes[0], cause, causes[1]])
+
+
+def _lasting(pauses: Pauses) -> Pauses:
+    """Those of some length."""
+    real = pauses.end > pauses.start
+    return Pauses(*(values[real] for values in pauses))
 
 
 def _inside(when: Intervals, pauses: Pauses, cause: Ints) -> tuple[Pauses, Ints]:
     """The parts of pauses that lie in the stretches, and their causes; both are in order, and none overlaps another."""
+    if len(when.start) == 1 and (when.start <= pauses.start[:1]).all() and (pauses.end[-1:] <= when.end).all():
+        return pauses, cause
     pause, stretch = pairs_of(pauses.start, pauses.end, when)
     start, end = np.maximum(pauses.start[pause], when.start[stretch]), np.minimum(pauses.end[pause], when.end[stretch])
     return Pauses(start, end, pauses.after[pause]), cause[pause]
-
-
-def _why(doings: Told, lead: Ints, pauses: Pauses, cause: Ints) -> list[pl.Series]:
-    """For each pause what the host was at for most of all pauses of its cause, and for how long."""
-    words, time = mostly(doings.summed(lead[pauses.after], pauses.start, pauses.end, cause, len(_TOLD)))
-    return [words.gather(cause), pl.Series("while", time).gather(cause)]
 
 
 def of_device(share: Share, options: Options) -> tuple[Pauses, Ints]:
@@ -212,7 +212,8 @@ def of_device(share: Share, options: Options) -> tuple[Pauses, Ints]:
     events = work(replace(share, device=share.anytime), "lane", "launch")
     rows = np.argsort(events["start"].to_numpy(), kind="stable")
     pauses = pauses_of(events, rows)
-    return pauses, _causes(pauses, events, rows, launches(share, events), DELAY.of(options.given))
+    calls = launches(share, events).of(pauses.after)
+    return pauses, _causes(pauses, events, rows, calls, DELAY.of(options.given))
 
 
 def pauses_of(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> Pauses:
@@ -224,22 +225,22 @@ def pauses_of(events: pl.DataFrame, rows: npt.NDArray[np.intp]) -> Pauses:
 
 
 def _causes(pauses: Pauses, events: pl.DataFrame, rows: npt.NDArray[np.intp], calls: Launches, delay: int) -> Ints:
-    """Why each pause is one: a position in `CAUSES`."""
-    launched, lane = calls.start[pauses.after], calls.lane[pauses.after]
+    """Why each pause is one: a position in `CAUSES`; `calls` are the launches of the work after the pauses."""
     cause = np.full(len(pauses.start), _OTHER)
-    cause[_another_ended(pauses, events, rows, delay)] = _STREAM
+    if len(rows) < events.height:
+        cause[_another_ended(pauses, events, rows, delay)] = _STREAM
     cause[pauses.end - pauses.start < delay] = _KERNEL
-    copies = calls.waits[pauses.after]
-    during = calls.queued[pauses.after] & ~copies & (cause == _OTHER) & (calls.returned[pauses.after] >= pauses.end)
-    late = ((launched > pauses.start) & ~_begun_late(pauses, calls, delay)) | during
-    asked = late | (copies & (cause == _OTHER))
+    early = calls.start <= pauses.start
+    during = calls.queued & ~calls.waits & (cause == _OTHER) & (calls.returned >= pauses.end)
+    late = ~(early | _begun_late(pauses, calls, delay)) | during
+    asked = late | (calls.waits & (cause == _OTHER))
     cause[late] = _HOST
-    until = np.where(copies | (launched <= pauses.start), pauses.end, np.minimum(launched, pauses.end))
+    until = np.where(calls.waits | early, pauses.end, np.minimum(calls.start, pauses.end))
     for (what, thread), busy in sorted(calls.busy.items(), key=lambda each: CAUSES.index(each[0][0]), reverse=True):
-        mine = np.flatnonzero(asked & (lane == thread))
+        mine = np.flatnonzero(asked & (calls.lane == thread))
         inside = covered(busy, pauses.start[mine], until[mine])
         cause[mine[2 * inside >= until[mine] - pauses.start[mine]]] = CAUSES.index(what)
-    cause[(lane < 0) & (cause != _STREAM) & (calls.latest[pauses.after] > pauses.start)] = _UNKNOWN
+    cause[(calls.lane < 0) & (cause != _STREAM) & (calls.latest > pauses.start)] = _UNKNOWN
     return cause
 
 
@@ -251,11 +252,9 @@ def _waiting_in_vain(pauses: Pauses, cause: Ints, unexplained: Intervals) -> npt
 
 def _begun_late(pauses: Pauses, calls: Launches, delay: int) -> npt.NDArray[np.bool_]:
     """At the end of which pauses work begins that was launched for most of them, too long to be kept by its launch."""
-    called = calls.start[pauses.after]
-    since = np.where(calls.queued[pauses.after], np.maximum(calls.returned[pauses.after], called), called)
+    since = np.where(calls.queued, np.maximum(calls.returned, calls.start), calls.start)
     rest = pauses.end - since
-    known = calls.lane[pauses.after] >= 0
-    return known & ~calls.waits[pauses.after] & (rest > _LONG * delay) & (2 * rest > pauses.end - pauses.start)
+    return (calls.lane >= 0) & ~calls.waits & (rest > _LONG * delay) & (2 * rest > pauses.end - pauses.start)
 
 
 def _another_ended(
@@ -269,31 +268,36 @@ def _another_ended(
     return last > np.searchsorted(ends, np.maximum(pauses.start + 1, pauses.end - delay))
 
 
-def _summed(pauses: pl.DataFrame, meanwhile: Sequence[str]) -> pl.DataFrame:
-    """A row for each stream and cause, in the order of the streams."""
-    length = pl.col("length")
-    rounded = {
-        "mean": length.mean(),
-        "std": length.std().fill_null(0),
-        **{f"p{part}": length.quantile(part / 100, "linear") for part in (25, 50, 75)},
+def _summed(pauses: Pauses, rows: npt.NDArray[np.intp], ids: pl.Series, times: Mapping[str, Ints]) -> dict[str, object]:
+    """Of these pauses of one stream and cause, in order: how many, how long, and which is the longest."""
+    length = (pauses.end - pauses.start)[rows]
+    after = pauses.after[rows]
+    longest = int(rows[length.argmax()])
+    lengths = pl.Series(np.sort(length)).set_sorted()
+    return {
+        "count": 1 + int(np.count_nonzero(after[1:] != after[:-1])),  # parts of one pause are one
+        "idle": int(length.sum()),
+        **{part: int(time[rows].sum()) for part, time in times.items()},
+        "mean": lengths.mean(),
+        "std": lengths.std() or 0.0,
+        "min": lengths[0],
+        **{f"p{part}": lengths.quantile(part / 100, "linear") for part in (25, 50, 75)},
+        "duration": lengths[-1],
+        "start": int(pauses.start[longest]),
+        "event": ids[int(pauses.after[longest])],
     }
-    return (
-        pauses.group_by("stream", "whole", "cause", maintain_order=True)
-        .agg(
-            pl.col("event").n_unique().cast(pl.Int64).alias("count"),  # parts of one pause are one
-            length.sum().alias("idle"),
-            pl.col(meanwhile).sum(),
-            length.min().alias("min"),
-            length.max().alias("duration"),
-            *(value.round().cast(pl.Int64).alias(name) for name, value in rounded.items()),
-            pl.col("start", "event").get(length.arg_max()),
-            pl.col("why", "while").first(),
-        )
-        .with_columns(
-            pl.when(pl.col("why").is_not_null()).then(pl.col("while") / pl.col("idle")).alias("why_share"),
-            pl.col("cause").replace_strict(dict(enumerate(_TOLD)), return_dtype=pl.String),
-        )
-    )
+
+
+_FRACTIONS: Final = ("mean", "std", "p25", "p50", "p75")
+
+_SUMS: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("stream", "cause", "why"), pl.String()),
+        "whole": pl.Boolean(),
+        **dict.fromkeys(("while", "count", "idle", "min", "duration", "start", "event"), pl.Int64()),
+        **dict.fromkeys(_FRACTIONS, pl.Float64()),
+    }
+)
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

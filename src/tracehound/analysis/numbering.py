@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.intervals import Ints, Mask
+from tracehound.native import sweep
 
 
 def codes(values: pl.Series) -> npt.NDArray[np.int64]:
@@ -22,11 +23,38 @@ def codes(values: pl.Series) -> npt.NDArray[np.int64]:
     return physical.to_numpy().astype(np.int64) + 1
 
 
-def one_of_each(numbers: Ints) -> Ints:
-    """A row of each number that occurs; they are not negative."""
-    row = np.full(int(numbers.max(initial=0)) + 1, -1, np.int64)
-    row[numbers] = np.arange(len(numbers))
-    return row[row >= 0]
+class Pairs:
+    """The pairs of a name and a kind that occur: `rows` has a row of each."""
+
+    def __init__(self, names: pl.Series, kinds: pl.Series) -> None:
+        """Of two categories, equally long."""
+        self._name, many = _physical(names)
+        self._kind, self._kinds = _physical(kinds)
+        row = sweep.one_of_each(self._name, self._kind, many, self._kinds)
+        if row is None:
+            row = np.full(many * self._kinds, -1, np.int64)
+            row[self._places()] = np.arange(len(names))
+        self._known, self._many = np.flatnonzero(row >= 0), len(row)
+        self.rows: Ints = row[self._known]
+
+    def told(self, answers: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+        """For every row what is said of its pair, of which `rows` has another."""
+        known = np.zeros(self._many, np.int8)
+        known[self._known] = answers
+        found = sweep.told(self._name, self._kind, self._kinds, known)
+        return known[self._places()] if found is None else found
+
+    def _places(self) -> Ints:
+        places: Ints = np.multiply(self._name, self._kinds, dtype=np.int64) + self._kind
+        return places
+
+
+def _physical(values: pl.Series) -> tuple[npt.NDArray[np.unsignedinteger[Any]], int]:
+    """A number for each value of a category, the last for null, and how many there may be."""
+    physical = values.to_physical()
+    known = physical.drop_nulls().to_numpy()
+    many = int(known.max()) + 1 if len(known) else 0
+    return (physical.fill_null(many).to_numpy() if physical.null_count() else known), many + 1
 
 
 def occurring(numbers: npt.NDArray[np.integer[Any]]) -> Mask:

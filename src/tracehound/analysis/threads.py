@@ -6,6 +6,7 @@ Owns the attribution of time on a thread to the innermost event that runs there.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
-from tracehound.analysis.numbering import codes, occurring, one_of_each
+from tracehound.analysis.numbering import Pairs, occurring
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, merge, pairs_of, passed
 from tracehound.nesting import Owned, one_at_a_time
@@ -33,6 +34,21 @@ def on_lanes(share: Share, lanes: Collection[int]) -> pl.LazyFrame:
     )
     frames = [share.threads.slice(low, high - low) for _, low, high in stretches.iter_rows()]
     return pl.concat(frames) if frames else share.threads.clear()
+
+
+def held(share: Share) -> Share:
+    """The share with `THREADS` of its host in memory, unless these are very many: for who asks often for most of them.
+
+    It has no other columns of them.
+    """
+    of_host = share.lanes.filter(pl.col("rank").is_null())
+    if int(of_host["events"].sum()) > _HELD:
+        return share
+    return replace(share, threads=collected(share.threads.select(THREADS)).rechunk().lazy())
+
+
+_HELD: Final = 1 << 22
+"""Events of a host that are held at once, at most: some 190 MB."""
 
 
 def lanes_with(share: Share, ids: pl.Series) -> list[int]:
@@ -215,14 +231,10 @@ def told_by_name(events: pl.DataFrame, say: Callable[[str, str], int | None]) ->
 
     `say` is asked once for each pair that occurs; of what has no name it is given "".
     """
-    names, kinds = (codes(events[column]) for column in ("name", "kind"))
-    pair = names * (int(kinds.max(initial=0)) + 1) + kinds
-    one = one_of_each(pair)
-    told = events.select("name", "kind")[one].cast(pl.String)
-    answers = (say(name or "", kind or "") for name, kind in told.iter_rows())
-    known = np.full(int(pair.max(initial=0)) + 1, -1, np.int8)
-    known[pair[one]] = [-1 if answer is None else answer for answer in answers]
-    return np.asarray(known[pair])
+    pairs = Pairs(events["name"], events["kind"])
+    texts = events.select("name", "kind")[pairs.rows].cast(pl.String).fill_null("")
+    answers = [-1 if (said := say(name, kind)) is None else said for name, kind in texts.iter_rows()]
+    return pairs.told(np.array(answers, np.int8))
 
 
 def overlaps(owned: Owned, windows: Intervals) -> tuple[Ints, Ints, Ints]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 NAME: Final = "libtracehound.so"
 """The file beside this one that building the package makes of the sources in C."""
 
-VERSION: Final = 8
+VERSION: Final = 9
 """Of the functions in the library: one that is older, or younger, is left alone."""
 
 _OFF: Final = ("0", "false", "no", "off")
@@ -45,6 +45,12 @@ _FUNCTIONS: Final = MappingProxyType(
         "sweep_intersect": (_N, (_P, _P, _N, _P, _P, _N, _P, _P)),
         "sweep_nearest": (c_int32, (_P, _P, _N, _P)),
         "sweep_self_time": (c_int32, (_P, _P, _P, _N, _P)),
+        "sweep_inherited": (c_int32, (_P, _P, _N, _P)),
+        "sweep_innermost": (_N, (_P, _P, _P, _P, _N, _P, _P, _P)),
+        "sweep_one_of_each": (None, (_P, _P, _N, _N, _P)),
+        "sweep_told": (None, (_P, _P, _N, _N, _P, _P)),
+        "sweep_covered": (None, (_P, _P, _P, _N, _P, _P, _N, _P)),
+        "sweep_shared_time": (None, (_P, _P, _P, _N, _P, _P, _P, _N, _P)),
     }
 )
 """What each function of the library gives and takes."""

@@ -126,3 +126,138 @@ EXPORTED int32_t sweep_self_time(
     free(reach);
     return state;
 }
+
+/* For each row what it says itself (0 or more), else the nearest row above it that says anything; -1 without one. */
+EXPORTED int32_t sweep_inherited(const int64_t *parent, const int8_t *own, int64_t count, int8_t *said)
+{
+    for (int64_t row = 0; row < count; row++) {
+        if (parent[row] >= row)
+            return REFUSED;
+        said[row] = own[row] >= 0 ? own[row] : parent[row] < 0 ? -1 : said[parent[row]];
+    }
+    return 0;
+}
+
+/* Which label holds when, on a lane on which the innermost interval tells: how many stretches, or REFUSED.
+ *
+ * They come in the order of time; those that touch and have one label are one, and one below 0 is none. Parents come
+ * before their children, in the order of starts, and no interval overlaps another in part; there is room for twice as
+ * many stretches as there are intervals. */
+EXPORTED int64_t sweep_innermost(
+    const int64_t *start, const int64_t *end, const int64_t *parent, const int8_t *label, int64_t count,
+    int64_t *into_start, int64_t *into_end, int8_t *into_label)
+{
+    int64_t now = INT64_MIN, inner = -1, found = 0;
+    for (int64_t row = 0; row <= count; row++) {
+        int last = row == count;
+        int64_t until = last ? INT64_MAX : start[row];
+        if (!last && end[row] <= until)
+            continue;
+        while (inner >= 0) { /* what has ended, then what goes on around this row */
+            int ended = end[inner] <= until;
+            int64_t stop = ended ? end[inner] : until;
+            if (stop > now) {
+                if (label[inner] >= 0) {
+                    if (!found || into_end[found - 1] < now || into_label[found - 1] != label[inner]) {
+                        into_start[found] = now;
+                        into_label[found++] = label[inner];
+                    }
+                    into_end[found - 1] = stop;
+                }
+                now = stop;
+            }
+            if (!ended)
+                break;
+            inner = parent[inner];
+        }
+        if (last)
+            break;
+        if (parent[row] != inner || until < now || (inner >= 0 && end[row] > end[inner]))
+            return REFUSED;
+        now = until;
+        inner = row;
+    }
+    return found;
+}
+
+/* A row of each name and kind that occur together, at the place of the name times `kinds` and of the kind. */
+EXPORTED void sweep_one_of_each(
+    const uint32_t *name, const uint8_t *kind, int64_t count, int64_t kinds, int64_t *one)
+{
+    for (int64_t row = 0; row < count; row++)
+        one[name[row] * kinds + kind[row]] = row;
+}
+
+/* What is known of the name and kind of each row, at such a place. */
+EXPORTED void sweep_told(
+    const uint32_t *name, const uint8_t *kind, int64_t count, int64_t kinds, const int8_t *known, int8_t *told)
+{
+    for (int64_t row = 0; row < count; row++)
+        told[row] = known[name[row] * kinds + kind[row]];
+}
+
+/* The first place of a sorted array with more than this value, sought from `near` on. */
+static int64_t beyond(const int64_t *sorted, int64_t count, int64_t near, int64_t value)
+{
+    int64_t low = 0, high = near; /* all before `low` are no more, all from `high` on are more */
+    if (near == 0 || sorted[near - 1] <= value) {
+        low = near;
+        for (int64_t reach = 1;; reach *= 2) {
+            high = low + reach;
+            if (high > count) {
+                high = count;
+                break;
+            }
+            if (sorted[high - 1] > value) {
+                high--;
+                break;
+            }
+            low = high;
+        }
+    }
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (sorted[middle] > value)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* How much of each window a set of disjoint intervals in order covers; `before` has how much all before each have. */
+EXPORTED void sweep_covered(
+    const int64_t *start, const int64_t *end, const int64_t *before, int64_t count,
+    const int64_t *low, const int64_t *high, int64_t windows, int64_t *inside)
+{
+    int64_t at = 0;
+    for (int64_t row = 0; row < windows; row++) {
+        int64_t sums[2];
+        for (int side = 0; side < 2; side++) {
+            int64_t until = side ? high[row] : low[row] < high[row] ? low[row] : high[row];
+            at = beyond(start, count, at, until);
+            sums[side] = 0;
+            if (at > 0) {
+                int64_t stop = until < end[at - 1] ? until : end[at - 1];
+                sums[side] = before[at - 1] + (stop - start[at - 1]);
+            }
+        }
+        inside[row] = sums[1] - sums[0];
+    }
+}
+
+/* Add what each stretch has in common with each of a set of disjoint intervals in order: to the sum at the place of the
+ * stretch and of the interval together. */
+EXPORTED void sweep_shared_time(
+    const int64_t *start, const int64_t *end, const int64_t *place, int64_t count,
+    const int64_t *low, const int64_t *high, const int64_t *further, int64_t intervals, int64_t *sums)
+{
+    int64_t at = 0;
+    for (int64_t row = 0; row < count; row++) {
+        at = beyond(high, intervals, at, start[row]);
+        for (int64_t one = at; one < intervals && low[one] < end[row]; one++) {
+            int64_t begin = start[row] > low[one] ? start[row] : low[one];
+            sums[place[row] + further[one]] += (end[row] < high[one] ? end[row] : high[one]) - begin;
+        }
+    }
+}

@@ -13,6 +13,9 @@ import numpy.typing as npt
 from tracehound.native import library
 
 Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.int8]
+Names = npt.NDArray[np.uint32]
+Kinds = npt.NDArray[np.uint8]
 
 _NO_MEMORY = -2
 
@@ -76,3 +79,92 @@ def self_time(start: Ints, end: Ints, parent: Ints) -> Ints | None:
     if state == _NO_MEMORY:
         raise MemoryError
     return None if state else own
+
+
+def inherited(parent: Ints, own: Bytes) -> Bytes | None:
+    """What each row says itself, else the nearest above it that says anything; parents come before their children."""
+    native = library()
+    if native is None:
+        return None
+    above, says = np.ascontiguousarray(parent, np.int64), np.ascontiguousarray(own, np.int8)
+    said = np.empty_like(says)
+    refused = native.sweep_inherited(above.ctypes.data, says.ctypes.data, len(says), said.ctypes.data)
+    return None if refused else said
+
+
+def innermost(start: Ints, end: Ints, parent: Ints, label: Bytes) -> tuple[Ints, Ints, Bytes] | None:
+    """Start, end and label of the stretches in which a label of 0 or more is the innermost's; sorted by (start, -end).
+
+    None of the intervals may overlap another in part.
+    """
+    native = library()
+    if native is None:
+        return None
+    starts, ends, above = (np.ascontiguousarray(each, np.int64) for each in (start, end, parent))
+    labels = np.ascontiguousarray(label, np.int8)
+    low, high = np.empty((2, 2 * len(starts)), np.int64)
+    what = np.empty(2 * len(starts), np.int8)
+    found = native.sweep_innermost(
+        *(starts.ctypes.data, ends.ctypes.data, above.ctypes.data, labels.ctypes.data, len(starts)),
+        *(low.ctypes.data, high.ctypes.data, what.ctypes.data),
+    )
+    return None if found < 0 else (low[:found], high[:found], what[:found])
+
+
+def one_of_each(name: Names, kind: Kinds, names: int, kinds: int) -> Ints | None:
+    """A row of each name and kind that occur together, at the place `name * kinds + kind`, and -1 at others.
+
+    There are fewer than `names` and `kinds`.
+    """
+    native = library()
+    if native is None or name.dtype != np.uint32 or kind.dtype != np.uint8:
+        return None
+    one, other = np.ascontiguousarray(name), np.ascontiguousarray(kind)
+    row = np.full(names * kinds, -1, np.int64)
+    native.sweep_one_of_each(one.ctypes.data, other.ctypes.data, len(one), kinds, row.ctypes.data)
+    return row
+
+
+def told(name: Names, kind: Kinds, kinds: int, known: Bytes) -> Bytes | None:
+    """What is known of the name and kind of each row, at the place of these."""
+    native = library()
+    if native is None or name.dtype != np.uint32 or kind.dtype != np.uint8:
+        return None
+    one, other, says = np.ascontiguousarray(name), np.ascontiguousarray(kind), np.ascontiguousarray(known, np.int8)
+    found = np.empty(len(one), np.int8)
+    native.sweep_told(one.ctypes.data, other.ctypes.data, len(one), kinds, says.ctypes.data, found.ctypes.data)
+    return found
+
+
+def covered(start: Ints, end: Ints, before: Ints, low: Ints, high: Ints) -> Ints | None:
+    """How much of each window a set of disjoint intervals in order covers; `before` each are so many of theirs."""
+    native = library()
+    if native is None:
+        return None
+    starts, ends, sums, lows, highs = (np.ascontiguousarray(each, np.int64) for each in (start, end, before, low, high))
+    inside = np.empty_like(lows)
+    native.sweep_covered(
+        *(starts.ctypes.data, ends.ctypes.data, sums.ctypes.data, len(starts)),
+        *(lows.ctypes.data, highs.ctypes.data, len(lows), inside.ctypes.data),
+    )
+    return inside
+
+
+def shared_time(
+    start: Ints, end: Ints, place: Ints, of: tuple[Ints, Ints], further: npt.NDArray[np.integer], sums: Ints
+) -> bool:
+    """Add the time that stretches and disjoint intervals in order share to the sums at the places of both together.
+
+    False where nothing was added.
+    """
+    native = library()
+    if native is None:
+        return False
+    starts, ends, places, low, high, more = (
+        np.ascontiguousarray(each, np.int64) for each in (start, end, place, *of, further)
+    )
+    native.sweep_shared_time(
+        *(starts.ctypes.data, ends.ctypes.data, places.ctypes.data, len(starts)),
+        *(low.ctypes.data, high.ctypes.data, more.ctypes.data, len(low), sums.ctypes.data),
+    )
+    return True
