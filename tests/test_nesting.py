@@ -14,6 +14,7 @@ from slow_assembly import stacked
 from test_intervals import LANES, PAIRS, arrays, in_lanes, instants
 from tracehound.nesting import (
     Labelled,
+    again,
     inherited,
     innermost,
     lane_order,
@@ -23,6 +24,7 @@ from tracehound.nesting import (
     self_time,
     still_open,
     unshared,
+    with_below,
 )
 
 
@@ -148,6 +150,35 @@ def test_what_rows_say_is_inherited(distances: list[int], labels: list[int]) -> 
     for up, mine in zip(parent, own, strict=True):
         said.append(mine if mine >= 0 or up < 0 else said[up])
     assert inherited(np.array(parent, np.int64), np.array(own, np.int8)).tolist() == said
+
+
+@given(st.lists(st.integers(0, 9)), st.lists(st.integers(-5, 99), min_size=100, max_size=100))
+def test_sums_of_all_that_is_below(distances: list[int], values: list[int]) -> None:
+    parent = [row - up if 0 < up <= row else -1 for row, up in enumerate(distances[:100])]
+    total = values[: len(parent)]
+    for row in reversed(range(len(parent))):
+        if parent[row] >= 0:
+            total[parent[row]] += total[row]
+    assert with_below(np.array(parent, np.int64), np.array(values[: len(parent)], np.int64)).tolist() == total
+
+
+@given(PAIRS, st.lists(st.tuples(st.booleans(), st.integers(0, 2)), min_size=14, max_size=14))
+def test_what_is_inside_its_like(pairs: list[tuple[int, int]], what: list[tuple[bool, int]]) -> None:
+    """Of what nests, and of what overlaps in part."""
+    pairs = sorted(pairs, key=lambda p: (p[0], -p[1]))
+    parent = nesting(*arrays(pairs)).parent
+    chosen, number = (np.array(values[: len(pairs)]) for values in zip(*what, strict=True))
+    caller = parent.copy()
+    for row in range(len(pairs)):
+        while caller[row] >= 0 and not chosen[caller[row]]:
+            caller[row] = parent[caller[row]]
+    expected = []
+    for row in range(len(pairs)):
+        above, found = caller[row], False
+        while above >= 0 and not found:
+            above, found = caller[above], number[above] == number[row]
+        expected.append(bool(found and chosen[row]))
+    assert again(caller, chosen.astype(bool), number.astype(np.int64)).tolist() == expected
 
 
 @given(PAIRS, LABELS)

@@ -248,6 +248,39 @@ def inherited(parent: Ints, own: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
     return np.append(own, np.int8(-1))[nearest(parent, own >= 0)]  # of none, at -1
 
 
+def with_below(parent: Ints, values: Ints) -> Ints:
+    """The value of each row and of all rows below it, summed; `parent` has rows, -1 for none."""
+    if (found := sweep.with_below(parent, values)) is not None:
+        return found
+    total = values.copy()
+    row = np.flatnonzero(values)
+    at, value = parent[row], values[row]
+    while len(at):
+        on = at >= 0
+        at, value = at[on], value[on]
+        np.add.at(total, at, value)
+        at = parent[at]
+    return total
+
+
+def again(parent: Ints, chosen: Mask, number: Ints) -> Mask:
+    """Which of the chosen rows have one above them with the same number; all above a chosen row are chosen.
+
+    `parent` has rows, -1 for none; numbers are not negative.
+    """
+    if (found := sweep.again(parent, chosen, number, int(number.max(initial=-1)) + 1)) is not None:
+        return found
+    found = np.zeros(len(parent), np.bool_)
+    row = np.flatnonzero(chosen)
+    at, mine = parent[row], number[row]
+    while len(row):
+        same = (at >= 0) & (number[at] == mine)
+        found[row[same]] = True
+        on = (at >= 0) & ~same
+        row, at, mine = row[on], parent[at[on]], mine[on]
+    return found
+
+
 def self_time(start: Ints, end: Ints, parent: Ints) -> Ints:
     """The time of each interval that none of its direct children covers; never below 0.
 

@@ -7,7 +7,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.analysis.numbering import Pairs, alike, codes
+from tracehound.analysis.numbering import Pairs, alike, codes, most, summed
 
 KEYS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2) | st.integers(10**6, 10**6 + 2)), max_size=30)
 
@@ -40,3 +40,16 @@ def test_pairs_of_categories(rows: list[tuple[str | None, str | None]]) -> None:
     assert len(chosen) == len(set(rows))
     assert set(chosen) == set(rows)
     assert [chosen[number] for number in pairs.told(np.arange(len(chosen), dtype=np.int8))] == rows
+    assert [chosen[number] for number in pairs.numbers] == rows
+
+
+VALUES = st.lists(st.tuples(st.integers(-1, 3), st.integers(-9, 9), st.integers(0, 2)), max_size=20)
+
+
+@given(VALUES)
+def test_sums_and_the_largest_of_groups(rows: list[tuple[int, int, int]]) -> None:
+    group, value, other = np.array(rows, np.int64).reshape(-1, 3).T
+    of_group = [[row for row, (number, _, _) in enumerate(rows) if number == each] for each in range(4)]
+    assert summed(group, value, 4).tolist() == [sum(rows[row][1] for row in mine) for mine in of_group]
+    largest = [max(mine, key=lambda row: rows[row][1:], default=-1) for mine in of_group]
+    assert most(group, value, other, 4).tolist() == largest

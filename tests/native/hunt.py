@@ -15,7 +15,7 @@ from random import Random
 import numpy as np
 from scanning import damaged, made
 
-from tracehound.native import loaded, nest, scan, sweep, xevents
+from tracehound.native import groups, loaded, nest, scan, sweep, xevents
 
 LISTS = [
     b'[{"ph": "X", "ts": 1.5, "name": "a\\"b", "args": {"dims": [[1, 2], {"a": []}], "id": 5}}, {"ph":"s"}]',
@@ -86,8 +86,13 @@ def intervals(random: Random, turns: int) -> int:
         sweep.inherited(parent, label)
         sweep.innermost(start, end, parent, label)
         names, kinds = (np.abs(values % 4).astype(kind) for values, kind in ((start, np.uint32), (end, np.uint8)))
-        row = sweep.one_of_each(names, kinds, 4, 4)
-        sweep.told(names, kinds, 4, np.zeros(0 if row is None else len(row), np.int8))
+        row = groups.one_of_each(names, kinds, 4, 4)
+        groups.told(names, kinds, 4, np.zeros(16, np.int8))
+        groups.numbered(names, kinds, 4, np.zeros(0, np.int64) if row is None else row)
+        groups.add(end % 9 - 1, start, 8)
+        groups.most(end % 9 - 1, start, end, 8)
+        sweep.with_below(parent, start)
+        sweep.again(parent, chosen, end % 9, 9)
         start.sort()
         one = sweep.union(start, np.maximum(start, end))
         other = sweep.union(start[::3], start[::3] + random.randrange(9))
@@ -103,7 +108,7 @@ def intervals(random: Random, turns: int) -> int:
 
 def main() -> None:
     library = loaded(Path(sys.argv[1]))
-    for module in (nest, scan, sweep, xevents):
+    for module in (groups, nest, scan, sweep, xevents):
         module.library = lambda: library
     random = Random(7)
     print(lists(random, 40_000), events(random, 40_000), intervals(random, 5_000))

@@ -5,6 +5,7 @@ Owns the counting of what is alike without sorting it. Knows no columns.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.intervals import Ints, Mask
-from tracehound.native import sweep
+from tracehound.native import groups
 
 
 def codes(values: pl.Series) -> npt.NDArray[np.int64]:
@@ -30,7 +31,7 @@ class Pairs:
         """Of two categories, equally long."""
         self._name, many = _physical(names)
         self._kind, self._kinds = _physical(kinds)
-        row = sweep.one_of_each(self._name, self._kind, many, self._kinds)
+        row = groups.one_of_each(self._name, self._kind, many, self._kinds)
         if row is None:
             row = np.full(many * self._kinds, -1, np.int64)
             row[self._places()] = np.arange(len(names))
@@ -41,7 +42,15 @@ class Pairs:
         """For every row what is said of its pair, of which `rows` has another."""
         known = np.zeros(self._many, np.int8)
         known[self._known] = answers
-        found = sweep.told(self._name, self._kind, self._kinds, known)
+        found = groups.told(self._name, self._kind, self._kinds, known)
+        return known[self._places()] if found is None else found
+
+    @cached_property
+    def numbers(self) -> Ints:
+        """For every row the number of its pair: the place in `rows` where that has another."""
+        known = np.zeros(self._many, np.int64)
+        known[self._known] = np.arange(len(self._known))
+        found = groups.numbered(self._name, self._kind, self._kinds, known)
         return known[self._places()] if found is None else found
 
     def _places(self) -> Ints:
@@ -75,6 +84,32 @@ def alike(*keys: Ints) -> tuple[Ints, Ints]:
     first = np.empty(many, np.int64)
     first[number[::-1]] = np.arange(len(number))[::-1]
     return number, first
+
+
+def summed(group: Ints, values: Ints, many: int) -> Ints:
+    """The sum of the values of each group; a row whose group is below 0 is in none."""
+    if (found := groups.add(group, values, many)) is not None:
+        return found
+    sums = np.zeros(many + 1, np.int64)  # the last is of those in none, at -1
+    np.add.at(sums, group, values)
+    return sums[:-1]
+
+
+def most(group: Ints, values: Ints, others: Ints, many: int) -> Ints:
+    """Of each group the first row with the largest value, and of these with the largest other one; -1 without a row.
+
+    A row whose group is below 0 is in none.
+    """
+    if (found := groups.most(group, values, others, many)) is not None:
+        return found
+    rows = np.flatnonzero(group >= 0)
+    for by in (values, others):
+        largest = np.full(many, np.iinfo(np.int64).min)
+        np.maximum.at(largest, group[rows], by[rows])
+        rows = rows[by[rows] == largest[group[rows]]]
+    first = np.full(many, -1, np.int64)
+    first[group[rows][::-1]] = rows[::-1]
+    return first
 
 
 def _counted(values: Ints) -> tuple[Ints, int]:

@@ -19,7 +19,7 @@ from tracehound.trace import collected
 OPERATORS: Final = ("op", "collective")
 """The kinds of host events that are operators; gloo's collectives are such too."""
 
-_READ: Final = ("id", "lane", "start", "end", "name", "kind", "parent", "external")
+_READ: Final = ("id", "lane", "start", "end", "name", "kind", "parent")
 
 
 class Tree(NamedTuple):
@@ -27,6 +27,7 @@ class Tree(NamedTuple):
 
     `parent` has the innermost event around each, `above` the innermost that is no Python frame, `around` the innermost
     operator at or around it (itself, where it is one); -1 where there is none. `operator` marks the operators.
+    `threads` has the same events with all of their columns.
     """
 
     events: pl.DataFrame
@@ -34,6 +35,7 @@ class Tree(NamedTuple):
     operator: Mask
     above: Ints
     around: Ints
+    threads: pl.LazyFrame
 
     @property
     def caller(self) -> Ints:
@@ -43,12 +45,12 @@ class Tree(NamedTuple):
 
 def tree(share: Share) -> Tree:
     """The calls on the threads of the rank's host, whenever they ran."""
-    events = collected(share.threads.select(_READ))
+    events = collected(share.threads.select(_READ)).rechunk()
     parent = local_parent(events)
     operator = events["kind"].is_in(OPERATORS).to_numpy()
     recorded = (events["kind"] != "python").to_numpy()
     above = parent if recorded.all() else np.append(nearest(parent, recorded), -1)[parent]
-    return Tree(events, parent, operator, above, nearest(above, operator))
+    return Tree(events, parent, operator, above, nearest(above, operator), share.threads)
 
 
 def launchers(calls: Tree, work: pl.DataFrame) -> Ints:
@@ -66,10 +68,11 @@ def launchers(calls: Tree, work: pl.DataFrame) -> Ints:
 
 def _by_external(calls: Tree, wanted: Ints) -> Ints:
     """The rows of the operators with these external ids, of several the first; -1 where there is none."""
-    operators = np.flatnonzero(calls.operator & calls.events["external"].is_not_null().to_numpy())
+    ids = collected(calls.threads.select("external"))["external"]
+    operators = np.flatnonzero(calls.operator & ids.is_not_null().to_numpy())
     if len(operators) == 0:
         return np.full(len(wanted), -1, np.int64)
-    external = calls.events["external"].fill_null(-1).to_numpy()
+    external = ids.fill_null(-1).to_numpy()
     by_id = operators[np.argsort(external[operators], kind="stable")]
     at = by_id[np.minimum(np.searchsorted(external[by_id], wanted), len(by_id) - 1)]
     return np.where(external[at] == wanted, at, -1)

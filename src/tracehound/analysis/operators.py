@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import work
-from tracehound.analysis.numbering import alike, codes
+from tracehound.analysis.numbering import Pairs, alike, codes, most, summed
 from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.torch_names import MODULE
 from tracehound.ids import part_of
 from tracehound.intervals import Ints, Mask
-from tracehound.nesting import nearest, self_time
+from tracehound.nesting import again, nearest, self_time, with_below
 from tracehound.trace import PROFILERS, collected
 from tracehound.units import duration
 from tracehound.units import share as proportion
@@ -75,46 +75,54 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     by = launchers(calls, device)
     caller = calls.caller
     counted = _measured(calls, caller, by, clipped, share.on_host)
-    rows = counted.rows
-    by_name = BY.of(options.given) == "name"
     around = _inside(calls, BY.of(options.given), share)
-    inside = around[rows]
-    lane, name = calls.events["lane"].to_numpy(), codes(calls.events["name"])
-    group, first = alike(lane[rows] - lane[0], name[rows], codes(inside.cast(pl.Categorical)))
-    outer = ~_again(rows, caller, name if by_name else alike(name, codes(around.cast(pl.Categorical)))[0])
-
-    def summed(values: Ints) -> Ints:
-        sums = np.zeros(len(first), np.int64)
-        np.add.at(sums, group, values)
-        return sums
-
+    number = Pairs(calls.events["name"], _threads(calls)).numbers
+    if BY.of(options.given) != "name":
+        number, _ = alike(number, codes(around.cast(pl.Categorical)))
+    group = np.where(counted.operator, number, -1)
+    outer = np.where(again(caller, calls.operator, number), -1, group)
+    many = int(number.max()) + 1
+    most_of = most(group, counted.device_total, counted.host_total, many)
+    there = np.flatnonzero(most_of >= 0)
+    row = most_of[there]
     return pl.DataFrame(
         {
-            "lane": lane[rows[first]],
-            "name": calls.events["name"].gather(rows[first]).cast(pl.String),
-            "inside": inside.gather(first).cast(pl.String),
-            "count": np.bincount(group[counted.seen], minlength=len(first)),
-            "host_self": summed(counted.host_self),
-            "device_self": summed(counted.device_self),
-            "launched": summed(counted.launched),
-            "host_total": summed(counted.host_total * outer),
-            "device_total": summed(counted.device_total * outer),
+            "lane": calls.events["lane"].gather(row),
+            "event": calls.events["id"].gather(row),
+            "name": calls.events["name"].gather(row).cast(pl.String),
+            "inside": around.gather(row).cast(pl.String),
+            "count": summed(group, counted.seen.astype(np.int64), many)[there],
+            **{name: summed(group, getattr(counted, name), many)[there] for name in _SELF},
+            **{name: summed(outer, getattr(counted, name), many)[there] for name in _TOTAL},
+            "most": counted.device_total[row],
         }
     ).with_columns(
-        *_most(calls, counted, group, len(first)),
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(int(clipped.sum()), pl.Int64).alias("work"),
         pl.lit(int(clipped[by < 0].sum()), pl.Int64).alias("unlaunched"),
     )
 
 
-class Counted(NamedTuple):
-    """The operators that ran in a window, or launched what ran in it: their rows, and of each its times there, ps.
+_SELF: Final = ("host_self", "device_self", "launched")
+_TOTAL: Final = ("host_total", "device_total")
 
-    `seen` says which ran there; the totals are with what they call, and `launched` counts what each launched itself.
+
+def _threads(calls: Tree) -> pl.Series:
+    """The number of each event's thread, from 0 on."""
+    lane = calls.events["lane"].to_numpy()
+    first = np.append(0, np.flatnonzero(lane[1:] != lane[:-1]) + 1)
+    narrow = np.uint8 if len(first) < 1 << 8 else np.uint32
+    return pl.Series(np.repeat(np.arange(len(first), dtype=narrow), np.diff(np.append(first, len(lane)))))
+
+
+class Counted(NamedTuple):
+    """Of all events of the host's threads, of a window: which are operators that ran there, or launched what ran there.
+
+    `seen` says which ran there. Of each the times there, ps; the totals are with what it calls, and `launched` counts
+    what it launched itself.
     """
 
-    rows: Ints
+    operator: Mask
     seen: Mask
     host_self: Ints
     host_total: Ints
@@ -124,23 +132,22 @@ class Counted(NamedTuple):
 
 
 def _measured(calls: Tree, caller: Ints, by: Ints, clipped: Ints, share: Share) -> Counted:
-    """The operators with what they did; `by` has the operator that launched each event of the device."""
+    """What the operators did; `by` has the operator that launched each event of the device."""
     start, end = (calls.events[name].to_numpy() for name in ("start", "end"))
     begin, until, seen = _within(start, end, share)
-    length = np.maximum(until - begin, 0)
     frame = (calls.events["kind"] == "python").to_numpy()
-    own, total = np.zeros(len(length), np.int64), np.zeros(len(length), np.int64)
-    known = by >= 0
-    at, amount = by[known], clipped[known]
-    launched = np.bincount(at, minlength=len(length))
-    np.add.at(own, at, amount)
-    while len(at):
-        np.add.at(total, at, amount)
-        at = caller[at]
-        at, amount = at[at >= 0], amount[at >= 0]
-    rows = np.flatnonzero(calls.operator & (seen | (total > 0)))
+    launched, own = (summed(by, values, len(start)) for values in (np.ones(len(by), np.int64), clipped))
+    total = with_below(caller, own)
     host = self_time(begin, np.where(frame, begin, until) if frame.any() else until, calls.above)
-    return Counted(rows, seen[rows], host[rows], length[rows], own[rows], total[rows], launched[rows])
+    return Counted(
+        operator=calls.operator & (seen | (total > 0)),
+        seen=seen,
+        host_self=host,
+        host_total=np.maximum(until - begin, 0),
+        device_self=own,
+        device_total=total,
+        launched=launched,
+    )
 
 
 def _within(start: Ints, end: Ints, share: Share) -> tuple[Ints, Ints, Mask]:
@@ -149,37 +156,6 @@ def _within(start: Ints, end: Ints, share: Share) -> tuple[Ints, Ints, Mask]:
         return start, end, np.ones(len(start), np.bool_)
     begin, until = (np.clip(times, share.start, share.end) for times in (start, end))
     return begin, until, (until > begin) | (start == end) & (start >= share.start) & (start <= share.end)
-
-
-def _most(calls: Tree, counted: Counted, group: Ints, groups: int) -> tuple[pl.Series, pl.Series]:
-    """Of each group the largest device time of a call, and that call; of several the one longest on the host."""
-    most, longest = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
-    np.maximum.at(most, group, counted.device_total)
-    rows = np.flatnonzero(counted.device_total == most[group])
-    np.maximum.at(longest, group[rows], counted.host_total[rows])
-    rows = rows[counted.host_total[rows] == longest[group[rows]]]
-    first = np.zeros(groups, np.int64)
-    first[group[rows][::-1]] = rows[::-1]
-    return pl.Series("most", most), calls.events["id"].gather(counted.rows[first]).alias("event")
-
-
-def _again(rows: Ints, caller: Ints, name: Ints) -> Mask:
-    """Which of these operators were called, with others between or none, by one that is told apart from it by nothing.
-
-    `caller` has the operator that called each event, `name` a number for its name and what else tells it apart.
-    """
-    again = np.zeros(len(rows), np.bool_)
-    calling = np.zeros(int(name.max()) + 1, np.bool_)
-    calling[name[caller[caller >= 0]]] = True
-    place = np.flatnonzero((caller[rows] >= 0) & calling[name[rows]])  # others have no call of their own name around
-    at, mine = caller[rows[place]], name[rows[place]]
-    while len(place):
-        same = name[at] == mine
-        again[place[same]] = True
-        at = caller[at]
-        on = (at >= 0) & ~same
-        at, place, mine = at[on], place[on], mine[on]
-    return again
 
 
 def _inside(calls: Tree, by: str, share: Share) -> pl.Series:

@@ -180,22 +180,6 @@ EXPORTED int64_t sweep_innermost(
     return found;
 }
 
-/* A row of each name and kind that occur together, at the place of the name times `kinds` and of the kind. */
-EXPORTED void sweep_one_of_each(
-    const uint32_t *name, const uint8_t *kind, int64_t count, int64_t kinds, int64_t *one)
-{
-    for (int64_t row = 0; row < count; row++)
-        one[name[row] * kinds + kind[row]] = row;
-}
-
-/* What is known of the name and kind of each row, at such a place. */
-EXPORTED void sweep_told(
-    const uint32_t *name, const uint8_t *kind, int64_t count, int64_t kinds, const int8_t *known, int8_t *told)
-{
-    for (int64_t row = 0; row < count; row++)
-        told[row] = known[name[row] * kinds + kind[row]];
-}
-
 /* The first place of a sorted array with more than this value, sought from `near` on. */
 static int64_t beyond(const int64_t *sorted, int64_t count, int64_t near, int64_t value)
 {
@@ -260,4 +244,45 @@ EXPORTED void sweep_shared_time(
             sums[place[row] + further[one]] += (end[row] < high[one] ? end[row] : high[one]) - begin;
         }
     }
+}
+
+/* The value of each row and of all rows below it; parents come before their children. */
+EXPORTED int32_t sweep_with_below(const int64_t *parent, const int64_t *value, int64_t count, int64_t *sum)
+{
+    for (int64_t row = 0; row < count; row++) {
+        if (parent[row] >= row)
+            return REFUSED;
+        sum[row] = value[row];
+    }
+    for (int64_t row = count - 1; row >= 0; row--)
+        if (parent[row] >= 0)
+            sum[parent[row]] += sum[row];
+    return 0;
+}
+
+/* Which of the chosen rows have one above them, by way of `parent`, with the same number, of which there are `numbers`.
+ *
+ * All above a chosen row are chosen, and the rows come depth first. */
+EXPORTED int32_t sweep_again(
+    const int64_t *parent, const uint8_t *chosen, const int64_t *number, int64_t count, int64_t numbers, uint8_t *again)
+{
+    int64_t *open = calloc((size_t)numbers + 1, sizeof *open); /* how many of each number are above the row at hand */
+    if (open == NULL)
+        return NO_MEMORY;
+    int32_t state = 0;
+    int64_t above = -1;
+    for (int64_t row = 0; row < count && state == 0; row++) {
+        again[row] = 0;
+        if (!chosen[row])
+            continue;
+        for (; above >= 0 && above != parent[row]; above = parent[above])
+            open[number[above]]--;
+        if (above != parent[row])
+            state = REFUSED;
+        again[row] = open[number[row]] > 0;
+        open[number[row]]++;
+        above = row;
+    }
+    free(open);
+    return state;
 }

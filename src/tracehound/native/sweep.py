@@ -14,8 +14,7 @@ from tracehound.native import library
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.int8]
-Names = npt.NDArray[np.uint32]
-Kinds = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
 
 _NO_MEMORY = -2
 
@@ -55,7 +54,7 @@ def _of_two(made: Callable[..., int], *sets: Ints) -> tuple[Ints, Ints]:
     return starts[:count].copy(), ends[:count].copy()
 
 
-def nearest(parent: Ints, chosen: npt.NDArray[np.bool_]) -> Ints | None:
+def nearest(parent: Ints, chosen: Mask) -> Ints | None:
     """For each row the nearest at or above it that is chosen; parents come before their children."""
     native = library()
     if native is None:
@@ -111,31 +110,6 @@ def innermost(start: Ints, end: Ints, parent: Ints, label: Bytes) -> tuple[Ints,
     return None if found < 0 else (low[:found], high[:found], what[:found])
 
 
-def one_of_each(name: Names, kind: Kinds, names: int, kinds: int) -> Ints | None:
-    """A row of each name and kind that occur together, at the place `name * kinds + kind`, and -1 at others.
-
-    There are fewer than `names` and `kinds`.
-    """
-    native = library()
-    if native is None or name.dtype != np.uint32 or kind.dtype != np.uint8:
-        return None
-    one, other = np.ascontiguousarray(name), np.ascontiguousarray(kind)
-    row = np.full(names * kinds, -1, np.int64)
-    native.sweep_one_of_each(one.ctypes.data, other.ctypes.data, len(one), kinds, row.ctypes.data)
-    return row
-
-
-def told(name: Names, kind: Kinds, kinds: int, known: Bytes) -> Bytes | None:
-    """What is known of the name and kind of each row, at the place of these."""
-    native = library()
-    if native is None or name.dtype != np.uint32 or kind.dtype != np.uint8:
-        return None
-    one, other, says = np.ascontiguousarray(name), np.ascontiguousarray(kind), np.ascontiguousarray(known, np.int8)
-    found = np.empty(len(one), np.int8)
-    native.sweep_told(one.ctypes.data, other.ctypes.data, len(one), kinds, says.ctypes.data, found.ctypes.data)
-    return found
-
-
 def covered(start: Ints, end: Ints, before: Ints, low: Ints, high: Ints) -> Ints | None:
     """How much of each window a set of disjoint intervals in order covers; `before` each are so many of theirs."""
     native = library()
@@ -168,3 +142,33 @@ def shared_time(
         *(low.ctypes.data, high.ctypes.data, more.ctypes.data, len(low), sums.ctypes.data),
     )
     return True
+
+
+def with_below(parent: Ints, value: Ints) -> Ints | None:
+    """The value of each row and of all rows below it, summed; parents come before their children."""
+    native = library()
+    if native is None:
+        return None
+    above, values = np.ascontiguousarray(parent, np.int64), np.ascontiguousarray(value, np.int64)
+    sums = np.empty_like(values)
+    refused = native.sweep_with_below(above.ctypes.data, values.ctypes.data, len(above), sums.ctypes.data)
+    return None if refused else sums
+
+
+def again(parent: Ints, chosen: Mask, number: Ints, numbers: int) -> Mask | None:
+    """Which of the chosen rows have one above them with the same number; all are below `numbers`.
+
+    Rows come depth first, and all above a chosen one are chosen.
+    """
+    native = library()
+    if native is None:
+        return None
+    above, said = np.ascontiguousarray(parent, np.int64), np.ascontiguousarray(number, np.int64)
+    marks = np.ascontiguousarray(chosen, np.bool_)
+    found = np.empty_like(marks)
+    state = native.sweep_again(
+        *(above.ctypes.data, marks.ctypes.data, said.ctypes.data, len(above), numbers, found.ctypes.data)
+    )
+    if state == _NO_MEMORY:
+        raise MemoryError
+    return None if state else found
