@@ -5,10 +5,9 @@ from __future__ import annotations
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
-from polars.testing import assert_frame_equal
 
 from building import US, Building, stream, thread
-from tracehound.analysis.launched import calls_among, calls_of, launched
+from tracehound.analysis.launched import calls_of, launched
 from tracehound.analysis.share import shares
 from tracehound.trace import Window
 
@@ -43,9 +42,7 @@ def test_calls_come_in_the_order_of_the_launches(launches: list[int | None]) -> 
     """In any order, of any ids, often or never."""
     (share,) = shares(calls().trace(), Window())
     known = {row["id"]: row for row in share.threads.collect().iter_rows(named=True)}
-    ids = pl.Series(launches, dtype=pl.Int64)
-    found = calls_of(share, ids)
-    assert_frame_equal(calls_among(share.threads.collect(), ids), found)
+    found = calls_of(share, pl.Series(launches, dtype=pl.Int64))
     assert found.columns == ["call", "caller", "called", "returned"]
     assert found.select("caller", "called", "returned").rows() == [
         tuple(known[launch][name] if launch in known else None for name in ("lane", "start", "end"))

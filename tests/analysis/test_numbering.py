@@ -7,7 +7,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracehound.analysis.numbering import Pairs, alike, codes, most, summed
+from tracehound.analysis.numbering import Pairs, alike, codes, most, occurring, summed, turns
 
 KEYS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2) | st.integers(10**6, 10**6 + 2)), max_size=30)
 
@@ -53,3 +53,10 @@ def test_sums_and_the_largest_of_groups(rows: list[tuple[int, int, int]]) -> Non
     assert summed(group, value, 4).tolist() == [sum(rows[row][1] for row in mine) for mine in of_group]
     largest = [max(mine, key=lambda row: rows[row][1:], default=-1) for mine in of_group]
     assert most(group, value, other, 4).tolist() == largest
+
+
+@given(st.lists(st.integers(0, 5), max_size=12), st.sampled_from([np.uint8, np.uint32, np.int64]))
+def test_which_numbers_occur_and_where_they_change(numbers: list[int], kind: type) -> None:
+    values = np.array(numbers, kind)
+    assert np.flatnonzero(occurring(values)).tolist() == sorted(set(numbers))
+    assert turns(values).tolist() == [i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1]]

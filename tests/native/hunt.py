@@ -87,6 +87,7 @@ def intervals(random: Random, turns: int) -> int:
         sweep.innermost(start, end, parent, label)
         names, kinds = (np.abs(values % 4).astype(kind) for values, kind in ((start, np.uint32), (end, np.uint8)))
         row = groups.one_of_each(names, kinds, 4, 4)
+        groups.occurring(names, 4)
         groups.told(names, kinds, 4, np.zeros(16, np.int8))
         groups.numbered(names, kinds, 4, np.zeros(0, np.int64) if row is None else row)
         groups.add(end % 9 - 1, start, 8)

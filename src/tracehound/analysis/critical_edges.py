@@ -33,6 +33,7 @@ from tracehound.analysis.critical_walk import (
 )  # fmt: skip
 from tracehound.analysis.launched import UNKNOWN as NEVER
 from tracehound.analysis.launched import at_the_latest, calls_of
+from tracehound.analysis.numbering import turns
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.threads import told_by_name
@@ -114,7 +115,7 @@ def _work(device: pl.DataFrame, share: Share) -> Work:
 def _before(lane: Ints, end: Ints) -> Ints:
     """For each row, of those before it on its lane, the one that ends last; of several the latest; -1 for the first."""
     found = np.full(len(lane), -1, np.int64)
-    for rows in np.split(np.arange(len(lane)), np.flatnonzero(lane[1:] != lane[:-1]) + 1):
+    for rows in np.split(np.arange(len(lane)), turns(lane)):
         ends = end[rows]
         latest = np.maximum.accumulate(np.where(ends >= np.maximum.accumulate(ends), rows, -1))
         found[rows[1:]] = latest[:-1]

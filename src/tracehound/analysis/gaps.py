@@ -11,10 +11,10 @@ import polars as pl
 from tracehound.analysis.busy import bounds, rounding, work, worked
 from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.host_doing import PROGRAM, mattering, mostly, told
-from tracehound.analysis.launched import calls_among
+from tracehound.analysis.launched import calls_of
 from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE, has_clock
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
-from tracehound.analysis.threads import THREADS, during, near
+from tracehound.analysis.threads import THREADS, during, held, near
 from tracehound.intervals import Intervals, Ints, Mask, complement
 from tracehound.trace import collected
 from tracehound.units import duration, plural
@@ -88,10 +88,9 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         *_by_own_clock(share, events),
     )
     around = _neighbours(events, gaps)
-    launches = pl.col("id").is_in(around["launch_event"].drop_nulls().implode())
-    threads = collected(share.threads.filter(near(gaps) | launches).select(*THREADS))
-    calls = calls_among(threads, around["launch_event"])
-    threads = threads.filter(near(gaps))  # other launches were read without what is around them
+    share = held(share)
+    threads = collected(share.threads.filter(near(gaps)).select(*THREADS))
+    calls = calls_of(share, around["launch_event"])
     host = _host(threads, share.lanes, gaps)
     found = _with_launch(pl.concat([table, around, host], how="horizontal"), calls, share.lanes)
     return found.with_columns(_why(share, found, gaps, threads))

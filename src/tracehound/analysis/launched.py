@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import rows_with
+from tracehound.analysis.numbering import turns
 from tracehound.analysis.result import Share
 from tracehound.analysis.threads import beside
 from tracehound.intervals import Ints
@@ -76,28 +77,16 @@ def calls_of(share: Share, launch: pl.Series, kinds: Sequence[str] | None = None
     it is of none of these `kinds`.
     """
     events, row, lane = beside(share, launch)
-    calls = collected(events.select("name", "start", "end", *(() if kinds is None else ("kind",))))
-    if kinds is not None and not (counting := calls["kind"].is_in(kinds)).all():
-        row = np.where(np.append(counting.to_numpy(), False)[row], row, -1)
-    at = _places(row)
-    return _at(calls, at).insert_column(1, pl.Series("caller", lane).set(at.is_null(), None))
+    calls = collected(events.select("name", "start", "end", *(() if kinds is None else ("kind",)))).rechunk()
+    at = pl.Series(row).set(pl.Series(row < 0), None)
+    found = calls.select(pl.col(name).gather(at).alias(alias) for alias, name in _CALL.items())
+    found = found.insert_column(1, pl.Series("caller", lane).set(at.is_null(), None))
+    if kinds is None or (counting := calls["kind"].gather(at).is_in(kinds)).all(ignore_nulls=True):
+        return found
+    return found.select(pl.when(counting).then(pl.all()))
 
 
-def calls_among(events: pl.DataFrame, launch: pl.Series) -> pl.DataFrame:
-    """The same, of those calls that are among these events, which are sorted by id."""
-    at = _places(rows_with(events["id"].to_numpy(), launch.fill_null(-1).to_numpy()))
-    return _at(events, at).insert_column(1, events["lane"].gather(at).alias("caller"))
-
-
-def _places(row: Ints) -> pl.Series:
-    """The rows, null for -1."""
-    places, missing = pl.Series(row), pl.Series(row < 0)
-    return places.set(missing, None) if missing.any() else places
-
-
-def _at(events: pl.DataFrame, row: pl.Series) -> pl.DataFrame:
-    calls = events.select(call="name", called="start", returned="end").rechunk()
-    return calls.select(pl.all().gather(row))
+_CALL: Final = MappingProxyType({"call": "name", "called": "start", "returned": "end"})
 
 
 def at_the_latest(lane: Ints, called: Ints) -> Ints:
@@ -106,10 +95,7 @@ def at_the_latest(lane: Ints, called: Ints) -> Ints:
     So what has no known launch (`called` is `UNKNOWN`) was launched before all that runs later on its lane. Rows are
     sorted by (lane, start).
     """
-    found = called.copy()
-    for rows in np.split(np.arange(len(lane)), np.flatnonzero(np.diff(lane)) + 1):
-        found[rows] = np.minimum.accumulate(called[rows][::-1])[::-1]
-    return found
+    return np.concatenate([np.minimum.accumulate(here[::-1])[::-1] for here in np.split(called, turns(lane))])
 
 
 def enqueued(lanes: pl.DataFrame) -> pl.DataFrame:

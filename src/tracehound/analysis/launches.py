@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import rows_with
 from tracehound.analysis.launched import WORK, Launched, doubts, enqueued, launched
+from tracehound.analysis.numbering import turns
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.trace import collected
@@ -116,8 +118,14 @@ def _behind(work: pl.DataFrame, share: Share) -> pl.DataFrame:
     """With `before`, when all earlier work on the lane had ended, whenever and by whatever it was launched."""
     lanes = enqueued(share.lanes)["lane"].to_list()
     every = collected(share.anytime.filter(pl.col("lane").is_in(lanes)).select("id", "lane", "end"))
-    before = every.select(pl.col("end").cum_max().shift(1).over("lane").alias("before")).to_series()
-    return work.with_columns(before.gather(rows_with(every["id"].to_numpy(), work["id"].to_numpy())))
+    ends = np.split(every["end"].to_numpy(), turns(every["lane"].to_numpy()))
+    before = np.concatenate([np.append(_LONG_AGO, np.maximum.accumulate(run)[:-1])[: len(run)] for run in ends])
+    row = rows_with(every["id"].to_numpy(), work["id"].to_numpy())
+    return work.with_columns(pl.Series("before", before[row]))
+
+
+_LONG_AGO: Final = np.iinfo(np.int64).min
+"""In place of when work had ended before which there was none."""
 
 
 def _units(known: Launched, keys: Sequence[str]) -> pl.DataFrame:
@@ -147,7 +155,7 @@ def _judged(units: pl.DataFrame, options: Options) -> pl.DataFrame:
         (~long & (pl.col("device") < pl.col("length"))).alias("short"),
         long.alias("long"),
         late.alias("late"),
-        (late & (pl.col("before") > pl.col("returned")).fill_null(value=False)).alias("queued"),
+        (late & (pl.col("before") > pl.col("returned"))).alias("queued"),
         (pl.col("returned") >= pl.col("last")).alias("blocking"),
     )
 

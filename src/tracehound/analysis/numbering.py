@@ -66,9 +66,17 @@ def _physical(values: pl.Series) -> tuple[npt.NDArray[np.unsignedinteger[Any]], 
     return (physical.fill_null(many).to_numpy() if physical.null_count() else known), many + 1
 
 
+def turns(numbers: npt.NDArray[np.integer[Any]]) -> Ints:
+    """The rows whose number is another than that of the row before: where runs of one number begin, but the first."""
+    return np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+
+
 def occurring(numbers: npt.NDArray[np.integer[Any]]) -> Mask:
     """Which numbers from 0 on occur; they are not negative."""
-    occurs = np.zeros(int(numbers.max(initial=0)) + 1, np.bool_)
+    many = int(numbers.max(initial=0)) + 1
+    if (found := groups.occurring(numbers, many)) is not None:
+        return found
+    occurs = np.zeros(many, np.bool_)
     occurs[numbers] = True
     return occurs
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import work
-from tracehound.analysis.numbering import Pairs, alike, codes, most, summed
+from tracehound.analysis.numbering import Pairs, alike, codes, most, summed, turns
 from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
@@ -110,7 +110,7 @@ _TOTAL: Final = ("host_total", "device_total")
 def _threads(calls: Tree) -> pl.Series:
     """The number of each event's thread, from 0 on."""
     lane = calls.events["lane"].to_numpy()
-    first = np.append(0, np.flatnonzero(lane[1:] != lane[:-1]) + 1)
+    first = np.append(0, turns(lane))
     narrow = np.uint8 if len(first) < 1 << 8 else np.uint32
     return pl.Series(np.repeat(np.arange(len(first), dtype=narrow), np.diff(np.append(first, len(lane)))))
 

@@ -8,6 +8,13 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
+/* Mark the numbers that occur. */
+EXPORTED void groups_occurring(const uint32_t *number, int64_t count, uint8_t *occurs)
+{
+    for (int64_t row = 0; row < count; row++)
+        occurs[number[row]] = 1;
+}
+
 /* A row of each name and kind that occur together, at the place of the name times `kinds` and of the kind. */
 EXPORTED void groups_one_of_each(
     const uint32_t *name, const uint8_t *kind, int64_t count, int64_t kinds, int64_t *one)

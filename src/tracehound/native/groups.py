@@ -1,6 +1,6 @@
 """Passes over rows that have numbers: `groups.c`, as Python sees it. What they mean is in `numbering`.
 
-Each gives None without the library. Names and kinds are numbers of 32 and 8 bits; of others all give None, too.
+Each gives None without the library, and of names that are no numbers of 32 bits, or kinds that are none of 8.
 """
 
 from __future__ import annotations
@@ -15,7 +15,18 @@ from tracehound.native import library
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.int8]
-Numbers = npt.NDArray[np.unsignedinteger[Any]]
+Numbers = npt.NDArray[np.integer[Any]]
+
+
+def occurring(number: Numbers, numbers: int) -> npt.NDArray[np.bool_] | None:
+    """Which numbers below `numbers` occur."""
+    native = library()
+    if native is None or number.dtype != np.uint32:
+        return None
+    one = np.ascontiguousarray(number)
+    occurs = np.zeros(numbers, np.bool_)
+    native.groups_occurring(one.ctypes.data, len(one), occurs.ctypes.data)
+    return occurs
 
 
 def one_of_each(name: Numbers, kind: Numbers, names: int, kinds: int) -> Ints | None:
