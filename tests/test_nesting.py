@@ -117,6 +117,7 @@ def test_what_an_interval_owns(pairs: list[tuple[int, int]]) -> None:
             if parent[j] == i:
                 mine -= set(range(a, b))
         rows = owned.owner == i
+        assert (owned.end > owned.start).all()
         assert instants(list(zip(owned.start[rows].tolist(), owned.end[rows].tolist(), strict=True))) == mine
 
 
@@ -221,6 +222,7 @@ def test_of_what_overlaps_in_part_one_runs_at_a_time(found: list[tuple[int, int,
         for low, high, owner in zip(*(column.tolist() for column in owned), strict=True)
         for instant in range(low, high)
     ]
+    assert [place for place, _ in at] == sorted(place for place, _ in at)
     assert len(dict(at)) == len(at)
     assert dict(at) == running(lane, start, end, parent)
 

@@ -390,6 +390,8 @@ def own_stretches(start: Ints, end: Ints, parent: Ints) -> Owned:
     if len(child) == 0:
         leaf = np.flatnonzero(end > start)
         return Owned(start[leaf], end[leaf], leaf)
+    if (found := sweep.innermost(start, end, parent, apart=True)) is not None:
+        return Owned(*found)
     childless = np.ones(len(start), bool)
     childless[parent[child]] = False
     leaf = np.flatnonzero(childless)
@@ -407,13 +409,17 @@ def own_stretches(start: Ints, end: Ints, parent: Ints) -> Owned:
 
 
 def one_at_a_time(start: Ints, end: Ints, parent: Ints, group: Ints) -> Owned:
-    """The stretches in which each interval is the innermost of its lane, without empty ones, in no order.
+    """The stretches in which each interval is the innermost of its lane, without empty ones, by lane and start.
 
     Of a lane no two overlap, and together they are when any of its intervals is: what two share that overlap in part is
     the earlier one's. Arguments are those of `unshared`.
     """
+    if (found := sweep.innermost(start, end, parent, group=group)) is not None:
+        return Owned(*found)
     begin = unshared(start, end, parent, group)
-    return own_stretches(begin, end if begin is start else np.maximum(end, begin), parent)
+    owned = own_stretches(begin, end if begin is start else np.maximum(end, begin), parent)
+    order = np.lexsort((owned.start, group[owned.owner]))
+    return Owned(*(values[order] for values in owned))
 
 
 class Labelled(NamedTuple):
@@ -430,8 +436,8 @@ def innermost(start: Ints, end: Ints, parent: Ints, label: npt.NDArray[np.int8])
     Intervals of one lane, sorted by (start, -end); `parent` indexes into the same arrays, -1 for none. Stretches of one
     label may touch.
     """
-    if (found := sweep.innermost(start, end, parent, label)) is not None:
-        return Labelled(*found)
+    if (found := sweep.innermost(start, end, parent, label=label)) is not None:
+        return Labelled(*found[:2], label[found[2]])
     start = unshared(start, end, parent, np.broadcast_to(np.int64(0), len(start)))
     # an interval with the label of the one around it is a part of that
     row = np.flatnonzero((end > start) & ((parent < 0) | (label != label[parent])))

@@ -130,15 +130,12 @@ def callers(share: Share, rows: pl.DataFrame) -> tuple[Tree, Ints]:
     events = calls.events
     lane = events["lane"].to_numpy()
     own = one_at_a_time(events["start"].to_numpy(), events["end"].to_numpy(), calls.parent, lane)
-    lane = lane[own.owner]
-    order = np.lexsort((own.start, lane))
-    latest = Latest(lane[order], own.start[order])
     time = rows["time"].to_numpy()
-    at = latest.at(_lanes(share, rows["thread"]), time)
-    if not len(order):
+    at = Latest(lane[own.owner], own.start).at(_lanes(share, rows["thread"]), time)
+    if not len(own.start):
         return calls, np.full(rows.height, -1, np.int64)
-    there = (at >= 0) & (time < own.end[order][at])
-    innermost = np.where(there, own.owner[order][at], -1)
+    there = (at >= 0) & (time < own.end[at])
+    innermost = np.where(there, own.owner[at], -1)
     return calls, np.append(calls.around, -1)[innermost]
 
 
@@ -148,18 +145,6 @@ def _lanes(share: Share, threads: pl.Series) -> Ints:
     numbers = lanes.select("lane", pl.col("thread").cast(pl.Int64, strict=False)).drop_nulls()
     known = dict(numbers.unique("thread", keep="first").select("thread", "lane").iter_rows())
     return threads.replace_strict(known, default=-1, return_dtype=pl.Int64).fill_null(-1).to_numpy()
-
-
-def chains(calls: Tree, innermost: Ints) -> pl.DataFrame:
-    """Every memory event with each of the operators around it: `row` of the event, `operator` (row of the tree)."""
-    rows, at = np.arange(len(innermost)), innermost
-    found = [pl.DataFrame({"row": np.empty(0, np.int64), "operator": np.empty(0, np.int64)})]
-    above = np.append(calls.caller, -1)
-    while len(rows := rows[at >= 0]):
-        at = at[at >= 0]
-        found.append(pl.DataFrame({"row": rows.astype(np.int64), "operator": at}))
-        at = above[at]
-    return pl.concat(found)
 
 
 def blocks(rows: pl.DataFrame) -> pl.DataFrame:

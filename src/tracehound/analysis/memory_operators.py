@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from tracehound.analysis.allocations import (
     HOST,
     allocations,
     callers,
-    chains,
     inside,
     named,
     nowhere,
     of_ranks,
     unrecorded,
 )
+from tracehound.analysis.numbering import codes, most, summed
+from tracehound.analysis.operator_tree import Tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.intervals import Ints, Mask
+from tracehound.nesting import again, with_below
 
 DEFINITION = """\
 A memory event belongs to the innermost operator that runs on its thread at its time. self size increase = what was
@@ -55,42 +59,58 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if rows.is_empty():
         return nowhere(everything)
     calls, innermost = callers(share, rows)
-    names = calls.events.select(pl.col("name").cast(pl.String).alias("name"), "id").with_row_index("operator")
-    names = names.with_columns(pl.col("operator").cast(pl.Int64))
-    held = rows.select(
-        pl.col("device").cast(pl.Int64).alias("number"),
-        pl.col("change").alias("size_increase"),
-        (pl.col("change") > 0).cast(pl.Int64).alias("allocations"),
-        pl.col("change").clip(lower_bound=0).alias("allocation_size"),
-        pl.Series("innermost", innermost),
-    ).with_row_index("row")
-    held = held.with_columns(pl.col("row").cast(pl.Int64))
-    around = (
-        pl.concat([chains(calls, innermost), _alone(held)]).join(names, on="operator", how="left").join(held, on="row")
-    )
-    sums = (pl.col(name).sum() for name in _SUMS)
-    total = (
-        around.unique(["row", "name"], maintain_order=True).group_by("name", "number", maintain_order=True).agg(*sums)
-    )
-    executions = around.group_by("name", "number", "operator", maintain_order=True).agg(
-        pl.col("allocation_size").sum(), pl.col("id").first()
-    )
-    counted = executions.group_by("name", "number").agg(
-        (pl.col("operator") >= 0).sum().cast(pl.Int64).alias("count"),
-        pl.col("id").get(pl.col("allocation_size").arg_max()).alias("event"),
-    )
-    own = around.filter(pl.col("operator") == pl.col("innermost")).group_by("name", "number")
-    selves = own.agg(*(pl.col(name).sum().alias(f"self_{name}") for name in _SUMS))
-    on = ["name", "number"]
-    joined = total.join(counted, on=on, how="left", nulls_equal=True).join(selves, on=on, how="left", nulls_equal=True)
-    return joined.with_columns(
-        pl.lit(share.rank, pl.Int64).alias("rank"), *(pl.col(f"self_{name}").fill_null(0) for name in _SUMS)
-    ).rename({"name": "operator"})
+    change, device = rows["change"].to_numpy(), rows["device"].to_numpy()
+    values = {
+        "size_increase": change,
+        "allocations": (change > 0).astype(np.int64),
+        "allocation_size": np.maximum(change, 0),
+    }
+    number, caller = codes(calls.events["name"]), calls.caller
+    repeated = again(caller, calls.operator, number)
+    found = list[pl.DataFrame]()
+    for each in np.unique(device).tolist():
+        mine = np.flatnonzero(device == each)
+        of_device = {name: amount[mine] for name, amount in values.items()}
+        table = _of_operators(calls, caller, innermost[mine], of_device, number, repeated)
+        alone = {name: amount[innermost[mine] < 0] for name, amount in of_device.items()}
+        found += [part.with_columns(pl.lit(each, pl.Int64).alias("number")) for part in (table, _of_none(alone))]
+    return pl.concat(found).with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
 
 
-def _alone(held: pl.DataFrame) -> pl.DataFrame:
-    """The events that no operator is around."""
-    return held.filter(pl.col("innermost") < 0).select("row", pl.col("innermost").alias("operator"))
+def _of_operators(
+    calls: Tree, caller: Ints, innermost: Ints, values: Mapping[str, Ints], number: Ints, repeated: Mask
+) -> pl.DataFrame:
+    """A row for each name of operators around memory events, of which `innermost` has the rows of the innermost.
+
+    `number` has one for the name of each event of the host, and `repeated` says which are inside another of their name.
+    """
+    every = len(caller)
+    own = {name: summed(innermost, amount, every) for name, amount in values.items()}
+    below = {name: with_below(caller, amount) for name, amount in own.items()}
+    within = with_below(caller, summed(innermost, np.ones(len(innermost), np.int64), every)) > 0
+    group = np.where(within, number, -1)
+    outer = np.where(repeated, -1, group)
+    many = int(number.max(initial=-1)) + 1
+    largest = most(group, below["allocation_size"], within.astype(np.int64), many)
+    there = np.flatnonzero(largest >= 0)
+    return pl.DataFrame(
+        {
+            "operator": calls.events["name"].gather(largest[there]).cast(pl.String),
+            "count": summed(group, within.astype(np.int64), many)[there],
+            "event": calls.events["id"].gather(largest[there]),
+            **{name: summed(outer, amount, many)[there] for name, amount in below.items()},
+            **{f"self_{name}": summed(group, amount, many)[there] for name, amount in own.items()},
+        }
+    )
+
+
+def _of_none(values: Mapping[str, Ints]) -> pl.DataFrame:
+    """A row for the memory events that no operator is around, if there are any."""
+    sums = {name: int(amount.sum()) for name, amount in values.items()}
+    whose = {"operator": None, "count": 0, "event": None}
+    row = {**whose, **sums, **{f"self_{name}": amount for name, amount in sums.items()}}
+    numbers = dict.fromkeys(row, pl.Int64())
+    return pl.DataFrame([row] if len(values[_SUMS[0]]) else [], {**numbers, "operator": pl.String()})
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

@@ -18,7 +18,7 @@ from typing import Any, Final
 NAME: Final = "libtracehound.so"
 """The file beside this one that building the package makes of the sources in C."""
 
-VERSION: Final = 11
+VERSION: Final = 12
 """Of the functions in the library: one that is older, or younger, is left alone."""
 
 _OFF: Final = ("0", "false", "no", "off")
@@ -46,7 +46,7 @@ _FUNCTIONS: Final = MappingProxyType(
         "sweep_nearest": (c_int32, (_P, _P, _N, _P)),
         "sweep_self_time": (c_int32, (_P, _P, _P, _N, _P)),
         "sweep_inherited": (c_int32, (_P, _P, _N, _P)),
-        "sweep_innermost": (_N, (_P, _P, _P, _P, _N, _P, _P, _P)),
+        "sweep_innermost": (_N, (_P, _P, _P, _N, _P, c_int32, _P, _P, _P, _P)),
         "sweep_with_below": (c_int32, (_P, _P, _N, _P)),
         "sweep_again": (c_int32, (_P, _P, _P, _N, _N, _P)),
         "groups_occurring": (None, (_P, _N, _P)),

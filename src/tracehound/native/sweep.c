@@ -138,29 +138,34 @@ EXPORTED int32_t sweep_inherited(const int64_t *parent, const int8_t *own, int64
     return 0;
 }
 
-/* Which label holds when, on a lane on which the innermost interval tells: how many stretches, or REFUSED.
+/* Which interval is the innermost when: how many stretches, or REFUSED.
  *
- * They come in the order of time; those that touch and have one label are one, and one below 0 is none. Parents come
- * before their children, in the order of starts, and no interval overlaps another in part; there is room for twice as
- * many stretches as there are intervals. */
+ * They come lane by lane, in the order of time. Lanes are runs of one `group`; without it there is one lane, or, with
+ * `apart`, each interval of the top is one. With a `label` for each, stretches of one label that touch are one, and a
+ * label below 0 is none. Parents come before their children, in the order of starts, and no interval of a lane overlaps
+ * another in part; there is room for twice as many stretches as there are intervals. */
 EXPORTED int64_t sweep_innermost(
-    const int64_t *start, const int64_t *end, const int64_t *parent, const int8_t *label, int64_t count,
-    int64_t *into_start, int64_t *into_end, int8_t *into_label)
+    const int64_t *start, const int64_t *end, const int64_t *parent, int64_t count,
+    const int64_t *group, int32_t apart, const int8_t *label,
+    int64_t *into_start, int64_t *into_end, int64_t *owner)
 {
     int64_t now = INT64_MIN, inner = -1, found = 0;
     for (int64_t row = 0; row <= count; row++) {
         int last = row == count;
-        int64_t until = last ? INT64_MAX : start[row];
-        if (!last && end[row] <= until)
+        int fresh = last || row == 0 || (group ? group[row] != group[row - 1] : apart && parent[row] < 0);
+        if (!fresh && end[row] <= start[row])
             continue;
+        int64_t until = fresh ? INT64_MAX : start[row];
         while (inner >= 0) { /* what has ended, then what goes on around this row */
             int ended = end[inner] <= until;
             int64_t stop = ended ? end[inner] : until;
             if (stop > now) {
-                if (label[inner] >= 0) {
-                    if (!found || into_end[found - 1] < now || into_label[found - 1] != label[inner]) {
+                if (!label || label[inner] >= 0) {
+                    int64_t before = found ? owner[found - 1] : -1;
+                    int same = found && into_end[found - 1] == now && (label ? label[before] == label[inner] : before == inner);
+                    if (!same) {
                         into_start[found] = now;
-                        into_label[found++] = label[inner];
+                        owner[found++] = inner;
                     }
                     into_end[found - 1] = stop;
                 }
@@ -172,9 +177,13 @@ EXPORTED int64_t sweep_innermost(
         }
         if (last)
             break;
-        if (parent[row] != inner || until < now || (inner >= 0 && end[row] > end[inner]))
+        if (fresh)
+            now = INT64_MIN;
+        if (end[row] <= start[row])
+            continue;
+        if (parent[row] != inner || start[row] < now || (inner >= 0 && end[row] > end[inner]))
             return REFUSED;
-        now = until;
+        now = start[row];
         inner = row;
     }
     return found;

@@ -91,23 +91,28 @@ def inherited(parent: Ints, own: Bytes) -> Bytes | None:
     return None if refused else said
 
 
-def innermost(start: Ints, end: Ints, parent: Ints, label: Bytes) -> tuple[Ints, Ints, Bytes] | None:
-    """Start, end and label of the stretches in which a label of 0 or more is the innermost's; sorted by (start, -end).
+def innermost(
+    start: Ints, end: Ints, parent: Ints, *, group: Ints | None = None, apart: bool = False, label: Bytes | None = None
+) -> tuple[Ints, Ints, Ints] | None:
+    """Start, end and owner of the stretches in which an interval is the innermost of its lane, lane by lane, in order.
 
-    None of the intervals may overlap another in part.
+    Sorted by (group, start, -end). Lanes are runs of one `group`; without it there is one lane, or each interval of the
+    top is one (`apart`). Those of one `label` that touch are one stretch, and a label below 0 is none. No interval of a
+    lane may overlap another in part.
     """
     native = library()
     if native is None:
         return None
     starts, ends, above = (np.ascontiguousarray(each, np.int64) for each in (start, end, parent))
-    labels = np.ascontiguousarray(label, np.int8)
-    low, high = np.empty((2, 2 * len(starts)), np.int64)
-    what = np.empty(2 * len(starts), np.int8)
+    lanes = None if group is None else np.ascontiguousarray(group, np.int64)
+    labels = None if label is None else np.ascontiguousarray(label, np.int8)
+    low, high, owner = np.empty((3, 2 * len(starts)), np.int64)
     found = native.sweep_innermost(
-        *(starts.ctypes.data, ends.ctypes.data, above.ctypes.data, labels.ctypes.data, len(starts)),
-        *(low.ctypes.data, high.ctypes.data, what.ctypes.data),
+        *(starts.ctypes.data, ends.ctypes.data, above.ctypes.data, len(starts)),
+        *(None if lanes is None else lanes.ctypes.data, apart, None if labels is None else labels.ctypes.data),
+        *(low.ctypes.data, high.ctypes.data, owner.ctypes.data),
     )
-    return None if found < 0 else (low[:found], high[:found], what[:found])
+    return None if found < 0 else (low[:found], high[:found], owner[:found])
 
 
 def covered(start: Ints, end: Ints, before: Ints, low: Ints, high: Ints) -> Ints | None:
