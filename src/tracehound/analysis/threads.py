@@ -14,10 +14,10 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
-from tracehound.analysis.numbering import Pairs, occurring
+from tracehound.analysis.numbering import Pairs, alike, most, occurring, summed
 from tracehound.analysis.result import Share
-from tracehound.intervals import Intervals, Ints, merge, pairs_of, passed
-from tracehound.nesting import Owned, one_at_a_time
+from tracehound.intervals import Intervals, Ints, Mask, merge, pairs_of, passed
+from tracehound.nesting import Owned, nearest, one_at_a_time
 from tracehound.trace import collected
 
 THREADS = ("id", "lane", "start", "end", "name", "kind", "parent")
@@ -177,13 +177,9 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
     window, row, time = _spent(owned, windows, len(start))
     kinds, number = _numbered(threads.select("lane", "name", _annotation(threads, parent)))
     place = window * kinds.height + number[row]
-    order = np.argsort(place, kind="stable")
-    place, row, time = place[order], row[order], time[order]
-    first = np.flatnonzero(np.diff(place, prepend=-1))
-    group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(place))))
-    total, longest = (by.reduceat(time, first) if len(first) else time for by in (np.add, np.maximum))
-    most = np.flatnonzero(time == longest[group])
-    most = most[np.diff(group[most], prepend=-1) > 0]  # of several the first: they come in the order of ids
+    group, first = alike(place)
+    most_of = most(group, time, np.zeros_like(time), len(first))  # of several the first: they come in the order of ids
+    total = summed(group, time, len(first))
     window, kind = np.divmod(place[first], max(1, kinds.height))
     order = np.lexsort((-total, window))
     return kinds[kind[order]].select(
@@ -191,7 +187,7 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
         "lane",
         "name",
         "inside",
-        threads["id"].gather(row[most[order]]).alias("event"),
+        threads["id"].gather(row[most_of[order]]).alias("event"),
         pl.Series("count", np.bincount(group, minlength=len(first))[order]),
         pl.Series("time", total[order]),
     )
@@ -206,24 +202,25 @@ def _numbered(events: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
     return every.drop("row"), number
 
 
-def _annotation(threads: pl.DataFrame, parent: np.ndarray) -> pl.Series:
+def _annotation(threads: pl.DataFrame, parent: Ints) -> pl.Series:
     """For every event the name of the nearest annotation that contains it."""
     around = nearest_around(parent, (threads["kind"] == "annotation").to_numpy())
     names = threads["name"].gather(np.maximum(around, 0))
     return pl.select(pl.when(pl.Series(around >= 0)).then(names).alias("inside")).to_series()
 
 
-def nearest_around(parent: np.ndarray, marks: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+def nearest_around(parent: Ints, marks: Mask, rows: npt.NDArray[np.integer] | None = None) -> Ints:
     """For every event (or for these rows) the row of the nearest event around it that is marked, -1 without one.
 
     `parent` is the row of the event that directly contains it, -1 for none.
     """
-    around = parent.copy() if rows is None else parent[rows]
-    while True:
-        climbing = np.flatnonzero((around >= 0) & ~marks[around])
-        if not len(climbing):
-            return around
+    if rows is None:
+        found: Ints = np.append(nearest(parent, marks), -1)[parent]  # of none, at -1
+        return found
+    around: Ints = parent[rows]
+    while len(climbing := np.flatnonzero((around >= 0) & ~marks[around])):
         around[climbing] = parent[around[climbing]]
+    return around
 
 
 def told_by_name(events: pl.DataFrame, say: Callable[[str, str], int | None]) -> npt.NDArray[np.int8]:
