@@ -1,7 +1,7 @@
 """Compiles what is written in C along with the package, where there is a compiler.
 
-Owns how. Without one the package is whole all the same, and reads large traces in one and a half times the time:
-``tracehound --version`` tells which it is.
+Owns how. Without one the package is whole all the same, and takes one and a half to two and a half times the time with
+large traces: ``tracehound --version`` tells which it is.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.intervals import Ints, Mask
-from tracehound.native import sweep
+from tracehound.native import sweep, trees
 from tracehound.native.nest import nested
 
 
@@ -232,7 +232,7 @@ def nearest(parent: Ints, chosen: Mask) -> Ints:
 
     All rows climb at once, each by the steps that those above it have climbed before.
     """
-    if (found := sweep.nearest(parent, chosen)) is not None:
+    if (found := trees.nearest(parent, chosen)) is not None:
         return found
     at: Ints = np.where(chosen, np.arange(len(parent)), parent)
     rest = np.flatnonzero(~chosen & (parent >= 0))
@@ -243,14 +243,14 @@ def nearest(parent: Ints, chosen: Mask) -> Ints:
 
 def inherited(parent: Ints, own: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
     """What each row says itself (0 or more), else the nearest above it that says anything; -1 without one."""
-    if (found := sweep.inherited(parent, own)) is not None:
+    if (found := trees.inherited(parent, own)) is not None:
         return found
     return np.append(own, np.int8(-1))[nearest(parent, own >= 0)]  # of none, at -1
 
 
 def with_below(parent: Ints, values: Ints) -> Ints:
     """The value of each row and of all rows below it, summed; `parent` has rows, -1 for none."""
-    if (found := sweep.with_below(parent, values)) is not None:
+    if (found := trees.with_below(parent, values)) is not None:
         return found
     total = values.copy()
     row = np.flatnonzero(values)
@@ -268,7 +268,7 @@ def again(parent: Ints, chosen: Mask, number: Ints) -> Mask:
 
     `parent` has rows, -1 for none; numbers are not negative.
     """
-    if (found := sweep.again(parent, chosen, number, int(number.max(initial=-1)) + 1)) is not None:
+    if (found := trees.again(parent, chosen, number, int(number.max(initial=-1)) + 1)) is not None:
         return found
     found = np.zeros(len(parent), np.bool_)
     row = np.flatnonzero(chosen)

@@ -15,7 +15,7 @@ from random import Random
 import numpy as np
 from scanning import damaged, made
 
-from tracehound.native import groups, loaded, nest, scan, sweep, xevents
+from tracehound.native import groups, loaded, nest, scan, sweep, trees, xevents
 
 LISTS = [
     b'[{"ph": "X", "ts": 1.5, "name": "a\\"b", "args": {"dims": [[1, 2], {"a": []}], "id": 5}}, {"ph":"s"}]',
@@ -80,10 +80,10 @@ def intervals(random: Random, turns: int) -> int:
         chosen = np.array([random.random() < 0.5 for _ in range(count)], np.bool_)
         parent = np.array([random.randrange(-1, max(row, 1)) for row in range(count)], np.int64)
         nest.nested(start, end, first, known)
-        sweep.nearest(parent, chosen)
+        trees.nearest(parent, chosen)
         sweep.self_time(start, end, parent)
         label = np.array([random.randrange(-1, 3) for _ in range(count)], np.int8)
-        sweep.inherited(parent, label)
+        trees.inherited(parent, label)
         sweep.innermost(start, end, parent, label=label)
         sweep.innermost(start, end, parent, group=end % 3)
         sweep.innermost(start, end, parent, apart=True)
@@ -94,8 +94,8 @@ def intervals(random: Random, turns: int) -> int:
         groups.numbered(names, kinds, 4, np.zeros(0, np.int64) if row is None else row)
         groups.add(end % 9 - 1, start, 8)
         groups.most(end % 9 - 1, start, end, 8)
-        sweep.with_below(parent, start)
-        sweep.again(parent, chosen, end % 9, 9)
+        trees.with_below(parent, start)
+        trees.again(parent, chosen, end % 9, 9)
         start.sort()
         one = sweep.union(start, np.maximum(start, end))
         other = sweep.union(start[::3], start[::3] + random.randrange(9))
@@ -111,7 +111,7 @@ def intervals(random: Random, turns: int) -> int:
 
 def main() -> None:
     library = loaded(Path(sys.argv[1]))
-    for module in (groups, nest, scan, sweep, xevents):
+    for module in (groups, nest, scan, sweep, trees, xevents):
         module.library = lambda: library
     random = Random(7)
     print(lists(random, 40_000), events(random, 40_000), intervals(random, 5_000))

@@ -18,7 +18,7 @@ from typing import Any, Final
 NAME: Final = "libtracehound.so"
 """The file beside this one that building the package makes of the sources in C."""
 
-VERSION: Final = 12
+VERSION: Final = 13
 """Of the functions in the library: one that is older, or younger, is left alone."""
 
 _OFF: Final = ("0", "false", "no", "off")
@@ -43,20 +43,20 @@ _FUNCTIONS: Final = MappingProxyType(
         "sweep_union": (_N, (_P, _P, _N)),
         "sweep_merge": (_N, (_P, _P, _N, _P, _P, _N, _P, _P)),
         "sweep_intersect": (_N, (_P, _P, _N, _P, _P, _N, _P, _P)),
-        "sweep_nearest": (c_int32, (_P, _P, _N, _P)),
         "sweep_self_time": (c_int32, (_P, _P, _P, _N, _P)),
-        "sweep_inherited": (c_int32, (_P, _P, _N, _P)),
         "sweep_innermost": (_N, (_P, _P, _P, _N, _P, c_int32, _P, _P, _P, _P)),
-        "sweep_with_below": (c_int32, (_P, _P, _N, _P)),
-        "sweep_again": (c_int32, (_P, _P, _P, _N, _N, _P)),
+        "sweep_covered": (None, (_P, _P, _P, _N, _P, _P, _N, _P)),
+        "sweep_shared_time": (None, (_P, _P, _P, _N, _P, _P, _P, _N, _P)),
+        "trees_nearest": (c_int32, (_P, _P, _N, _P)),
+        "trees_inherited": (c_int32, (_P, _P, _N, _P)),
+        "trees_with_below": (c_int32, (_P, _P, _N, _P)),
+        "trees_again": (c_int32, (_P, _P, _P, _N, _N, _P)),
         "groups_occurring": (None, (_P, _N, _P)),
         "groups_one_of_each": (None, (_P, _P, _N, _N, _P)),
         "groups_told": (None, (_P, _P, _N, _N, _P, _P)),
         "groups_numbered": (None, (_P, _P, _N, _N, _P, _P)),
         "groups_add": (None, (_P, _P, _N, _P)),
         "groups_most": (None, (_P, _P, _P, _N, _P)),
-        "sweep_covered": (None, (_P, _P, _P, _N, _P, _P, _N, _P)),
-        "sweep_shared_time": (None, (_P, _P, _P, _N, _P, _P, _P, _N, _P)),
     }
 )
 """What each function of the library gives and takes."""
