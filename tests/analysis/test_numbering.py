@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracehound.analysis import numbering
 from tracehound.analysis.numbering import Pairs, alike, codes, most, occurring, summed, turns
 
 KEYS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2) | st.integers(10**6, 10**6 + 2)), max_size=30)
@@ -32,10 +34,13 @@ def test_categories(values: list[str | None]) -> None:
 NAMED = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.sampled_from(["x", "y", None])), max_size=20)
 
 
-@given(NAMED)
-def test_pairs_of_categories(rows: list[tuple[str | None, str | None]]) -> None:
+@given(NAMED, st.sampled_from([4, 0]))
+def test_pairs_of_categories(rows: list[tuple[str | None, str | None]], dense: int) -> None:
+    """Of few categories, and of so many that no table of all pairs is made."""
     schema = {"name": pl.Categorical(), "kind": pl.Enum(["x", "y"])}
-    pairs = Pairs(*pl.DataFrame(rows, schema, orient="row"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numbering, "_DENSE", dense)
+        pairs = Pairs(*pl.DataFrame(rows, schema, orient="row"))
     chosen = [rows[row] for row in pairs.rows]
     assert len(chosen) == len(set(rows))
     assert set(chosen) == set(rows)

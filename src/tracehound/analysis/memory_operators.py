@@ -18,7 +18,7 @@ from tracehound.analysis.allocations import (
     of_ranks,
     unrecorded,
 )
-from tracehound.analysis.numbering import codes, most, summed
+from tracehound.analysis.numbering import alike, codes, most, summed
 from tracehound.analysis.operator_tree import Tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.intervals import Ints, Mask
@@ -65,7 +65,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         "allocations": (change > 0).astype(np.int64),
         "allocation_size": np.maximum(change, 0),
     }
-    number, caller = codes(calls.events["name"]), calls.caller
+    number, _ = alike(codes(calls.events["name"]))
+    caller = calls.caller
     repeated = again(caller, calls.operator, number)
     found = list[pl.DataFrame]()
     for each in np.unique(device).tolist():

@@ -31,15 +31,21 @@ class Pairs:
         """Of two categories, equally long."""
         self._name, many = _physical(names)
         self._kind, self._kinds = _physical(kinds)
+        self._many = many * self._kinds
+        if self._many > _DENSE * max(len(names), _FEW):
+            _, self.rows, self.numbers = np.unique(self._places(), return_index=True, return_inverse=True)
+            return
         row = groups.one_of_each(self._name, self._kind, many, self._kinds)
         if row is None:
-            row = np.full(many * self._kinds, -1, np.int64)
+            row = np.full(self._many, -1, np.int64)
             row[self._places()] = np.arange(len(names))
-        self._known, self._many = np.flatnonzero(row >= 0), len(row)
-        self.rows: Ints = row[self._known]
+        self._known = np.flatnonzero(row >= 0)
+        self.rows = row[self._known]
 
     def told(self, answers: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
         """For every row what is said of its pair, of which `rows` has another."""
+        if "numbers" in self.__dict__:
+            return np.asarray(answers[self.numbers])
         known = np.zeros(self._many, np.int8)
         known[self._known] = answers
         found = groups.told(self._name, self._kind, self._kinds, known)
@@ -132,3 +138,6 @@ def _counted(values: Ints) -> tuple[Ints, int]:
 
 _DENSE: Final = 4
 """Up to so many times as many numbers as rows are marked in a table, which is quicker than sorting."""
+
+_FEW: Final = 1 << 14
+"""Where there are fewer rows, the table may be as large as for so many."""

@@ -1,4 +1,4 @@
-"""What is compiled: loops over bytes that no array library has, in C, without which the same is done in Python.
+"""What is compiled: loops that no array library has, in C, without which the same is done in Python.
 
 Owns finding the library that was built along with the package, whether it is of this version, and what its functions
 take. Where there is none (no compiler when the package was installed, `TRACEHOUND_NATIVE=0`), every caller has a way of
