@@ -73,6 +73,17 @@ def cut_copy() -> Trace:
     return b.trace()
 
 
+def test_types_of_work_and_what_overlaps_are_told_by_the_device_s_own_clock() -> None:
+    types = run(named("kernel_types"), cut_copy()).table.filter(pl.col("rank").is_not_null())
+    assert dict(types.select("type", "time").iter_rows()) == {"memory": 22 * US, "computation": 20 * US}
+    row = run(named("breakdown"), cut_copy()).table.row(0, named=True)
+    assert row["compute"] == 20 * US
+    both = run(named("overlap"), cut_copy(), None, Options(given=(("first", "memory"),))).table.row(0, named=True)
+    assert (both["first"], both["second"], both["both"]) == (22 * US, 20 * US, 0)
+    cut = run(named("kernel_types"), cut_copy(), Window(22 * US, 46 * US)).table.filter(pl.col("rank").is_not_null())
+    assert dict(cut.select("type", "time").iter_rows()) == {"memory": 10 * US, "computation": 10 * US}
+
+
 @pytest.mark.parametrize(
     ("window", "own", "waited"), [((22, 32), 5, 5), ((42, 46), 10, 0), ((22, 46), 20, 10), ((0, 2), 2, 2)]
 )

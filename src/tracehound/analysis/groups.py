@@ -15,7 +15,9 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import COMMUNICATION, COPY, local_parent, work
+from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.kernel_classes import CLASSES, TYPES, OwnClass, classified
+from tracehound.analysis.own_clock import CLOCKED
 from tracehound.analysis.result import Share
 from tracehound.analysis.settings import pattern
 from tracehound.intervals import Intervals, clip, union
@@ -43,20 +45,20 @@ def group(text: str) -> Group:
 
 
 def running(share: Share, groups: Sequence[Group], own: Sequence[OwnClass] = ()) -> list[Intervals]:
-    """When work of each group runs on the rank, clipped to its window.
+    """When work of each group runs on the rank, clipped to its window: on the device's own clock, where it has one.
 
     Work of several groups counts for the first of them alone: it would overlap itself. An op that contains others
     counts only with the time that they leave it.
     """
     named = bool(own) or not all(each.is_type for each in groups)
-    events = work(share, *(("name", "op") if named else ()))
+    events, low, high = on_own_clock(work(share, "lane", *CLOCKED, *(("name", "op") if named else ())), share)
     members = _by_name(events, share, groups, own) if named else _by_kind(events, groups)
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
     owned = own_stretches(start, end, local_parent(events))
     free, found = np.ones(len(start), np.bool_), []
     for mask in members:
         chosen = (mask & free)[owned.owner]
-        found.append(clip(union(owned.start[chosen], owned.end[chosen]), share.start, share.end))
+        found.append(clip(union(owned.start[chosen], owned.end[chosen]), low, high))
         free &= ~mask
     return found
 

@@ -15,8 +15,8 @@ from tracehound.intervals import together
 DEFINITION = """\
 Each instant at which a device is busy is of one kind: only computation runs, only communication, only memory (copies,
 memsets, transfers), or two or all three of them at once. time is the length of all such instants (of unions of
-intervals over the streams of the rank), so the rows of a rank add up to its busy time, and share is of that. The rows
-without a rank are the sums over all ranks.
+intervals over the streams of the rank), so the rows of a rank add up to its busy time, and share is of that. On TPUs
+times are those of the device's own clock. The rows without a rank are the sums over all ranks.
 
 HolisticTraceAnalysis' kernel type breakdown has these numbers summed over ranks, of the run without its last profiler
 step. It tells types by name alone: ROCm's copies that run as kernels are computation there, RCCL and the collectives of

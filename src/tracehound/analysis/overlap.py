@@ -17,8 +17,9 @@ from tracehound.units import share as percent
 
 DEFINITION = """\
 Per rank: first = time in which work of the first group runs on any stream, second = the same of the second, both = time
-in which both run at once; all are lengths of unions of intervals. hidden = both / first, exposed = first - both. By
-default the first group is communication and the second computation. The row without a rank has the sums over all ranks.
+in which both run at once; all are lengths of unions of intervals, on TPUs by the device's own clock. hidden = both /
+first, exposed = first - both. By default the first group is communication and the second computation. The row without a
+rank has the sums over all ranks.
 
 A group is a type of work (computation, communication, memory), a class of kernels as the analysis kernels names it
 (gemm, attention, collective, ...) or an HLO category, or else a regular expression that is found in the names of its
