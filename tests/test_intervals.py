@@ -17,6 +17,7 @@ from tracehound.intervals import (
     covered,
     intersect,
     merge,
+    parted,
     passed,
     shared_time,
     subtract,
@@ -62,6 +63,16 @@ def test_covered(pairs: list[tuple[int, int]], windows: list[tuple[int, int]]) -
     start, end = arrays(windows)
     expected = [len(instants(pairs) & set(range(s, e))) for s, e in windows]
     assert covered(a, start, end).tolist() == expected
+
+
+@given(PAIRS, st.lists(st.integers(-6, 40), unique=True, max_size=9))
+def test_parts(pairs: list[tuple[int, int]], cuts: list[int]) -> None:
+    a = union(*arrays(pairs))
+    found = parted(a, np.array(sorted(cuts), np.int64))
+    expected = []
+    for low, high in zip(a.start.tolist(), a.end.tolist(), strict=True):
+        expected += pairwise([low, *(each for each in sorted(cuts) if low < each < high), high])
+    assert list(zip(found.start.tolist(), found.end.tolist(), strict=True)) == expected
 
 
 @given(PAIRS, PAIRS, st.lists(st.integers(0, 3), min_size=28, max_size=28))
@@ -118,7 +129,7 @@ def test_latest(known: list[tuple[int, int, int]], asked: list[tuple[int, int, i
 
 
 @given(st.lists(st.integers(-5, 25), max_size=6), st.lists(st.integers(-6, 26), max_size=40), st.integers(1, 40))
-def test_how_many_instants_have_passed(instants: list[int], now: list[int], run: int) -> None:
+def test_how_many_cutshave_passed(instants: list[int], now: list[int], run: int) -> None:
     """Whether or not there are long sorted runs among those that are asked for."""
     known = np.sort(np.array(instants, np.int64))
     asked = np.concatenate([np.empty(0, np.int64), *(np.sort(now[at : at + run]) for at in range(0, len(now), run))])

@@ -30,6 +30,19 @@ def story() -> Trace:
     return b.trace()
 
 
+def test_work_without_a_length_parts_two_gaps() -> None:
+    b = Building()
+    for name, start, end in (("gemm", 0, 10), ("fill", 40, 40), ("fill", 40, 40), ("relu", 60, 70), ("add", 70, 70)):
+        b.event(stream(), name, start, end)
+    table = run(named("gaps"), b.trace()).table
+    assert table.select("start", "duration", "before", "after").rows() == [
+        (10 * US, 30 * US, "gemm", "fill"),
+        (40 * US, 20 * US, "fill", "relu"),
+    ]
+    idle = run(named("idle"), b.trace()).table.filter(pl.col("stream") == "device")
+    assert idle["count"].sum() == 2
+
+
 def test_the_longest_gap() -> None:
     trace = story()
     result = run(named("gaps"), trace)

@@ -15,7 +15,7 @@ from tracehound.analysis.launched import calls_of
 from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE, has_clock
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.threads import THREADS, during, held, near
-from tracehound.intervals import Intervals, Ints, Mask, complement
+from tracehound.intervals import Intervals, Ints, Mask, complement, parted
 from tracehound.trace import collected
 from tracehound.units import duration, plural
 from tracehound.units import share as percent
@@ -23,12 +23,12 @@ from tracehound.units import share as percent
 DEFINITION = """\
 A gap is a stretch in which no work runs on any stream or line of a rank's device, between its first and its last work
 (with a window: between the window's ends; of one that it cuts, what lies in it); one of 1 ns is none, as files have
-times in whole ns and cut a start and a length each by itself. before = the op that ended last at or before its start;
-after = the op that starts next; launch = the host event that enqueued `after` (the runtime call of its correlation id,
-the producer of its context, or the execution of its run id); launched = how long before `after` that call began: when
-it is shorter than the whole gap, the device had nothing to do because the host had not asked for it; empty where it
-seems to have begun later. host = for each host thread the events that were the innermost on it during the gap, with
-their share of the gap.
+times in whole ns and cut a start and a length each by itself. Work without a length ends one and begins another. before
+= the op that ended last at or before its start; after = the op that starts next; launch = the host event that enqueued
+`after` (the runtime call of its correlation id, the producer of its context, or the execution of its run id); launched
+= how long before `after` that call began: when it is shorter than the whole gap, the device had nothing to do because
+the host had not asked for it; empty where it seems to have begun later. host = for each host thread the events that
+were the innermost on it during the gap, with their share of the gap.
 
 why = what one thread of the host was at for most of the gap, in words: the thread that launched `after` in a PyTorch
 trace; in an XLA profile, where pools of threads launch, the program's own, which has the marks of steps. The names of
@@ -71,7 +71,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The longest gaps (as many as are asked for), and on every row the number and length of all."""
     events = _work(share)
     low, high = bounds(events, share)
-    idle, span = complement(worked(events), low, high), high - low
+    idle, span = parted(complement(worked(events), low, high), _instants(events)), high - low
     lengths = idle.end - idle.start
     number = int((lengths > rounding(events["start"].to_numpy(), events["end"].to_numpy())).sum())
     if events.is_empty() or not number:
@@ -94,6 +94,11 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     host = _host(threads, share.lanes, gaps)
     found = _with_launch(pl.concat([table, around, host], how="horizontal"), calls, share.lanes)
     return found.with_columns(_why(share, found, gaps, threads))
+
+
+def _instants(events: pl.DataFrame) -> Ints:
+    """When work ran that has no length, in order."""
+    return events.filter(pl.col("start") == pl.col("end"))["start"].unique().sort().to_numpy()
 
 
 def _work(share: Share) -> pl.DataFrame:
