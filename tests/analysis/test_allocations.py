@@ -349,8 +349,14 @@ def test_what_is_given_at_an_address_anew_or_taken_back_twice_is_no_two_blocks_a
 
 
 OPERATORS = st.lists(
-    st.tuples(st.sampled_from("abc"), st.integers(0, 30), st.integers(1, 20)), max_size=6
+    st.tuples(st.sampled_from("abc"), st.integers(0, 30), st.integers(0, 20)), max_size=6
 )  # of one thread, which may overlap only by nesting
+
+
+def contains(one: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
+    """Whether an operator contains another, which comes no earlier; one without a length lasts a moment."""
+    until, inner = (max(end, start + 0.5) for _, start, end in (one, other))
+    return one[1] <= other[1] and inner <= until
 
 
 @given(OPERATORS, st.lists(st.tuples(st.integers(0, 45), st.sampled_from([5, -5, 3])), min_size=1, max_size=8))
@@ -367,7 +373,8 @@ def test_operators_against_a_loop(operators: list[tuple[str, int, int]], events:
         m.give(time, size, number)
     expected: dict[str | None, list[int]] = {}
     for time, size in events:
-        around = [name for name, s, e in kept if s <= time < e]
+        running = [one for one in kept if one[1] <= time <= one[2]]
+        around = [one[0] for one in kept if running and contains(one, running[-1])]
         for name in set(around) or {None}:
             sums = expected.setdefault(name, [0, 0, 0, 0])
             innermost = name == (around[-1] if around else None)
@@ -378,3 +385,13 @@ def test_operators_against_a_loop(operators: list[tuple[str, int, int]], events:
     names = ("size_increase", "allocation_size", "self_size_increase", "self_allocation_size")
     found = {row["operator"]: [row[name] for name in names] for row in rows(m.trace(), "memory_operators")}
     assert found == expected
+
+
+def test_an_operator_that_ends_or_has_no_length_at_the_time_is_given_the_memory() -> None:
+    m = Memory()
+    for name, start, end in (("aten::batch_norm", 0, 30), ("aten::empty", 10, 10), ("aten::zeros", 20, 25)):
+        m.event(MAIN, name, start, end, "op")
+    for number, time in enumerate((10, 25, 26)):
+        m.give(time, 100, number)
+    found = {row["operator"]: row["self_allocations"] for row in rows(m.trace(), "memory_operators")}
+    assert found == {"aten::batch_norm": 1, "aten::empty": 1, "aten::zeros": 1}

@@ -17,7 +17,6 @@ from tracehound.analysis.result import Scene, Share
 from tracehound.facets import UNTOLD
 from tracehound.formats.sizes import MOST_BYTES
 from tracehound.intervals import Ints, Latest
-from tracehound.nesting import one_at_a_time
 from tracehound.trace import collected
 
 HOST: Final = -1
@@ -125,18 +124,20 @@ def of_ranks(tables: Sequence[pl.DataFrame], scene: Scene) -> pl.DataFrame:
 
 
 def callers(share: Share, rows: pl.DataFrame) -> tuple[Tree, Ints]:
-    """The operators of the host, and of each memory event the row of the innermost that ran on its thread then; -1."""
+    """The operators of the host, and of each memory event the row of the innermost that ran on its thread then; -1.
+
+    An operator runs at the instant of its end, too: where times are whole microseconds, many have no length.
+    """
     calls = tree(share)
-    events = calls.events
-    lane = events["lane"].to_numpy()
-    own = one_at_a_time(events["start"].to_numpy(), events["end"].to_numpy(), calls.parent, lane)
-    time = rows["time"].to_numpy()
-    at = Latest(lane[own.owner], own.start).at(_lanes(share, rows["thread"]), time)
-    if not len(own.start):
-        return calls, np.full(rows.height, -1, np.int64)
-    there = (at >= 0) & (time < own.end[at])
-    innermost = np.where(there, own.owner[at], -1)
-    return calls, np.append(calls.around, -1)[innermost]
+    operators = np.flatnonzero(calls.operator)
+    lane, start = (calls.events[name].to_numpy()[operators] for name in ("lane", "start"))
+    time, end = rows["time"].to_numpy(), np.append(calls.events["end"].to_numpy(), _EVER)  # of no operator, at -1
+    begun = Latest(lane, start).at(_lanes(share, rows["thread"]), time)
+    at = np.append(operators, -1)[begun]
+    caller = np.append(calls.caller, -1)
+    while len(ended := np.flatnonzero(end[at] < time)):
+        at[ended] = caller[at[ended]]
+    return calls, at
 
 
 def _lanes(share: Share, threads: pl.Series) -> Ints:
@@ -199,4 +200,4 @@ def alive(row: pl.Expr) -> pl.Expr:
     return (pl.col("since") <= row) & (pl.col("until") > row)
 
 
-_EVER: Final = 2**62
+_EVER: Final = np.iinfo(np.int64).max

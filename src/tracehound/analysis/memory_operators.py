@@ -25,11 +25,11 @@ from tracehound.intervals import Ints, Mask
 from tracehound.nesting import again, with_below
 
 DEFINITION = """\
-A memory event belongs to the innermost operator that runs on its thread at its time. self size increase = what was
-given less what was taken back in the operator itself; self allocation size and self allocations = what was given there,
-and how often. size increase, allocation size and allocations are those of the operator with all that it calls; of an
-operator inside another of its name each event counts once. count = executions in which there was such an event. A row
-for each device, whose memory it is.
+A memory event belongs to the innermost operator that runs on its thread at its time, or ends just then. self size
+increase = what was given less what was taken back in the operator itself; self allocation size and self allocations =
+what was given there, and how often. size increase, allocation size and allocations are those of the operator with all
+that it calls; of an operator inside another of its name each event counts once. count = executions in which there was
+such an event. A row for each device, whose memory it is.
 
 These are the definitions of the PyTorch TensorBoard plugin, but that it counts what is inside two operators of one name
 twice, and gives sizes in KB."""
