@@ -104,6 +104,17 @@ def test_work_without_a_call_is_counted_apart() -> None:
     assert any("1 device events without a known launch" in note for note in result.notes)
 
 
+def test_in_a_window_work_without_a_call_is_that_of_the_window() -> None:
+    b = pairs((0, 10), (40, 50))
+    b.event(stream(), "k", 20, 30)
+    b.event(stream(), "k", 60, 70)
+    for window, unknown in (((5, 55), 1), ((5, 15), 0)):
+        notes = run(named("queue"), b.trace(), Window(window[0] * US, window[1] * US)).notes
+        assert [note for note in notes if "known launch" in note] == (
+            [f"not counted: {unknown} device events without a known launch"] if unknown else []
+        )
+
+
 def test_an_op_of_the_host_is_no_call() -> None:
     b = Building()
     b.event(stream(), "k", 20, 30, correlation=1)

@@ -106,6 +106,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     rows = [row for queue in _queues(share, known) if (row := _row(queue, share, limit))]
     if not rows:
         return pl.DataFrame()
+    known = launched(share, share.device) if share.windowed else known
     return pl.DataFrame(rows, infer_schema_length=None).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(known.unknown, pl.Int64).alias("unknown"),
