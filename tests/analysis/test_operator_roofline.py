@@ -134,7 +134,7 @@ def test_a_device_without_known_peaks_has_rates_and_no_shares() -> None:
 def test_runs_without_operators_or_devices_say_so() -> None:
     b = Building()
     launch(b, 0, "gemm", 10)
-    assert told(b.trace()).notes[0].startswith("no operator here that is known")
+    assert told(b.trace()).notes[0].startswith("no operator that is known here")
     host = Building()
     host.event(MAIN, "aten::mm", 0, 10, "op")
     assert told(host.trace()).notes[0] == "no device activity was recorded"

@@ -145,6 +145,11 @@ def test_an_empty_table_says_why(form: str, word: str) -> None:
     assert word in result.notes[0]
 
 
+def test_an_empty_window_is_not_taken_for_an_empty_recording() -> None:
+    note = run(named("operators"), linear().trace(), Window(5000 * US, 5001 * US)).notes[0]
+    assert note == "no operator in the window; if there is none outside: profile with ProfilerActivity.CPU"
+
+
 HOST = st.lists(
     st.tuples(
         st.integers(0, 1), st.sampled_from(["op", "python", "runtime", "annotation"]), st.sampled_from("ab"),

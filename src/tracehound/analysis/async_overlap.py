@@ -24,10 +24,11 @@ of the one op to the end of the other; a collective that is one op, as long as t
 operand that its HLO line names, else by its name, within one execution of the module.
 
 in flight = length of the union of these stretches. exposed = self time of the starting and the waiting ops themselves:
-the core does nothing else then. hidden = in flight less the stretches of those ops. On TPUs all times, and the bounds
-of a window, are on the device's own clock. windows = sum of the stretches, which counts what overlaps more than once:
-XProf's analyze_async_overlap takes it for the time of asynchronous ops, and so finds more of it, and more of it
-exposed, than the cores have time. While an op is in flight it may only be queued behind others.
+the core of a TPU does nothing else then; a CPU runs ops at once, and breakdown tells what of it nothing hides. hidden =
+in flight less the stretches of those ops. On TPUs all times, and the bounds of a window, are on the device's own clock.
+windows = sum of the stretches, which counts what overlaps more than once: XProf's analyze_async_overlap takes it for
+the time of asynchronous ops, and so finds more of it, and more of it exposed, than the cores have time. While an op is
+in flight it may only be queued behind others.
 
 With the setting by=op there is a row for each op, over all ranks. On GPUs collectives are kernels on streams of their
 own: the report overlap says how much of them is hidden."""

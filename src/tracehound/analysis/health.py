@@ -80,8 +80,8 @@ def _missing_launches(tables: Sequence[pl.DataFrame]) -> list[tuple[str, int, st
     orphans, work = int(ranks["orphans"].sum()), int(ranks["work"].sum())
     if not orphans:
         return []
-    where = f"first on rank {ranks['rank'][0]}"
-    return [("missing", orphans, f"device events without a known launch, of {work:,}", where)]
+    where, what = f"first on rank {ranks['rank'][0]}", "a device event" if orphans == 1 else "device events"
+    return [("missing", orphans, f"{what} without a known launch, of {work:,}", where)]
 
 
 def _missing_devices(tables: Sequence[pl.DataFrame]) -> list[tuple[str, int, str, str]]:

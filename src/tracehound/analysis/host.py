@@ -13,6 +13,7 @@ from tracehound.analysis.host_waits import blocking
 from tracehound.analysis.host_words import ASLEEP, doing_codes, in_words
 from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Given
+from tracehound.analysis.silence import nothing
 from tracehound.analysis.threads import THREADS, batches, during, names_of
 from tracehound.intervals import Intervals
 from tracehound.trace import collected
@@ -90,7 +91,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """Rows by thread, the one that does most first, each closed by the time in which it recorded nothing."""
     filled = [table for table in tables if table.height]
     if not filled:
-        note = "no host thread recorded anything here: profile with ProfilerActivity.CPU, or host_tracer_level above 0"
+        remedy = "profile with ProfilerActivity.CPU, or host_tracer_level above 0"
+        note = nothing(scene, "no host thread recorded anything", remedy)
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
     rows = pl.concat(filled).unique(["lane", "what", "inside"], keep="first", maintain_order=True)
     busy = rows.group_by("lane", "host", "thread", "window", maintain_order=True).agg(

@@ -12,6 +12,7 @@ from tracehound.analysis.call_paths import AGAIN, merged, names, nodes, recorded
 from tracehound.analysis.operator_tree import tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.silence import nothing
 from tracehound.analysis.trees import cut
 from tracehound.formats.torch_names import MODULE
 from tracehound.units import duration, plural
@@ -157,7 +158,8 @@ def _of_threads(guessed: int) -> list[str]:
 def _why_empty(scene: Scene) -> str:
     if scene.xla:
         return "no modules: an XLA profile has the scopes of HLO ops instead: see hlo_ops with --set by=scope"
-    return "no nn.Module here: profile with with_stack=True (with_modules=True alone records none of them)"
+    option = "profile with with_stack=True (with_modules=True alone records none of them)"
+    return nothing(scene, "no nn.Module", option)
 
 
 ANALYSIS = Analysis(

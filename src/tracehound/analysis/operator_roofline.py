@@ -14,6 +14,7 @@ from tracehound.analysis.operator_costs import BACKWARD, KNOWN, cost
 from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.silence import nothing
 from tracehound.intervals import Ints
 from tracehound.nesting import nearest
 from tracehound.trace import collected
@@ -126,7 +127,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no device activity was recorded"])
     every = pl.concat(filled, how="diagonal_relaxed")
     if every["name"].is_null().all():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [_WHY_EMPTY])
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [nothing(scene, "no operator that is known", _REMEDY)])
     totals, rows = every.filter(pl.col("name").is_null()), every.filter(pl.col("name").is_not_null())
     whole, moved = int(totals["time"].sum()), int(totals["moved"].sum())
     peaks = of_ranks(scene, options.given)
@@ -238,7 +239,7 @@ def _notes(table: pl.DataFrame, whole: int, moved: int, peaks: Mapping[int, Peak
     return notes
 
 
-_WHY_EMPTY: Final = "no operator here that is known: profile with ProfilerActivity.CPU and record_shapes=True"
+_REMEDY: Final = "profile with ProfilerActivity.CPU and record_shapes=True"
 
 ANALYSIS: Final = Analysis(
     name="operator_roofline",

@@ -13,6 +13,7 @@ from tracehound.analysis.numbering import Pairs, alike, codes, most, summed, tur
 from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.silence import nothing
 from tracehound.formats.torch_names import MODULE
 from tracehound.ids import part_of
 from tracehound.intervals import Ints, Mask
@@ -223,7 +224,7 @@ def _notes(whole: int, unlaunched: int) -> list[str]:
 def _why_empty(scene: Scene) -> str:
     if scene.xla:
         return "no operators: an XLA profile has HLO ops instead: see hlo_ops"
-    return "no operator here: profile with ProfilerActivity.CPU"
+    return nothing(scene, "no operator", "profile with ProfilerActivity.CPU")
 
 
 ANALYSIS = Analysis(

@@ -14,6 +14,11 @@ _REMEDY: Final = {
 }
 
 
+def nothing(scene: Scene, what: str, remedy: str) -> str:
+    """That there is nothing of a kind here, and what records it: in a window perhaps only the window has none."""
+    return f"{what} in the window; if there is none outside: {remedy}" if scene.windowed else f"{what} here: {remedy}"
+
+
 def silence(scene: Scene, ranks: Collection[int]) -> list[str]:
     """What is said of these ranks; nothing where there are none."""
     if not ranks:

@@ -14,6 +14,7 @@ from tracehound.analysis.call_stacks import alone, framed, texts
 from tracehound.analysis.operator_tree import Tree, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.silence import nothing
 from tracehound.analysis.trees import cut
 from tracehound.intervals import Mask
 from tracehound.units import duration, pool
@@ -135,7 +136,7 @@ def missing(scene: Scene, frames: str) -> str:
     pytorch = "PyTorch" in scene.profilers
     if frames != "python":
         option = "ProfilerActivity.CPU" if pytorch else "ProfileOptions.host_tracer_level=2"
-        return f"no event of a host thread here: profile with {option}"
+        return nothing(scene, "no event of a host thread", f"profile with {option}")
     return (
         f"no frames of Python: profile with {'with_stack=True' if pytorch else 'ProfileOptions.python_tracer_level=1'}"
     )

@@ -13,6 +13,7 @@ from tracehound.analysis.filled import DEFINITION as FILLED
 from tracehound.analysis.filled import Filled, filled
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.analysis.silence import nothing
 from tracehound.analysis.stretches import stretches
 from tracehound.units import plural
 from tracehound.units import share as percent
@@ -170,7 +171,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 def _nothing(by: str, scene: Scene) -> str:
     if by == "step" and scene.steps.is_empty():
         return "no steps here: mark them with profiler.step()"
-    return "no kernels here: profile with ProfilerActivity.CUDA (or XPU)"
+    return nothing(scene, "no kernels", "profile with ProfilerActivity.CUDA (or XPU)")
 
 
 def _whole(table: pl.DataFrame, by: str) -> list[str]:

@@ -12,6 +12,7 @@ from tracehound.analysis.filled import DEFINITION as FILLED
 from tracehound.analysis.filled import filled
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
+from tracehound.analysis.silence import nothing
 from tracehound.analysis.utilisation import doubts
 from tracehound.formats.curves import bucket, buckets
 from tracehound.units import duration
@@ -74,7 +75,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The stretches of all ranks, rank by rank."""
     found = [table for table in tables if table.height]
     if not found:
-        note = "no kernels here: profile with ProfilerActivity.CUDA (or XPU)"
+        note = nothing(scene, "no kernels", "profile with ProfilerActivity.CUDA (or XPU)")
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
     rows = pl.concat(found, how="vertical_relaxed")
     told = [f"stretches of {duration(int(rows['duration'][0]))}", *doubts(rows.filter(pl.col("utilisation") > 0))]
