@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -391,6 +392,18 @@ def test_the_place_of_communication_is_on_the_rank_of_its_longest_event() -> Non
         b.event(stream(rank), "k", 90, 100)
     row = found(b.trace())["communication is not hidden behind computation"]
     assert (row["rank"], row["start"], row["duration"]) == (1, 10 * US, 40 * US)
+
+
+@pytest.mark.parametrize("name", ["worker0.json", "worker0.json.gz"])
+def test_a_file_that_was_cut_short_is_told_beside_what_is_found(samples: Path, tmp_path: Path, name: str) -> None:
+    content = next((samples / "torch_stacks").glob("*.json.gz")).read_bytes()
+    content = content if name.endswith(".gz") else gzip.decompress(content)
+    for part, cut in ((2 / 3, True), (1, False)):
+        (tmp_path / name).write_bytes(content[: int(len(content) * part)])
+        notes = told(load(open_paths([tmp_path / name]))).notes
+        said = f"{name} was cut short (health): what seems to end or to idle there may be what was lost"
+        assert (notes[0] == said) == cut
+        assert any("cut short" in note for note in notes) == cut
 
 
 def test_a_run_without_steps_or_devices_says_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -18,6 +19,7 @@ from tracehound.analysis.joint import packed, unpacked
 from tracehound.analysis.own_clock import ON_TRACE
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.share import maps
+from tracehound.errors import printable
 from tracehound.units import duration
 
 RULES: Final = (*time.RULES, *xla.RULES, *device.RULES)
@@ -100,7 +102,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         [_row(finding, placed(finding.place, where)) for finding in found], schema=blank(COLUMNS).schema
     )
     rows = rows.sort("cost", "share", descending=True, nulls_last=True, maintain_order=True)
-    return answer(ANALYSIS, rows, scene, options, _notes(evidence, len(found)))
+    return answer(ANALYSIS, rows, scene, options, [*_cut_short(scene), *_notes(evidence, len(found))])
 
 
 def _evidence(ranks: Sequence[Sequence[pl.DataFrame]], scene: Scene) -> Evidence:
@@ -150,6 +152,20 @@ def _notes(evidence: Evidence, found: int) -> list[str]:
     if evidence.scene.windowed and not evidence.steps:
         return ["no whole step lies in the window: costs are of the window"]
     return _step(evidence) or ["no steps are marked: costs are of the whole run"]
+
+
+def _cut_short(scene: Scene) -> list[str]:
+    """Which files end before their end: what was lost looks like idleness to the rules."""
+    cut = dict.fromkeys(note.where.partition(", ")[0] for note in scene.notes if _CUT.search(note.text))
+    if not cut:
+        return []
+    first = printable(next(iter(cut)))
+    files = f"{first} was" if len(cut) == 1 else f"{len(cut):,} files ({first}, ...) were"
+    return [f"{files} cut short (health): what seems to end or to idle there may be what was lost"]
+
+
+_CUT: Final = re.compile(r"\bends early\b|\bcut off at the end of the file\b")
+"""What the formats' notes say of such files."""
 
 
 def _step(evidence: Evidence) -> list[str]:
