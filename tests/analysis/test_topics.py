@@ -8,7 +8,7 @@ import pytest
 
 from building import Building, stream, thread
 from tracehound.analysis import ANALYSES, Options, named, run
-from tracehound.analysis.topics import LAST, NEEDS, TOPICS, headed, lacking
+from tracehound.analysis.topics import _LACKS, LAST, NEEDS, TOPICS, headed, lacking
 from tracehound.store import load, open_paths
 from tracehound.trace import Window
 
@@ -62,11 +62,15 @@ def test_what_a_trace_lacks_is_said(form: str, *, device: bool, name: str, why: 
     assert bool(why) == bool(lacking(name, built(form, device=device).trace()))
 
 
+def test_every_reason_fits_into_the_frame_of_a_narrow_screen() -> None:
+    assert [words for words in _LACKS.values() if len(words) > 80 - 4] == []
+
+
 def test_modules_are_lacking_where_the_file_has_none() -> None:
     b = built("kineto", device=True)
     assert lacking("modules", b.trace()) == "", "what nobody looked for may be there"
     b.facts = {"modules": False}
-    assert lacking("modules", b.trace()).startswith("no modules of a model in this trace")
+    assert lacking("modules", b.trace()).startswith("no modules were recorded")
     b.facts = {"modules": True}
     assert lacking("modules", b.trace()) == ""
 

@@ -95,11 +95,11 @@ _LACKS: Final[Mapping[Need, str]] = MappingProxyType(
         "device": "no device activity was recorded in this trace",
         "pytorch": "only a trace of the PyTorch profiler can answer this",
         "xla": "only an XLA profile can answer this",
-        "modules": "no modules of a model in this trace: PyTorch records them with with_stack=True",
+        "modules": "no modules were recorded: PyTorch does so with with_stack=True",
         "ranks": "one rank is open: this needs the files of several ranks together",
-        "allocated": "no memory events in this trace: PyTorch records them with profile_memory=True",
-        "held": "no allocator events in this trace: XLA's runtime records them on TPU and GPU",
-        "buffers": "no buffer assignment in this trace: xplane.pb has it in the HLO protos of its programs",
+        "allocated": "no memory events were recorded: PyTorch does so with profile_memory=True",
+        "held": "no allocator events were recorded: XLA does so on TPU and GPU",
+        "buffers": "no buffer assignment was recorded: xplane.pb has it in its HLO protos",
     }
 )
 

@@ -239,8 +239,7 @@ class MenuScreen(Framed[str | None]):
     @on(MenuList.Pointed)
     def _pointed(self, message: MenuList.Pointed) -> None:
         entry = message.entry
-        words = f"{entry.title}: {entry.lacks}" if entry.lacks else entry.question
-        self._about.update(self._glyphs.words(words))
+        self._about.update(self._glyphs.words(entry.lacks or entry.question))
         self._follow()
 
     @on(MenuList.Chosen)
