@@ -35,8 +35,9 @@ PyTorch's profiler of CUDA records blocks per SM and occupancy; XLA's records gr
 shared memory of the kernel allow, whatever its grid. ROCm records neither: blocks per SM and the limit are then derived
 from grid, block and the multiprocessors of the device (hipExtModuleLaunchKernel tells its grid in threads), occupancy
 cannot be, since it takes registers. Kernels of replayed graphs have no grid there: SM efficiency is "at least" then.
-What cannot be true (an occupancy above 100 %) is not counted, and noted. Kernels recorded without a length weigh
-nothing in averages over time: other analyses count them, this one says in a note how many they are."""
+What cannot be true (an occupancy above 100 %) is not counted, and noted. All times are on the trace's clock, also where
+a device has its own (TPU). Kernels without a length there weigh nothing in averages over time: other analyses count
+them, this one says in a note how many they are."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -208,7 +208,7 @@ def doubts(rows: pl.DataFrame) -> list[str]:
     elif float(known.to_numpy().min()) < _KNOWN:
         notes.append("SM efficiency is at least this: not all kernels tell a grid (see known), replayed graphs none")
     if instant:
-        weightless = "recorded without a length, which weigh nothing in averages over time"
+        weightless = "without a length on the trace's clock, which weigh nothing in averages over time"
         notes.append(f"not counted: {plural(instant, 'kernel')} {weightless}")
     if strange:
         notes.append(f"not counted: {strange:,} recorded values that cannot be true, such as an occupancy above 100 %")
