@@ -24,7 +24,6 @@ from tracehound.nesting import (
     self_time,
     still_open,
     unshared,
-    with_below,
 )
 
 
@@ -151,16 +150,6 @@ def test_what_rows_say_is_inherited(distances: list[int], labels: list[int]) -> 
     for up, mine in zip(parent, own, strict=True):
         said.append(mine if mine >= 0 or up < 0 else said[up])
     assert inherited(np.array(parent, np.int64), np.array(own, np.int8)).tolist() == said
-
-
-@given(st.lists(st.integers(0, 9)), st.lists(st.integers(-5, 99), min_size=100, max_size=100))
-def test_sums_of_all_that_is_below(distances: list[int], values: list[int]) -> None:
-    parent = [row - up if 0 < up <= row else -1 for row, up in enumerate(distances[:100])]
-    total = values[: len(parent)]
-    for row in reversed(range(len(parent))):
-        if parent[row] >= 0:
-            total[parent[row]] += total[row]
-    assert with_below(np.array(parent, np.int64), np.array(values[: len(parent)], np.int64)).tolist() == total
 
 
 @given(PAIRS, st.lists(st.tuples(st.booleans(), st.integers(0, 2)), min_size=14, max_size=14))

@@ -248,21 +248,6 @@ def inherited(parent: Ints, own: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
     return np.append(own, np.int8(-1))[nearest(parent, own >= 0)]  # of none, at -1
 
 
-def with_below(parent: Ints, values: Ints) -> Ints:
-    """The value of each row and of all rows below it, summed; `parent` has rows, -1 for none."""
-    if (found := trees.with_below(parent, values)) is not None:
-        return found
-    total = values.copy()
-    row = np.flatnonzero(values)
-    at, value = parent[row], values[row]
-    while len(at):
-        on = at >= 0
-        at, value = at[on], value[on]
-        np.add.at(total, at, value)
-        at = parent[at]
-    return total
-
-
 def again(parent: Ints, chosen: Mask, number: Ints) -> Mask:
     """Which of the chosen rows have one above them with the same number; all above a chosen row are chosen.
 

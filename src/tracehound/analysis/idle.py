@@ -143,7 +143,7 @@ def within(
         paused.append((name, *_inside(when, *edged)))
     doings = _during(share, calls.lane, [pauses for _, pauses, _ in paused])
     lead = mattering(share, doings, calls.lane)
-    rows = list[dict[str, object]]()
+    sums = list[dict[str, object]]()
     for name, pauses, cause in paused:
         times = {part: covered(holds, pauses.start, pauses.end) for part, holds in meanwhile.items()}
         spent = doings.summed(lead[pauses.after], pauses.start, pauses.end, cause, len(_TOLD))
@@ -151,8 +151,8 @@ def within(
             mine = np.flatnonzero(cause == number)
             if len(mine):
                 alike = {"stream": name, "whole": name == DEVICE, "cause": _TOLD[number], "why": why, "while": time}
-                rows.append({**alike, **_summed(pauses, mine, events["id"], times)})
-    table = pl.DataFrame(rows, {**_SUMS, **dict.fromkeys(meanwhile, pl.Int64())}).with_columns(
+                sums.append({**alike, **_summed(pauses, mine, events["id"], times)})
+    table = pl.DataFrame(sums, {**_SUMS, **dict.fromkeys(meanwhile, pl.Int64())}).with_columns(
         pl.col(_FRACTIONS).round().cast(pl.Int64),
         pl.when(pl.col("why").is_not_null()).then(pl.col("while") / pl.col("idle")).alias("why_share"),
         pl.lit(share.rank, pl.Int64).alias("rank"),

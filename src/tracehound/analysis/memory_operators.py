@@ -21,8 +21,9 @@ from tracehound.analysis.allocations import (
 from tracehound.analysis.numbering import alike, codes, most, summed
 from tracehound.analysis.operator_tree import Tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.forest import Forest
 from tracehound.intervals import Ints, Mask
-from tracehound.nesting import again, with_below
+from tracehound.nesting import again
 
 DEFINITION = """\
 A memory event belongs to the innermost operator that runs on its thread at its time, or ends just then. self size
@@ -87,8 +88,9 @@ def _of_operators(
     """
     every = len(caller)
     own = {name: summed(innermost, amount, every) for name, amount in values.items()}
-    below = {name: with_below(caller, amount) for name, amount in own.items()}
-    within = with_below(caller, summed(innermost, np.ones(len(innermost), np.int64), every)) > 0
+    calling = Forest(caller)
+    below = {name: calling.summed(amount) for name, amount in own.items()}
+    within = calling.summed(summed(innermost, np.ones(len(innermost), np.int64), every)) > 0
     group = np.where(within, number, -1)
     outer = np.where(repeated, -1, group)
     many = int(number.max(initial=-1)) + 1

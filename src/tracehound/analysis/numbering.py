@@ -32,7 +32,8 @@ class Pairs:
         self._name, many = _physical(names)
         self._kind, self._kinds = _physical(kinds)
         self._many = many * self._kinds
-        if self._many > _DENSE * max(len(names), _FEW):
+        self._sparse = self._many > _DENSE * max(len(names), _FEW)
+        if self._sparse:
             _, self.rows, self.numbers = np.unique(self._places(), return_index=True, return_inverse=True)
             return
         row = groups.one_of_each(self._name, self._kind, many, self._kinds)
@@ -44,7 +45,7 @@ class Pairs:
 
     def told(self, answers: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
         """For every row what is said of its pair, of which `rows` has another."""
-        if "numbers" in self.__dict__:
+        if self._sparse:
             return np.asarray(answers[self.numbers])
         known = np.zeros(self._many, np.int8)
         known[self._known] = answers

@@ -14,10 +14,11 @@ from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.silence import nothing
+from tracehound.forest import Forest
 from tracehound.formats.torch_names import MODULE
 from tracehound.ids import part_of
 from tracehound.intervals import Ints, Mask
-from tracehound.nesting import again, nearest, self_time, with_below
+from tracehound.nesting import again, nearest, self_time
 from tracehound.trace import PROFILERS, collected
 from tracehound.units import duration
 from tracehound.units import share as proportion
@@ -117,10 +118,10 @@ def _threads(calls: Tree) -> pl.Series:
 
 
 class Counted(NamedTuple):
-    """Of all events of the host's threads, of a window: which are operators that ran there, or launched what ran there.
+    """What the events of the host's threads did in a window; of all of them, in their order.
 
-    `seen` says which ran there. Of each the times there, ps; the totals are with what it calls, and `launched` counts
-    what it launched itself.
+    `operator` marks the operators that ran there, or launched what ran there, `seen` all that ran there. Times are
+    those there, ps; the totals are with what each calls, and `launched` counts what it launched itself.
     """
 
     operator: Mask
@@ -138,7 +139,7 @@ def _measured(calls: Tree, caller: Ints, by: Ints, clipped: Ints, share: Share) 
     begin, until, seen = _within(start, end, share)
     frame = (calls.events["kind"] == "python").to_numpy()
     launched, own = (summed(by, values, len(start)) for values in (np.ones(len(by), np.int64), clipped))
-    total = with_below(caller, own)
+    total = Forest(caller).summed(own)
     host = self_time(begin, np.where(frame, begin, until) if frame.any() else until, calls.above)
     return Counted(
         operator=calls.operator & (seen | (total > 0)),

@@ -140,8 +140,8 @@ EXPORTED int64_t sweep_innermost(
             if (stop > now) {
                 if (!label || label[inner] >= 0) {
                     int64_t before = found ? owner[found - 1] : -1;
-                    int same = found && into_end[found - 1] == now && (label ? label[before] == label[inner] : before == inner);
-                    if (!same) {
+                    int alike = found && (label ? label[before] == label[inner] : before == inner);
+                    if (!alike || into_end[found - 1] != now) {
                         into_start[found] = now;
                         owner[found++] = inner;
                     }

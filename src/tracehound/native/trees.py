@@ -5,6 +5,8 @@ Each gives None without the library, and for rows that do not come after the one
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,36 +20,31 @@ _NO_MEMORY = -2
 
 
 def nearest(parent: Ints, chosen: Mask) -> Ints | None:
-    """For each row the nearest at or above it that is chosen; parents come before their children."""
-    native = library()
-    if native is None:
-        return None
-    above, marks = np.ascontiguousarray(parent, np.int64), np.ascontiguousarray(chosen, np.bool_)
-    found = np.empty_like(above)
-    refused = native.trees_nearest(above.ctypes.data, marks.ctypes.data, len(above), found.ctypes.data)
-    return None if refused else found
+    """For each row the nearest at or above it that is chosen, -1 where there is none."""
+    return _told("trees_nearest", parent, np.ascontiguousarray(chosen, np.bool_), np.empty(len(parent), np.int64))
 
 
 def inherited(parent: Ints, own: Bytes) -> Bytes | None:
-    """What each row says itself, else the nearest above it that says anything; parents come before their children."""
-    native = library()
-    if native is None:
-        return None
-    above, says = np.ascontiguousarray(parent, np.int64), np.ascontiguousarray(own, np.int8)
-    said = np.empty_like(says)
-    refused = native.trees_inherited(above.ctypes.data, says.ctypes.data, len(says), said.ctypes.data)
-    return None if refused else said
+    """What each row says itself (0 or more), else the nearest above it that says anything; -1 without one."""
+    return _told("trees_inherited", parent, np.ascontiguousarray(own, np.int8), np.empty(len(parent), np.int8))
 
 
 def with_below(parent: Ints, value: Ints) -> Ints | None:
-    """The value of each row and of all rows below it, summed; parents come before their children."""
+    """The value of each row and of all rows below it, summed."""
+    return _told("trees_with_below", parent, np.ascontiguousarray(value, np.int64), np.empty(len(parent), np.int64))
+
+
+T = TypeVar("T", bound=np.generic)
+
+
+def _told(function: str, parent: Ints, given: npt.NDArray[Any], found: npt.NDArray[T]) -> npt.NDArray[T] | None:
+    """What a function finds of each row, by its parent and what is given of it."""
     native = library()
     if native is None:
         return None
-    above, values = np.ascontiguousarray(parent, np.int64), np.ascontiguousarray(value, np.int64)
-    sums = np.empty_like(values)
-    refused = native.trees_with_below(above.ctypes.data, values.ctypes.data, len(above), sums.ctypes.data)
-    return None if refused else sums
+    above = np.ascontiguousarray(parent, np.int64)
+    refused = getattr(native, function)(above.ctypes.data, given.ctypes.data, len(above), found.ctypes.data)
+    return None if refused else found
 
 
 def again(parent: Ints, chosen: Mask, number: Ints, numbers: int) -> Mask | None:
