@@ -13,7 +13,7 @@ from tracehound.trace import EVENTS
 
 FAR = 2**62
 ROWS = [
-    {"id": 0, "lane": 0, "start": -FAR, "end": FAR - 1, "name": "a", "kind": "op", "self": 0, "record": 2**40},
+    {"id": 0, "lane": 0, "start": -FAR, "end": FAR - 1, "name": "a", "kind": "op", "self": 0, "record": 2**46 - 1},
     {"id": 1, "lane": 0, "start": -1, "end": -1, "name": "b", "kind": "op", "self": 17, "parent": 0, "record": -3},
     {
         "id": 2,
@@ -26,6 +26,8 @@ ROWS = [
         "depth": 9,
     },
     {"id": 3, "lane": 1, "start": FAR - 1, "end": FAR, "self": FAR, "launch": 1, "step": 4, "rank": 2, "bytes": 5},
+    {"id": 4, "lane": 1, "start": FAR, "end": FAR, "self": 0, "device_start": -FAR, "device_end": 2**40},
+    {"id": 5, "lane": 1, "start": FAR, "end": FAR, "self": 0, "device_start": FAR, "record": 2**33},
 ]
 FRAME = pl.DataFrame([{name: row.get(name) for name in EVENTS} for row in ROWS], schema=EVENTS)
 

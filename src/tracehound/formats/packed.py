@@ -1,7 +1,7 @@
 """Events in Arrow files: the schema `EVENTS` in a form that zstd writes three times faster, and what reads it back.
 
 Owns how events lie on disk. A time is two columns of 32 bits, of which one hardly changes; a length stands for an end,
-a distance for an id; the id itself is the row. Knows no event's meaning.
+a distance for an id or for the time by another clock; the id itself is the row. Knows no event's meaning.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import polars as pl
 from tracehound.formats.spill import Column, frame_of
 from tracehound.trace import EVENTS
 
-_SPLIT: Final = ("start", "length", "inner")
+_SPLIT: Final = ("start", "length", "inner", "ahead", "device_length")
 _AS_IS: Final = (
     "name", "kind", "rank", "step", "depth", "launch", "correlation", "external", "run", "op", "bytes",
-    "device_start", "device_end",
 )  # fmt: skip
 _PACKED: Final = {
     "lane": pl.Int32(),
     **{f"{name}_high": pl.Int32() for name in _SPLIT},
     **{name: pl.UInt32() for name in _SPLIT},
     "above": pl.Int32(),
-    "beside": pl.Int64(),
+    "beside_high": pl.Int32(),
+    "beside": pl.UInt16(),
     **{name: EVENTS[name] for name in _AS_IS},
 }
 _WRITERS: Final = 2
@@ -41,8 +41,8 @@ _ROWS: Final = 1 << 16
 def written(batches: Iterable[Mapping[str, Column]], folder: Path | None) -> pl.LazyFrame:
     """All events in these batches, put into files of the folder or held in memory; schema `EVENTS`.
 
-    A batch has columns of `EVENTS` as numbers, and ids that follow those of the one before. One is written while the
-    next is made. Raises OSError as writing does.
+    A batch has columns of `EVENTS` as numbers, and ids that follow those of the one before; its `device_end` is missing
+    where `device_start` is, and records are below 2^46. One is written while the next is made. Raises OSError as writing does.
     """
     if folder is None:
         held = [frame_of(batch, EVENTS) for batch in batches]
@@ -63,14 +63,26 @@ def written(batches: Iterable[Mapping[str, Column]], folder: Path | None) -> pl.
 def _write(events: Mapping[str, Column], path: Path) -> None:
     start, end, own, ids = (events[name].values for name in ("start", "end", "self", "id"))
     columns = {name: events[name] for name in (*_AS_IS, "lane") if name in events}
-    for name, values in zip(_SPLIT, (start, end - start, end - start - own), strict=True):
+    wide = {"start": Column(start), "length": Column(end - start), "inner": Column(end - start - own)}
+    if "device_start" in events:
+        begun, ended = events["device_start"], events["device_end"]
+        wide["ahead"] = Column(begun.values - start, begun.valid)
+        wide["device_length"] = Column(ended.values - begun.values, ended.valid)
+    for name, (values, valid) in wide.items():
         halves = np.ascontiguousarray(values).view("<u4").reshape(-1, 2)
-        columns[name] = Column(halves[:, 0])
-        columns[f"{name}_high"] = Column(halves[:, 1].view("<i4"))
+        columns[name] = Column(halves[:, 0], valid)
+        columns[f"{name}_high"] = Column(halves[:, 1].view("<i4"), valid)
     columns["above"] = Column(ids - events["parent"].values, events["parent"].valid)
     if "record" in events:
-        columns["beside"] = Column(events["record"].values - ids, events["record"].valid)
+        values, valid = events["record"]
+        beside = values - ids
+        columns["beside"] = Column(beside.astype(np.uint16), valid)
+        columns["beside_high"] = Column((beside >> _LOW_BITS).astype(np.int32), valid)
     frame_of(columns, _PACKED).write_ipc(path, compression="zstd", record_batch_size=_ROWS)
+
+
+_LOW_BITS: Final = 16
+"""Of distances of records: those in which neighbours differ."""
 
 
 def scan(paths: Sequence[Path]) -> pl.LazyFrame:
@@ -78,18 +90,20 @@ def scan(paths: Sequence[Path]) -> pl.LazyFrame:
     if not paths:
         return pl.LazyFrame(schema=EVENTS)
     row = pl.col("id").cast(pl.Int64)
-    start, length, inner = (_whole(name) for name in _SPLIT)
+    start, length, inner, ahead, device_length = (_whole(name, 32) for name in _SPLIT)
     unpacked = {
         "id": row,
         "start": start,
         "end": start + length,
         "parent": row - pl.col("above"),
         "self": length - inner,
-        "record": row + pl.col("beside"),
+        "record": row + _whole("beside", _LOW_BITS),
+        "device_start": start + ahead,
+        "device_end": start + ahead + device_length,
     }
     files = pl.scan_ipc(list(paths), row_index_name="id")
     return files.select(unpacked.get(name, pl.col(name)).cast(dtype).alias(name) for name, dtype in EVENTS.items())
 
 
-def _whole(name: str) -> pl.Expr:
-    return pl.col(f"{name}_high").cast(pl.Int64) * (1 << 32) + pl.col(name).cast(pl.Int64)
+def _whole(name: str, bits: int) -> pl.Expr:
+    return pl.col(f"{name}_high").cast(pl.Int64) * (1 << bits) + pl.col(name).cast(pl.Int64)
