@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracehound.analysis import numbering
-from tracehound.analysis.numbering import Pairs, alike, codes, most, occurring, summed, turns
+from tracehound.analysis.numbering import Pairs, alike, codes, earliest, most, occurring, summed, turns
 
 KEYS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2) | st.integers(10**6, 10**6 + 2)), max_size=30)
 
@@ -65,3 +67,21 @@ def test_which_numbers_occur_and_where_they_change(numbers: list[int], kind: typ
     values = np.array(numbers, kind)
     assert np.flatnonzero(occurring(values)).tolist() == sorted(set(numbers))
     assert turns(values).tolist() == [i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1]]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 2)), max_size=25), st.randoms())
+def test_ends_take_the_earliest_starts(rows: list[tuple[bool, int]], random: Random) -> None:
+    """Against a queue for each group."""
+    rows.sort()
+    starts = sum(not is_end for is_end, _ in rows)
+    order = random.sample(range(len(rows)), len(rows))
+    waiting: dict[int, list[int]] = {}
+    expected = [-1] * (len(rows) - starts)
+    for row in order:
+        queue = waiting.setdefault(rows[row][1], [])
+        if row < starts:
+            queue.append(row)
+        elif queue:
+            expected[row - starts] = queue.pop(0)
+    group = np.array([number for _, number in rows], np.int64)
+    assert earliest(group, np.array(order, np.intp), starts).tolist() == expected

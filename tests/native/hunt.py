@@ -94,6 +94,7 @@ def intervals(random: Random, turns: int) -> int:
         groups.numbered(names, kinds, 4, np.zeros(0, np.int64) if row is None else row)
         groups.add(end % 9 - 1, start, 8)
         groups.most(end % 9 - 1, start, end, 8)
+        groups.earliest(end % 5, np.argsort(start), int(chosen.sum()), 5)
         trees.with_below(parent, start)
         trees.again(parent, chosen, end % 9, 9)
         start.sort()

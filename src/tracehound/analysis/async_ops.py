@@ -6,19 +6,19 @@ nothing of what they do meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.core_time import core_time
+from tracehound.analysis.lane_rows import of_device
 from tracehound.analysis.measured import measured
+from tracehound.analysis.numbering import alike, earliest
 from tracehound.analysis.own_clock import CLOCKED, has_clock
 from tracehound.analysis.result import Share
 from tracehound.formats.xla_copies import is_done, started_by
-from tracehound.intervals import Ints, Mask, union
+from tracehound.intervals import union
 from tracehound.trace import collected
 
 OPS: Final = ("id", "lane", "start", "end", "op", "kind", "parent")
@@ -108,14 +108,13 @@ def ops_of(share: Share, *more: str) -> pl.DataFrame:
     Empty on GPUs, whose streams keep them busy.
     """
     lanes = share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "ops") & pl.col("work"))
-    rows = share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
-    return collected(rows.select(*OPS, *more))
+    return collected(of_device(share, lanes["lane"].to_list()).select(*OPS, *more))
 
 
 def executions_of(share: Share, instants: pl.Series) -> pl.Series:
     """For each instant the number of the module's execution that began last on the rank, 0 before the first."""
     lanes = share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "modules"))
-    runs = collected(share.anytime.filter(pl.col("lane").is_in(lanes["lane"].head(1).to_list())).select("start"))
+    runs = collected(of_device(share, lanes["lane"].head(1).to_list()).select("start"))
     return pl.Series(np.searchsorted(runs["start"].to_numpy(), instants.to_numpy(), side="right"))
 
 
@@ -154,47 +153,16 @@ def joined(events: pl.DataFrame, ops: pl.DataFrame, execution: pl.Series) -> pl.
     known = events.select("id", "lane", "start", "end", "op").with_columns(execution.alias("execution"))
     begun = known.filter(pl.col("op").is_in(pairs["started"].implode()))
     ended = known.join(pairs, on="op", maintain_order="left")
-    both = [
+    both = (
         np.concatenate([begun[name].to_numpy(), ended[other].to_numpy()])
         for name, other in (("lane", "lane"), ("op", "started"), ("execution", "execution"))
-    ]
-    times = np.concatenate([begun["start"].to_numpy(), ended["start"].to_numpy()])
-    first, last = _matched(both, times, begun.height)
-    return (
-        begun.select("lane", "execution", "id", "op", "start", pl.col("end").alias("issued"))[first]
-        .hstack(ended.select(pl.col("id").alias("done"), pl.col("start").alias("waited"), "end")[last])
-        .sort("start", "id")
     )
-
-
-def _matched(key: Sequence[Ints], start: Ints, starts: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Which start belongs to which end: rows of the starts, which come first, and rows of the ends after them.
-
-    Of those alike in `key` (lane, op, execution) the first start goes with the first end that is not that of an earlier
-    one, lost before the profile began.
-    """
-    rows = np.arange(len(start))
-    ends = rows >= starts
-    order = np.lexsort((rows, ends, start, *key))
-    ends, place = ends[order], rows[order]
-    alike = [values[order] for values in key]
-    fresh = np.append(True, np.any([values[1:] != values[:-1] for values in alike], axis=0))[: len(order)]
-    group = np.cumsum(fresh) - 1
-    open_ = _within(np.where(ends, -1, 1), fresh)
-    apart = 2 * len(order) + 1  # groups lie so far apart that no minimum of one reaches into the next
-    lowest = np.minimum.accumulate(np.minimum(open_, 0) - group * apart) + group * apart
-    before = np.where(fresh, 0, np.append(0, lowest[:-1])[: len(lowest)])
-    lost = ends & (lowest < before)
-    begins, closes = np.flatnonzero(~ends), np.flatnonzero(ends & ~lost)
-    turn = np.where(ends, _within((ends & ~lost).astype(np.int64), fresh), _within((~ends).astype(np.int64), fresh))
-    number = group * apart + turn
-    _, first, last = np.intersect1d(number[begins], number[closes], assume_unique=True, return_indices=True)
-    return place[begins[first]], place[closes[last]] - starts
-
-
-def _within(values: Ints, fresh: Mask) -> Ints:
-    """The running sum of `values`, begun anew where `fresh` is true."""
-    total = np.cumsum(values)
-    begins = np.flatnonzero(fresh)
-    base = (total - values)[begins]
-    return total - np.repeat(base, np.diff(np.append(begins, len(values))))
+    group, _ = alike(*both)
+    times = np.concatenate([begun["start"].to_numpy(), ended["start"].to_numpy()])
+    first = earliest(group, np.argsort(times, kind="stable"), begun.height)  # starts go before ends of their instant
+    last = np.flatnonzero(first >= 0)
+    order = np.lexsort((first[last], times[first[last]]))
+    first, last = first[last[order]], last[order]
+    return begun.select("lane", "execution", "id", "op", "start", pl.col("end").alias("issued"))[first].hstack(
+        ended.select(pl.col("id").alias("done"), pl.col("start").alias("waited"), "end")[last]
+    )

@@ -14,7 +14,9 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.async_ops import executions_of, joined
+from tracehound.analysis.busy import rows_with
 from tracehound.analysis.core_time import core_time, rest_time
+from tracehound.analysis.lane_rows import of_device
 from tracehound.analysis.measured import LENGTH, measured
 from tracehound.analysis.own_clock import CLOCKED, has_clock
 from tracehound.analysis.result import Options, Share
@@ -106,7 +108,7 @@ def _flights(events: pl.DataFrame, share: Share, lanes: Sequence[int]) -> pl.Dat
     `done` is an event of the op, and `waits` its kind.
     """
     if share.windowed:
-        events = collected(share.anytime.filter(pl.col("lane").is_in(lanes)).select(*_EVENTS))
+        events = collected(of_device(share, lanes).select(*_EVENTS))
     ops = share.ops.filter(pl.col("op").is_in(events["op"].unique().implode()))
     execution = executions_of(share, events["start"])
     low, high = core_time(events, share)
@@ -115,16 +117,17 @@ def _flights(events: pl.DataFrame, share: Share, lanes: Sequence[int]) -> pl.Dat
     pairs = joined(events, ops, execution).filter((pl.col("start") <= high) & (pl.col("end") >= low))
     whole, inside = pl.col("end") - pl.col("start"), pl.col("end").clip(low, high) - pl.col("start").clip(low, high)
     ended = pairs.select(
-        pl.col("done").alias("id"),
+        pl.col("done"),
         inside.alias("flight"),
         pl.when(whole > 0).then(inside / whole).otherwise(1.0).alias("flights"),
     )
+    ending = events.select("name", "op", "kind")[rows_with(events["id"].to_numpy(), pairs["done"].to_numpy())]
     return (
-        ended.join(events.select("id", "name", "op", "kind"), on="id")
+        ended.hstack(ending)
         .group_by("name", "op", maintain_order=True)
         .agg(
             pl.col("flight", "flights").sum(),
-            pl.col("id").min().alias("done"),
+            pl.col("done").min(),
             pl.col("kind").first().cast(pl.String).alias("waits"),
         )
     )
@@ -141,7 +144,7 @@ def _of_rank(events: pl.DataFrame, share: Share) -> dict[str, int]:
     inside = pl.min_horizontal("end", pl.lit(share.end)) - pl.max_horizontal("start", pl.lit(share.start))
     kernel = pl.col("kind").is_in(["kernel", "collective"])
     loose = kernel & pl.col("op").is_null()
-    ran = share.device.filter(pl.col("lane").is_in(streams))
+    ran = share.device.filter(pl.col("lane").is_in(streams)) if streams else share.device.clear()
     whole = collected(
         ran.select(
             (pl.col("end").max() - pl.col("start").min()).alias("span"),

@@ -127,6 +127,38 @@ def most(group: Ints, values: Ints, others: Ints, many: int) -> Ints:
     return first
 
 
+def earliest(group: Ints, order: npt.NDArray[np.intp], starts: int) -> Ints:
+    """Which start each end takes: the first of its group that is before it and not taken; -1 without one.
+
+    The first `starts` rows are starts, the rest ends, of which there is a value for each; `order` has all rows in the
+    order of time.
+    """
+    if (found := groups.earliest(group, order, starts, int(group.max(initial=-1)) + 1)) is not None:
+        return found
+    sorted_ = order[np.argsort(group[order], kind="stable")]
+    ends, fresh = sorted_ >= starts, np.append(True, np.diff(group[sorted_]) != 0)[: len(sorted_)]
+    number = np.cumsum(fresh) - 1
+    open_ = _within(np.where(ends, -1, 1), fresh)
+    apart = 2 * len(order) + 1  # groups lie so far apart that no minimum of one reaches into the next
+    lowest = np.minimum.accumulate(np.minimum(open_, 0) - number * apart) + number * apart
+    taking = ends & (lowest >= np.where(fresh, 0, np.append(0, lowest[:-1])[: len(lowest)]))
+    turn = np.where(ends, _within(taking.astype(np.int64), fresh), _within((~ends).astype(np.int64), fresh))
+    begins, closes = np.flatnonzero(~ends), np.flatnonzero(taking)
+    key = number * apart + turn
+    _, first, last = np.intersect1d(key[begins], key[closes], assume_unique=True, return_indices=True)
+    taken = np.full(len(group) - starts, -1, np.int64)
+    taken[sorted_[closes[last]] - starts] = sorted_[begins[first]]
+    return taken
+
+
+def _within(values: Ints, fresh: Mask) -> Ints:
+    """The running sum of `values`, begun anew where `fresh` is true."""
+    total = np.cumsum(values)
+    begins = np.flatnonzero(fresh)
+    base = (total - values)[begins]
+    return total - np.repeat(base, np.diff(np.append(begins, len(values))))
+
+
 def _counted(values: Ints) -> tuple[Ints, int]:
     """The values numbered in their order, and how many there are."""
     if int(values.max(initial=0)) > _DENSE * len(values):

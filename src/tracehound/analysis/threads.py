@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
+from tracehound.analysis.lane_rows import in_rows, of_lanes
 from tracehound.analysis.numbering import Pairs, alike, most, occurring, summed
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, Mask, merge, pairs_of, passed
@@ -26,14 +27,7 @@ THREADS = ("id", "lane", "start", "end", "name", "kind", "parent")
 
 def on_lanes(share: Share, lanes: Collection[int]) -> pl.LazyFrame:
     """The events of these lanes of the host, sorted by id: no others are read."""
-    mine = _of_host(share).select("lane", "low", (pl.col("low") + pl.col("events")).alias("high"))
-    mine = mine.filter(pl.col("lane").is_in(list(lanes)))
-    apart = (mine["low"] != mine["high"].shift(1)).fill_null(value=True).cum_sum()
-    stretches = mine.group_by(apart.alias("stretch"), maintain_order=True).agg(
-        pl.col("low").min(), pl.col("high").max()
-    )
-    frames = [share.threads.slice(low, high - low) for _, low, high in stretches.iter_rows()]
-    return pl.concat(frames) if frames else share.threads.clear()
+    return of_lanes(share.threads, _of_host(share), lanes)
 
 
 def held(share: Share) -> Share:
@@ -93,9 +87,8 @@ _APART: Final = 1 << 16
 
 
 def _of_host(share: Share) -> pl.DataFrame:
-    """The lanes of the host in the order of `Share.threads`, and in which of its rows the events of each begin."""
-    of_host = share.lanes.filter(pl.col("rank").is_null()).sort("lane")
-    return of_host.with_columns((pl.col("events").cum_sum() - pl.col("events")).alias("low"))
+    """The lanes of the host, and in which of the rows of `Share.threads` the events of each begin."""
+    return in_rows(share.lanes.filter(pl.col("rank").is_null()))
 
 
 def _placed(of_host: pl.DataFrame, ids: pl.Series) -> tuple[Ints, Ints]:

@@ -42,7 +42,8 @@ def written(batches: Iterable[Mapping[str, Column]], folder: Path | None) -> pl.
     """All events in these batches, put into files of the folder or held in memory; schema `EVENTS`.
 
     A batch has columns of `EVENTS` as numbers, and ids that follow those of the one before; its `device_end` is missing
-    where `device_start` is, and records are below 2^46. One is written while the next is made. Raises OSError as writing does.
+    where `device_start` is, and records are below 2^46. One is written while the next is made. Raises OSError as
+    writing does.
     """
     if folder is None:
         held = [frame_of(batch, EVENTS) for batch in batches]

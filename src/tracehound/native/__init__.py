@@ -18,7 +18,7 @@ from typing import Any, Final
 NAME: Final = "libtracehound.so"
 """The file beside this one that building the package makes of the sources in C."""
 
-VERSION: Final = 13
+VERSION: Final = 14
 """Of the functions in the library: one that is older, or younger, is left alone."""
 
 _OFF: Final = ("0", "false", "no", "off")
@@ -57,6 +57,7 @@ _FUNCTIONS: Final = MappingProxyType(
         "groups_numbered": (None, (_P, _P, _N, _N, _P, _P)),
         "groups_add": (None, (_P, _P, _N, _P)),
         "groups_most": (None, (_P, _P, _P, _N, _P)),
+        "groups_earliest": (None, (_P, _P, _N, _N, _P, _P, _P, _P)),
     }
 )
 """What each function of the library gives and takes."""

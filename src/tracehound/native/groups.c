@@ -59,3 +59,27 @@ EXPORTED void groups_most(
             most[group[row]] = row;
     }
 }
+
+/* Give each end, a row from `starts` on, the first start of its group that is before it in `order` and not yet taken.
+ *
+ * `first` (-1 at the beginning) and `last` are the starts that wait in each group, which `next` leads through. */
+EXPORTED void groups_earliest(
+    const int64_t *group, const int64_t *order, int64_t count, int64_t starts,
+    int64_t *first, int64_t *last, int64_t *next, int64_t *taken)
+{
+    for (int64_t at = 0; at < count; at++) {
+        int64_t row = order[at], here = group[row];
+        if (row >= starts) {
+            taken[row - starts] = first[here];
+            if (first[here] >= 0)
+                first[here] = next[first[here]];
+            continue;
+        }
+        next[row] = -1;
+        if (first[here] < 0)
+            first[here] = row;
+        else
+            next[last[here]] = row;
+        last[here] = row;
+    }
+}

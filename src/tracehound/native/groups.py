@@ -81,6 +81,21 @@ def most(group: Ints, value: Ints, other: Ints, groups: int) -> Ints | None:
     return rows
 
 
+def earliest(group: Ints, order: npt.NDArray[np.intp], starts: int, groups: int) -> Ints | None:
+    """Which start each end takes, in the order of time; -1 without one."""
+    native = library()
+    if native is None:
+        return None
+    numbers, rows = np.ascontiguousarray(group, np.int64), np.ascontiguousarray(order, np.int64)
+    first, last, following = np.full(groups, -1, np.int64), np.empty(groups, np.int64), np.empty(starts, np.int64)
+    taken = np.empty(len(numbers) - starts, np.int64)
+    native.groups_earliest(
+        numbers.ctypes.data, rows.ctypes.data, len(rows), starts,
+        *(each.ctypes.data for each in (first, last, following, taken)),
+    )  # fmt: skip
+    return taken
+
+
 def _narrow(name: Numbers, kind: Numbers) -> bool:
     return name.dtype == np.uint32 and kind.dtype == np.uint8
 
