@@ -129,7 +129,7 @@ def test_latest(known: list[tuple[int, int, int]], asked: list[tuple[int, int, i
 
 
 @given(st.lists(st.integers(-5, 25), max_size=6), st.lists(st.integers(-6, 26), max_size=40), st.integers(1, 40))
-def test_how_many_cutshave_passed(instants: list[int], now: list[int], run: int) -> None:
+def test_how_many_cuts_have_passed(instants: list[int], now: list[int], run: int) -> None:
     """Whether or not there are long sorted runs among those that are asked for."""
     known = np.sort(np.array(instants, np.int64))
     asked = np.concatenate([np.empty(0, np.int64), *(np.sort(now[at : at + run]) for at in range(0, len(now), run))])

@@ -171,6 +171,8 @@ def passed(instants: Ints, now: Ints) -> Ints:
     Of others that lie in few sorted runs, as starts of events do lane by lane, each run is looked up at once: the fewer
     of the two among the more.
     """
+    if (found := sweep.passed(instants, now)) is not None:
+        return found
     turns = np.flatnonzero(now[1:] < now[:-1]) + 1
     if len(turns) * _RUN > len(now):
         return np.searchsorted(instants, now, side="right")
@@ -204,10 +206,10 @@ class Latest:
         """For each group and instant the index of the interval, -1 where none has begun."""
         if len(self._keys) == 0:
             return np.full(len(group), -1, np.int64)
-        found = np.searchsorted(self._keys, self._key(group, instant), side="right") - 1
+        found = passed(self._keys, self._key(group, instant)) - 1
         return np.where(self._group[found] == group, found, -1)  # index -1 is of the last group, which has begun later
 
     def _key(self, group: Ints, instant: Ints) -> Ints:
         """One number that sorts like (group, instant): instants are counted, which leaves room for any group."""
-        key: Ints = group * (len(self._starts) + 1) + np.searchsorted(self._starts, instant, side="right")
+        key: Ints = group * (len(self._starts) + 1) + passed(self._starts, instant)
         return key

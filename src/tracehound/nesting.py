@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tracehound.intervals import Ints, Mask
 from tracehound.native import sweep, trees
-from tracehound.native.nest import nested
+from tracehound.native.nest import nested, ordered
 
 
 class Nesting(NamedTuple):
@@ -218,6 +218,8 @@ def lane_order(lane: Ints, start: Ints, end: Ints) -> npt.NDArray[np.intp] | Non
 
 
 def _ordered(lane: Ints, start: Ints, end: Ints) -> bool:
+    if (found := ordered(lane, start, end)) is not None:
+        return found
     later = start[1:] > start[:-1]
     later |= (start[1:] == start[:-1]) & (end[1:] <= end[:-1])
     if later.all() and len(lane) and lane[0] == lane[-1]:

@@ -80,6 +80,7 @@ def intervals(random: Random, turns: int) -> int:
         chosen = np.array([random.random() < 0.5 for _ in range(count)], np.bool_)
         parent = np.array([random.randrange(-1, max(row, 1)) for row in range(count)], np.int64)
         nest.nested(start, end, first, known)
+        nest.ordered(end % 3, start, end)
         trees.nearest(parent, chosen)
         sweep.self_time(start, end, parent)
         label = np.array([random.randrange(-1, 3) for _ in range(count)], np.int8)
@@ -104,6 +105,7 @@ def intervals(random: Random, turns: int) -> int:
         assert other is not None
         taken += sweep.merge(*one, *other) is not None
         sweep.intersect(*one, *other)
+        sweep.passed(start, end)
         before = np.append(0, np.cumsum(one[1] - one[0]))
         sweep.covered(*one, before, end, end[::-1])
         sweep.shared_time(end, end[::-1] + 3, end % 5, one, np.arange(len(one[0])) % 3, np.zeros(7, np.int64))

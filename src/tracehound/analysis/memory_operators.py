@@ -18,12 +18,13 @@ from tracehound.analysis.allocations import (
     of_ranks,
     unrecorded,
 )
-from tracehound.analysis.numbering import alike, codes, most, summed
+from tracehound.analysis.numbering import alike, codes, most
 from tracehound.analysis.operator_tree import Tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.forest import Forest
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import again
+from tracehound.sums import summed
 
 DEFINITION = """\
 A memory event belongs to the innermost operator that runs on its thread at its time, or ends just then. self size

@@ -101,15 +101,6 @@ def alike(*keys: Ints) -> tuple[Ints, Ints]:
     return number, first
 
 
-def summed(group: Ints, values: Ints, many: int) -> Ints:
-    """The sum of the values of each group; a row whose group is below 0 is in none."""
-    if (found := groups.add(group, values, many)) is not None:
-        return found
-    sums = np.zeros(many + 1, np.int64)  # the last is of those in none, at -1
-    np.add.at(sums, group, values)
-    return sums[:-1]
-
-
 def most(group: Ints, values: Ints, others: Ints, many: int) -> Ints:
     """Of each group the first row with the largest value, and of these with the largest other one; -1 without a row.
 

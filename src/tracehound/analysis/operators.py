@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import work
-from tracehound.analysis.numbering import Pairs, alike, codes, most, summed, turns
+from tracehound.analysis.numbering import Pairs, alike, codes, most, turns
 from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.settings import Setting, one_of
@@ -19,6 +19,7 @@ from tracehound.formats.torch_names import MODULE
 from tracehound.ids import part_of
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import again, nearest, self_time
+from tracehound.sums import summed
 from tracehound.trace import PROFILERS, collected
 from tracehound.units import duration
 from tracehound.units import share as proportion

@@ -15,10 +15,11 @@ import polars as pl
 
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.lane_rows import in_rows, of_lanes
-from tracehound.analysis.numbering import Pairs, alike, most, occurring, summed
+from tracehound.analysis.numbering import Pairs, alike, most, occurring
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, Mask, merge, pairs_of, passed
 from tracehound.nesting import Owned, nearest, one_at_a_time
+from tracehound.sums import summed
 from tracehound.trace import collected
 
 THREADS = ("id", "lane", "start", "end", "name", "kind", "parent")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -75,7 +76,8 @@ def all_runs(kept: Sequence[Kept], lanes: Sequence[Ints | None]) -> Runs:
     return runs.at(np.argsort(runs.lane, kind="stable"))
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Rows:
     """Events in order, of which the first has the id `first`: their lanes, and columns as numbers."""
 
     lane: Ints
@@ -92,12 +94,12 @@ class Rows(NamedTuple):
         """When they end, ps."""
         return self.columns["end"].values
 
-    @property
+    @cached_property
     def lanes(self) -> npt.NDArray[np.intp]:
         """The rows at which their lanes begin."""
-        return np.flatnonzero(np.append(True, self.lane[1:] != self.lane[:-1]))
+        return np.append(0, np.flatnonzero(self.lane[1:] != self.lane[:-1]) + 1)
 
-    @property
+    @cached_property
     def ids(self) -> Ints:
         """Their ids."""
         return np.arange(self.first, self.first + len(self.lane))
@@ -135,7 +137,14 @@ class Batch:
         """
         runs = self._by_source()
         columns, _ = self._parts(runs, names)
-        return _in_order(Rows(np.repeat(runs.lane, runs.high - runs.low), columns, self.first))
+        rows = Rows(np.repeat(runs.lane, runs.high - runs.low), columns, self.first)
+        whole_lanes = bool(np.all(runs.lane[1:] > runs.lane[:-1]))  # each in one stretch, and those are in order
+        return rows if whole_lanes else _in_order(rows)
+
+    def column(self, name: str) -> Column | None:
+        """One of its columns, in no order; None where none of the sources has it."""
+        columns, _ = self._parts(self._by_source(), (name,))
+        return columns.get(name)
 
     def outline(self) -> Rows:
         """Of a batch of one lane, the events that lie inside no other of it, and those that may contain later ones."""
@@ -193,6 +202,8 @@ def one_after_the_other(columns: Sequence[Column]) -> Column:
 
 
 def _one_after_the_other(columns: Sequence[Column | None], sizes: Sequence[int]) -> Column:
+    if len(columns) == 1 and columns[0] is not None:
+        return columns[0]
     values, valid = [], []
     for column, size in zip(columns, sizes, strict=True):
         values.append(np.zeros(size, np.int8) if column is None else column.values)

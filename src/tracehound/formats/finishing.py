@@ -309,7 +309,7 @@ def _surveyed(raw: Raw, group: int) -> Iterator[tuple[Rows, Course | None]]:
 def _events(batch: _Batch, lanes: Lanes, step: Ints, launch: Ints) -> dict[str, Column]:
     """The events as the part has them: columns of `EVENTS`, and those of `RAW` that it has no use for."""
     events, nested = batch.events, batch.nested
-    rank, parent = lanes.rank[events.lane], nested.parent_id
+    rank = lanes.rank[events.lane]
     return {
         **events.columns,
         "id": Column(events.ids),
@@ -317,7 +317,7 @@ def _events(batch: _Batch, lanes: Lanes, step: Ints, launch: Ints) -> dict[str, 
         "rank": Column(rank, rank >= 0),
         "step": Column(step, step >= 0),
         "depth": Column(np.minimum(nested.depth, np.iinfo(np.uint16).max)),
-        "parent": Column(parent, parent >= 0),
+        "parent": nested.parent_id,
         "self": Column(nested.own),
         "launch": Column(launch, launch >= 0),
     }

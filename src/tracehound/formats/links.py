@@ -24,11 +24,11 @@ _REPEATED: Final = "correlation"
 """Of this, events of a host that repeat one value mean different things."""
 
 _RUNTIME: Final = KINDS.index("runtime")
-_CALLING: Final = [KINDS.index(kind) for kind in ("runtime", "transfer", "op", "other")]
+_CALLING: Final = np.array([kind in ("runtime", "transfer", "op", "other") for kind in KINDS])
 """Kinds of host events that a correlation id may mean."""
 
 _RUN: Final = "run"
-_RUNNING: Final = [KINDS.index(kind) for kind in ("op", "collective", "sync")]
+_RUNNING: Final = np.array([kind in ("op", "collective", "sync") for kind in KINDS])
 """Kinds of host events that are part of a run, or wait for it: they launch nothing of it."""
 
 
@@ -100,9 +100,9 @@ class HostCalls:
                 continue
             has = events.valid(there)
             if there == _REPEATED:
-                has = has & np.isin(kind, _CALLING)
+                has = has & _CALLING[kind]
             if there == _RUN:
-                has = has & ~np.isin(kind, _RUNNING)
+                has = has & ~_RUNNING[kind]
             rows = np.flatnonzero(has)
             if len(rows):
                 key, late = events.columns[there].values[rows], kind[rows] != _RUNTIME

@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tracehound.formats.batches import Batch, Rows, Runs
+from tracehound.formats.spill import Column
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import lane_order, nearest, nesting, outermost, shared, still_open
+from tracehound.sums import summed
 
 CONCURRENT: Final = ("stream", "async")
 """Roles of lanes on which an event that lies inside another is no part of it: both run at once."""
@@ -78,9 +80,11 @@ class Nested:
     holds: Mask
 
     @property
-    def parent_id(self) -> Ints:
-        """The id of each event's parent, -1 for none."""
-        return np.append(self.ids, -1)[self.parent]
+    def parent_id(self) -> Column:
+        """The id of each event's parent."""
+        carried = len(self.before.id)
+        values = self.ids[self.parent] if carried else self.parent + self.ids[:1]  # ids follow one another
+        return Column(values, self.parent >= 0)
 
     def after(self, call: Ints) -> Open:
         """What may be open where the lane's next batch begins; `call` has the launch of each event."""
@@ -147,9 +151,7 @@ def nest(events: Rows, containers: Containers, course: Course | None, before: Op
     if apart.any():
         parent = np.where(np.repeat(apart, np.diff(np.append(begins, len(start)))), -1, parent)
     ids = _behind(before.id, events.ids)
-    children = np.zeros(len(ids), np.int64)
-    child = np.flatnonzero(parent >= 0)
-    np.add.at(children, parent[child], inner.length[child])
+    children = summed(parent, inner.length, len(ids))
     if torn:
         inside = np.maximum(parent - len(before.id), -1)
         row, time = shared(inner.start, inner.until, inside)
@@ -206,9 +208,10 @@ def survey(group: Sequence[Batch], containers: Containers) -> tuple[Sequence[Bat
     if containers.concurrent[group[0].runs.lane[0]]:
         return group, Course(group[0].first, clocked=False, later={})
     some_clock = any("device_start" in source.kept.dtypes for source in group[0].sources)
-    clocked = some_clock and all(_has_clock(batch) for batch in group)
+    reaches = [_reach(batch) for batch in group] if some_clock else [None]
+    clocked = None not in reaches
     if clocked:
-        group = _agreeing(group)
+        group = _agreeing(group, [reach for reach in reaches if reach is not None])
     before = _Ends()
     settled: list[_Ends] = []
     counts: list[int] = []
@@ -230,17 +233,22 @@ def _outline(batch: Batch) -> _Inner:
     return _Inner(rows.start, np.maximum(rows.end, rows.start + 1), rows.end - rows.start, None)
 
 
-def _has_clock(batch: Batch) -> bool:
-    return bool(batch.read(_CLOCKS).valid("device_start").all())
+def _reach(batch: Batch) -> tuple[int, int] | None:
+    """The first and the last start by the device's own clock; None where not all of the events have one."""
+    start = batch.column("device_start")
+    if start is None or (start.valid is not None and not start.valid.all()):
+        return None
+    return int(start.values.min()), int(start.values.max())
 
 
-def _agreeing(group: Sequence[Batch]) -> list[Batch]:
-    """The batches, joined until each begins, by the device's clock too, after all events of those before it."""
-    agreeing: list[tuple[Batch, int, int]] = []  # with the first and the last start of each
-    for batch in group:
-        start = batch.read(_CLOCKS).columns["device_start"].values
-        low, high = int(start.min()), int(start.max())
-        joined = batch
+def _agreeing(group: Sequence[Batch], reaches: Sequence[tuple[int, int]]) -> list[Batch]:
+    """The batches, joined until each begins, by the device's clock too, after all events of those before it.
+
+    `reaches` has the first and the last start of each by that clock.
+    """
+    agreeing: list[tuple[Batch, int, int]] = []
+    for batch, reach in zip(group, reaches, strict=True):
+        joined, (low, high) = batch, reach
         while agreeing and low <= agreeing[-1][2]:
             last, last_low, last_high = agreeing.pop()
             low, high = min(low, last_low), max(high, last_high)

@@ -30,6 +30,19 @@ static bool push(struct stack *stack, int64_t row)
 
 static int64_t top(const struct stack *stack) { return stack->count ? stack->rows[stack->count - 1] : -1; }
 
+/* Whether intervals are sorted by (lane, start, -end). */
+EXPORTED int32_t nest_ordered(const int64_t *lane, const int64_t *start, const int64_t *end, int64_t count)
+{
+    for (int64_t row = 1; row < count; row++) {
+        if (lane[row] != lane[row - 1]) {
+            if (lane[row] < lane[row - 1])
+                return 0;
+        } else if (start[row] < start[row - 1] || (start[row] == start[row - 1] && end[row] > end[row - 1]))
+            return 0;
+    }
+    return 1;
+}
+
 /* Parent and depth of `count` intervals `[start, until)`, none of them empty, sorted by (lane, start, -until).
  *
  * The lanes begin at the rows `first`, of which there are `lanes`, in order. The leading `known_count` rows of the first

@@ -10,6 +10,15 @@ from tracehound.native import library
 Ints = npt.NDArray[np.int64]
 
 
+def ordered(lane: Ints, start: Ints, end: Ints) -> bool | None:
+    """Whether intervals are sorted by (lane, start, -end); None without the library."""
+    native = library()
+    if native is None:
+        return None
+    lanes, starts, ends = (np.ascontiguousarray(each, np.int64) for each in (lane, start, end))
+    return bool(native.nest_ordered(lanes.ctypes.data, starts.ctypes.data, ends.ctypes.data, len(lanes)))
+
+
 def nested(start: Ints, until: Ints, first: Ints, known: Ints) -> tuple[Ints, Ints, bool] | None:
     """Parent, depth and whether any overlap in part, of the arguments of `nesting`; None without the library.
 

@@ -196,6 +196,15 @@ static int64_t beyond(const int64_t *sorted, int64_t count, int64_t near, int64_
     return low;
 }
 
+/* How many of the instants, which are sorted, each of the others has reached. */
+EXPORTED void sweep_passed(
+    const int64_t *instants, int64_t count, const int64_t *now, int64_t many, int64_t *passed)
+{
+    int64_t at = 0;
+    for (int64_t row = 0; row < many; row++)
+        passed[row] = at = beyond(instants, count, at, now[row]);
+}
+
 /* How much of each window a set of disjoint intervals in order covers; `before` has how much all before each have. */
 EXPORTED void sweep_covered(
     const int64_t *start, const int64_t *end, const int64_t *before, int64_t count,

@@ -92,6 +92,17 @@ def innermost(
     return None if found < 0 else (low[:found], high[:found], owner[:found])
 
 
+def passed(instants: Ints, now: Ints) -> Ints | None:
+    """How many of the instants, which are sorted, each of the others has reached; quick for runs of near ones."""
+    native = library()
+    if native is None:
+        return None
+    known, asked = np.ascontiguousarray(instants, np.int64), np.ascontiguousarray(now, np.int64)
+    found = np.empty_like(asked)
+    native.sweep_passed(known.ctypes.data, len(known), asked.ctypes.data, len(asked), found.ctypes.data)
+    return found
+
+
 def covered(start: Ints, end: Ints, before: Ints, low: Ints, high: Ints) -> Ints | None:
     """How much of each window a set of disjoint intervals in order covers; `before` each are so many of theirs."""
     native = library()

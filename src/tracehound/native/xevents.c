@@ -55,7 +55,7 @@ EXPORTED int64_t xevents_count(const uint8_t *data, int64_t size, int64_t *after
     return count;
 }
 
-/* Where the columns of a stat are, for each code: `field` and `bits` have `room` places for each. */
+/* Where the columns of a stat are, for each code: `field` and `bits` have `room` places for each, nothing before `seen`. */
 struct stats {
     const int8_t *codes; /* of ids below `ids`; -1 of those that nobody wants */
     int64_t ids, room;
@@ -101,15 +101,22 @@ static bool stat(const struct stats *s, const uint8_t *data, const uint8_t *at, 
     }
     if (at != end)
         return false;
-    s->field[code * s->room + row] = tag >> 3;
-    s->bits[code * s->room + row] = bits;
-    s->seen[code] = true;
+    uint8_t *field = s->field + code * s->room;
+    uint64_t *values = s->bits + code * s->room;
+    if (!s->seen[code]) {
+        memset(field, 0, (size_t)s->room * sizeof *field);
+        memset(values, 0, (size_t)s->room * sizeof *values);
+        s->seen[code] = true;
+    }
+    field[row] = tag >> 3;
+    values[row] = bits;
     return true;
 }
 
 /* The columns of `count` events, counted by `xevents_count`; those that are odd have places and no more.
  *
- * The bits of texts are where they begin, and in the lower half how long they are. `field` is to be zero before. */
+ * The bits of texts are where they begin, and in the lower half how long they are. Of a stat that no event has, `seen`
+ * stays as it was, and its columns are not filled. */
 EXPORTED void xevents_columns(
     const uint8_t *data, int64_t size, int64_t count,
     int64_t *head, int64_t *tail, int64_t *metadata, int64_t *start, int64_t *length, uint8_t *odd,

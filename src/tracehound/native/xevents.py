@@ -17,7 +17,7 @@ class Events(NamedTuple):
     """Events that follow one another from the front of some bytes on, to `after`: what is left is not whole.
 
     Each lies in `[head, end)`. Of those that are `odd` nothing else is told. `field` and `bits` have a row for each
-    code of a stat; `seen` says which of these have anything.
+    code of a stat; `seen` says which of these have anything: others mean nothing.
     """
 
     head: Rows
@@ -45,7 +45,7 @@ def events(data: npt.NDArray[np.uint8], codes: npt.NDArray[np.int8], stats: int)
     if count < 0:
         return None
     rows, odd = np.empty((5, count), np.int64), np.empty(count, np.bool_)
-    field, bits = np.zeros((stats, count), np.uint8), np.zeros((stats, count), np.uint64)
+    field, bits = np.empty((stats, count), np.uint8), np.empty((stats, count), np.uint64)
     seen = np.zeros(stats, np.bool_)
     native.xevents_columns(
         *(data.ctypes.data, len(data), count), *(row.ctypes.data for row in rows), odd.ctypes.data,
