@@ -54,6 +54,10 @@ _DRAWN, _ALLOCATION, _OWN = range(3)
 """What an instant is by its name."""
 
 
+_OF_ALL: Final = (TS, DUR, CORRELATION, EXTERNAL, EXTERNAL_OLD, BYTES)
+"""The numbers that any event that is drawn may have."""
+
+
 class _Answers(Generic[T]):
     """What a question about the keys of a scanner is answered with, asked of each key that is met, once."""
 
@@ -64,18 +68,30 @@ class _Answers(Generic[T]):
 
     def of(self, keys: Keys[T], codes: Numbers) -> Ints:
         """The answer for each of these codes; questions are asked in the order in which their keys stand there."""
-        for row in self.unasked(keys, codes).tolist():
+        self._know(keys)
+        found = self._known.take(codes)
+        if int(found.min(initial=0)) != _UNASKED:
+            return found
+        for row in self._first(codes, found).tolist():
             self._known[codes[row]] = self._question(keys.values[codes[row]])
-        return self._known[codes]
+        return self._known.take(codes)
 
     def unasked(self, keys: Keys[T], codes: Numbers) -> Ints:
         """Where among these codes each that was not asked of stands first."""
+        self._know(keys)
+        return self._first(codes, self._known.take(codes))
+
+    def _know(self, keys: Keys[T]) -> None:
+        """Have a place for the answer of every key."""
         if keys is not self._keys:
             self._keys, self._known = keys, np.empty(0, np.int64)
         missing = len(keys.values) - len(self._known)
         if missing:
             self._known = np.append(self._known, np.full(missing, _UNASKED))
-        rows = np.flatnonzero(self._known[codes] == _UNASKED)
+
+    @staticmethod
+    def _first(codes: Numbers, found: Ints) -> Ints:
+        rows = np.flatnonzero(found == _UNASKED)
         return rows if not len(rows) else np.sort(rows[np.unique(codes[rows], return_index=True)[1]])
 
 
@@ -137,38 +153,38 @@ class FromScan:
             self._device_of(place)
 
     def _columns(self, events: Scanned, rows: Ints, complete: Mask, first: int) -> Piece:
-        numbers, (places, names, launched, called) = events.objects.numbers[:, rows], events.objects.codes[:, rows]
+        number = {column: events.objects.numbers[column].take(rows) for column in _OF_ALL}
+        places, names, launched, called = (codes.take(rows) for codes in events.objects.codes)
         record = rows + first
-        self._tally.rows(ENDLESS, (numbers[DUR] == ABSENT) & complete[rows], record)
+        self._tally.rows(ENDLESS, (number[DUR] == ABSENT) & complete[rows], record)
         device = self._device.of(events.places, places)
         devices = np.flatnonzero(device >= 0)
         if len(devices):
             how = self._launched.of(events.launched, launched[devices])
             self._facets.add_columns("launched", record[devices], {}, how.astype(np.int32))
-        self._add_calls(events, np.flatnonzero(self._calls.of(events.places, places)), record, numbers, called)
+        calling = np.flatnonzero(self._calls.of(events.places, places))
+        self._add_calls(events, rows[calling], first, called[calling])
         return Piece(
             record=record,
             signature=self._signature.of(events.places, places).astype(np.int32),
             name=self._name.of(events.names, names).astype(np.int32),
-            start=_zero_where_absent(numbers[TS]),
-            length=_zero_where_absent(numbers[DUR]),
-            correlation=np.maximum(numbers[CORRELATION], MISSING),
-            external=np.maximum(
-                np.where(numbers[EXTERNAL] == ABSENT, numbers[EXTERNAL_OLD], numbers[EXTERNAL]), MISSING
-            ),
+            start=_zero_where_absent(number[TS]),
+            length=_zero_where_absent(number[DUR]),
+            correlation=np.maximum(number[CORRELATION], MISSING),
+            external=np.maximum(np.where(number[EXTERNAL] == ABSENT, number[EXTERNAL_OLD], number[EXTERNAL]), MISSING),
             device=device.astype(np.int32),
-            bytes=np.where(device >= 0, np.maximum(numbers[BYTES], MISSING), MISSING),
+            bytes=np.where(device >= 0, np.maximum(number[BYTES], MISSING), MISSING),
             collective=np.zeros(len(rows), np.bool_),
         )
 
-    def _add_calls(self, events: Scanned, rows: Ints, record: Ints, numbers: Ints, called: Numbers) -> None:
-        """What operators were called with, of those that tell anything."""
-        called = self._called.of(events.called, called[rows]).astype(np.int32)
-        sequence, forward = numbers[SEQUENCE][rows], numbers[FORWARD][rows]
+    def _add_calls(self, events: Scanned, rows: Ints, first: int, codes: Numbers) -> None:
+        """What operators, at these rows, were called with (`codes`), of those that tell anything."""
+        called = self._called.of(events.called, codes).astype(np.int32)
+        sequence, forward = (events.objects.numbers[column].take(rows) for column in (SEQUENCE, FORWARD))
         told = np.flatnonzero((called != self._nothing) | (sequence >= 0) | (forward >= 0))
         if len(told):
             own = {"sequence": _natural(sequence[told]), "forward": _natural(forward[told])}
-            self._facets.add_columns("called", record[rows[told]], own, called[told])
+            self._facets.add_columns("called", rows[told] + first, own, called[told])
 
     def _add_memory(self, events: Scanned, rows: Ints, first: int) -> None:
         """Allocations and frees of memory, at these rows."""

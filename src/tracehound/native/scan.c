@@ -18,7 +18,7 @@
 #include "texts.h"
 
 enum { MAX_FIELDS = 64, MAX_GROUPS = 8, MAX_PARTS = 8, MAX_NUMBERS = 16, TABLE = 256 };
-enum { KEY_WORDS = 3, MAX_KNOWN = 128 };
+enum { KEY_WORDS = 3, MAX_KNOWN = 128, FOLLOWING = 4 };
 enum { TEXT_COST = 32 }; /* bytes that each text takes beside its own */
 
 /* What becomes of the value of a field. The numbers are those of `scan.py`. */
@@ -50,13 +50,13 @@ struct span {
     int64_t length;
 };
 
-/* A key that was met, with its closing quote, and the one that came after it when it was met last: objects of one kind
- * have the same members in the same order. */
+/* A key that was met, with its closing quote, and some that came after it, the likelier first: objects of one kind have
+ * the same members in the same order, but for a few. */
 struct known {
     uint64_t words[KEY_WORDS], masks[KEY_WORDS];
-    uint8_t size;  /* with the quote */
-    int8_t field;  /* -1: none */
-    uint8_t next;  /* 0: not known */
+    uint8_t size;            /* with the quote */
+    int8_t field;            /* -1: none */
+    uint8_t next[FOLLOWING]; /* 0: not known */
 };
 
 struct scanner {
@@ -153,18 +153,35 @@ static unsigned type_of(uint8_t first)
     return first == 'n' ? NOTHING : OTHER;
 }
 
-/* Whether the key at `at` is the one that usually comes here, which a glance tells: the place behind it, else NULL. */
-static const uint8_t *usual(const struct known *known, const uint8_t *at, const uint8_t *end)
+/* Whether the key at `at`, behind which there are words enough, is this one, which a glance tells. */
+static bool is_key(const struct known *known, const uint8_t *at)
 {
-    if (end - at < 8 * KEY_WORDS)
-        return NULL;
     for (int k = 0; k < KEY_WORDS && 8 * k < known->size; k++) {
         uint64_t word;
         memcpy(&word, at + 8 * k, 8);
         if ((word ^ known->words[k]) & known->masks[k])
-            return NULL;
+            return false;
     }
-    return at + known->size;
+    return true;
+}
+
+/* Which of the keys that came here before is at `at`; 0 for none of them. One that is met moves ahead. */
+static int usual(struct known *known, int last, const uint8_t *at, const uint8_t *end)
+{
+    uint8_t *next = known[last].next;
+    if (end - at < 8 * KEY_WORDS)
+        return 0;
+    for (int k = 0; k < FOLLOWING && next[k]; k++) {
+        int number = next[k];
+        if (!is_key(&known[number], at))
+            continue;
+        if (k) {
+            next[k] = next[k - 1];
+            next[k - 1] = (uint8_t)number;
+        }
+        return number;
+    }
+    return 0;
 }
 
 /* Remember that a key of ASCII without escapes follows another one: its number, 0 where there is no room for it. */
@@ -184,7 +201,8 @@ static int learnt(struct scanner *s, bool nested, int last, const uint8_t *key, 
         known[number] = found;
         s->known_count[nested] = number;
     }
-    known[last].next = (uint8_t)number;
+    memmove(known[last].next + 1, known[last].next, FOLLOWING - 1);
+    known[last].next[0] = (uint8_t)number;
     return number;
 }
 
@@ -279,10 +297,10 @@ static const uint8_t *members(
     for (;;) {
         if (*at != '"')
             return NULL;
-        int number = s->known[nested][last].next, of = -1;
-        const uint8_t *key = at + 1, *behind = number ? usual(&s->known[nested][number], key, end) : NULL;
-        if (behind) {
-            at = behind;
+        const uint8_t *key = at + 1;
+        int number = usual(s->known[nested], last, key, end), of = -1;
+        if (number) {
+            at = key + s->known[nested][number].size;
             of = s->known[nested][number].field;
         } else {
             bool escaped = false, beyond_ascii = false;
