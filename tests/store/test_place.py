@@ -12,7 +12,7 @@ from building import US, Building, stream, thread
 from tracehound.analysis import named, run
 from tracehound.store import place
 from tracehound.store.ranks import number
-from tracehound.trace import EVENTS, LANES, RANKS, STEPS, Part
+from tracehound.trace import EVENTS, LANES, RANKS, STEPS, Note, Part
 
 
 def part(name: str, first: int, wall_ns: int | None, claim: int | None = None) -> Part:
@@ -170,3 +170,11 @@ def test_a_rank_in_a_name_is_that_of_the_device_that_works() -> None:
     ranks, notes = told(process("rank1.json", 1, 100), process("rank0.json", 100))
     assert ranks == [(2, True), (1, True), (0, True)]
     assert notes == ["no rank recorded in the file", "several devices in a file of one rank"]
+
+
+def test_notes_tell_files_of_one_name_apart() -> None:
+    paths = ["/runs/a/0/trace.json", "/runs/b/0/trace.json", "/runs/b/1/trace.json", "/runs/b/other.json"]
+    cut = [Note("repaired", "cut", where=where) for where in ("byte 9", "trace.json, byte 9", "", "")]
+    parts = [replace(part(path, 0, 0), notes=(note,)) for path, note in zip(paths, cut, strict=True)]
+    found = [note.where for note in place("t", parts).notes if note.text == "cut"]
+    assert found == ["a/0/trace.json, byte 9", "b/0/trace.json, byte 9", "1/trace.json", "other.json"]

@@ -5,7 +5,10 @@ Owns the placing. Knows no format and reads no file.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 
@@ -24,10 +27,11 @@ def place(name: str, parts: Sequence[Part], notes: Sequence[Note] = (), alignmen
     numbering = number(parts)
     first_host = _first_hosts(parts)
     hosts = tuple(Host(host, index) for index, part in enumerate(parts) for host in part.hosts)
+    apart = _apart([part.path for part in parts])
     lanes = [_lanes(p, i, first_host[i], numbering, clock.shift[i]) for i, p in enumerate(parts)]
     all_notes = [
         *notes,
-        *(_located(note, part) for part in parts for note in part.notes),
+        *(_located(note, part, name) for part, name in zip(parts, apart, strict=True) for note in part.notes),
         *clock.notes,
         *numbering.notes,
     ]
@@ -122,9 +126,23 @@ def _stack(frames: Sequence[pl.DataFrame], schema: pl.Schema) -> pl.DataFrame:
     return pl.concat(frames) if frames else pl.DataFrame(schema=schema)
 
 
-def _located(note: Note, part: Part) -> Note:
-    """The note with the file's name before its place, unless it has it."""
-    name = part.path.name
-    if name in note.where:
+def _apart(paths: Sequence[Path]) -> list[str]:
+    """The name of each file, with as many of the folders that it is in as tell it from the others."""
+    tails = [path.parts for path in paths]
+    unsettled, size = list(range(len(paths))), 1
+    while unsettled:
+        shared = Counter(paths[at].parts[-size:] for at in unsettled)
+        for at in unsettled:
+            tails[at] = paths[at].parts[-size:]
+        unsettled = [at for at in unsettled if shared[tails[at]] > 1 and size < len(paths[at].parts)]
+        size += 1
+    return [str(Path(*tail)) for tail in tails]
+
+
+def _located(note: Note, part: Part, name: str) -> Note:
+    """The note with the file's name, which tells it from others, before its place."""
+    if note.where.startswith(part.path.name):
+        return replace(note, where=name + note.where.removeprefix(part.path.name))
+    if part.path.name in note.where:
         return note
-    return Note(note.level, note.text, note.count, f"{name}, {note.where}" if note.where else name)
+    return replace(note, where=f"{name}, {note.where}" if note.where else name)
