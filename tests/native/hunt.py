@@ -93,6 +93,7 @@ def intervals(random: Random, turns: int) -> int:
         groups.occurring(names, 4)
         groups.told(names, kinds, 4, np.zeros(16, np.int8))
         groups.numbered(names, kinds, 4, np.zeros(0, np.int64) if row is None else row)
+        groups.rows_from(random.randrange(-3, 9), count, end)
         groups.add(end % 9 - 1, start, 8)
         groups.most(end % 9 - 1, start, end, 8)
         groups.earliest(end % 5, np.argsort(start), int(chosen.sum()), 5)

@@ -14,6 +14,7 @@ import polars as pl
 
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, clip, complement, merge, subtract, union
+from tracehound.native import groups
 from tracehound.nesting import own_stretches
 from tracehound.trace import collected
 
@@ -147,6 +148,8 @@ def rows_with(ids: Ints, wanted: Ints) -> Ints:
     if len(ids) == 0:
         return np.full(len(wanted), -1, np.int64)
     if ids[-1] - ids[0] == len(ids) - 1:  # none between the first and the last is left out
+        if (found := groups.rows_from(int(ids[0]), len(ids), wanted)) is not None:
+            return found
         row: Ints = wanted - ids[0]
         outside = row.view(np.uint64) >= len(ids)
         if outside.any():

@@ -19,7 +19,7 @@ from tracehound.trace import collected
 OPERATORS: Final = ("op", "collective")
 """The kinds of host events that are operators; gloo's collectives are such too."""
 
-_READ: Final = ("id", "lane", "start", "end", "name", "kind", "parent")
+_READ: Final = ("id", "lane", "start", "end", "name", "kind", pl.col("parent").fill_null(-1))
 
 
 class Tree(NamedTuple):

@@ -44,7 +44,7 @@ class Column(NamedTuple):
 
     def at(self, rows: npt.NDArray[np.intp]) -> Column:
         """Some rows of it, in any order."""
-        return Column(self.values[rows], None if self.valid is None else self.valid[rows])
+        return Column(self.values.take(rows), None if self.valid is None else self.valid.take(rows))
 
     def copied(self) -> Column:
         """The same in memory of its own."""

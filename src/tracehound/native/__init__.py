@@ -57,6 +57,7 @@ _FUNCTIONS: Final = MappingProxyType(
         "groups_one_of_each": (None, (_P, _P, _N, _N, _P)),
         "groups_told": (None, (_P, _P, _N, _N, _P, _P)),
         "groups_numbered": (None, (_P, _P, _N, _N, _P, _P)),
+        "groups_rows": (None, (_P, _N, _N, _N, _P)),
         "groups_add": (None, (_P, _P, _N, _P)),
         "groups_most": (None, (_P, _P, _P, _N, _P)),
         "groups_earliest": (None, (_P, _P, _N, _N, _P, _P, _P, _P)),

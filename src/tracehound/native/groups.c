@@ -39,6 +39,15 @@ EXPORTED void groups_numbered(
         number[row] = known[name[row] * kinds + kind[row]];
 }
 
+/* The row of each wanted number, where rows have the numbers from `first` on; -1 where there is none. */
+EXPORTED void groups_rows(const int64_t *wanted, int64_t count, int64_t first, int64_t rows, int64_t *row)
+{
+    for (int64_t at = 0; at < count; at++) {
+        uint64_t place = (uint64_t)wanted[at] - (uint64_t)first;
+        row[at] = place < (uint64_t)rows ? (int64_t)place : -1;
+    }
+}
+
 /* Add the value of each row to the sum of its group. */
 EXPORTED void groups_add(const int64_t *group, const int64_t *value, int64_t count, int64_t *sum)
 {

@@ -59,6 +59,17 @@ def numbered(name: Numbers, kind: Numbers, kinds: int, known: Ints) -> Ints | No
     return _at_places(native.groups_numbered, name, kind, kinds, np.ascontiguousarray(known, np.int64))
 
 
+def rows_from(first: int, rows: int, wanted: Ints) -> Ints | None:
+    """The row of each wanted number, where so many rows have the numbers from `first` on; -1 where there is none."""
+    native = library()
+    if native is None:
+        return None
+    numbers = np.ascontiguousarray(wanted, np.int64)
+    row = np.empty_like(numbers)
+    native.groups_rows(numbers.ctypes.data, len(numbers), first, rows, row.ctypes.data)
+    return row
+
+
 def add(group: Ints, value: Ints, groups: int) -> Ints | None:
     """The sum of the values of each group; a row whose group is below 0 has none."""
     native = library()
