@@ -222,7 +222,7 @@ def executed(raw: Raw) -> Rows:
 
 def _placed(events: Rows, lanes: Lanes) -> pl.DataFrame:
     """Columns that steps need, with the events' ids (`event`) and the host and the rank (null: none) of their lanes."""
-    rank = lanes.rank[events.lane]
+    rank = lanes.rank.take(events.lane)
     columns = {
         **events.columns,
         "event": Column(events.ids),
@@ -309,7 +309,7 @@ def _surveyed(raw: Raw, group: int) -> Iterator[tuple[Rows, Course | None]]:
 def _events(batch: _Batch, lanes: Lanes, step: Ints, launch: Ints) -> dict[str, Column]:
     """The events as the part has them: columns of `EVENTS`, and those of `RAW` that it has no use for."""
     events, nested = batch.events, batch.nested
-    rank = lanes.rank[events.lane]
+    rank = lanes.rank.take(events.lane)
     return {
         **events.columns,
         "id": Column(events.ids),

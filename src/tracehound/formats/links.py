@@ -181,11 +181,11 @@ class Launches(NamedTuple):
 
     def ids(self, call: Ints) -> Ints:
         """The ids of calls."""
-        return np.append(self.id, -1)[call]
+        return np.append(self.id, -1).take(call)
 
     def steps(self, call: Ints) -> Ints:
         """The steps of calls, -1 where they have none."""
-        return np.append(self.step, np.int32(-1))[call].astype(np.int64)
+        return np.append(self.step, np.int32(-1)).take(call).astype(np.int64)
 
 
 class _Layer(NamedTuple):

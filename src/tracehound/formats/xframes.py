@@ -150,10 +150,10 @@ class ByName:
     def __call__(self, line_class: Rows | int, position: Rows) -> Rows:
         """The number of every event."""
         place = position + (line_class * self._width + 1)
-        found: Rows = self._table[place]
+        found: Rows = self._table.take(place)
         if len(found) and found.min() == _UNKNOWN:
             for one in np.unique(place[found == _UNKNOWN]).tolist():
                 each, at = divmod(one, self._width)
                 self._table[one] = self._of(each, at - 1)
-            found = self._table[place]
+            found = self._table.take(place)
         return found

@@ -129,8 +129,8 @@ class PlaneRows:
             in_range = (
                 (part.start > -LIMIT_PS) & (part.start < LIMIT_PS) & (part.length >= 0) & (part.length < LIMIT_PS)
             )
-            sound = part.sound & (in_range & ~self._far[local] | ~part.timed)
-            yield part.later(self._shift[local]), local, sound
+            sound = part.sound & (in_range & ~self._far.take(local) | ~part.timed)
+            yield part.later(self._shift.take(local)), local, sound
 
     def fill(
         self, shelf: Shelf, stretches: Sequence[Stretched], columns: ColumnsOf, put: Callable[[Table], None]

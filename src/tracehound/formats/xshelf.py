@@ -120,7 +120,7 @@ class Shelf:
         """All rows since the last table, good until more are added; `name` is one of the texts, others stay numbers."""
         columns = {name: growing.first(self.height) for name, growing in self._here.items()}
         if "name" in columns:
-            columns["name"] = Column(texts.codes()[columns["name"].values])
+            columns["name"] = Column(texts.codes().take(columns["name"].values))
         self._here.clear()
         self.height = 0
         return Table(columns)
