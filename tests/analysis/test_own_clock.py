@@ -264,3 +264,83 @@ def test_executions_against_a_slow_sum(executed: Executed) -> None:
     table = run(named("programs"), b.trace(), None, Options(given=(("by", "execution"),))).table
     assert table["duration"].to_list() == lengths
     assert table["gap"].fill_null(0).to_list() == gaps
+
+
+ASYNC = Lane("Async XLA Ops", 0, "async")
+
+
+@pytest.mark.parametrize("window", [None, (22, 46), (42, 46), (0, 2)])
+def test_kernels_and_parts_of_ranks_are_told_by_the_clock_that_breakdown_is_told_by(
+    window: tuple[int, int] | None,
+) -> None:
+    seen = Window(window[0] * US, window[1] * US) if window else None
+    parts, used, ranks = (run(named(name), cut_copy(), seen) for name in ("breakdown", "utilisation", "distributed"))
+    told, of_rank = parts.table.row(0, named=True), ranks.table.row(0, named=True)
+    assert (of_rank["span"], of_rank["computation"]) == (told["span"], told["compute"])
+    assert of_rank["other"] == told["span"] - told["compute"]
+    row = used.table.row(0, named=True)
+    assert (row["span"], row["utilisation"]) == (told["span"], pytest.approx(told["compute_share"]))
+    for result in (used, ranks):
+        assert [note for note in result.notes if "own clocks" in note] == [n for n in parts.notes if "own clocks" in n]
+    by_kernel = run(named("utilisation"), cut_copy(), seen, Options(given=(("by", "kernel"),))).table
+    assert by_kernel["total"].sum() == told["compute"]
+    curve = run(named("utilisation_curve"), cut_copy(), seen, Options(given=(("bucket", "1s"),))).table
+    assert curve["utilisation"].to_list() == pytest.approx([told["compute_share"]])
+    assert curve["duration"].to_list() == [(window[1] - window[0] if window else 50) * US]
+
+
+def test_kernels_have_the_lengths_of_the_device_s_own_clock() -> None:
+    b = Building(format="xplane", ops=OPS)
+    b.event(CORE, "fusion", 0, 0, "op", op=2, device_start=100 * US, device_end=110 * US)
+    b.event(CORE, "fusion", 5, 10, "op", op=2, device_start=110 * US, device_end=120 * US)
+    result = run(named("utilisation"), b.trace())
+    row = result.table.row(0, named=True)
+    assert (row["span"], row["utilisation"], row["kernels"]) == (20 * US, 1.0, 2)
+    assert not [note for note in result.notes if "without a length" in note]
+
+
+def test_what_ranks_wait_and_transfer_adds_up_to_communication_on_the_devices_own_clocks() -> None:
+    b = Building(format="xplane")
+    for rank, (start, own) in enumerate(((0, (100, 120)), (10, (300, 305)))):
+        lane = Lane("XLA Ops", rank, "ops", work=True)
+        b.event(lane, "all-reduce", start, 40, "collective", device_start=own[0] * US, device_end=own[1] * US)
+    rows = run(named("distributed"), b.trace()).table
+    found = rows.select("span", "communication", "transfer", "synchronising") / US
+    assert found.rows() == [(20, 20, 5, 15), (5, 5, 5, 0)]
+
+
+def test_copies_in_flight_last_as_long_as_by_the_device_s_own_clock() -> None:
+    b = Building(format="xplane", ops=OPS)
+    for start, end, own in ((0, 10, (100, 110)), (10, 50, (110, 130))):
+        b.event(CORE, "fusion", start, end, "op", op=2, device_start=own[0] * US, device_end=own[1] * US)
+    b.event(ASYNC, "async-copy", 0, 30, "transfer", bytes=2_000_000)
+    b.event(ASYNC, "async-copy", 30, 30, "transfer", bytes=2_000_000, device_start=120 * US, device_end=122 * US)
+    row = run(named("bandwidth"), b.trace()).table.row(0, named=True)
+    assert (row["unmeasured"], row["busy"], row["share"]) == (0, 22 * US, pytest.approx(22 / 30))
+    assert (row["max"], row["at"]) == (10**12, 30 * US)
+    cut = run(named("bandwidth"), b.trace(), Window(20 * US, 50 * US)).table.row(0, named=True)
+    assert (cut["busy"], cut["share"]) == (7 * US, pytest.approx(7 / 15))
+    assert cut["bytes"] == 2_000_000 // 4 + 2_000_000
+
+
+@given(EXECUTED, st.integers(0, 60), st.integers(1, 60))
+def test_all_that_tell_of_busy_time_agree(executed: Executed, start: int, length: int) -> None:
+    b = Building(format="xplane", unit=1, ops=OPS)
+    trace, own = 0, 500
+    kinds = ("transfer", "op", "collective")
+    for number, (pause, lasting, own_pause, own_lasting) in enumerate(executed):
+        trace, own = trace + pause, own + own_pause
+        told = {"op": 2, "device_start": own, "device_end": own + own_lasting}
+        b.event(CORE, "fusion", trace, trace + lasting, kinds[number % 3], **told)
+        trace, own = trace + lasting, own + own_lasting
+    for window in (None, Window(start, start + length)):
+        parts, used, ranks = (
+            run(named(name), b.trace(), window).table for name in ("breakdown", "utilisation", "distributed")
+        )
+        assert ranks["span"].to_list() == parts["span"].to_list()
+        assert ranks["computation"].to_list() == parts["compute"].to_list()
+        assert (ranks["communication"] + ranks["overlap"]).to_list() == parts["all_communication"].to_list()
+        assert ranks["unmatched"].to_list() == parts["all_communication"].to_list()
+        for kernels, span, utilisation in used.select("kernels", "span", "utilisation").rows():
+            worked = parts["compute"].item() + parts["all_communication"].item() if kernels else 0
+            assert (span, utilisation or 0) == (parts["span"].item(), pytest.approx(worked / span if span else 0))

@@ -60,7 +60,7 @@ def test_kernels_without_a_length_are_told_of_and_weigh_nothing() -> None:
     kernel(b, 30, 40, occupancy=0.5)
     found = row(b.trace())
     assert (found["kernels"], found["occupancy"]) == (2, 0.5)
-    note = "not counted: 2 kernels without a length on the trace's clock, which weigh nothing in averages over time"
+    note = "not counted: 2 kernels without a length, which weigh nothing in averages over time"
     for name in ("utilisation", "utilisation_curve"):
         assert note in told(b.trace(), name=name).notes
     assert "not counted: 1 kernel without a length" in " ".join(told(b.trace(), Window(25 * US, 40 * US)).notes)

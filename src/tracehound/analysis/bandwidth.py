@@ -8,9 +8,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import COPY, bounds, work
+from tracehound.analysis.busy import COPY, work
+from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.directions import kinds_of
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.own_clock import CLOCKED, OwnClock, clock_of, window_apart
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
 from tracehound.analysis.series import Series, Steps, added, spread
 from tracehound.analysis.settings import Given, Setting, whole
 from tracehound.intervals import Ints, union
@@ -34,7 +36,8 @@ mean, p50, p99 and max are weighted with time, over that in which a copy of the 
 busy. The share is that of busy in the rank's time, idle included. A copy of no length or of unknown size, and one
 above 8,000 GB/s (the setting peak), has no bandwidth that could be true: it counts as unmeasured, and is in no other
 figure but the number of copies. Where durations are whole microseconds, as in older files, the bandwidth of a short
-copy is a rough one: a note says of how many.
+copy is a rough one: a note says of how many. All times of a device with a clock of its own (TPU), and the bounds of a
+window, are on that; at is an instant of the trace's.
 
 HolisticTraceAnalysis' summary is that of the changes after which something runs, however long each bandwidth lasts:
 points, point mean and the like are its count, mean and quartiles, for comparison. It takes the bandwidth that the file
@@ -89,22 +92,54 @@ class _Copies(NamedTuple):
         return added(self.start, self.end, self.rate)
 
 
+class _Time(NamedTuple):
+    """When the device had time for copies, ps: on its own clock where it has one, else on the trace's."""
+
+    clock: OwnClock | None
+    start: int
+    end: int
+
+    def traced(self, instant: int) -> int:
+        """This instant on the trace's clock."""
+        return instant if self.clock is None else int(self.clock.back.opening(np.array([instant]))[0])
+
+
+def _time(share: Share) -> _Time:
+    """The window, or from the first work to the last."""
+    worked = on_own_clock(work(share, "lane", *CLOCKED), share)
+    clock = clock_of(share)
+    if clock is None or not worked.events.is_empty():
+        return _Time(clock, worked.start, worked.end)
+    ends = clock.bounds(np.array([share.start]), np.array([share.end]))
+    return _Time(clock, *(int(end[0]) for end in ends))
+
+
 def series(share: Share, given: Given = ()) -> Sequence[Series]:
-    """The bandwidth of every kind of copy on the rank, bytes per second; within the share's window, if it has one."""
-    found = [copies for copies in _kinds(share, given) if len(copies.rate)]
-    return [_inside(copies.steps, share).series(copies.kind, None) for copies in found]
+    """The bandwidth of every kind of copy on the rank, bytes per second; within the share's window, if it has one.
+
+    All times are the trace's: these are lanes of the timeline.
+    """
+    time = _Time(None, share.start, share.end)
+    found = [copies for copies in _kinds(share, given, None) if len(copies.rate)]
+    return [_inside(copies.steps, share, time).series(copies.kind, None) for copies in found]
 
 
-def _inside(steps: Steps, share: Share) -> Steps:
-    return steps.within(share.start, share.end) if share.windowed else steps
+def _inside(steps: Steps, share: Share, time: _Time) -> Steps:
+    return steps.within(time.start, time.end) if share.windowed else steps
 
 
-def _kinds(share: Share, given: Given) -> Iterator[_Copies]:
-    """The copies that overlap the share's window, kind by kind."""
+def _kinds(share: Share, given: Given, clock: OwnClock | None) -> Iterator[_Copies]:
+    """The copies that overlap the share's window, kind by kind, on that clock."""
     device = share.lanes.filter(pl.col("rank").is_not_null())
     lanes = device.filter((pl.col("work") & (pl.col("role") != "ops")) | (pl.col("role") == "async"))["lane"]
     mine = pl.col("lane").is_in(lanes.to_list()) & pl.col("kind").is_in(COPY)
-    rows = collected(share.device.filter(mine).select("id", "start", "end", "name", "kind", "bytes", "launch"))
+    rows = collected(
+        share.device.filter(mine).select("id", "start", "end", *CLOCKED, "name", "kind", "bytes", "launch")
+    )
+    if clock is not None:
+        bounds = clock.bounds(rows["start"].to_numpy(), rows["end"].to_numpy())
+        start, end = (pl.coalesce(name, pl.Series(found)) for name, found in zip(CLOCKED, bounds, strict=True))
+        rows = rows.with_columns(start=start, end=end)
     parts = rows.with_columns(kinds_of(share, rows).alias("told")).partition_by("told", as_dict=True)
     for (kind,), part in sorted(parts.items()):
         yield _measured(str(kind), part, PEAK.of(given))
@@ -124,27 +159,31 @@ def _measured(kind: str, rows: pl.DataFrame, peak: int) -> _Copies:
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each kind of copy."""
-    kinds = list(_kinds(share, options.given))
+    time = _time(share)
+    kinds = list(_kinds(share, options.given, time.clock))
     if not kinds:
         return pl.DataFrame()
-    low, high = bounds(work(share), share)
-    rows = [_row(copies, share) for copies in kinds]
+    length = time.end - time.start
+    rows = [_row(copies, share, time) for copies in kinds]
     queue = not share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "async")).is_empty()
     return pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"bytes": pl.Int64}).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(queue).alias("queue"),
-        (pl.col("busy") / (high - low)).alias("share") if high > low else pl.lit(None, pl.Float64).alias("share"),
+        share_of("busy", length).alias("share"),
+        pl.lit(length, pl.Int64).alias("span"),
     )
 
 
-def _row(copies: _Copies, share: Share) -> dict[str, object]:
+def _row(copies: _Copies, share: Share, time: _Time) -> dict[str, object]:
     """The figures of one kind. Without a copy of a known bandwidth nothing moves: 0 bytes in no time, at no speed."""
-    start, end = np.maximum(copies.start, share.start), np.minimum(copies.end, share.end)
+    start, end = copies.start, copies.end
+    if share.windowed:
+        start, end = start.clip(time.start, time.end), end.clip(time.start, time.end)
     moved = float((copies.bytes * ((end - start) / (copies.end - copies.start))).sum())
     busy = union(start, end).length
-    changes = copies.steps.between(share.start, share.end) if share.windowed else copies.steps
-    steps = _inside(copies.steps, share).merged()
-    lasting = steps.lasting(share.end)
+    changes = copies.steps.between(time.start, time.end) if share.windowed else copies.steps
+    steps = _inside(copies.steps, share, time).merged()
+    lasting = steps.lasting(time.end)
     running = (steps.value > 0) & (lasting > 0)
     over_time = spread(steps.value[running], lasting[running])
     seen = spread(changes.value[changes.value > 0])
@@ -160,7 +199,7 @@ def _row(copies: _Copies, share: Share) -> dict[str, object]:
         "p50": over_time.reached(0.5),
         "p99": over_time.reached(0.99),
         "max": None if highest is None else int(steps.value[highest]),
-        "at": None if highest is None else int(steps.time[highest]),
+        "at": None if highest is None else time.traced(int(steps.time[highest])),
         "points": seen.total,
         "point_mean": seen.mean,
         "point_std": seen.deviation,
@@ -178,7 +217,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
     rows = pl.concat(filled, how="vertical_relaxed").with_columns(pl.col("rank").rle_id().alias("place"))
     table = rows.sort("place", "busy", "kind", descending=[False, True, False])
-    return answer(ANALYSIS, table, scene, options, _notes(table, PEAK.of(options.given)))
+    notes = [*_notes(table, PEAK.of(options.given)), *window_apart(table["span"], scene)]
+    return answer(ANALYSIS, table, scene, options, notes)
 
 
 QUEUED: Final = (

@@ -10,7 +10,14 @@ import polars as pl
 
 from tracehound.analysis.busy import Busy, busy_of, work
 from tracehound.analysis.core_time import on_own_clock
-from tracehound.analysis.own_clock import CLOCKED, OwnClock, clock_of, clocks_apart, has_clock, window_apart
+from tracehound.analysis.own_clock import (
+    CLOCKED,
+    clock_of,
+    clocks_apart,
+    has_clock,
+    steps_within,
+    window_apart,
+)
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.silence import silence
@@ -76,7 +83,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     worked = on_own_clock(events, share)
     state = busy_of(worked.events, replace(share, start=worked.start, end=worked.end))
     if BY.of(options.given) == "step":
-        stretches = _steps(share, clock_of(share) if has_clock(events) else None)
+        stretches = steps_within(share, clock_of(share) if has_clock(events) else None)
     else:
         stretches = _run(state)
     start, end = stretches["from"].to_numpy(), stretches["until"].to_numpy()
@@ -99,16 +106,6 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 def _run(state: Busy) -> pl.DataFrame:
     return pl.DataFrame({"from": [state.start], "until": [state.end]}, schema={"from": pl.Int64, "until": pl.Int64})
-
-
-def _steps(share: Share, clock: OwnClock | None) -> pl.DataFrame:
-    """The steps of the rank, with the part of them that lies in the window: `from` and `until` are on this clock."""
-    steps = share.steps.filter(share.chosen)
-    low, high = pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
-    parts = steps.select(pl.col("step").cast(pl.Int64), low, high, "inferred", "event")
-    start, end = parts["start"].to_numpy(), parts["end"].to_numpy()
-    begin, until = (start, end) if clock is None else clock.bounds(start, end)
-    return parts.with_columns(pl.Series("from", begin, pl.Int64), pl.Series("until", until, pl.Int64))
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

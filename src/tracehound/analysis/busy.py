@@ -94,17 +94,12 @@ def work(share: Share, *more: str) -> pl.DataFrame:
     return collected(rows.select(*WORK[:-1], parent.alias("parent"), *more))
 
 
-def busy(share: Share) -> Busy:
-    """When the rank's device does what.
+def busy_of(events: pl.DataFrame, share: Share) -> Busy:
+    """When the rank's device does what, by this `work` of it.
 
     An event that contains others (an HLO `while` around its body) counts only with the time that they leave it: what
     runs is the innermost.
     """
-    return busy_of(work(share), share)
-
-
-def busy_of(events: pl.DataFrame, share: Share) -> Busy:
-    """`busy`, of work that was collected before."""
     start, end = events["start"].to_numpy(), events["end"].to_numpy()
     owned = own_stretches(start, end, local_parent(events))
     communication, copy = (_of_kinds(events, kinds)[owned.owner] for kinds in (COMMUNICATION, COPY))

@@ -41,6 +41,8 @@ CALLS: Final = schema(
         "issued": pl.Int64(),  # start of the host's call that enqueued it; without one that of the call itself
         "start": pl.Int64(),
         "end": pl.Int64(),
+        "device_start": pl.Int64(),  # both on the device's own clock; null where it has none
+        "device_end": pl.Int64(),
         "length": pl.Int64(),  # of what lies in the window
         "in_window": pl.Boolean(),  # whether any of it does
         "window_start": pl.Int64(),
@@ -135,10 +137,13 @@ def _joined(events: pl.DataFrame, share: Share) -> pl.DataFrame:
     if share.ops.is_empty():
         return rows
     pairs = joined(rows, share.ops, executions_of(share, rows["start"])).select("id", "done")
-    ends = pairs.join(rows.select(done="id", until="end", more="length"), on="done")
+    ends = pairs.join(rows.select(done="id", until="end", own_until="device_end", more="length"), on="done")
     begun = rows.join(pairs.select(id="done"), on="id", how="anti").join(ends, on="id", how="left")
-    ended = pl.coalesce("until", "end").alias("end"), (pl.col("length") + pl.col("more").fill_null(0)).alias("length")
-    return begun.with_columns(ended).select(rows.columns)
+    return begun.with_columns(
+        pl.coalesce("until", "end").alias("end"),
+        pl.coalesce("own_until", "device_end").alias("device_end"),
+        (pl.col("length") + pl.col("more").fill_null(0)).alias("length"),
+    ).select(rows.columns)
 
 
 def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:

@@ -8,10 +8,12 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.busy import busy
+from tracehound.analysis.busy import busy_of, work
 from tracehound.analysis.calls import CALLS, calls
 from tracehound.analysis.clocks import offset_notes
+from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.matched import HOW, NONE, Matched, matched
+from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart, has_clock, steps_within, window_apart
 from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
@@ -25,7 +27,8 @@ DEFINITION = f"""\
 Per rank, and with the setting by=step per rank and step: computation = computation runs and no communication, overlap =
 both run at once, communication = communication runs and no computation, other = the rest of the span; the four add up
 to it. All are lengths of unions of intervals over all streams. Where nothing works on a device (CPU, gloo), computation
-is the time in the operators of the host outside its collectives.
+is the time in the operators of the host outside its collectives. All times of a device with a clock of its own (TPU),
+and the bounds of steps and of a window, are on that, as in breakdown.
 
 transfer and synchronising share out the time in which communication runs, hidden or not: of each call the last part,
 as long as the shortest call of that collective on any rank, is transfer, and what is before is synchronising: waiting
@@ -68,15 +71,26 @@ BY_STEP: Final = (
     Column("event", "id", "the mark of the step"),
 )
 
-_PARTS: Final = ("step", "event", "low", "high", "computation", "overlap", "communication", "other", "works")
+_PARTS: Final = (
+    "step", "event", "start", "end", "from", "until", "computation", "overlap", "communication", "other", "works",
+    "clocked",
+)  # fmt: skip
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """The calls of the rank, and rows (without a call's event) of its run or steps with their parts; ps."""
+    """The calls of the rank, and rows (without a call's event) of its run or steps with their parts; ps.
+
+    `from` and `until` are the bounds of a row on the clock of its parts, the device's own where it is `clocked`.
+    """
     on_device = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height > 0
-    computing, communicating, low, high = _of_device(share) if on_device else _of_host(share)
-    stretches = _stretches(share, low, high, BY.of(options.given))
-    start, end = stretches["low"].to_numpy(), stretches["high"].to_numpy()
+    events = work(share, "lane", *CLOCKED)
+    clocked = on_device and has_clock(events)
+    computing, communicating, low, high = _of_device(share, events) if on_device else _of_host(share)
+    if BY.of(options.given) == "step":
+        stretches = steps_within(share, clock_of(share) if clocked else None).drop("inferred")
+    else:
+        stretches = _run(low, high)
+    start, end = stretches["from"].to_numpy(), stretches["until"].to_numpy()
     both = intersect(computing, communicating)
     times = {
         "computation": covered(subtract(computing, communicating), start, end),
@@ -86,14 +100,17 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     parts = stretches.with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"), *(pl.Series(name, values) for name, values in times.items())
     ).with_columns(
-        (pl.col("high") - pl.col("low") - pl.sum_horizontal(*times)).alias("other"), pl.lit(on_device).alias("works")
+        (pl.col("until") - pl.col("from") - pl.sum_horizontal(*times)).alias("other"),
+        pl.lit(on_device).alias("works"),
+        pl.lit(clocked).alias("clocked"),
     )
     return pl.concat([calls(share).with_columns(pl.lit(value=True).alias("call")), parts], how="diagonal")
 
 
-def _of_device(share: Share) -> tuple[Intervals, Intervals, int, int]:
+def _of_device(share: Share, events: pl.DataFrame) -> tuple[Intervals, Intervals, int, int]:
     """When the rank's device computes and communicates, and the bounds of its work."""
-    state = busy(share)
+    worked = on_own_clock(events, share)
+    state = busy_of(worked.events, replace(share, start=worked.start, end=worked.end))
     return state.compute, state.communication, state.start, state.end
 
 
@@ -114,14 +131,10 @@ def _of_host(share: Share) -> tuple[Intervals, Intervals, int, int]:
     return computing, communicating, int(rows["start"].to_numpy().min()), int(rows["end"].to_numpy().max())
 
 
-def _stretches(share: Share, low: int, high: int, by: str) -> pl.DataFrame:
-    """The run, or the steps with the part of them that lies in the window."""
-    if by == "run":
-        nothing = pl.Series([None], dtype=pl.Int64)
-        return pl.DataFrame({"step": nothing, "event": nothing, "low": [low], "high": [high]})
-    steps = share.steps.filter(share.chosen)
-    begin, until = pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
-    return steps.select(pl.col("step").cast(pl.Int64), "event", low=begin, high=until)
+def _run(low: int, high: int) -> pl.DataFrame:
+    bounds = {"start": low, "end": high, "from": low, "until": high}
+    columns = ("step", "event", *bounds)
+    return pl.DataFrame([{"step": None, "event": None, **bounds}], schema=dict.fromkeys(columns, pl.Int64))
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -134,11 +147,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         why = "no steps here: mark them with profiler.step(), StepTraceAnnotation or StepTrace"
         return answer(shown, blank(shown.columns), scene, options, [why if by_step else "no rank here"])
     found = matched([table.filter("call").select(CALLS.names()) for table in tables if "call" in table.columns], scene)
-    halves = pl.concat([_halves(found, of_rank) for of_rank in rows.partition_by("rank", maintain_order=True)])
-    table = halves.with_columns(
-        (pl.col("high") - pl.col("low")).alias("span"),
-        pl.col("low").alias("start"),
-    ).with_columns((pl.col("synchronising") / pl.col("span")).fill_nan(None).alias("waiting"))
+    met = _on_own_clock(found.calls, rows.filter("clocked")["rank"].unique())
+    halves = pl.concat([_halves(met, of_rank) for of_rank in rows.partition_by("rank", maintain_order=True)])
+    table = halves.with_columns((pl.col("until") - pl.col("from")).alias("span")).with_columns(
+        (pl.col("synchronising") / pl.col("span")).fill_nan(None).alias("waiting")
+    )
     order = ("step", "rank", "start") if by_step else ("rank",)
     notes = [
         *_notes(table, found),
@@ -146,18 +159,30 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         *offset_notes(found.clocks),
         *absentees(found.calls, scene),
         *found.notes,
+        *(clocks_apart("steps", table["span"], table["end"] - table["start"]) if by_step else _apart(table, scene)),
     ]
     return answer(shown, table.sort(order), scene, options, notes)
 
 
-def _halves(found: Matched, rows: pl.DataFrame) -> pl.DataFrame:
+def _on_own_clock(calls: pl.DataFrame, clocked: pl.Series) -> pl.DataFrame:
+    """The matched calls, those of the ranks that are `clocked` on their devices' own clocks, and what transfers so."""
+    own = pl.col("rank").is_in(clocked.implode())
+    moved = calls.with_columns(pl.when(own).then(f"device_{side}").otherwise(side).alias(side) for side in _SIDES)
+    known = moved.drop_nulls(_SIDES)
+    return known.with_columns((pl.col("end") - pl.col("start")).min().over("meeting").alias("transfer"))
+
+
+_SIDES: Final = ("start", "end")
+
+
+def _halves(calls: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of one rank with what of their communication transfers, waits, and is not matched."""
-    mine = found.calls.filter(pl.col("rank") == rows["rank"][0])
+    mine = calls.filter(pl.col("rank") == rows["rank"][0])
     known = mine.filter(pl.col("meeting").is_not_null())
     start, end, transfer = (known[name].to_numpy() for name in ("start", "end", "transfer"))
     moving, matched_ = union(end - transfer, end), union(start, end)
     every = union(mine["start"].to_numpy(), mine["end"].to_numpy())
-    low, high = rows["low"].to_numpy(), rows["high"].to_numpy()
+    low, high = rows["from"].to_numpy(), rows["until"].to_numpy()
     lengths = {
         "transfer": covered(moving, low, high),
         "synchronising": covered(subtract(matched_, moving), low, high),
@@ -168,6 +193,10 @@ def _halves(found: Matched, rows: pl.DataFrame) -> pl.DataFrame:
         *(pl.Series(name, values if told or name == "unmatched" else [None] * len(values), pl.Int64)
           for name, values in lengths.items())
     )  # fmt: skip
+
+
+def _apart(table: pl.DataFrame, scene: Scene) -> list[str]:
+    return window_apart(table.filter("clocked")["span"], scene)
 
 
 def _notes(table: pl.DataFrame, found: Matched) -> list[str]:

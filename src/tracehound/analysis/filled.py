@@ -13,6 +13,8 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import COPY, bounds, local_parent, work
+from tracehound.analysis.core_time import on_own_clock
+from tracehound.analysis.own_clock import CLOCKED, OwnClock, own_clock
 from tracehound.analysis.result import Share
 from tracehound.analysis.series import Series
 from tracehound.analysis.stretches import stretches
@@ -35,48 +37,67 @@ PyTorch's profiler of CUDA records blocks per SM and occupancy; XLA's records gr
 shared memory of the kernel allow, whatever its grid. ROCm records neither: blocks per SM and the limit are then derived
 from grid, block and the multiprocessors of the device (hipExtModuleLaunchKernel tells its grid in threads), occupancy
 cannot be, since it takes registers. Kernels of replayed graphs have no grid there: SM efficiency is "at least" then.
-What cannot be true (an occupancy above 100 %) is not counted, and noted. All times are on the trace's clock, also where
-a device has its own (TPU). Kernels without a length there weigh nothing in averages over time: other analyses count
-them, this one says in a note how many they are."""
+What cannot be true (an occupancy above 100 %) is not counted, and noted. All times of a device with a clock of its own
+(TPU), and the bounds of steps and of a window, are on that, as in breakdown. Kernels without a length weigh nothing in
+averages over time: other analyses count them, this one says in a note how many they are."""
 
 
 @dataclass(frozen=True, eq=False)
 class Filled:
     """One rank's kernels, and what they fill over time.
 
-    `kernels` has a row for each: `id`, `start`, `end`, `name`, and what `residency` tells; `instant` is how many more
-    in the span have no length. `span` is the stretch that the whole is measured in, `extent` that in which the device
-    works or which the window has, `works` when kernels run.
+    `events` is the device's work, and `span` the stretch that the whole is measured in, both on the trace's clock;
+    `own_span` is the same on the device's own clock, where it has one (`clock`, else None: the trace's holds), and so
+    is the rest. `kernels` has a row for each: `id`, `start`, `end`, `name`, and what `residency` tells; `instant` is
+    how many more in the span have no length; `works` is when kernels run.
     """
 
-    kernels: pl.DataFrame
+    events: pl.DataFrame
     span: tuple[int, int]
-    extent: tuple[int, int]
+    clock: OwnClock | None
+    own_span: tuple[int, int]
+    kernels: pl.DataFrame
+    instant: int
     works: Intervals
     curves: Mapping[str, Curve]
-    instant: int = 0
+
+    def own(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+        """Stretches of the trace's time on the device's own clock."""
+        return (start, end) if self.clock is None else self.clock.bounds(start, end)
 
     def measures(self, start: Ints, end: Ints) -> pl.DataFrame:
-        """For each stretch `[start, end)` the measures of `fill.means`."""
+        """For each stretch `[start, end)` of the device's own clock the measures of `fill.means`."""
         return means(self.works, self.curves, start, end)
 
 
 def filled(share: Share) -> Filled:
-    """What the rank's kernels fill, whenever they ran; the span is that of its steps, or of its work, or the window."""
-    everything = work(replace(share, device=share.anytime), "lane", "launch", "name", "record", "step")
-    own = own_stretches(everything["start"].to_numpy(), everything["end"].to_numpy(), local_parent(everything))
-    rows = everything[own.owner].with_columns(pl.Series("start", own.start), pl.Series("end", own.end))
+    """What the rank's kernels in the window fill; the span is that of its steps, or of its work, or the window."""
+    events = work(share, "lane", "launch", "name", "record", "step", *CLOCKED)
+    worked, clock = on_own_clock(events, share), own_clock(events)
+    own = own_stretches(*_times(worked.events), local_parent(worked.events))
+    rows = worked.events[own.owner].with_columns(pl.Series("start", own.start), pl.Series("end", own.end))
     kernels = rows.filter(~pl.col("kind").is_in(COPY)).sort("id", "start")
     kernels = pl.concat([kernels.drop("record"), _resident(share, kernels)], how="horizontal")
-    span = _span(share, everything)
-    return Filled(
-        kernels,
-        span,
-        bounds(everything, share),
-        union(kernels["start"].to_numpy(), kernels["end"].to_numpy()),
-        curves(kernels),
-        _instant(everything, span),
-    )
+    span, own_span = bounds(events, share), (worked.start, worked.end)
+    if not (share.windowed or share.steps.is_empty() or events.is_empty()):
+        start, end = _times(stretches(share.steps, events, "work"))
+        span = own_span = int(start.min()), int(end.max())
+        if clock is not None:
+            opened, closed = clock.bounds(*(np.array([bound], np.int64) for bound in span))
+            own_span = int(opened[0]), int(closed[0])
+    instant = _instant(worked.events, own_span)
+    return Filled(events, span, clock, own_span, kernels, instant, union(*_times(kernels)), curves(kernels))
+
+
+def runs_kernels(share: Share) -> bool:
+    """Whether a kernel ever runs on the rank, in the window or out of it."""
+    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"].to_list()
+    kernels = share.anytime.filter(pl.col("lane").is_in(lanes) & ~pl.col("kind").is_in(COPY))
+    return collected(kernels.select("id").head(1)).height > 0
+
+
+def _times(events: pl.DataFrame) -> tuple[Ints, Ints]:
+    return events["start"].to_numpy(), events["end"].to_numpy()
 
 
 def _instant(events: pl.DataFrame, span: tuple[int, int]) -> int:
@@ -91,26 +112,18 @@ def _resident(share: Share, kernels: pl.DataFrame) -> pl.DataFrame:
     return resident(kernels, collected(share.facet("launched")), calls, share.properties)
 
 
-def _span(share: Share, events: pl.DataFrame) -> tuple[int, int]:
-    if share.windowed or share.steps.is_empty() or events.is_empty():
-        return bounds(events, share)
-    found = stretches(share.steps, events, "work")
-    start, end = found["start"].to_numpy(), found["end"].to_numpy()
-    return int(start.min()), int(end.max())
-
-
 SERIES_BUCKETS: Final = 1000
 """Stretches of the curves beside a timeline, at most."""
 
 
 def series(share: Share) -> Sequence[Series]:
     """Utilisation, SM efficiency and occupancy of a rank that runs kernels, over time, in hundredths of a percent."""
-    device = filled(share)
-    low, high = device.extent
+    device = filled(replace(share, device=share.anytime))
+    low, high = bounds(device.events, share)
     start, end = buckets(low, high, bucket(high - low, SERIES_BUCKETS))
     if not (device.kernels["kind"] == "kernel").any() or not len(start):
         return ()
-    found = device.measures(start, end)
+    found = device.measures(*device.own(start, end))
     named = {"utilisation": "GPU", "sm_efficiency": "SM", "occupancy": "occupancy"}
     return [
         _series(title, start, end, found[measure].fill_null(0.0).to_numpy())

@@ -56,6 +56,11 @@ class OwnClock(NamedTuple):
         start, end = self.opening(stretches.start), self.closing(stretches.end)
         return union(start, np.maximum(start, end))
 
+    @property
+    def back(self) -> OwnClock:
+        """The way from the device's clock to the trace's."""
+        return OwnClock(self.own, self.trace)
+
     def _at(self, instants: Ints, near: Ints) -> Ints:
         """The own times; `near` is the place of a known instant that is the same, or else beside."""
         last = len(self.trace) - 1
@@ -113,6 +118,19 @@ def clock_of(share: Share) -> OwnClock | None:
     ran = share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
     unknown, rows = collected(ran.select(pl.col("device_start").null_count(), pl.len().alias("rows"))).row(0)
     return None if unknown or not rows else own_clock(collected(ran.select("start", "end", *CLOCKED)))
+
+
+def steps_within(share: Share, clock: OwnClock | None) -> pl.DataFrame:
+    """The steps of a rank (step, start, end, inferred, event), each the part of it that lies in the window; ps.
+
+    `from` and `until` are its bounds on this clock, without one those on the trace's.
+    """
+    steps = share.steps.filter(share.chosen)
+    low, high = pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
+    parts = steps.select(pl.col("step").cast(pl.Int64), low, high, "inferred", "event")
+    start, end = parts["start"].to_numpy(), parts["end"].to_numpy()
+    begin, until = (start, end) if clock is None else clock.bounds(start, end)
+    return parts.with_columns(pl.Series("from", begin, pl.Int64), pl.Series("until", until, pl.Int64))
 
 
 def clocks_apart(what: str, own: pl.Series, traced: pl.Series) -> list[str]:

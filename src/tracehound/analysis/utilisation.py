@@ -9,8 +9,10 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.busy import COPY
 from tracehound.analysis.filled import DEFINITION as FILLED
-from tracehound.analysis.filled import Filled, filled
+from tracehound.analysis.filled import Filled, filled, runs_kernels
+from tracehound.analysis.own_clock import clocks_apart, window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.silence import nothing
@@ -78,10 +80,10 @@ _COLUMNS: Final = {"run": COLUMNS, "step": BY_STEP, "kernel": BY_KERNEL}
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The rows of a rank; none where no kernel runs."""
-    device = filled(share)
-    if device.kernels.is_empty():
-        return pl.DataFrame()
     by = BY.of(options.given)
+    device = filled(replace(share, device=share.anytime) if by == "step" else share)
+    if device.kernels.is_empty() and not (share.windowed and runs_kernels(share)):
+        return pl.DataFrame()
     rows = {"run": _run, "step": _steps, "kernel": _kernels}[by](share, device)
     here = _here(device, rows if by == "step" and rows.height else None)
     of_all = {"kernels": pl.lit(here.height, pl.Int64), "derived": pl.lit(bool(here["derived"].any()))}
@@ -97,35 +99,39 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 def _here(device: Filled, steps: pl.DataFrame | None = None) -> pl.DataFrame:
     """The kernels that run in the span, or from the first start of steps to their last end, each once."""
-    low, high = device.span
+    low, high = device.own_span
     if steps is not None:
-        bounds = steps.select(pl.col("start").min(), end=(pl.col("start") + pl.col("duration")).max()).row(0)
-        low, high = map(int, bounds)
+        low, high = map(int, steps.select(pl.col("from").min(), pl.col("until").max()).row(0))
     return device.kernels.filter((pl.col("end") > low) & (pl.col("start") < high)).unique("id", maintain_order=True)
 
 
 def _run(share: Share, device: Filled) -> pl.DataFrame:
     del share
-    start, end = (np.array([bound], np.int64) for bound in device.span)
+    start, end = (np.array([bound], np.int64) for bound in device.own_span)
     return device.measures(start, end).with_columns(pl.Series("span", end - start))
 
 
 def _steps(share: Share, device: Filled) -> pl.DataFrame:
+    """Of each step also when it lasts on the device's own clock (`from`, `until`), and how long on the trace's."""
     if share.steps.is_empty():
         return pl.DataFrame()
-    found = stretches(share.steps, device.kernels, "work")
+    found = stretches(share.steps, device.events.filter(~pl.col("kind").is_in(COPY)), "work")
     if share.windowed:
         found = found.filter(share.chosen)
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
-    steps = found.select(
-        pl.col("step").cast(pl.Int64), "start", (pl.col("end") - pl.col("start")).alias("duration"), "event"
+    begin, until = device.own(start, end)
+    steps = found.select(pl.col("step").cast(pl.Int64), "start", "event").with_columns(
+        pl.Series("duration", until - begin),
+        pl.Series("traced", end - start),
+        pl.Series("from", begin),
+        pl.Series("until", until),
     )
-    return pl.concat([steps, device.measures(start, end)], how="horizontal")
+    return pl.concat([steps, device.measures(begin, until)], how="horizontal")
 
 
 def _kernels(share: Share, device: Filled) -> pl.DataFrame:
     """Averages over the time of each kernel that lies in the window, or in the run."""
-    low, high = (share.start, share.end) if share.windowed else (0, np.iinfo(np.int64).max)
+    low, high = device.own_span if share.windowed else (0, np.iinfo(np.int64).max)
     length = (pl.col("end").clip(upper_bound=high) - pl.col("start").clip(lower_bound=low)).alias("length")
     rows = device.kernels.with_columns(length).filter((pl.col("start") < high) & (pl.col("end") > low))
 
@@ -165,7 +171,14 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = pl.concat(filled_tables, how="vertical_relaxed")
     order = {"run": ["rank"], "step": ["step", "rank", "start"], "kernel": ["total", "name", "rank"]}[by]
     table = rows.sort(order, descending=[name == "total" for name in order])
-    return answer(shown, table, scene, options, [*_whole(table, by), *doubts(rows)])
+    return answer(shown, table, scene, options, [*_whole(table, by), *doubts(rows), *_clocks(table, by, scene)])
+
+
+def _clocks(table: pl.DataFrame, by: str, scene: Scene) -> list[str]:
+    """Where steps, or the window, last otherwise on the clocks of the devices."""
+    if by == "step":
+        return clocks_apart("steps", table["duration"], table["traced"])
+    return window_apart(table["span"], scene) if by == "run" else []
 
 
 def _nothing(by: str, scene: Scene) -> str:
@@ -208,7 +221,7 @@ def doubts(rows: pl.DataFrame) -> list[str]:
     elif float(known.to_numpy().min()) < _KNOWN:
         notes.append("SM efficiency is at least this: not all kernels tell a grid (see known), replayed graphs none")
     if instant:
-        weightless = "without a length on the trace's clock, which weigh nothing in averages over time"
+        weightless = "without a length, which weigh nothing in averages over time"
         notes.append(f"not counted: {plural(instant, 'kernel')} {weightless}")
     if strange:
         notes.append(f"not counted: {strange:,} recorded values that cannot be true, such as an occupancy above 100 %")

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.filled import DEFINITION as FILLED
-from tracehound.analysis.filled import filled
+from tracehound.analysis.filled import filled, runs_kernels
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
 from tracehound.analysis.silence import nothing
@@ -32,7 +32,8 @@ DEFINITION = f"""\
 
 The span is cut into stretches of one length, of which the last takes in what is left; each has its own measures. The
 length is the smallest of 1, 2, 5, 10, 20, ... microseconds that makes at most 200 of them (the setting bucket chooses
-another). The plugin takes the smallest power of ten that makes at most 100, from the start of its own span."""
+another). The plugin takes the smallest power of ten that makes at most 100, from the start of its own span. Stretches
+are places in the timeline, and so start and last as long as they do on its clock."""
 
 COLUMNS: Final = (
     Column("rank", "count", "rank"),
@@ -55,11 +56,11 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     low, high = device.span
     asked = BUCKET.of(options.given) or bucket(high - low)
     start, end = buckets(low, high, max(asked, bucket(high - low, MOST) if (high - low) // asked > MOST else 1))
-    if device.kernels.is_empty() or not len(start):
+    if not len(start) or (device.kernels.is_empty() and not (share.windowed and runs_kernels(share))):
         return pl.DataFrame()
     rank = np.full(len(start), share.rank)
     kernels = device.kernels
-    return device.measures(start, end).with_columns(
+    return device.measures(*device.own(start, end)).with_columns(
         pl.Series("rank", rank),
         pl.Series("start", start),
         pl.Series("duration", end - start),
