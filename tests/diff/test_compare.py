@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -223,3 +224,13 @@ def test_what_runs_more_often_in_the_same_time_is_told() -> None:
     causes = next(section for section in found.sections if section.analysis == "diff-causes").table
     assert causes.row(by_predicate=pl.col("part") == "launches", named=True)["verdict"] == "more"
     assert set(compared(run(halves), run(halves, seed=3)).ops.table["verdict"]) <= {"the same", "noise", "unclear"}
+
+
+def test_memsets_are_copies_in_the_step_and_in_the_categories() -> None:
+    model = (*MODEL, Kernel("Memset (Device)", "aten::zero_", 10, kind="memset"))
+    found = compared(run(model), run((*model[:-1], replace(model[-1], length=25))))
+    (copies,) = found.categories.table.filter(pl.col("category").is_in(["copy", "memset"])).to_dicts()
+    part = steps(found)["copy"]
+    assert (copies["category"], copies["verdict"], part["verdict"]) == ("copy", "slower", "more")
+    assert copies["exposed_change"] == part["change"]
+    assert set(found.ops.table["category"]) >= {"copy", "memset"}

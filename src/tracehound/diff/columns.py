@@ -11,7 +11,7 @@ from typing import Final
 from tracehound.analysis.result import Column
 
 STEP: Final = (
-    Column("part", "text", "the step, and what it goes to"),
+    Column("part", "text", "the step, and what it goes to (memsets are copies)"),
     Column("base", "time", "average of a step in the base"),
     Column("other", "time", "average of a step in the other run"),
     Column("change", "difference", "other less base"),
@@ -59,8 +59,9 @@ OPS: Final = (
 )
 
 
-CATEGORIES: Final = tuple(
-    replace(column, brief=column not in _SPREADS) for column in OPS if column.name in (*_ALIKE, "category")
+CATEGORIES: Final = (
+    Column("category", "text", "kind of work (memsets are copies), or HLO category"),
+    *(replace(column, brief=column not in _SPREADS) for column in OPS if column.name in _ALIKE),
 )
 
 

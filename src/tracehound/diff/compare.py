@@ -6,7 +6,7 @@ Owns the results of a comparison. All times are of a step: averaged over the ran
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -31,10 +31,12 @@ the step before has ended (as in step_parts); partial steps are left out, and of
 says how much it is. A device with a clock of its own (TPU) measures its steps, ops and pauses. Where no work of a
 device was recorded the operators of the host are compared. A time is that of one step, averaged over the ranks that
 have it and then over the steps. compute, communication, copy and idle add up to the step: communication that
-computation hides costs nothing, copies that either hides neither. An op's time is its own (what is nested inside does
-not count), and ops of several streams add up to more than the time that passes; exposed is the part of it that the
-step's time goes to: an instant belongs to one op alone, of the classes in that order, then to the one that began first.
-So the differences in exposed time and in idle time add up to the difference of the step.
+computation hides costs nothing, copies that either hides neither. Memsets are among the copies, in the step as in the
+categories; where a file tells HLO categories, those are the categories, and what copies has several. An op's time is
+its own (what is nested inside does not count), and ops of several streams add up to more than the time that passes;
+exposed is the part of it that the step's time goes to: an instant belongs to one op alone, of the classes in that
+order, then to the one that began first. So the differences in exposed time and in idle time add up to the difference of
+the step.
 
 Ops are the same in both runs by the surest of these that finds a partner: module, scope, shapes, name and operator
 alike; then fewer of them. Numbers that a compiler gives (.123, .clone, .remat) are no part of a name, and of a match
@@ -83,7 +85,8 @@ class Comparison:
 
 def compare(base: Profile, other: Profile, top: int | None = None) -> Comparison:
     """The two runs side by side; at most `top` rows of a table."""
-    sides, kinds = ((Side(base, by), Side(other, by)) for by in (IDENTITY, ("category",)))
+    sides = Side(base, IDENTITY), Side(other, IDENTITY)
+    kinds = Side(_in_categories(base), ("category",)), Side(_in_categories(other), ("category",))
     ops, categories = matched(*(side.ops for side in sides)), _by_category(*kinds)
     step, parts = (_of_steps(base, other, names) for names in (("duration",), PARTS))
     own, of_kind = (grouped(*each, "time") for each in ((sides, ops), (kinds, categories)))
@@ -150,6 +153,12 @@ def _about_steps(base: Profile, other: Profile, *, unclear: bool) -> list[str]:
     runs = {"base": base, "other run": other}
     far = [line for name, run in runs.items() for line in outliers(run, name)]
     return [*notes, *far, *not_whole(runs)]
+
+
+def _in_categories(run: Profile) -> Profile:
+    """The run with memsets among the copies, as in the parts of a step."""
+    category = pl.when(pl.col("category") == "memset").then(pl.lit("copy")).otherwise("category")
+    return replace(run, ops=run.ops.with_columns(category.alias("category")))
 
 
 def _by_category(base: Side, other: Side) -> list[Match]:
