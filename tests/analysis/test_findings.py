@@ -189,7 +189,7 @@ def test_of_steps_that_a_window_cuts_no_pause_counts() -> None:
     b = steps(busy=60)
     table = run(ANALYSIS, b.trace(), Window(50 * US, 250 * US)).table.filter(pl.col("finding").str.contains("runs dry"))
     assert table["cost"].to_list() == [40 * US]
-    assert table["evidence"][0].startswith("40.00 % of the devices' time; 1 pause in steps")
+    assert table["evidence"][0].startswith("40.00 % of the steps' time; 1 pause in steps")
 
 
 def test_what_devices_wait_for_between_steps_is_no_share_of_a_step() -> None:
@@ -333,8 +333,28 @@ def test_pageable_copies_are_found() -> None:
         work(b, "Memcpy HtoD (Pageable -> Device)", number * 100 + 91, number * 100 + 94, "copy")
         work(b, "k", number * 100 + 94, number * 100 + 99)
     row = found(b.trace())["copies go through pageable memory of the host"]
-    assert row["cost"] == pytest.approx(12 / 399 * 100 * US, abs=1)
+    assert (row["cost"], row["share"]) == (3 * US, 0.03)
+    assert row["evidence"].startswith("they take 3.000 us of an average step, 3.00 %")
     assert (row["start"], row["duration"], row["rank"]) == (91 * US, 3 * US, 0)
+
+
+def test_pageable_copies_of_no_step_cost_steps_nothing() -> None:
+    b = Building()
+    work(b, "Memcpy HtoD (Pageable -> Device)", 0, 50, "copy")
+    for number in range(4):
+        b.event(MAIN, f"ProfilerStep#{number}", 60 + 100 * number, 160 + 100 * number, "step", step=number)
+        work(b, "k", 60 + 100 * number, 160 + 100 * number)
+    assert "copies go through pageable memory of the host" not in found(b.trace())
+
+
+def test_what_is_hidden_is_told_of_the_run_and_what_is_not_of_the_steps() -> None:
+    b = steps(busy=60)
+    for number in range(4):
+        work(b, "ncclDevKernel_AllReduce", number * 100 + 50, number * 100 + 80, "collective", 8)
+    work(b, "ncclDevKernel_AllReduce", 400, 500, "collective", 8)
+    evidence = found(b.trace())["communication is not hidden behind computation"]["evidence"]
+    assert evidence.startswith("20.00 % of the steps' time is communication alone, most on rank 0: 20.00 %;")
+    assert evidence.endswith("; 8.00 % of the devices' time in the run is hidden communication")
 
 
 def test_what_a_window_cuts_costs_no_more_than_the_window() -> None:
@@ -584,7 +604,7 @@ def test_pauses_cost_what_no_other_finding_tells_of() -> None:
     rows = found(late_steps("backend_compile", "compile", 30).trace())
     assert rows["programs are compiled during the run"]["cost"] == 30 * US
     assert (rows[DRY]["cost"], rows[FIRST]["cost"]) == (20 * US * 3 // 4, 20 * US // 4)
-    assert "15.00 % of the devices' time, beside what other findings tell of; 3 pauses" in rows[DRY]["evidence"]
+    assert "15.00 % of the steps' time, beside what other findings tell of; 3 pauses" in rows[DRY]["evidence"]
     assert "the host was mostly" not in rows[DRY]["evidence"]
     assert DRY not in found(late_steps("backend_compile", "compile", 49).trace())
     unknown = found(late_steps("nothing", "annotation", 0).trace())

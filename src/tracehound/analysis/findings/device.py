@@ -77,11 +77,12 @@ def memory(evidence: Evidence) -> Iterator[Finding]:
 
 def pageable(evidence: Evidence) -> Iterator[Finding]:
     """Copies from or to memory of the host that is not pinned: the host waits for them."""
-    span = int(evidence.table("breakdown")["span"].sum())
-    total = int(evidence.traits["pageable"].sum())
+    spans = evidence.spans
+    span, mine = int(spans["span"].sum()), evidence.traits.filter(pl.col("rank").is_in(spans["rank"].implode()))
+    total = int(mine["pageable"].sum())
     if not span or total / span <= COPIED:
         return
-    worst = evidence.traits.sort("pageable", descending=True).row(0, named=True)
+    worst = mine.sort("pageable", descending=True).row(0, named=True)
     cost = round(total / span * evidence.stretch)
     yield Finding(
         "copies go through pageable memory of the host",
@@ -148,7 +149,7 @@ def compiling(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         "programs are compiled during the run",
         f"{plural(row['compilations'], 'time')}, {duration(row['compiling'])} on the thread that compiles most,"
-        f" {percent(share)} of the time of the recording{_functions(row)}",
+        f" {percent(share)} of {evidence.extent}{_functions(row)}",
         "compile before the loop begins; keep shapes, types and static arguments the same from step to step;"
         " the report compiles lists the functions",
         Place(event=row["compile_event"], rank=row["rank"]),
@@ -186,8 +187,8 @@ RULES: Final = (
         tensor_cores,
     ),
     Rule("memory", f"the allocator held more than {FULL:.0%} of the device's memory (plugin, rule 7)", memory),
-    Rule("pageable copies", f"they take more than {COPIED:.0%} of the devices' time", pageable),
+    Rule("pageable copies", f"they take more than {COPIED:.0%} of the same time as copies", pageable),
     Rule("DataParallel", "it is called, and several devices work (plugin, rule 2)", data_parallel),
     Rule("no NCCL", "DistributedDataParallel is called on CUDA devices, and nothing of NCCL (rule 3)", without_nccl),
-    Rule("compiling", f"compiling takes more than {COMPILED:.0%} of the recording", compiling),
+    Rule("compiling", f"compiling takes more than {COMPILED:.0%} of the run or window", compiling),
 )

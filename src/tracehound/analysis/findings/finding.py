@@ -105,6 +105,11 @@ class Evidence:
         return "an average step" if self.steps else self.extent
 
     @property
+    def time(self) -> str:
+        """``the steps' time``, or ``the devices' time``, of the window or the run: what `spans` has."""
+        return "the steps' time" if self.steps else "the devices' time"
+
+    @property
     def extent(self) -> str:
         """All that was looked at: ``the window``, or ``the run``."""
         return "the window" if self.scene.windowed else "the run"

@@ -27,7 +27,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """
     meanwhile = _host_parts(share, options)
     events = work(replace(share, device=share.anytime), "step", "launch")
-    whole = _steps(share, events, options)
+    whole = whole_steps(share, events, options)
     if whole.height:
         return idle.within(share, options, union(whole["start"].to_numpy(), whole["end"].to_numpy()), meanwhile)
     low, high = bounds(events, share)
@@ -46,7 +46,7 @@ def _host_parts(share: Share, options: Options) -> dict[str, Intervals]:
     return found
 
 
-def _steps(share: Share, events: pl.DataFrame, options: Options) -> pl.DataFrame:
+def whole_steps(share: Share, events: pl.DataFrame, options: Options) -> pl.DataFrame:
     """The whole steps, of a window those whose marks lie in it whole: start and end."""
     if share.steps.is_empty():
         return pl.DataFrame()

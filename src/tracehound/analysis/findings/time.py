@@ -116,7 +116,7 @@ def copies(evidence: Evidence) -> Iterator[Finding]:
             worst = rows.sort("exposed", descending=True).row(0, named=True)
             yield Finding(
                 f"the device waits for copies from {source} to {target}",
-                f"{percent(share)} of the devices' time, at {moving}" + (_LINK if "host" in (source, target) else ""),
+                f"{percent(share)} of {evidence.time}, at {moving}" + (_LINK if "host" in (source, target) else ""),
                 advice(evidence, "copies"),
                 Place.of(worst),
                 round(share * evidence.stretch),
@@ -136,8 +136,9 @@ def _exposed(evidence: Evidence, part: str, threshold: float, what: str) -> Iter
         hidden = (run[f"all_{part}"][0] - run[part][0]) / run["span"][0] if run["span"][0] else 0.0
         yield Finding(
             what,
-            f"{percent(share)} of the devices' time is {part} alone, {percent(hidden)} more is hidden;"
-            f" most on rank {ranks['rank'][0]}: {percent(ranks['share'][0])}",
+            f"{percent(share)} of {evidence.time} is {part} alone, most on rank {ranks['rank'][0]}:"
+            f" {percent(ranks['share'][0])}"
+            + (f"; {percent(hidden)} of the devices' time in {evidence.extent} is hidden {part}" if hidden else ""),
             advice(evidence, {"copy": "HLO copies" if evidence.xla else "copies"}.get(part, part)),
             Place(rank=ranks["rank"][0], event=_longest_of(evidence, part)),
             round(share * evidence.stretch),
@@ -184,7 +185,7 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
         quiet = cause in _UNTOLD and not why and not told
         yield Finding(
             what,
-            f"{percent(share)} of the devices' time{_BESIDE if told else ''};"
+            f"{percent(share)} of {evidence.time}{_BESIDE if told else ''};"
             f" {_many(cause, int(rows['count'].sum()))} in {evidence.where}, the longest {duration(worst['duration'])}"
             f" on rank {worst['rank']}" + (f"; the host was mostly {why}" if why else _SILENT if quiet else ""),
             advice(evidence, cause if cause in _UNTOLD else TOPICS.get(why, cause)),
@@ -305,6 +306,8 @@ def slow_steps(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
+_OF_TIME: Final = "of the whole steps' time, of a run (or window) without any of the devices' time in it"
+
 RULES: Final = (
     Rule(
         "data loader",
@@ -313,19 +316,19 @@ RULES: Final = (
     ),
     Rule(
         "communication",
-        f"communication alone takes more than {COMMUNICATION:.0%} of the devices' time (TensorBoard plugin, rule 4), or"
-        " any of the steps' where no device was recorded",
+        f"communication alone takes more than {COMMUNICATION:.0%} {_OF_TIME} (TensorBoard plugin, rule 4), or any of"
+        " the host's where no device was recorded",
         communication,
     ),
     Rule(
         "copies",
-        f"copies alone take more than {COPIES:.0%} of the devices' time (XProf's lower threshold for input)",
+        f"copies alone take more than {COPIES:.0%} of that time (XProf's lower threshold for input)",
         copies,
     ),
     Rule(
         "idle",
-        f"pauses of one cause, or idle time before the first work or after the last, take more than {IDLE:.0%} of the"
-        " devices' time (XProf's lower threshold for launching)",
+        f"pauses of one cause, or idle time before the first work or after the last, take more than {IDLE:.0%} of"
+        " that time (XProf's lower threshold for launching)",
         waiting,
     ),
     Rule(
@@ -336,7 +339,7 @@ RULES: Final = (
     Rule("slow steps", f"a step takes more than {SLOW} times the median", slow_steps),
     Rule(
         "utilisation",
-        f"a device is busy for less than {BUSY:.0%} of the time (TensorBoard plugin, rule 5), and the rules of what it"
+        f"a device is busy for less than {BUSY:.0%} of that time (TensorBoard plugin, rule 5), and the rules of what it"
         " waits for explain less than half of its idleness",
         busy,
     ),

@@ -5,14 +5,18 @@ Owns the traits and how they are read off the events. Knows no rule.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
 
 from tracehound.analysis.allocations import holding
+from tracehound.analysis.busy import work
 from tracehound.analysis.compilations import compilations
-from tracehound.analysis.result import OfHost, Share
+from tracehound.analysis.findings.pauses import whole_steps
+from tracehound.analysis.result import OfHost, Options, Share
 from tracehound.analysis.settings import Given
+from tracehound.intervals import covered, union
 from tracehound.trace import collected
 
 TRAITS: Final = {
@@ -23,7 +27,7 @@ TRAITS: Final = {
     "distributed_data_parallel": pl.Int64,
     "distributed_data_parallel_event": pl.Int64,
     "nccl": pl.Int64,  # operators and ranges of NCCL's collectives
-    "pageable": pl.Int64,  # ps of copies between the device and pageable memory of the host
+    "pageable": pl.Int64,  # ps of copies from and to pageable memory of the host, in whole steps or the window
     "pageable_event": pl.Int64,  # the longest of them
     "compiling": pl.Int64,  # ps of compiling, on the thread that does most of it
     "compilations": pl.Int64,
@@ -47,14 +51,11 @@ _PAGEABLE: Final = r"(?i)memcpy.*pageable"
 
 def traits(share: Share) -> pl.DataFrame:
     """The traits of a rank, in its window."""
-    name = pl.col("name").cast(pl.String)
-    copies = share.device.filter(pl.col("kind") == "copy").filter(name.str.contains(_PAGEABLE))
-    pageable = collected(_longest(copies.with_columns(_length(share)), "pageable", "pageable_event"))
     return pl.concat(
         [
             pl.DataFrame({"rank": [share.rank], "window": [share.on_host.end - share.on_host.start]}),
             COUNTED.of(share),
-            pageable,
+            _pageable(share),
             _compiling(share),
             _peak(share),
         ],
@@ -85,6 +86,21 @@ Of those in `_PLACED` the longest event, too.
 """
 
 
+def _pageable(share: Share) -> pl.DataFrame:
+    """How long copies take from and to memory that is not pinned: in whole steps, without any in the window."""
+    unpinned = (pl.col("kind") == "copy") & pl.col("name").cast(pl.String).str.contains(_PAGEABLE)
+    copies = collected(share.device.filter(unpinned)).with_columns(_length(share))
+    if copies.height:
+        steps = whole_steps(share, work(replace(share, device=share.anytime), "step", "launch"), Options())
+        if steps.height:
+            copies = collected(share.anytime.filter(unpinned))
+            inside = union(steps["start"].to_numpy(), steps["end"].to_numpy())
+            lengths = covered(inside, copies["start"].to_numpy(), copies["end"].to_numpy())
+            copies = copies.with_columns(pl.Series("length", lengths))
+    longest = copies.sort("length", "id", descending=[True, False])["id"].first()
+    return pl.DataFrame({"pageable": [copies["length"].sum()], "pageable_event": [longest]})
+
+
 def _compiling(share: Share) -> pl.DataFrame:
     """What was compiled on the thread that compiles most."""
     found = compilations(share).with_columns(_length(share.on_host))
@@ -112,14 +128,6 @@ def _compiling(share: Share) -> pl.DataFrame:
 def _length(share: Share) -> pl.Expr:
     """How long an event lasts in the window."""
     return (pl.col("end").clip(share.start, share.end) - pl.col("start").clip(share.start, share.end)).alias("length")
-
-
-def _longest(events: pl.LazyFrame, total: str, event: str) -> pl.LazyFrame:
-    """The sum of the lengths, and the longest event."""
-    return events.select(
-        pl.col("length").sum().alias(total),
-        pl.col("id").sort_by("length", "id", descending=[True, False]).first().alias(event),
-    )
 
 
 def _peak(share: Share) -> pl.DataFrame:
