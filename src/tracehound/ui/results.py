@@ -14,6 +14,7 @@ from tracehound.ui import choosing, follow, navigate, words
 from tracehound.ui.answers import Answers, Snapshot
 from tracehound.ui.asking import Asker
 from tracehound.ui.panes.deck import TYPED, Deck
+from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.panes.query import QueryPane
 from tracehound.ui.view import View
 
@@ -84,11 +85,14 @@ class Results:
         for name in self._deck.in_sight:
             if name not in TYPED:
                 analysis = name.rpartition("/")[2]
-                window = view.window.at(*(self._narrowed(analysis, view) or (None, None)))
+                narrowed, shows = self._narrowed(analysis, view), self._deck.shows(name)
+                if isinstance(shows, TablePane):
+                    shows.set_aside(aside=narrowed is None and view.selection is not None)
+                window = view.window.at(*(narrowed or (None, None)))
                 if name == "slices":
                     window = of_lane(window, snapshot.trace, view)
                 if self._answers.ask(name, snapshot.trace, snapshot.question(analysis, window, self.given(name))):
-                    self._deck.shows(name).wait(f"{analysis}: working it out")
+                    shows.wait(f"{analysis}: working it out")
 
     def query(self, asker: Asker, asked: QueryPane.Asked, view: View) -> None:
         """Have a query answered for the view."""

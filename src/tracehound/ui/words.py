@@ -84,6 +84,10 @@ def scope(window: tuple[int, int] | None) -> str:
     return "whole run" if window is None else f"in the {length(window)} window at {units.instant(window[0])}"
 
 
+NOT_NARROWED = "not narrowed"
+"""Said in place of ``whole run`` of a table that a selected window leaves as it is."""
+
+
 def caption(result: Result, window: tuple[int, int] | None, shown: int, filter_: str) -> list[str]:
     """The parts of the line above a table of which a filter leaves `shown` rows."""
     rows = f"{shown:,} of {result.table.height:,} rows with {filter_}" if filter_ else result.cut

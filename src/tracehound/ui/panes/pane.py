@@ -77,6 +77,7 @@ class TablePane(Column):
         self.filter = Prompt("filter", "gemm   self > 1ms and name ~ x   ~regex", glyphs)
         self.saving = Prompt("save as", "a name that ends with .csv, .json, .md or .txt", glyphs)
         self._window: Span | None = None
+        self._aside = False
         self.so_far = ""
         self._told = ""
         self._taken = ""
@@ -109,6 +110,12 @@ class TablePane(Column):
         if self.table.result is None:
             self.caption.parts = (message,)
 
+    def set_aside(self, *, aside: bool) -> None:
+        """Say in the caption whether the selected window leaves this table as it is."""
+        if aside != self._aside:
+            self._aside = aside
+            self._describe()
+
     def tell(self, message: str) -> None:
         """Say in the caption what was just done, until the cursor moves on."""
         self._told = message
@@ -129,6 +136,7 @@ class TablePane(Column):
         self.caption.windowed = self._window is not None
         title, scope, *rest = words.caption(result, self._window, self.table.shown, self.table.filter)
         so_far = [part for part in (self.so_far, self._told) if part]
+        scope = words.NOT_NARROWED if self._aside and self._window is None else scope
         self.caption.parts = (title, scope, *so_far, *rest)
 
     # -- what the table asks for
