@@ -234,3 +234,12 @@ def test_memsets_are_copies_in_the_step_and_in_the_categories() -> None:
     assert (copies["category"], copies["verdict"], part["verdict"]) == ("copy", "slower", "more")
     assert copies["exposed_change"] == part["change"]
     assert set(found.ops.table["category"]) >= {"copy", "memset"}
+
+
+@pytest.mark.parametrize(("longer", "told"), [(0.009, {"noise"}), (0.011, {"slower"})])
+def test_what_no_table_prints_is_no_change(longer: float, told: set[str]) -> None:
+    """Of steps that are all alike every change is sure; here by a part of 100 us."""
+    model = (*MODEL[:-1], Kernel("gemm", "aten::mm", 100))
+    found = compared(run(model, noise=0), run((*model[:-1], replace(model[-1], length=100 + longer)), noise=0))
+    assert set(found.ops.table.filter(name="gemm")["verdict"]) == told
+    assert found.step.table["verdict"][0] == "noise", "of the step it is a smaller part"

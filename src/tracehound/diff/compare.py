@@ -49,9 +49,10 @@ A change is called one (slower, faster, more, less; more or less often, where no
 where the steps tell it from chance: a permutation test over the steps of both runs, of the step by itself and of all
 rows of all tables at once, so that each of the two errs in one comparison of a hundred at most (of thirty-five with 4
 steps on a side); "perhaps" stands before what errs in one of twenty. With fewer than 4 steps on a side nothing is
-called a change. "noise" is said where they tell that there is next to none: with three standard errors on top the
-change is below 5 % of the larger average; "unclear" where they tell neither. With more than 1,000 on a side the
-test, and no other number, takes the average of neighbouring steps for one, as many as leave 1,000 at most."""
+called a change, nor is what differs by less than 0.01 % of the larger average, however sure. "noise" is said where they
+tell that there is next to none: with three standard errors on top the change is below 5 % of the larger average;
+"unclear" where they tell neither. With more than 1,000 on a side the test, and no other number, takes the average of
+neighbouring steps for one, as many as leave 1,000 at most."""
 
 
 TOLD: Final = 0.0005

@@ -34,6 +34,9 @@ dealt to each, again and again."""
 LITTLE: Final = 0.05
 """A change is little where it is less than so much of the larger average, whatever chance had in it."""
 
+NOTHING: Final = 0.0001
+"""Less than so much of the larger average, 0.01 %, is no change, however sure: no table prints so little."""
+
 _CHANCE: Final = 3.0
 """Chance has no more than so many standard errors in an average (one time in a hundred and less)."""
 

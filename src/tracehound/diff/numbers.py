@@ -16,7 +16,7 @@ import polars as pl
 from tracehound.analysis.result import Column, blank
 from tracehound.diff.identity import IDENTITY
 from tracehound.diff.matching import Match
-from tracehound.diff.noise import HINT, chances, level, little
+from tracehound.diff.noise import HINT, NOTHING, chances, level, little
 from tracehound.diff.profile import Profile
 from tracehound.diff.quantities import Floats, Quantities, beside, summed
 
@@ -108,7 +108,7 @@ def verdicts(*families: Pair) -> list[list[str]]:
     """What the steps say of each quantity of each family.
 
     All are held against each other, so that they err together in one comparison of a hundred, and equal quantities of
-    several families are told alike.
+    several families are told alike. What differs by less than `NOTHING` is called no change, however sure it is.
     """
     together = families[0].beside(*families[1:])
     found = chances(together.base, together.other)
@@ -117,6 +117,8 @@ def verdicts(*families: Pair) -> list[list[str]]:
     else:
         rare = level(together.base.height, together.other.height)
         rest = np.where(little(together.base, together.other), "noise", UNCLEAR)
+        base, other = together.means
+        found = np.where(np.abs(other - base) < NOTHING * np.maximum(np.abs(base), np.abs(other)), 1.0, found)
         doubts = [
             "" if each <= rare else "perhaps " if each <= HINT else otherwise
             for each, otherwise in zip(found.tolist(), rest.tolist(), strict=True)
