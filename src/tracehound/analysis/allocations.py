@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.operator_tree import Tree, tree
-from tracehound.analysis.result import Scene, Share
+from tracehound.analysis.result import Scene, Share, stacked
 from tracehound.facets import UNTOLD
 from tracehound.formats.sizes import MOST_BYTES
 from tracehound.intervals import Ints, Latest
@@ -106,10 +106,9 @@ def of_ranks(tables: Sequence[pl.DataFrame], scene: Scene) -> pl.DataFrame:
     `tables` have `rank` and `number` (of the device; the host's is `HOST`). ROCm's numbers of devices in memory events
     are others than those of kernels: they belong to no rank, and so to the first.
     """
-    filled = [table for table in tables if table.height]
-    if not filled:
+    rows = stacked(tables)
+    if rows.is_empty():
         return pl.DataFrame()
-    rows = pl.concat(filled, how="vertical_relaxed")
     ranks = scene.ranks.select(
         pl.col("rank").cast(pl.Int64),
         pl.col("host").alias("its host"),

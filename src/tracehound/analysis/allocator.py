@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.trace import collected
 from tracehound.units import bytes_, plural
 from tracehound.units import share as percent
@@ -104,10 +104,10 @@ def _figures() -> list[pl.Expr]:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """Each allocator once, the fullest first."""
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [WITHOUT])
-    rows = pl.concat(filled, how="vertical_relaxed").sort("rank", nulls_last=True, maintain_order=True)
+    rows = stacked(tables)
+    if rows.is_empty():
+        return without(ANALYSIS, scene, options, WITHOUT)
+    rows = rows.sort("rank", nulls_last=True, maintain_order=True)
     table = rows.unique(["part", "allocator"], keep="first", maintain_order=True)
     table = table.sort("peak", "allocator", descending=[True, False])
     return answer(ANALYSIS, table, scene, options, _notes(table))

@@ -11,7 +11,7 @@ from tracehound.analysis.annotated import MARKS, launched_inside
 from tracehound.analysis.call_paths import merged, names, nodes, plain, recorded
 from tracehound.analysis.measured import measured
 from tracehound.analysis.operator_tree import tree
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.trees import cut
@@ -121,7 +121,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row per name, on hosts and on devices apart, the largest total first; or the tree of those on hosts."""
     if not any(table.height for table in tables):
         note = "no annotations: mark the source with record_function, TraceAnnotation or xp.Trace"
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
+        return without(ANALYSIS, scene, options, note)
     if BY.of(options.given) == "path":
         return _of_paths(tables, scene, options)
     rows = pl.concat(tables, how="vertical_relaxed")

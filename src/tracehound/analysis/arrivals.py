@@ -8,7 +8,7 @@ import polars as pl
 
 from tracehound.analysis.calls import calls
 from tracehound.analysis.matched import HOW, matched, nothing_met
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 
 DEFINITION = f"""\
 A row for each rank of each collective that two ranks or more of the trace have, in the order in which they came.
@@ -52,7 +52,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched(tables, scene)
     rows = found.calls.filter(pl.col("meeting").is_not_null())
     if rows.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, nothing_met(found, scene))
+        return without(ANALYSIS, scene, options, *nothing_met(found, scene))
     order = rows.sort("first", "event").select("meeting").unique(maintain_order=True)
     table = (
         rows.join(order.with_row_index("number"), on="meeting")

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracehound.analysis.async_ops import Flights, exposed, flights_of, kept
 from tracehound.analysis.own_clock import window_apart
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.formats.xla_kinds import performed
 from tracehound.intervals import clip, union
@@ -112,7 +112,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     shown = replace(ANALYSIS, columns=BY_OP if by_op else COLUMNS)
     filled = [table for table in tables if "count" in table.columns]
     if not filled:
-        return answer(shown, blank(shown.columns), scene, options, [_nothing(scene)])
+        return without(shown, scene, options, _nothing(scene))
     rows = pl.concat(filled)
     time = int(rows.group_by("rank").agg(pl.col("time").first())["time"].sum())
     table = _over_ranks(rows, time) if by_op else rows.with_columns(pl.col("rank").rle_id().alias("place"))

@@ -12,7 +12,18 @@ from tracehound.analysis.busy import COPY, work
 from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.directions import kinds_of
 from tracehound.analysis.own_clock import CLOCKED, OwnClock, clock_of, window_apart
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    Scene,
+    Share,
+    answer,
+    share_of,
+    stacked,
+    without,
+)
 from tracehound.analysis.series import Series, Steps, added, spread
 from tracehound.analysis.settings import Given, Setting, whole
 from tracehound.intervals import Ints, union
@@ -211,11 +222,11 @@ def _row(copies: _Copies, share: Share, time: _Time) -> dict[str, object]:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The rows of all ranks in their order, of each the kind that runs longest first."""
-    filled = [table for table in tables if table.height]
-    if not filled:
+    rows = stacked(tables)
+    if rows.is_empty():
         note = "no copy: none ran on a stream here; HLO ops that copy are among the ops"
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
-    rows = pl.concat(filled, how="vertical_relaxed").with_columns(pl.col("rank").rle_id().alias("place"))
+        return without(ANALYSIS, scene, options, note)
+    rows = rows.with_columns(pl.col("rank").rle_id().alias("place"))
     table = rows.sort("place", "busy", "kind", descending=[False, True, False])
     notes = [*_notes(table, PEAK.of(options.given)), *window_apart(table["span"], scene)]
     return answer(ANALYSIS, table, scene, options, notes)

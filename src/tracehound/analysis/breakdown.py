@@ -18,7 +18,7 @@ from tracehound.analysis.own_clock import (
     steps_within,
     window_apart,
 )
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.silence import silence
 from tracehound.intervals import covered
@@ -113,7 +113,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     by_step = BY.of(options.given) == "step"
     shown = replace(ANALYSIS, columns=BY_STEP if by_step else COLUMNS)
     if not tables:
-        return answer(shown, blank(shown.columns), scene, options, ["no rank here"])
+        return without(shown, scene, options, "no rank here")
     table = pl.concat(tables)
     silent = table.filter(pl.col("lanes") == 0)["rank"].unique().sort().to_list()
     notes = silence(scene, silent)

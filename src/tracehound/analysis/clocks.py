@@ -9,7 +9,7 @@ import polars as pl
 from tracehound.analysis.calls import calls
 from tracehound.analysis.matched import Matched, matched
 from tracehound.analysis.offsets import BETTER, FEWEST
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.units import difference, plural
 
 DEFINITION = f"""\
@@ -47,7 +47,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched(tables, scene)
     told = found.clocks.filter(pl.col("matched") > 0)
     if told.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, _untold(found, scene))
+        return without(ANALYSIS, scene, options, *_untold(found, scene))
     hosts = {rank: scene.hosts[host].name for rank, host in scene.ranks.select("rank", "host").iter_rows()}
     table = told.sort("rank").with_columns(
         (pl.col("applied") != 0).alias("applied"),

@@ -10,7 +10,7 @@ from tracehound.analysis import bus
 from tracehound.analysis.calls import calls
 from tracehound.analysis.matched import HOW, matched, nothing_met
 from tracehound.analysis.process_groups import absentees
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 
 DEFINITION = f"""\
 A row for each collective that two ranks or more of the trace have. {HOW}
@@ -56,7 +56,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched(tables, scene)
     rows = found.calls.filter(pl.col("meeting").is_not_null())
     if rows.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, nothing_met(found, scene))
+        return without(ANALYSIS, scene, options, *nothing_met(found, scene))
     latest = ("step", "name", "event")
     table = (
         rows.sort("meeting", "arrived", "rank")

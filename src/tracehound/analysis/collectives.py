@@ -11,7 +11,7 @@ from tracehound.analysis import bus
 from tracehound.analysis.calls import calls
 from tracehound.analysis.matched import HOW, NONE, matched
 from tracehound.analysis.process_groups import absentees
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.units import plural
 
@@ -72,7 +72,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per name, type, group and size; the largest total first."""
     if not any(table["in_window"].any() for table in tables if table.height):
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [NONE])
+        return without(ANALYSIS, scene, options, NONE)
     found = matched(tables, scene)
     bounds = pl.col("window_start"), pl.col("window_end")
     waited = (pl.col("start") + pl.col("wait")).clip(*bounds) - pl.col("start").clip(*bounds)

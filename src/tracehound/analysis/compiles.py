@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.compilations import COMPILED, compilations
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import union
 from tracehound.units import count as number
@@ -90,10 +90,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The functions by the time that compiling them took; or every compilation, in the order of time."""
     by_each = BY.of(options.given) == "compilation"
     shown = replace(ANALYSIS, columns=BY_COMPILATION if by_each else COLUMNS)
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(shown, blank(shown.columns), scene, options, [_nothing(scene)])
-    rows = pl.concat(filled).unique("event", keep="first", maintain_order=True).sort("start", "event")
+    rows = stacked(tables)
+    if rows.is_empty():
+        return without(shown, scene, options, _nothing(scene))
+    rows = rows.unique("event", keep="first", maintain_order=True).sort("start", "event")
     table = rows.with_columns((pl.col("high") - pl.col("low")).alias("duration"))
     functions = by_function(table)
     return answer(shown, table if by_each else functions, scene, options, _notes(rows, functions, scene))

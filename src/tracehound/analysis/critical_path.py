@@ -13,7 +13,7 @@ import polars as pl
 from tracehound.analysis.busy import local_parent, work
 from tracehound.analysis.critical_edges import edges
 from tracehound.analysis.critical_walk import CLASSES, COMMUNICATION, CPU, HOST, LOADING, SYNC, Leg
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.step_parts import stretched
@@ -209,10 +209,9 @@ def _merged(rows: pl.DataFrame) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The rows of all ranks' paths, rank by rank in the order of time."""
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [_why_empty(scene)])
-    rows = pl.concat(filled, how="vertical_relaxed")
+    rows = stacked(tables)
+    if rows.is_empty():
+        return without(ANALYSIS, scene, options, _why_empty(scene))
     table = _summed(rows, BY.of(options.given))
     table = table.with_columns((pl.col("duration") / pl.col("duration").sum().over("rank")).alias("share"))
     return answer(ANALYSIS, table, scene, options, _notes(rows))

@@ -15,7 +15,7 @@ from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.matched import HOW, NONE, Matched, matched
 from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart, has_clock, steps_within, window_apart
 from tracehound.analysis.process_groups import absentees
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import Intervals, clip, covered, intersect, subtract, union
@@ -145,7 +145,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = pl.concat(parts) if parts else pl.DataFrame()
     if rows.is_empty():
         why = "no steps here: mark them with profiler.step(), StepTraceAnnotation or StepTrace"
-        return answer(shown, blank(shown.columns), scene, options, [why if by_step else "no rank here"])
+        return without(shown, scene, options, why if by_step else "no rank here")
     found = matched([table.filter("call").select(CALLS.names()) for table in tables if "call" in table.columns], scene)
     met = _on_own_clock(found.calls, rows.filter("clocked")["rank"].unique())
     halves = pl.concat([_halves(met, of_rank) for of_rank in rows.partition_by("rank", maintain_order=True)])

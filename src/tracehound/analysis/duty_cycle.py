@@ -10,7 +10,7 @@ import polars as pl
 from tracehound.analysis.core_time import on_own_clock, rest_time
 from tracehound.analysis.device_parts import PARTS, device_parts, device_work
 from tracehound.analysis.own_clock import CLOCKED, window_apart
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.formats.xla_names import SPARSE_CORE_MODULES, SPARSE_CORE_OPS
 from tracehound.intervals import Intervals, clip, union
 from tracehound.trace import collected
@@ -105,10 +105,10 @@ def _inside(events: pl.DataFrame, share: Share) -> Intervals:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per rank, in their order."""
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no work of a device here: were devices profiled?"])
-    table = pl.concat(filled).with_columns(
+    table = stacked(tables)
+    if table.is_empty():
+        return without(ANALYSIS, scene, options, "no work of a device here: were devices profiled?")
+    table = table.with_columns(
         (pl.col("on_duty") / pl.col("span")).fill_nan(None).alias("duty_cycle"),
         *((pl.col(name) / pl.col("time")).fill_nan(None).alias(f"{name}_share") for name in (*PARTS, "idle")),
     )

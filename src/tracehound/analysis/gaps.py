@@ -13,7 +13,7 @@ from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.host_doing import PROGRAM, mattering, mostly, told
 from tracehound.analysis.launched import calls_of
 from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE, has_clock
-from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.threads import THREADS, during, held, near
 from tracehound.intervals import Intervals, Ints, Mask, complement, parted
 from tracehound.trace import collected
@@ -200,10 +200,10 @@ def _with_launch(gaps: pl.DataFrame, calls: pl.DataFrame, lanes: pl.DataFrame) -
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The gaps of all ranks, the longest first."""
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no gap: no device work here, or no pause in it"])
-    rows = pl.concat(filled, how="vertical_relaxed").sort("duration", "rank", "start", descending=[True, False, False])
+    rows = stacked(tables)
+    if rows.is_empty():
+        return without(ANALYSIS, scene, options, "no gap: no device work here, or no pause in it")
+    rows = rows.sort("duration", "rank", "start", descending=[True, False, False])
     ranks = rows.group_by("rank").agg(pl.col("gaps", "idle", "span", "own_idle", "own_span").first())
     number, idle, span = (int(ranks[name].sum()) for name in ("gaps", "idle", "span"))
     many = f"{ranks.height} ranks" if ranks.height > 1 else "one rank"

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.busy import work
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.intervals import covered, union
 from tracehound.trace import collected
 from tracehound.units import count, duration
@@ -113,7 +113,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     seen = [table for table in tables if table.height]
     filled = [table for table in seen if table["launches"].null_count() == 0]
     if not filled:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no launch of a CUDA or HIP graph is recorded here"])
+        return without(ANALYSIS, scene, options, "no launch of a CUDA or HIP graph is recorded here")
     rows = pl.concat(filled, how="vertical_relaxed")
     table = rows.with_columns(pl.when(pl.col("work") > 0).then(pl.col("device") / pl.col("work")).alias("share")).sort(
         "rank", "device", "nodes", "first", "event", descending=[False, True, False, False, False]

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.buffers import WITHOUT, assigned, titled
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.analysis.settings import Setting, one_of, pattern
 
 WAYS: Final = ("buffer", "framework", "source", "opcode")
@@ -82,11 +82,11 @@ def _grouped(rows: pl.DataFrame, by: str) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """Each program once, the one that needs most first, in it the largest buffers."""
-    filled = [table for table in tables if table.height]
-    if not filled:
+    rows = stacked(tables)
+    if rows.is_empty():
         asked = [] if not any(name == "program" for name, _ in options.given) else ["or no program is called so"]
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [WITHOUT, *asked])
-    rows = pl.concat(filled, how="vertical_relaxed").unique(maintain_order=True)
+        return without(ANALYSIS, scene, options, WITHOUT, *asked)
+    rows = rows.unique(maintain_order=True)
     order = ["peak", "program", "space", "bytes", "buffer"]
     table = rows.sort(order, descending=[True, False, False, True, False])
     return answer(ANALYSIS, table, scene, options)

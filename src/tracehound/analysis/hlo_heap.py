@@ -8,7 +8,7 @@ import polars as pl
 
 from tracehound.analysis.buffers import HEAP, WITHOUT, assigned, curve, titled
 from tracehound.analysis.hlo_buffers import PROGRAM
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked
 
 DEFINITION = """\
 A row is an event of the heap of a program, in the order in which its schedule runs: position counts the events from
@@ -47,13 +47,13 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """Each program once, the one that needs most first."""
-    filled = [table for table in tables if table.height]
-    if not filled:
+    rows = stacked(tables)
+    if rows.is_empty():
         asked = ["or no program is called so"] if any(name == "program" for name, _ in options.given) else []
         return answer(
             ANALYSIS, blank(COLUMNS), scene, options, [f"no program with temporary buffers; {WITHOUT}", *asked]
         )
-    rows = pl.concat(filled, how="vertical_relaxed").unique(maintain_order=True)
+    rows = rows.unique(maintain_order=True)
     table = rows.sort("peak", "program", "space", "position", descending=[True, False, False, False])
     return answer(ANALYSIS, table, scene, options)
 

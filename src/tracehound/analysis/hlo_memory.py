@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.buffers import HEAP, WITHOUT, assigned, curve, titled
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.units import bytes_
 
 DEFINITION = """\
@@ -75,10 +75,9 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """Each program once, the one that needs most first."""
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [WITHOUT])
-    rows = pl.concat(filled, how="vertical_relaxed")
+    rows = stacked(tables)
+    if rows.is_empty():
+        return without(ANALYSIS, scene, options, WITHOUT)
     alike = [name for name in rows.columns if name != "ranks"]
     table = rows.group_by(alike, maintain_order=True).agg(pl.col("ranks").sum())
     table = table.sort("peak", "program", "space", descending=[True, False, False])

@@ -13,7 +13,7 @@ from tracehound.analysis.hlo_groups import WAYS, grouped
 from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank, unattributed
 from tracehound.analysis.own_clock import window_apart
 from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, blank, share_of
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
 from tracehound.units import duration, flops, plural, rate, share
@@ -93,7 +93,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row for each op or group over all ranks, the largest self time first; a tree depth first."""
     filled = [table for table in tables if table.height]
     if not any("name" in table.columns for table in filled):
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [nothing(filled, scene)])
+        return without(ANALYSIS, scene, options, nothing(filled, scene))
     peaks = of_ranks(scene, options.given)
     rows = costed(over_ranks(filled), peaks)
     whole, span = int(rows["self"].sum()), device_time(filled)

@@ -11,7 +11,7 @@ import polars as pl
 from tracehound.analysis.busy import local_parent, rows_with
 from tracehound.analysis.host_waits import blocking
 from tracehound.analysis.host_words import ASLEEP, doing_codes, in_words
-from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Given
 from tracehound.analysis.silence import nothing
 from tracehound.analysis.threads import THREADS, batches, during, names_of
@@ -89,12 +89,12 @@ def _told(threads: pl.DataFrame, names: Sequence[str], waits: Collection[int], w
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """Rows by thread, the one that does most first, each closed by the time in which it recorded nothing."""
-    filled = [table for table in tables if table.height]
-    if not filled:
+    rows = stacked(tables)
+    if rows.is_empty():
         remedy = "profile with ProfilerActivity.CPU, or host_tracer_level above 0"
         note = nothing(scene, "no host thread recorded anything", remedy)
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
-    rows = pl.concat(filled).unique(["lane", "what", "inside"], keep="first", maintain_order=True)
+        return without(ANALYSIS, scene, options, note)
+    rows = rows.unique(["lane", "what", "inside"], keep="first", maintain_order=True)
     busy = rows.group_by("lane", "host", "thread", "window", maintain_order=True).agg(
         pl.col("time").sum().alias("busy"),
         pl.col("time").filter(pl.col("doing").ne_missing(ASLEEP)).sum().alias("awake"),

@@ -14,7 +14,7 @@ import polars as pl
 from tracehound.analysis.busy import rounding, work
 from tracehound.analysis.host_doing import PROGRAM, Told, mattering, mostly, told
 from tracehound.analysis.host_waits import ALLOCATION, LOADING, OCCUPIED, SYNCHRONISATION, Launches, launches
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, length
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.threads import held, on_lanes
@@ -307,10 +307,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 def told_by(shown: Analysis, tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The same with the columns of another analysis."""
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(shown, blank(shown.columns), scene, options, ["no pause: no device work here, or none in it"])
-    rows = pl.concat(filled, how="vertical_relaxed")
+    rows = stacked(tables)
+    if rows.is_empty():
+        return without(shown, scene, options, "no pause: no device work here, or none in it")
     alike = pl.struct("rank", "stream", "whole")
     shares = rows.with_columns((pl.col("idle") / pl.col("idle").sum().over(alike)).alias("share"))
     table = shares.with_columns(alike.rle_id().alias("place")).sort("place", "idle", descending=[False, True])

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracehound.analysis.groups import group, running
 from tracehound.analysis.kernel_classes import OWN, TYPES
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.intervals import together
 
 DEFINITION = """\
@@ -46,10 +46,9 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The rows of all ranks together, then those of each; of each the longest first."""
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no device work was recorded here"])
-    rows = pl.concat(filled)
+    rows = stacked(tables)
+    if rows.is_empty():
+        return without(ANALYSIS, scene, options, "no device work was recorded here")
     summed = (
         rows.group_by("type").agg(pl.col("time").sum()).select(pl.lit(None, pl.Int64).alias("rank"), "type", "time")
     )

@@ -11,7 +11,7 @@ import polars as pl
 
 from tracehound.analysis.kernel_classes import OWN, classified
 from tracehound.analysis.measured import measured
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.trace import collected
 from tracehound.units import share as percent
@@ -155,10 +155,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     by = BY.of(options.given)
     columns = {"name": COLUMNS, "grid": BY_GRID, "rank": BY_RANK, "class": BY_CLASS}[by]
     shown = replace(ANALYSIS, columns=columns)
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(shown, blank(columns), scene, options, ["no device work was recorded here"])
-    rows = pl.concat(filled, how="vertical_relaxed")
+    rows = stacked(tables)
+    if rows.is_empty():
+        return without(shown, scene, options, "no device work was recorded here")
     kernels = classified(rows.select(_KEY).unique(maintain_order=True), OWN.of(options.given))
     told = rows.join(kernels, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
     if by == "rank":

@@ -12,7 +12,7 @@ import polars as pl
 from tracehound.analysis.busy import rows_with
 from tracehound.analysis.launched import WORK, Launched, doubts, enqueued, launched
 from tracehound.analysis.numbering import turns
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.analysis.settings import Setting, length, one_of
 from tracehound.trace import collected
 from tracehound.units import plural
@@ -219,11 +219,10 @@ def _complete(rows: pl.DataFrame) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The calls, or kernels, with the most time first, alike ones of all ranks together; launches the latest first."""
-    filled = [table for table in tables if table.height]
-    if not filled:
+    rows = stacked(tables)
+    if rows.is_empty():
         note = "no launch: no device work here, or the calls that launched it were not recorded"
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
-    rows = pl.concat(filled, how="vertical_relaxed")
+        return without(ANALYSIS, scene, options, note)
     totals = rows.group_by("rank").agg(pl.col("unknown", "early", "^all_.*$").first()).sum()
     launches, short, long, late, queued = (int(totals[f"all_{name}"][0]) for name in _TOTALS)
     behind = f", {queued:,} of these behind earlier work" if queued else ""

@@ -21,7 +21,7 @@ from tracehound.analysis.allocations import (
     peaks,
     unrecorded,
 )
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.units import bytes_, instant
 from tracehound.units import share as percent
@@ -177,7 +177,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if rows.is_empty():
         untold = by_category and any("category" in table.columns for table in tables)
         why = _UNTOLD if untold else unrecorded(scene, tables)
-        return answer(shown, blank(shown.columns), scene, options, [why])
+        return without(shown, scene, options, why)
     if by_category:
         order = ["rank", "number", "at_peak", "most"]
         table = rows.sort(order, descending=[False, False, True, True]).with_columns(named(pl.col("number")))

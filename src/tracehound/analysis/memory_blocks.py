@@ -20,7 +20,7 @@ from tracehound.analysis.allocations import (
     peaks,
     unrecorded,
 )
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.units import plural
 
@@ -105,11 +105,11 @@ def _operators(blocks: pl.DataFrame, rows: pl.DataFrame, share: Share) -> pl.Dat
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The blocks of all ranks, of devices first, the largest first."""
     if not any("size" in table.columns for table in tables):
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [unrecorded(scene, tables)])
+        return without(ANALYSIS, scene, options, unrecorded(scene, tables))
     rows = of_ranks(tables, scene)
     if rows.is_empty():
         why = "no such block here, or the file has no addresses (PyTorch tells them since 1.10)"
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [why])
+        return without(ANALYSIS, scene, options, why)
     table = rows.with_columns(named(pl.col("number"))).sort(
         pl.col("number") == HOST, "size", "rank", "start", descending=[False, True, False, False]
     )

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.allocations import HOST, LEVELS, allocations, holding, named, nowhere, of_ranks, unrecorded
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 
 DEFINITION = f"""\
 {LEVELS}
@@ -77,7 +77,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The stretches of all ranks, of devices before the host, in the order of time."""
     rows = of_ranks(tables, scene)
     if rows.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [unrecorded(scene, tables)])
+        return without(ANALYSIS, scene, options, unrecorded(scene, tables))
     table = rows.with_columns(named(pl.col("number"))).sort("rank", pl.col("number") == HOST, "number", "start")
     return answer(ANALYSIS, table, scene, options)
 

@@ -20,7 +20,7 @@ from tracehound.analysis.allocations import (
 )
 from tracehound.analysis.numbering import alike, codes, most
 from tracehound.analysis.operator_tree import Tree
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.forest import Forest
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import again
@@ -121,7 +121,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The operators of all ranks, of devices first, those that were given most first."""
     rows = of_ranks(tables, scene)
     if rows.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [unrecorded(scene, tables)])
+        return without(ANALYSIS, scene, options, unrecorded(scene, tables))
     table = rows.with_columns(named(pl.col("number"))).sort(
         pl.col("number") == HOST,
         "self_allocation_size",

@@ -10,7 +10,7 @@ import polars as pl
 from tracehound.analysis.autograd import forward_of
 from tracehound.analysis.call_paths import AGAIN, merged, names, nodes, recorded
 from tracehound.analysis.operator_tree import tree
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.silence import nothing
 from tracehound.analysis.trees import cut
@@ -104,7 +104,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The modules of all ranks, depth first."""
     rows = merged(tables)
     if rows.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [_why_empty(scene)])
+        return without(ANALYSIS, scene, options, _why_empty(scene))
     whole, unlaunched = recorded(tables)
     outermost = (pl.col("depth") == 0) | pl.col("name").str.starts_with(AGAIN)
     outer = int(rows.filter(outermost)["total"].sum())

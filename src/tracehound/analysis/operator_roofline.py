@@ -13,7 +13,7 @@ from tracehound.analysis.kernel_classes import classified
 from tracehound.analysis.operator_costs import BACKWARD, KNOWN, cost
 from tracehound.analysis.operator_tree import Tree, launchers, tree
 from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.silence import nothing
 from tracehound.intervals import Ints
 from tracehound.nesting import nearest
@@ -124,10 +124,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row for each operator and its inputs over all ranks, the largest device time first."""
     filled = [table for table in tables if table.height]
     if not filled:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no device activity was recorded"])
+        return without(ANALYSIS, scene, options, "no device activity was recorded")
     every = pl.concat(filled, how="diagonal_relaxed")
     if every["name"].is_null().all():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [nothing(scene, "no operator that is known", _REMEDY)])
+        return without(ANALYSIS, scene, options, nothing(scene, "no operator that is known", _REMEDY))
     totals, rows = every.filter(pl.col("name").is_null()), every.filter(pl.col("name").is_not_null())
     whole, moved = int(totals["time"].sum()), int(totals["moved"].sum())
     peaks = of_ranks(scene, options.given)

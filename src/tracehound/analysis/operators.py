@@ -11,7 +11,7 @@ import polars as pl
 from tracehound.analysis.busy import work
 from tracehound.analysis.numbering import Pairs, alike, codes, most, turns
 from tracehound.analysis.operator_tree import Tree, launchers, tree
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.silence import nothing
 from tracehound.forest import Forest
@@ -190,7 +190,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     recorded = [number for number, form in enumerate(scene.formats) if PROFILERS[form] == "PyTorch"]
     filled = [table.filter(part_of(pl.col("event")).is_in(recorded)) for table in tables if table.height]
     if not any(table.height for table in filled):
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [_why_empty(scene)])
+        return without(ANALYSIS, scene, options, _why_empty(scene))
     rows = pl.concat(filled, how="vertical_relaxed")
     ranks = rows.group_by("rank").agg(pl.col("work", "unlaunched").first())
     whole, unlaunched = (int(ranks[name].sum()) for name in ("work", "unlaunched"))

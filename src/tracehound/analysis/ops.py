@@ -9,7 +9,18 @@ import polars as pl
 from tracehound.analysis.core_time import core_time, rest_time
 from tracehound.analysis.measured import measured
 from tracehound.analysis.own_clock import CLOCKED, has_clock
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
+from tracehound.analysis.result import (
+    Analysis,
+    Column,
+    Options,
+    Result,
+    Scene,
+    Share,
+    answer,
+    share_of,
+    stacked,
+    without,
+)
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import union
 from tracehound.trace import collected
@@ -122,16 +133,15 @@ def _span(events: pl.DataFrame, share: Share) -> tuple[int, int]:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per op over all ranks, the largest self time first."""
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no kernel, HLO op or operator here"])
-    ranks = pl.concat(filled, how="vertical_relaxed")
+    ranks = stacked(tables)
+    if ranks.is_empty():
+        return without(ANALYSIS, scene, options, "no kernel, HLO op or operator here")
     rows = ranks.filter(pl.col("count").is_not_null())
     per_rank_time = ranks.group_by("rank").agg(pl.col("span").first(), pl.col("used").first())
     span, used = int(per_rank_time["span"].sum()), int(per_rank_time["used"].sum())
     if rows.is_empty():
         none = "no kernel, HLO op or operator in the window"
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [none, _idle(span, used)])
+        return without(ANALYSIS, scene, options, none, _idle(span, used))
     whole, what = int(rows["self"].sum()), rows["what"].unique().sort().to_list()
     table = (
         rows.group_by(_KEY)

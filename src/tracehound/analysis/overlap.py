@@ -9,7 +9,7 @@ import polars as pl
 
 from tracehound.analysis.groups import group, running
 from tracehound.analysis.kernel_classes import OWN
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting
 from tracehound.errors import printable
 from tracehound.intervals import intersect
@@ -55,10 +55,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """All ranks together, then a row per rank."""
     first, second = (printable(setting.of(options.given).text) for setting in (FIRST, SECOND))
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [f"no {first} and no {second} on a device here"])
-    rows = pl.concat(filled).sort("rank")
+    rows = stacked(tables)
+    if rows.is_empty():
+        return without(ANALYSIS, scene, options, f"no {first} and no {second} on a device here")
+    rows = rows.sort("rank")
     summed = rows.select(pl.lit(None, pl.Int64).alias("rank"), pl.col("first", "second", "both").sum())
     table = (pl.concat([summed, rows]) if len(tables) > 1 else rows).with_columns(
         (pl.col("both") / pl.col("first")).fill_nan(None).alias("hidden"),

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.absent import absent
-from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Given
 from tracehound.errors import printable
 from tracehound.trace import collected
@@ -66,7 +66,7 @@ HOST_EVENTS: Final = OfHost(_host_events)
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per rank, in the order of ranks."""
     if not tables:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, _notes(scene))
+        return without(ANALYSIS, scene, options, *_notes(scene))
     names = {index: host.name for index, host in enumerate(scene.hosts)}
     ranks = scene.ranks.select(
         pl.col("rank").cast(pl.Int64),

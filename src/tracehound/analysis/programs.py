@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.own_clock import clock_of, clocks_apart
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.threads import having
 from tracehound.intervals import Ints
@@ -133,10 +133,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row for each program, the largest total first; or for each execution, the earliest first."""
     by_execution = BY.of(options.given) == "execution"
     shown = replace(ANALYSIS, columns=EXECUTIONS if by_execution else COLUMNS)
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(shown, blank(shown.columns), scene, options, [_nothing(scene)])
-    runs = pl.concat(filled).with_columns(
+    runs = stacked(tables)
+    if runs.is_empty():
+        return without(shown, scene, options, _nothing(scene))
+    runs = runs.with_columns(
         pl.coalesce(pl.col("name").str.extract(_NAMED, 1), "name").alias("name"),
         pl.col("name").str.extract(_NAMED, 2).alias("program"),
     )

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.launched import WORK, Launched, doubts, enqueued, launched
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.series import Series, Steps, added, spread
 from tracehound.analysis.settings import Setting, whole
 from tracehound.intervals import Ints
@@ -155,11 +155,10 @@ def _latest(called: Ints, instant: int) -> int:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The rows of all ranks in their order, of each the streams in theirs."""
-    filled = [table for table in tables if table.height]
-    if not filled:
+    rows = stacked(tables)
+    if rows.is_empty():
         note = "no queue: no device work here, or the calls that launched it were not recorded"
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
-    rows = pl.concat(filled, how="vertical_relaxed")
+        return without(ANALYSIS, scene, options, note)
     return answer(ANALYSIS, rows, scene, options, _notes(rows, LIMIT.of(options.given)))
 
 

@@ -251,6 +251,17 @@ def answer(
     return Result(analysis.name, analysis.title, analysis.columns, shown, whole.height, tuple(told), scene.bounds)
 
 
+def without(analysis: Analysis, scene: Scene, options: Options, *notes: str) -> Result:
+    """The result of an analysis that has no rows here; the notes say why."""
+    return answer(analysis, blank(analysis.columns), scene, options, notes)
+
+
+def stacked(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The rows of all ranks' tables, one after the other; nothing at all, not even columns, where none has any."""
+    filled = [table for table in tables if table.height]
+    return pl.concat(filled, how="vertical_relaxed") if filled else pl.DataFrame()
+
+
 @dataclass(frozen=True)
 class Analysis:
     """A question about a trace: `per_rank` runs where one rank's events are, `combine` sees only its small tables.

@@ -13,7 +13,7 @@ from tracehound.analysis.hlo_groups import grouped
 from tracehound.analysis.hlo_ops import about_peaks, coverage, nothing
 from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank
 from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, without
 from tracehound.units import flops, number, share
 
 DEFINITION: Final = f"""\
@@ -60,7 +60,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row for each op over all ranks, the largest self time first."""
     filled = [table for table in tables if table.height]
     if not any("name" in table.columns for table in filled):
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [nothing(filled, scene)])
+        return without(ANALYSIS, scene, options, nothing(filled, scene))
     peaks = of_ranks(scene, options.given)
     rows = costed(over_ranks(filled), peaks)
     whole = int(rows["self"].sum())

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracehound.analysis.busy import work
 from tracehound.analysis.operator_tree import Tree, launchers, tree
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, pattern, whole
 from tracehound.analysis.threads import told_by_name
 from tracehound.intervals import Ints, Mask
@@ -131,10 +131,9 @@ def _told(names: Sequence[str]) -> str:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per operator and sequence over all ranks, the most frequent first, then the longest on the device."""
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [_why_empty(scene, options)])
-    rows = pl.concat(filled, how="vertical_relaxed")
+    rows = stacked(tables)
+    if rows.is_empty():
+        return without(ANALYSIS, scene, options, _why_empty(scene, options))
     whole_time = int(rows.group_by("rank").agg(pl.col("work").first())["work"].sum())
     table = (
         rows.group_by(_KEY)

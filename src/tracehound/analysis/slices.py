@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.measured import measured
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, pattern
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import union
@@ -90,7 +90,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         why = "nothing ran on these lanes in this window"
         if not any(table.width for table in tables):
             why = f"no lane is called {LANE.of(options.given).pattern!r}"
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [why])
+        return without(ANALYSIS, scene, options, why)
     rows = pl.concat(table for table in tables if table.width).unique(_KEY, keep="first", maintain_order=True)
     order = rows["id_of_lane"].unique(maintain_order=True)
     lanes = rows.select("id_of_lane", "lane", "busy", "window").unique("id_of_lane", maintain_order=True)

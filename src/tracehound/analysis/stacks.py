@@ -12,7 +12,7 @@ from tracehound.analysis.annotated import MARKS
 from tracehound.analysis.call_paths import merged, names, nodes, plain, recorded
 from tracehound.analysis.call_stacks import alone, framed, texts
 from tracehound.analysis.operator_tree import Tree, tree
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, share_of
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.silence import nothing
 from tracehound.analysis.trees import cut
@@ -106,7 +106,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The paths of all ranks, depth first."""
     rows = merged(tables, ["thread"])
     if rows.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [missing(scene, FRAMES.of(options.given))])
+        return without(ANALYSIS, scene, options, missing(scene, FRAMES.of(options.given)))
     whole, unlaunched = recorded(tables)
     roots = int(rows.filter(pl.col("depth") == 0)["total"].sum())
     table = rows.rename({"name": "call"}).with_columns(

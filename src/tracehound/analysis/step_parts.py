@@ -15,7 +15,7 @@ from tracehound.analysis.own_clock import clock_of, trace_clock
 from tracehound.analysis.partial_steps import DEFINITION as PARTIAL
 from tracehound.analysis.partial_steps import left_out, partial
 from tracehound.analysis.phases import inference, phases
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.silence import silence
 from tracehound.analysis.stretches import BOUNDS, stretches
@@ -135,11 +135,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row per step and rank, by step; or per rank and part, in the order of precedence."""
     by_part = BY.of(options.given) == "part"
     shown = replace(ANALYSIS, columns=BY_PART if by_part else COLUMNS)
-    filled = [table for table in tables if table.height]
-    if not filled:
+    rows = stacked(tables)
+    if rows.is_empty():
         how = "mark them with profiler.step(), StepTraceAnnotation or StepTrace"
-        return answer(shown, blank(shown.columns), scene, options, [f"no steps here: {how}"])
-    rows = pl.concat(filled, how="vertical_relaxed").sort("step", "rank", "start")
+        return without(shown, scene, options, f"no steps here: {how}")
+    rows = rows.sort("step", "rank", "start")
     whole = rows.filter(~pl.col("partial"))
     table = _by_part(whole) if by_part else rows
     return answer(shown, table, scene, options, _notes(rows, whole, scene))

@@ -14,7 +14,7 @@ from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.own_clock import CLOCKED, OwnClock, clock_of, clocks_apart
 from tracehound.analysis.partial_steps import DEFINITION as PARTIAL
 from tracehound.analysis.partial_steps import left_out, partial
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Given, Setting, one_of
 from tracehound.intervals import EMPTY, Intervals, covered, merge, subtract
 from tracehound.units import duration, plural
@@ -144,10 +144,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row per step and rank, by step; or per rank."""
     by_rank = BY.of(options.given) == "rank"
     shown = replace(ANALYSIS, columns=BY_RANK if by_rank else COLUMNS)
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(shown, blank(shown.columns), scene, options, [_nothing(scene)])
-    rows = pl.concat(filled, how="vertical_relaxed").sort("step", "rank", "start")
+    rows = stacked(tables)
+    if rows.is_empty():
+        return without(shown, scene, options, _nothing(scene))
+    rows = rows.sort("step", "rank", "start")
     return answer(shown, _by_rank(rows) if by_rank else rows, scene, options, _notes(rows))
 
 

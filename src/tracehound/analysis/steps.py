@@ -15,7 +15,7 @@ from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart
 from tracehound.analysis.partial_steps import DEFINITION as PARTIAL
 from tracehound.analysis.partial_steps import left_out
 from tracehound.analysis.phases import inference
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.step_parts import stretched
 from tracehound.analysis.stretches import BOUNDS
@@ -116,7 +116,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row per step and rank, by step."""
     if not any(table.height for table in tables):
         how = "mark them with profiler.step(), StepTraceAnnotation or StepTrace"
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [f"no steps here: {how}"])
+        return without(ANALYSIS, scene, options, f"no steps here: {how}")
     rows = pl.concat(tables)
     table = rows.with_columns(
         pl.when("works").then(pl.col("work") / pl.col("duration")).fill_nan(None).alias("busy"),

@@ -15,7 +15,7 @@ from tracehound.analysis.clocks import offset_notes
 from tracehound.analysis.latecomers import latecomers
 from tracehound.analysis.matched import HOW, matched, nothing_met
 from tracehound.analysis.process_groups import absentees
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, length
 from tracehound.intervals import union
 from tracehound.trace import schema
@@ -78,7 +78,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched([_calls(table) for table in filled], scene)
     met = found.calls.filter(pl.col("meeting").is_not_null())
     if met.is_empty():
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, nothing_met(found, scene))
+        return without(ANALYSIS, scene, options, *nothing_met(found, scene))
     late = _late(met)
     shown = late.filter(pl.col("late") >= LEAST.of(options.given))
     table = _explained(shown, met, Causes(found.calls, pl.concat(done)))

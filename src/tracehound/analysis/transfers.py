@@ -11,7 +11,7 @@ import polars as pl
 from tracehound.analysis.async_ops import kept
 from tracehound.analysis.copies import KEY, Copies, copies_of
 from tracehound.analysis.own_clock import window_apart
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.silence import nothing
 from tracehound.formats.xla_copies import HOST
@@ -132,10 +132,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row for each rank and pair of memories, the longest wait first; or for each op over all ranks."""
     by_op = BY.of(options.given) == "op"
     shown = replace(ANALYSIS, columns=BY_OP if by_op else COLUMNS)
-    filled = [table for table in tables if table.height]
-    if not filled:
-        return answer(shown, blank(shown.columns), scene, options, [_nothing(scene)])
-    rows = pl.concat(filled, how="vertical_relaxed")
+    rows = stacked(tables)
+    if rows.is_empty():
+        return without(shown, scene, options, _nothing(scene))
     grouped = _over_ranks(rows) if by_op else rows
     speed = pl.col("moved") / pl.col("timed") * 1e12
     peak = _peak(scene)

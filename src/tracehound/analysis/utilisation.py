@@ -13,7 +13,7 @@ from tracehound.analysis.busy import COPY
 from tracehound.analysis.filled import DEFINITION as FILLED
 from tracehound.analysis.filled import Filled, filled, runs_kernels
 from tracehound.analysis.own_clock import clocks_apart, window_apart
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.silence import nothing
 from tracehound.analysis.stretches import stretches
@@ -165,10 +165,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The rows of all ranks: by rank, by step and rank, or the kernels that take the most time first."""
     by = BY.of(options.given)
     shown = replace(ANALYSIS, columns=_COLUMNS[by])
-    filled_tables = [table for table in tables if table.height]
-    if not filled_tables:
-        return answer(shown, blank(shown.columns), scene, options, [_nothing(by, scene)])
-    rows = pl.concat(filled_tables, how="vertical_relaxed")
+    rows = stacked(tables)
+    if rows.is_empty():
+        return without(shown, scene, options, _nothing(by, scene))
     order = {"run": ["rank"], "step": ["step", "rank", "start"], "kernel": ["total", "name", "rank"]}[by]
     table = rows.sort(order, descending=[name == "total" for name in order])
     return answer(shown, table, scene, options, [*_whole(table, by), *doubts(rows), *_clocks(table, by, scene)])

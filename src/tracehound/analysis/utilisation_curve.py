@@ -10,7 +10,7 @@ import polars as pl
 
 from tracehound.analysis.filled import DEFINITION as FILLED
 from tracehound.analysis.filled import filled, runs_kernels
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, length
 from tracehound.analysis.silence import nothing
 from tracehound.analysis.utilisation import doubts
@@ -74,11 +74,10 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The stretches of all ranks, rank by rank."""
-    found = [table for table in tables if table.height]
-    if not found:
+    rows = stacked(tables)
+    if rows.is_empty():
         note = nothing(scene, "no kernels", "profile with ProfilerActivity.CUDA (or XPU)")
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, [note])
-    rows = pl.concat(found, how="vertical_relaxed")
+        return without(ANALYSIS, scene, options, note)
     told = [f"stretches of {duration(int(rows['duration'][0]))}", *doubts(rows.filter(pl.col("utilisation") > 0))]
     return answer(ANALYSIS, rows, scene, options, told)
 

@@ -17,7 +17,7 @@ from tracehound.analysis.findings.places import placed, places
 from tracehound.analysis.findings.traits import COUNTED, traits
 from tracehound.analysis.joint import packed, unpacked
 from tracehound.analysis.own_clock import ON_TRACE
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, without
 from tracehound.analysis.share import maps
 from tracehound.errors import printable
 from tracehound.units import duration
@@ -92,7 +92,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """What the rules find, the costliest first, then what has no cost."""
     if not tables:
-        return answer(ANALYSIS, blank(COLUMNS), scene, options, ["no rank here"])
+        return without(ANALYSIS, scene, options, "no rank here")
     ranks = [unpacked(table) for table in tables]
     evidence = _evidence(ranks, scene)
     found = [finding for rule in RULES for finding in rule.find(evidence)]
