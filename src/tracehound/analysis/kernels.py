@@ -36,8 +36,9 @@ divided by 0.6745 (the modified z-score of Iglewicz and Hoaglin), and than 5 % o
 stands out.
 
 HolisticTraceAnalysis' kernel breakdown has these sums, means, extremes and deviations by name, type and rank (our
-by=rank), without counts, of the run without its last profiler step; when there are more names than it shows, it folds
-names and their spread is lost. The PyTorch TensorBoard plugin's tensor cores know the names of 2021."""
+by=rank), without counts, of the run without its last profiler step, and 0 for the deviation of a single execution, of
+whose spread nothing is known; when there are more names than it shows, it folds names and their spread is lost. The
+PyTorch TensorBoard plugin's tensor cores know the names of 2021."""
 
 BY: Final = Setting(
     "by",
@@ -61,7 +62,7 @@ _LENGTHS: Final = (
     Column("p50", "time", "median"),
     Column("p99", "time", "99 % are not longer"),
     Column("max", "time", "longest"),
-    Column("std", "time", "standard deviation of a sample", brief=False),
+    Column("std", "time", "standard deviation of a sample; empty for one alone", brief=False),
 )
 _EXCESS: Final = Column("excess", "time", "its total above the median of the ranks", brief=False)
 _RANKS: Final = (
@@ -186,7 +187,7 @@ def _by_rank(rows: pl.DataFrame) -> pl.DataFrame:
     return apart.with_columns(
         _ratio(pl.col("total"), pl.col("total").sum().over("rank")).alias("share"),
         (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("mean"),
-        pl.col("deviation").round().cast(pl.Int64).alias("std"),
+        pl.when(pl.col("count") > 1).then(pl.col("deviation").round().cast(pl.Int64)).alias("std"),
         pl.col("total").sum().over(_KEY).alias("whole"),
     ).sort("whole", *_KEY, "rank", descending=[True, *[False] * 4])
 
@@ -220,6 +221,7 @@ def _pooled(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """The executions of several rows together: their spread from counts, means and deviations of each."""
     mean = pl.col("total") / pl.col("count")
     overall = pl.col("total").sum() / pl.col("count").sum()
+    several = pl.col("count").sum() - 1
     squares = ((pl.col("count") - 1) * pl.col("deviation") ** 2 + pl.col("count") * (mean - overall) ** 2).sum()
     pooled = rows.group_by(keys).agg(
         pl.col("count", "total").sum(),
@@ -227,7 +229,7 @@ def _pooled(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         pl.col("min").min(),
         pl.col("event").get(pl.col("max").arg_max()),
         pl.col("max").max(),
-        (squares / (pl.col("count").sum() - 1).clip(lower_bound=1)).sqrt().round().cast(pl.Int64).alias("std"),
+        (squares / several).sqrt().fill_nan(None).round().cast(pl.Int64).alias("std"),
         pl.col("name").n_unique().alias("names"),
         _ratio(pl.col("total").filter("tensor_cores").sum(), pl.col("total").sum()).alias("on_tensor_cores"),
         pl.len().alias("rows"),

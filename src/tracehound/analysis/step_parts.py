@@ -84,7 +84,7 @@ BY_PART: Final = (
     Column("part", "text", "what the time goes to"),
     Column("mean", "time", "average of a step"),
     Column("share", "share", "this part", "the time of all whole steps"),
-    Column("std", "time", "standard deviation of a sample"),
+    Column("std", "time", "standard deviation of a sample; empty for one alone"),
     Column("min", "time", "least of a step", brief=False),
     Column("p50", "time", "median"),
     Column("max", "time", "most of a step"),
