@@ -20,8 +20,9 @@ from tracehound.trace import collected
 
 DEFINITION = """\
 For every host thread, the events that ran on it in the window, each with the time in which it was the innermost: a
-thread's rows and the time in which it recorded nothing add up to the window. What two events share that overlap in part
-is the earlier one's. share = time / length of the window.
+thread's rows and the time in which it recorded nothing add up to the window. Of two that overlap in part (neither holds
+the other) the earlier has all that they share, what is nested in the later one there included: no instant counts twice,
+and what has no time of its own left has no row. share = time / length of the window.
 doing = what a thread is at then, in words, by the names of the event and of those around it. Threads are ordered by the
 time for which anything but waiting in Python was recorded on them, events by their time."""
 
