@@ -164,6 +164,14 @@ def test_rank_step_window_and_top_narrow_a_report(job: Path, capsys: pytest.Capt
     assert "window 0.000 us to 1,000.000 us" in out
 
 
+def test_a_window_that_goes_beyond_the_trace_is_told_to_be_cut(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["summary", str(job)], ["report", str(job), "ops", "--format", "json"]):
+        main([*command, "--window", "..1ms"])
+        assert "the window is cut" not in capsys.readouterr().err
+        main([*command, "--window", "..9s"])
+        assert "the window is cut: the trace goes from 0 s to" in capsys.readouterr().err
+
+
 def test_csv_keeps_its_notes_out_of_the_data(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["report", str(job), "gaps", "--top", "1", "--format", "csv"])
     out, err = capsys.readouterr()

@@ -44,7 +44,7 @@ from tracehound.query import TABLES, answer, prepare
 from tracehound.query import named as table
 from tracehound.report import WRITERS, Page, Writer, about, explain, hlo, schema, summarise, writer
 from tracehound.report.kept import listing
-from tracehound.report.window import chosen
+from tracehound.report.window import beyond, chosen
 from tracehound.store import Opening, Workshop, cache, load, open_paths, workshop
 from tracehound.trace import Trace, Window
 from tracehound.units import plural
@@ -422,9 +422,12 @@ def _opening(paths: Sequence[str], asked: Namespace, shop: Workshop) -> Opening:
 
 
 def _ready(opening: Opening, asked: Namespace) -> tuple[Trace, Window]:
-    """The trace of an opening, and the window that was asked for."""
+    """The trace of an opening, and the window that was asked for. What of that lies outside of the trace is said."""
     trace = _loaded(opening)
-    return trace, chosen(trace, asked.rank, asked.step, asked.window)
+    window = chosen(trace, asked.rank, asked.step, asked.window)
+    if outside := beyond(trace, window):
+        console.say(outside)
+    return trace, window
 
 
 def _loaded(opening: Opening) -> Trace:

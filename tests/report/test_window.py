@@ -10,7 +10,7 @@ import pytest
 from building import US, Building, stream, thread
 from tracehound.errors import TracehoundError
 from tracehound.report.about import narrowed
-from tracehound.report.window import chosen, times
+from tracehound.report.window import beyond, chosen, times
 from tracehound.store import place
 from tracehound.trace import STEPS, Trace, Window
 from tracehound.units import parse_numbers
@@ -83,6 +83,15 @@ def test_nothing_asked_is_no_limit(job: Trace) -> None:
 
 def test_ranks_and_a_window(job: Trace) -> None:
     assert chosen(job, ranks="1", between="10us..20us") == Window(10 * US, 20 * US, (1,))
+
+
+@pytest.mark.parametrize(
+    ("between", "told"),
+    [("10us..20us", ""), ("10us..", ""), ("0us..210us", ""),
+     ("10us..9s", "the window is cut: the trace goes from 0 s to 210.0 us")],
+)  # fmt: skip
+def test_what_of_a_window_lies_beyond_the_trace_is_told(job: Trace, between: str, told: str) -> None:
+    assert beyond(job, chosen(job, between=between)) == told
 
 
 def test_a_step_lies_between_its_first_start_and_its_last_end(job: Trace) -> None:

@@ -50,6 +50,13 @@ def chosen(trace: Trace, ranks: str = "", steps: str = "", between: str = "") ->
     return window
 
 
+def beyond(trace: Trace, window: Window) -> str:
+    """That the window is cut, where it begins before the trace or ends after it; "" where it does not."""
+    first, last = trace.span
+    inside = (window.start is None or window.start >= first) and (window.end is None or window.end <= last)
+    return "" if inside else f"the window is cut: {_extent(trace)}"
+
+
 def _ranks(trace: Trace, text: str) -> tuple[int, ...]:
     there = trace.ranks["rank"].to_list()
     asked = parse_numbers(text, "rank")
@@ -80,6 +87,9 @@ def _there(numbers: Sequence[int]) -> str:
 def _overlaps(trace: Trace, start: int | None, end: int | None) -> None:
     first, last = trace.span
     if (start is not None and start > last) or (end is not None and end < first):
-        raise TracehoundError(
-            "nothing happens in that window", remedy=f"the trace goes from {duration(first)} to {duration(last)}"
-        )
+        raise TracehoundError("nothing happens in that window", remedy=_extent(trace))
+
+
+def _extent(trace: Trace) -> str:
+    first, last = trace.span
+    return f"the trace goes from {duration(first)} to {duration(last)}"
