@@ -14,7 +14,7 @@ from tracehound.analysis import Result, run
 from tracehound.analysis.findings import ANALYSIS, RULES
 from tracehound.facets import FACETS
 from tracehound.store import load, open_paths, place
-from tracehound.trace import Trace, Window
+from tracehound.trace import Note, Trace, Window
 
 MAIN = thread("python (1)")
 V100 = {"name": "Tesla V100", "computeMajor": 7, "warpSize": 32, "totalGlobalMem": 1000}
@@ -424,6 +424,22 @@ def test_a_file_that_was_cut_short_is_told_beside_what_is_found(samples: Path, t
         said = f"{name} was cut short (health): what seems to end or to idle there may be what was lost"
         assert (notes[0] == said) == cut
         assert any("cut short" in note for note in notes) == cut
+
+
+def test_idleness_of_a_rank_whose_file_was_cut_short_is_told_to_be_doubtful() -> None:
+    parts = []
+    for rank, notes in enumerate([(), (Note("dropped", "event cut off at the end of the file", 1, "byte 7"),)]):
+        b = Building(name=f"rank {rank}", claim=rank, wall_ns=10**18, notes=notes, path=Path(f"rank{rank}.json"))
+        b.facts = {"devices": [V100]}
+        for start in (0, 90):
+            work(b, "k", start, start + 10)
+        work(b, "Memcpy DtoH (Pageable -> Device)", 10, 30, "copy")
+        parts.append(b.part())
+    cut, whole = (found(place("job", some)) for some in (parts, parts[:1]))
+    doubt = "; some of it may be work that was lost: the file of rank 1 was cut short"
+    assert {what for what, row in cut.items() if row["evidence"].endswith(doubt)} == {DRY}
+    assert len(cut) > 1
+    assert not [row for row in whole.values() if "cut short" in row["evidence"]]
 
 
 def test_a_run_without_steps_or_devices_says_so() -> None:

@@ -182,7 +182,8 @@ class OfHost(Generic[T]):
 class Scene:
     """What a combine may know besides the small tables: no events.
 
-    `spans` has start and end of the window on each rank, which differ where it is one of steps.
+    `spans` has start and end of the window on each rank, which differ where it is one of steps; `read` the notes of
+    each file, in the order of `formats` and `facts`.
     """
 
     hosts: tuple[Host, ...]
@@ -195,6 +196,7 @@ class Scene:
     formats: tuple[str, ...]
     facts: tuple[Mapping[str, Any], ...]
     spans: tuple[tuple[int, int], ...] = ()
+    read: tuple[tuple[Note, ...], ...] = ()
 
     @property
     def bounds(self) -> tuple[int, int] | None:

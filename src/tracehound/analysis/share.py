@@ -209,6 +209,7 @@ def scene(trace: Trace, window: Window) -> Scene:
         spans=tuple(spans.values()),
         formats=tuple(part.format for part in trace.parts),
         facts=tuple(part.facts for part in trace.parts),
+        read=tuple(part.notes for part in trace.parts),
     )
 
 

@@ -20,7 +20,7 @@ from tracehound.analysis.own_clock import ON_TRACE
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, without
 from tracehound.analysis.share import maps
 from tracehound.errors import printable
-from tracehound.units import duration
+from tracehound.units import duration, which_ranks
 
 RULES: Final = (*time.RULES, *xla.RULES, *device.RULES)
 """What is looked for."""
@@ -95,7 +95,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return without(ANALYSIS, scene, options, "no rank here")
     ranks = [unpacked(table) for table in tables]
     evidence = _evidence(ranks, scene)
-    found = [finding for rule in RULES for finding in rule.find(evidence)]
+    lost = _lost(scene)
+    found = [_doubted(finding, lost if rule.of_idleness else "") for rule in RULES for finding in rule.find(evidence)]
     # an event of a host is in the places of all ranks that it drives: it is told of the first
     where = {row["event"]: row for rank in reversed(ranks) for row in rank[_PLACES].iter_rows(named=True)}
     rows = pl.DataFrame(
@@ -152,6 +153,18 @@ def _notes(evidence: Evidence, found: int) -> list[str]:
     if evidence.scene.windowed and not evidence.steps:
         return ["no whole step lies in the window: costs are of the window"]
     return _step(evidence) or ["no steps are marked: costs are of the whole run"]
+
+
+def _lost(scene: Scene) -> str:
+    """Of which ranks the file was cut short, as words that end the evidence of idleness; "" where none was."""
+    parts = {number for number, notes in enumerate(scene.read) if any(_CUT.search(note.text) for note in notes)}
+    of_host = scene.ranks.select("rank", "host").iter_rows()
+    ranks = [rank for rank, host in of_host if scene.hosts[host].part in parts]
+    return f"; some of it may be work that was lost: the file of {which_ranks(ranks)} was cut short" if ranks else ""
+
+
+def _doubted(finding: Finding, lost: str) -> Finding:
+    return replace(finding, evidence=finding.evidence + lost)
 
 
 def _cut_short(scene: Scene) -> list[str]:

@@ -117,8 +117,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Rule:
-    """When something is a finding: `when` in words, with its source; `find` gives those of a trace."""
+    """When something is a finding: `when` in words, with its source; `find` gives those of a trace.
+
+    What a rule `of_idleness` finds may be work that was lost, where a file was cut short.
+    """
 
     name: str
     when: str
     find: Callable[[Evidence], Iterator[Finding]]
+    of_idleness: bool = False

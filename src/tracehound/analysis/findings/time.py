@@ -313,6 +313,7 @@ RULES: Final = (
         "data loader",
         f"the data loader takes more than {DATA:.0%} of an average step (TensorBoard plugin, rule 1)",
         data_loader,
+        of_idleness=True,
     ),
     Rule(
         "communication",
@@ -330,11 +331,13 @@ RULES: Final = (
         f"pauses of one cause, or idle time before the first work or after the last, take more than {IDLE:.0%} of"
         " that time (XProf's lower threshold for launching)",
         waiting,
+        of_idleness=True,
     ),
     Rule(
         "late ranks",
         f"the others wait for a rank for more than {LATE:.0%} of an average step at collectives",
         late_ranks,
+        of_idleness=True,
     ),
     Rule("slow steps", f"a step takes more than {SLOW} times the median", slow_steps),
     Rule(
@@ -342,5 +345,6 @@ RULES: Final = (
         f"a device is busy for less than {BUSY:.0%} of that time (TensorBoard plugin, rule 5), and the rules of what it"
         " waits for explain less than half of its idleness",
         busy,
+        of_idleness=True,
     ),
 )

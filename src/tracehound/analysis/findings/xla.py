@@ -164,24 +164,33 @@ RULES: Final = (
         f"input takes {LOW:.0%} (moderately) or {HIGH:.0%} (highly input-bound) of the whole steps of an XLA program"
         " (XProf), and not most of that in copies which a rule of their own tells of",
         input_bound,
+        of_idleness=True,
     ),
-    Rule("output", f"output takes {LOW:.0%} (moderately) or {HIGH:.0%} (highly) of them (XProf)", output_bound),
+    Rule(
+        "output",
+        f"output takes {LOW:.0%} (moderately) or {HIGH:.0%} (highly) of them (XProf)",
+        output_bound,
+        of_idleness=True,
+    ),
     Rule(
         "host",
         f"the host's doings take {HOST:.0%} of them, and launches are not recorded (XProf's upper threshold for"
         " launching and Python)",
         host_bound,
+        of_idleness=True,
     ),
     Rule(
         "between steps",
         f"{OTHERS:.0%} of the time from step to step pass between them (XProf's threshold for all others, which it"
         " calls potentially input-bound)",
         between_steps,
+        of_idleness=True,
     ),
     Rule(
         "not recorded",
         f"idle time in which nothing is recorded of the host takes {OTHERS:.0%} of the steps (the same), and no"
         " launches tell that it was late; or in which frames of Python alone are recorded",
         unrecorded,
+        of_idleness=True,
     ),
 )
