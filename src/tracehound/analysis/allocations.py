@@ -108,7 +108,7 @@ def of_ranks(tables: Sequence[pl.DataFrame], scene: Scene) -> pl.DataFrame:
     """
     rows = stacked(tables)
     if rows.is_empty():
-        return pl.DataFrame()
+        return rows
     ranks = scene.ranks.select(
         pl.col("rank").cast(pl.Int64),
         pl.col("host").alias("its host"),

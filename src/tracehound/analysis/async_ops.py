@@ -18,7 +18,7 @@ from tracehound.analysis.numbering import alike, earliest
 from tracehound.analysis.own_clock import CLOCKED, has_clock
 from tracehound.analysis.result import Share
 from tracehound.formats.xla_copies import is_done, started_by
-from tracehound.intervals import union
+from tracehound.intervals import passed, union
 from tracehound.trace import collected
 
 OPS: Final = ("id", "lane", "start", "end", "op", "kind", "parent")
@@ -115,7 +115,7 @@ def executions_of(share: Share, instants: pl.Series) -> pl.Series:
     """For each instant the number of the module's execution that began last on the rank, 0 before the first."""
     lanes = share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "modules"))
     runs = collected(of_device(share, lanes["lane"].head(1).to_list()).select("start"))
-    return pl.Series(np.searchsorted(runs["start"].to_numpy(), instants.to_numpy(), side="right"))
+    return pl.Series(passed(runs["start"].to_numpy(), instants.to_numpy()))
 
 
 def waits(ops: pl.DataFrame) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.lane_rows import of_device
 from tracehound.analysis.result import Scene, Share
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.trace import collected
@@ -115,7 +116,7 @@ def own_windows(events: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
 def clock_of(share: Share) -> OwnClock | None:
     """The own clock of a rank's device by all that it ever ran; None where it has none."""
     lanes = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("work") & (pl.col("role") != "stream"))
-    ran = share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
+    ran = of_device(share, lanes["lane"].to_list())
     unknown, rows = collected(ran.select(pl.col("device_start").null_count(), pl.len().alias("rows"))).row(0)
     return None if unknown or not rows else own_clock(collected(ran.select("start", "end", *CLOCKED)))
 
