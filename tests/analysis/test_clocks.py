@@ -90,7 +90,7 @@ def test_ranks_of_one_file_have_one_clock() -> None:
     b.ops = [{"op": 0, "name": "all-reduce", "category": "all-reduce", "module": "jit_f", "text": text}]
     result = asked("clocks", b.trace())
     assert result.notes[0] == "one clock: all 4 ranks are of one file, so no shift between them is to be told"
-    assert result.notes[1].startswith("not matched: 4 calls with replica groups of more devices than this trace has")
+    assert result.notes[1].startswith("not matched: 4 calls with replica groups of more devices than this trace")
 
 
 def test_what_hinders_the_matching_comes_before_the_rest(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from jobs import Rank, asked, files, job, rows
 from tracehound.analysis.calls import calls as calls_of
 from tracehound.analysis.calls import collective_of
 from tracehound.analysis.matched import _median_of_others
-from tracehound.analysis.replica_groups import groups, spelt
 from tracehound.analysis.share import shares
 from tracehound.store import load, open_paths
 from tracehound.trace import Window
@@ -181,7 +180,7 @@ def test_devices_of_other_hosts_in_the_groups() -> None:
         "collective_calls", xla(10, 20, text="%all-reduce.1 = f32[9] all-reduce(%a), replica_groups=[4,2]<=[8]")
     )
     assert result.table.is_empty()
-    assert any("replica groups of more devices than this trace has" in note for note in result.notes)
+    assert any("replica groups of more devices than this trace tells apart" in note for note in result.notes)
 
 
 def test_a_start_and_its_done_are_one_call() -> None:
@@ -216,20 +215,6 @@ def test_a_done_whose_start_was_not_recorded_moves_no_other() -> None:
     ]  # fmt: skip
     found = calls_of(next(shares(b.trace(), Window())))
     assert [times(row, "start", "end", "length") for row in found.rows(named=True)] == [[0, 10, 10], [100, 220, 30]]
-
-
-def test_spellings_of_replica_groups() -> None:
-    assert groups("replica_groups={{0,1},{2,3}}") == ((0, 1), (2, 3))
-    assert groups("x, replica_groups=[4,2]<=[2,4]T(1,0), y") == ((0, 4), (1, 5), (2, 6), (3, 7))
-    assert groups("replica_groups=[2,4]<=[8]") == ((0, 1, 2, 3), (4, 5, 6, 7))
-    assert groups("replica_groups={}") == ()
-    assert spelt("a, replica_groups=[4,2]<=[2,4]T(1,0), channel_id=1") == "replica_groups=[4,2]<=[2,4]T(1,0)"
-    for odd in (
-        "replica_groups=[3,2]<=[8]",
-        "replica_groups=[99999,99999]<=[99999,99999]",
-        "replica_groups=[2,4]<=[8]T(7)",
-    ):
-        assert groups(odd) == ()
 
 
 @pytest.mark.parametrize(
@@ -360,3 +345,13 @@ def test_streams_stand_in_for_groups(tmp_path: Path) -> None:
         b.event(stream(rank, 21), "ncclKernel_AllReduce", 10 + 20 * rank, 40, "collective", bytes=10)
     found = rows("collective_calls", b.trace())
     assert [(row["process_group"], row["skew"] // US) for row in found] == [("stream 20", 0), ("stream 21", 20)]
+
+
+def test_all_calls_of_a_real_program_on_devices_in_groups_are_matched(shared: Path) -> None:
+    """Its all-reduces are along one or the other axis of a mesh of 4 x 2 devices, and the groups apart in time."""
+    trace = load(open_paths([shared / "captures" / "jax" / "b128"]))
+    found = rows("collectives", trace)
+    assert {row["group_size"] for row in found} == {2, 4}
+    assert sum(row["count"] for row in found) == sum(row["matched"] for row in found) == 448
+    assert {row["ranks"] for row in rows("collective_calls", trace)} == {2, 4}
+    assert not asked("collectives", trace).notes

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hloprotos import array, instruction
+from hloprotos import array, computation, group_list, instruction
+from hloprotos import proto as whole_proto
 from tracehound.formats.hlo import category_of, instructions, shape_text
 from tracehound.formats.wire import File, bytes_of
 from tracehound.formats.xla_ops import programs
@@ -74,6 +75,26 @@ def test_a_reduce_scatter_moves_the_bytes_that_go_into_it() -> None:
     )
     (op,) = read(raw, "rs").values()
     assert (op.text, op.bytes) == ("%rs = f32[2]{0} reduce-scatter(f32[8]{0} %x)", 32)
+
+
+def test_a_collective_names_the_groups_of_its_devices() -> None:
+    raw = proto(instruction(1, "ar", "all-reduce", array(11, 8), group_list((0, 1), (2, 3))))
+    assert read(raw, "ar")["ar"].text == "%ar = f32[8]{0} all-reduce(), replica_groups={{0,1},{2,3}}"
+
+
+def test_an_asynchronous_start_has_the_groups_of_the_collective_that_it_calls() -> None:
+    wrapped = computation(
+        5, "wrapped", 51, instruction(50, "x", "parameter", array(11, 8)),
+        instruction(51, "rs", "reduce-scatter", array(11, 4), group_list((0, 1), (2, 3)), operands=(50,)),
+    )  # fmt: skip
+    main = computation(
+        1, "main", 11, instruction(10, "y", "parameter", array(11, 8)),
+        instruction(11, "reduce-scatter-start", "async-start", array(11, 4), operands=(10,), calls=(5,)),
+        instruction(12, "lost-start", "async-start", array(11, 4), operands=(10,), calls=(7,)),
+    )  # fmt: skip
+    found = read(whole_proto(wrapped, main), "reduce-scatter-start", "lost-start")
+    assert found["reduce-scatter-start"].text.endswith("async-start(%y), replica_groups={{0,1},{2,3}}")
+    assert found["lost-start"].text.endswith("async-start(%y)")
 
 
 @pytest.mark.parametrize(("opcode", "kind", "category"), [

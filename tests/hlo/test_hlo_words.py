@@ -1,12 +1,6 @@
 from __future__ import annotations
 
-from itertools import product
-
-from hypothesis import given
-from hypothesis import strategies as st
-
 from hloprotos import F32, array, computation, devices, group_list, instruction, module, numbers, summing, tupled
-from tracehound.hlo.groups import along_axes, iota, members_of
 from tracehound.hlo.module import Module
 from tracehound.hlo.words import reduction, sentences
 from xspaces import block, whole
@@ -47,44 +41,7 @@ def test_groups_that_leave_the_profile_cross_hosts() -> None:
     assert told(within, present=(0, 1, 2, 3))[-1] == "no group has both devices of this profile and others"
 
 
-def test_groups_along_the_axes_of_a_mesh() -> None:
-    axes = b"".join(block(1, block(1, name) + whole(2, size)) for name, size in (("data", 4), ("model", 2)))
-    made = reducing(whole(26, 1), block(93, block(1, axes) + block(2, whole(1, 1))), whole(71, 1))
-    members = members_of(made.instruction(made.rows["ar"]))
-    assert members is not None
-    assert members.groups == ((0, 1), (2, 3), (4, 5), (6, 7))
-    assert members.form == "mesh['data'=4,'model'=2] {'model'}"
-    split = block(2, block(2, whole(1, 2) + whole(2, 2)))
-    made = reducing(whole(26, 1), block(93, block(1, axes) + split), whole(71, 1))
-    members = members_of(made.instruction(made.rows["ar"]))
-    assert members is not None
-    assert members.groups == ((0, 2), (1, 3), (4, 6), (5, 7))
-    assert members.form == "mesh['data'=4,'model'=2] {'data':(2)2}"
-
-
-@given(st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=4), st.data())
-def test_groups_along_axes_are_those_of_a_slow_way(sizes: list[int], data: st.DataObject) -> None:
-    chosen = data.draw(st.lists(st.sampled_from(range(len(sizes))), unique=True, min_size=1))
-    groups: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = {}
-    for number, place in enumerate(product(*map(range, sizes))):
-        rest = tuple(at for axis, at in enumerate(place) if axis not in chosen)
-        groups.setdefault(rest, []).append((tuple(place[axis] for axis in chosen), number))
-    slow = tuple(tuple(number for _, number in sorted(group)) for group in groups.values())
-    assert along_axes(sizes, [(axis, 1, sizes[axis]) for axis in chosen], ()) == slow
-
-
-def test_iota_groups_that_do_not_fit_are_not_known() -> None:
-    assert iota((4, 2), (2, 4), (1, 0)) == ((0, 4), (1, 5), (2, 6), (3, 7))
-    assert iota((4, 2), (8,), (0,)) == ((0, 1), (2, 3), (4, 5), (6, 7))
-    for wrong in (
-        ((3, 2), (8,), (0,)),
-        ((4, 2), (2, 4), (1, 1)),
-        ((1 << 40, 1), (1 << 40,), (0,)),
-        ((-4, -2), (8,), (0,)),
-    ):
-        assert iota(*wrong) is None
-    assert along_axes([4, 2], [(2, 1, 2)], ()) is None
-    assert along_axes([4, 2], [(0, 3, 2)], ()) is None
+def test_groups_that_do_not_fit_are_not_known() -> None:
     made = reducing(block(92, whole(1, 3) + whole(2, 3) + numbers(3, 8)))
     assert told(made)[1] == "its groups are given as [3,3]<=[8], which does not fit together: they are not known"
 

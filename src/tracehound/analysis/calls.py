@@ -11,12 +11,12 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis import replica_groups
 from tracehound.analysis.async_ops import executions_of, joined
 from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.threads import having
+from tracehound.formats import hlo_members
 from tracehound.formats.xla_kinds import performed
 from tracehound.trace import collected, schema
 
@@ -155,8 +155,8 @@ def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     said = pl.coalesce(pl.col("said_collective").cast(pl.String), _does(rows), pl.col("name").cast(pl.String))
     names = rows.select(said).to_series()
     known = {name: collective_of(name) for name in names.unique().drop_nulls().to_list()}
-    lines = {text: replica_groups.spelt(text) for text in rows["text"].unique().drop_nulls().to_list()}
-    sizes = {text: max(map(len, replica_groups.groups(text)), default=None) for text in lines}
+    lines = {text: hlo_members.spelt(text) for text in rows["text"].unique().drop_nulls().to_list()}
+    sizes = {text: max(map(len, hlo_members.groups(text)), default=None) for text in lines}
     spelt = pl.col("text").replace_strict(lines, default=None, return_dtype=pl.String).replace("", None)
     most = pl.col("text").replace_strict(sizes, default=None, return_dtype=pl.Int64)
     return rows.with_columns(

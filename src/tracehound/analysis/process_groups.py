@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from tracehound.analysis import replica_groups
 from tracehound.analysis.result import Scene
+from tracehound.formats import hlo_members
 from tracehound.trace import schema
 from tracehound.units import plural, which_ranks
 
@@ -67,7 +67,7 @@ def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
     )
     whole = pl.when("piece").then(pl.col("bytes") * pl.col("group_size")).otherwise("bytes")
     rows = rows.with_columns(whole.alias("bytes"))
-    why = "with replica groups of more devices than this trace has, and which are its own is not recorded"
+    why = "with replica groups of more devices than this trace tells apart"
     another = f"of {which_ranks(strangers)}, whose files claim ranks that others have: {ONE_JOB}"
     here = (
         (int((which & rows["in_window"]).sum()), words) for which, words in ((lost & ~strange, why), (strange, another))
@@ -111,7 +111,7 @@ def _groups(text: str, ranks: Sequence[int]) -> list[list[int]]:
     """
     if not text.startswith(_HLO):
         return [] if _ELIDED in text else [sorted(_numbers(text) & set(ranks))]
-    groups = replica_groups.groups(text)
+    groups = hlo_members.groups(text)
     if not groups:
         return [list(ranks)]
     ids = sorted(device for group in groups for device in group)

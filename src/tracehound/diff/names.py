@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
-from math import prod
 from typing import Final
 
-import numpy as np
-
+from tracehound.formats.hlo_members import groups, spelt, written
 from tracehound.units import short_name
 
 _NUMBERS: Final = re.compile(r"(?:[._]\d+|\.(?:clone|remat|cloned|sunk)\d*|\.kd)+$")
@@ -31,12 +29,6 @@ _UNTOLD: Final = re.compile(
 
 _MEMORY_SPACE: Final = re.compile(r"S\(\d+\)")
 """In which memory the compiler put a buffer, behind its layout: ``{1,0:T(8,128)S(1)}``."""
-
-_GROUPS: Final = re.compile(r"(?<=replica_groups=)\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
-"""Groups of devices in short, without blanks: ``[2,4]<=[4,2]T(1,0)``."""
-
-_MOST_DEVICES: Final = 1 << 16
-"""Groups of more are left in short: the text may say any number."""
 
 _SETTING: Final = re.compile(r"[._-]?(?<![A-Za-z])\d+(?:x\d+)*(?![A-Za-z\d])")
 """A number that stands by itself: sizes of blocks and pages in the name of a kernel."""
@@ -99,17 +91,6 @@ def signature(text: str) -> str:
     if not text:
         return ""
     bare = _MEMORY_SPACE.sub("", "".join(_UNTOLD.sub("", text).split()))
-    return blake2b(_GROUPS.sub(_spelled_out, bare).encode(errors="replace"), digest_size=8).hexdigest()
-
-
-def _spelled_out(short: re.Match[str]) -> str:
-    """The groups one by one: ``{{0,1},{2,3}}``; as they are where they make no sense."""
-    groups, size, *more = short.groups(default="")
-    try:
-        shape, order = ([int(word) for word in words.split(",")] if words else None for words in more)
-        if shape is None or prod(shape) > _MOST_DEVICES:
-            return short[0]
-        found = np.arange(prod(shape)).reshape(shape).transpose(order).reshape(int(groups), int(size))
-    except ValueError:
-        return short[0]
-    return f"{{{','.join('{' + ','.join(map(str, group)) + '}' for group in found.tolist())}}}"
+    if (short := spelt(bare)) and (found := groups(short)):
+        bare = bare.replace(short, f"replica_groups={written(found)}")
+    return blake2b(bare.encode(errors="replace"), digest_size=8).hexdigest()

@@ -7,11 +7,12 @@ Decodes only the instructions that are asked for; knows no traces.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tracehound.formats.hlo_fields import message
+from tracehound.formats.hlo_fields import Message, message
+from tracehound.formats.hlo_members import groups_of
 from tracehound.formats.hlo_shape import shape_of
 from tracehound.formats.wire import (
     BYTES,
@@ -27,10 +28,11 @@ from tracehound.formats.wire import (
     rounds,
     varint,
 )
-from tracehound.formats.xla_names import moved_bytes
+from tracehound.formats.xla_names import COLLECTIVES, moved_bytes
 
-MODULE, COMPUTATION, FRAME_INDEX, INSTRUCTION = 1, 3, 17, 2
-NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET, ID, OPERANDS = 1, 2, 3, 7, 11, 28, 35, 36
+MODULE, COMPUTATION, FRAME_INDEX = 1, 3, 17
+INSTRUCTION, COMPUTATION_ID, ROOT_ID = 2, 5, 6
+NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET, ID, OPERANDS, CALLED = 1, 2, 3, 7, 11, 28, 35, 36, 38
 OP_NAME, SOURCE_FILE, SOURCE_LINE, FRAME_ID = 2, 3, 4, 15
 _FORMATTING = frozenset({"transpose", "copy", "reshape"})
 ELEMENTWISE = frozenset({
@@ -75,45 +77,52 @@ def category_of(opcode: str, fusion_kind: str = "") -> str:
 def instructions(file: Bytes, start: int, end: int, wanted: Collection[str]) -> dict[str, Instruction]:
     """The instructions with these names in the HloProto `[start, end)`; what is damaged is left out."""
     try:
-        spans, frames = module_spans(file, start, end)
+        spans, roots, frames = module_spans(file, start, end)
     except WireError:
         return {}
     table = Table(file, *spans.arrays()[1:])
     rows = {name: row for row, name in enumerate(table.texts(NAME)) if name in wanted}
     by_id = dict(zip(table.ids.tolist(), range(len(table.ids)), strict=True))
-    return {name: instruction_at(file, table, row, by_id, frames) for name, row in rows.items()}
+    found = {name: instruction_at(file, table, row, by_id, frames) for name, row in rows.items()}
+    return {name: _grouped(one, _exchanging(table, rows[name], by_id, roots), table) for name, one in found.items()}
 
 
-def module_spans(file: Bytes, start: int, end: int) -> tuple[Spans, Field | None]:
-    """Where the instructions of all computations of an HloProto lie, and the table of source frames.
+def module_spans(file: Bytes, start: int, end: int) -> tuple[Spans, dict[int, int], Field | None]:
+    """Where the instructions of all computations of an HloProto lie, the roots of these, the table of source frames.
 
-    Raises WireError.
+    Computations and their roots are ids. Raises WireError.
     """
-    spans, frames = Spans(INSTRUCTION), None
+    spans, roots, frames = Spans(INSTRUCTION), dict[int, int](), None
     for proto in fields(file.data, start, end):
         if (proto.number, proto.wire) != (MODULE, BYTES):
             continue
         for part in fields(file.data, proto.at, proto.at + proto.value):
             if (part.number, part.wire) == (COMPUTATION, BYTES):
-                _collect(file, part, spans)
+                number, root = _collect(file, part, spans)
+                roots[number] = root
             elif (part.number, part.wire) == (FRAME_INDEX, BYTES):
                 frames = part
-    return spans, frames
+    return spans, roots, frames
 
 
-def _collect(file: Bytes, computation: Field, spans: Spans) -> None:
+def _collect(file: Bytes, computation: Field, spans: Spans) -> tuple[int, int]:
+    """Add where the instructions of a computation lie; its id, and that of its root."""
     at, end = computation.at, computation.at + computation.value
+    told = {COMPUTATION_ID: -1, ROOT_ID: -1}
     while at < end:
         at = repeated(file.data, at, end, spans)
         if at < end:
-            _, at = field_at(file.data, at, end)
+            part, at = field_at(file.data, at, end)
+            if part.wire == VARINT and part.number in told:
+                told[part.number] = part.value
+    return told[COMPUTATION_ID], told[ROOT_ID]
 
 
 class Table:
     """Where the fields of many instructions lie."""
 
     def __init__(self, file: Bytes, start: Rows, end: Rows) -> None:
-        self._file = file
+        self._file, self._start, self._end = file, start, end
         count = len(start)
         self.spans = {n: np.zeros((2, count), np.int64) for n in (NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET)}
         self.ids = np.full(count, -1, np.int64)
@@ -132,6 +141,10 @@ class Table:
                 self.operands.setdefault(row, []).append((at, at + size))
             for row, value in zip(now.message[plain].tolist(), now.value[plain].tolist(), strict=True):
                 self.single.setdefault(row, []).append(value)
+
+    def message(self, row: int) -> Message:
+        """All of one instruction."""
+        return message(self._file, int(self._start[row]), int(self._end[row]))
 
     def text(self, number: int, row: int) -> str:
         """A string of one instruction."""
@@ -180,6 +193,22 @@ def instruction_at(file: Bytes, table: Table, row: int, by_id: Mapping[int, int]
     tail = (f", kind={kind}" if kind else "") + (f', custom_call_target="{target}"' if target else "")
     text = f"%{name} = {shape} {opcode}({', '.join(operands)}){tail}"
     return Instruction(name, opcode, category_of(opcode, kind), framework, source, text)
+
+
+def _exchanging(table: Table, row: int, by_id: Mapping[int, int], roots: Mapping[int, int]) -> int:
+    """The row of what a collective does: its own; of an ``async-start`` that of the root of what it calls."""
+    if table.text(OPCODE, row) != "async-start":
+        return row
+    called = table.message(row).numbers(CALLED)
+    return by_id.get(roots.get(called[0], -1), row) if called else row
+
+
+def _grouped(one: Instruction, row: int, table: Table) -> Instruction:
+    """A collective with its groups of devices in its text."""
+    if not table.text(OPCODE, row).startswith(COLLECTIVES):
+        return one
+    form = groups_of(table.message(row))[1]
+    return replace(one, text=f"{one.text}, replica_groups={form}") if form else one
 
 
 def shape_text(file: Bytes, start: int, end: int) -> str:

@@ -211,7 +211,7 @@ class _Origins:
     def __init__(self, file: Bytes, assignment: Message) -> None:
         self._file = file
         try:
-            spans, self._frames = module_spans(file, 0, file.size)
+            spans, _, self._frames = module_spans(file, 0, file.size)
             self._table = Table(file, *spans.arrays()[1:])
         except WireError:
             self._frames, self._table = None, Table(file, np.empty(0, np.int64), np.empty(0, np.int64))

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from tracehound.formats.hlo_members import Groups
 from tracehound.formats.hlo_shape import Shape, space_name
-from tracehound.hlo.groups import Groups, Members, members_of, pairs_of
+from tracehound.hlo.groups import Members, members_of, pairs_of
 from tracehound.hlo.instruction import PARAMETER, Instruction
 from tracehound.hlo.module import DEVICES, Module
 from tracehound.hlo.walk import makeup
