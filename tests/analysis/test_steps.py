@@ -85,7 +85,29 @@ def test_steps_inferred_from_the_module_that_repeats() -> None:
         (3, 190, 20),
     ]
     assert all(r["inferred"] for r in rows)
+    assert [r["partial"] for r in rows] == [False, False, False, True], "nothing tells when the last one ended"
+    assert (
+        "3 whole steps on 1 rank: median 30.00 us, p95 30.00 us, 30.00 us to 30.00 us"
+        in run(named("steps"), trace).notes
+    )
     assert any(note.level == "inferred" and "jit_step" in note.text for note in trace.notes)
+
+
+def replayed(*more: str) -> list[bool]:
+    """Which steps are partial where a graph is replayed every 100 us, and other calls between are annotated."""
+    b = Building()
+    for n in range(5):
+        b.event(thread(), "cudaGraphLaunch", 100 * n, 100 * n + 5, "runtime", correlation=n + 1)
+        b.event(stream(), "gemm", 100 * n + 10, 100 * n + 90, correlation=n + 1)
+        for name in more:
+            b.event(thread(), name, 100 * n - 1, 100 * n + 92, "annotation")
+    trace = b.trace()
+    return [row["partial"] for row in run(named("steps"), trace).table.rows(named=True)]
+
+
+def test_the_last_replay_has_no_end_and_the_last_annotation_has_one() -> None:
+    assert replayed() == [False, False, False, False, True]
+    assert replayed("execute_context_0(0)_generation_3(3)") == [False] * 5
 
 
 def test_no_steps_is_said() -> None:

@@ -10,13 +10,15 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracehound.formats.recurring import GRAPHS
 from tracehound.units import plural
 
 DEFINITION: Final = """\
 The first or last step of a rank is partial where the recording began or ended within it: it has less than 80 % as many
 device events, with or without a known launch, as the median of the rank's other steps. Where no device work of steps is
-recorded, and there are three or more, its mark is less than half as long as the median of theirs. Partial steps are
-shown, and left out of averages, percentiles and shares."""
+recorded, and there are three or more, its mark is less than half as long as the median of theirs. The last of inferred
+steps that last until the next one starts (executions of a module, replays of graphs) is partial, too: nothing tells
+when it ended. Partial steps are shown, and left out of averages, percentiles and shares."""
 """For the definitions of analyses. A window changes nothing of it."""
 
 _WHOLE: Final = 0.8
@@ -39,7 +41,15 @@ def partial(steps: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
     if len(size) >= fewest:
         for edge in (0, -1):
             found[edge] = size[edge] < least * np.median(np.delete(size, edge))
+    if len(size) > 1:
+        found[-1] |= until_next(steps)
     return pl.Series("partial", found)
+
+
+def until_next(steps: pl.DataFrame) -> bool:
+    """Whether the steps of a rank were inferred, and each but the last lasts until the next one starts."""
+    of_module, of_graph = pl.col("rank").is_not_null(), pl.col("name").is_in(GRAPHS)
+    return bool(steps.select((pl.col("inferred") & (of_module | of_graph)).any()).item())
 
 
 def left_out(rows: pl.DataFrame, of: str) -> list[str]:
