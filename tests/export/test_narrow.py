@@ -59,7 +59,7 @@ def test_a_rank_of_a_file_of_several_has_its_host_and_no_other_device(tmp_path: 
 EVENTS = st.lists(
     st.tuples(
         st.sampled_from(["X", "i", "s", "f", "C"]),
-        st.integers(0, 240).map(lambda quarter: 250 * quarter),  # ns that a float of the us since 1970 holds
+        st.integers(0, 120).map(lambda half: 500 * half),  # ns that a float of the us since 1970 is written with
         st.integers(0, 20_000),
         st.sampled_from(["cpu_op", "user_annotation", "python_function"]),
     ),
