@@ -22,6 +22,16 @@ def placed(trace: Trace) -> list[tuple[object, ...]]:
     return sorted(events.select(plain).rows(), key=repr)
 
 
+def enqueued(trace: Trace) -> list[tuple[object, ...]]:
+    """The executions of programs on TPUs with the starts of what launched them."""
+    tpus = trace.ranks.filter(pl.col("label").str.starts_with("TPU"))["rank"].to_list()
+    calls = trace.events().select(launch="id", called="start")
+    runs = trace.events().filter((pl.col("kind") == "module") & pl.col("rank").is_in(tpus))
+    told = collected(runs.join(calls, on="launch").select("rank", "start", "called"))
+    assert told.height or not tpus
+    return sorted(told.rows())
+
+
 @pytest.mark.parametrize("sample", ["jax_cpu8_b128", "torch_xla_spmd4", "torch_xla_remote"])
 def test_a_profile_reads_back_as_it_was(samples: Path, tmp_path: Path, sample: str) -> None:
     trace = opened(samples / sample)
@@ -42,6 +52,8 @@ def test_accelerators_of_real_profiles_read_back(shared: Path, tmp_path: Path) -
         again = opened(out)
         assert placed(again) == placed(trace), sample
         assert told.curves > 0
+        assert again.ranks.select("rank", "label", "model").equals(trace.ranks.select("rank", "label", "model"))
+        assert enqueued(again) == enqueued(trace), "each execution is launched by the same host event"
         assert [note.text for note in again.notes if note.level == "dropped"] == []
 
 

@@ -67,6 +67,24 @@ def test_sparse_cores_run_beside_the_ops_of_their_device(part):
     assert got.ops["module"].to_list() == ["jit_f", "jit_f"]
 
 
+def test_an_execution_is_launched_by_the_enqueue_on_its_own_device(part):
+    """Runs are numbered on each device alone; the third device's enqueue lies before the profile."""
+    processes = {3: "/device:TPU:0", 4: "/device:TPU:1", 5: "/device:TPU:2", 701: "/host:CPU"}
+    threads = {(device, 2): "XLA Modules" for device in (3, 4, 5)} | {(701, 9): "python/9"}
+    got = part(
+        [
+            *(x(device, 2, "jit_f(5)", 20, 9, run_id=str((1 << 28) + 7)) for device in (3, 4, 5)),
+            x(701, 9, "DoEnqueueProgram", 5, 2, run_id="7", device_ordinal="1"),
+            x(701, 9, "DoEnqueueProgram", 1, 2, run_id="7", device_ordinal="0"),
+            {"ph": "M", "pid": 4, "name": "process_labels", "args": {"labels": "TPU v6 Lite"}},
+        ], processes, threads,
+    )  # fmt: skip
+    start = dict(got.events.select("id", "start").rows())
+    told = [start.get(event["launch"]) for event in events_of(got) if event["kind"] == "module"]
+    assert told == [1_000_000, 5_000_000, None]
+    assert got.ranks["model"].to_list() == ["TPU", "TPU v6 Lite", "TPU"]
+
+
 def test_planes_and_lines_of_a_tpu(part):
     big = str(2**64 - 5)
     got = part(

@@ -33,7 +33,9 @@ _OF_OP: Final = {
 _OF_EVENT: Final = {"run_id": "run", "correlation_id": "correlation", "bytes": "bytes"}
 """Further args, and the columns of `trace.EVENTS`."""
 
-_COLUMNS: Final = ("start", "end", "name", "kind", "step", "op", "device_start", "device_end", *_OF_EVENT.values())
+_COLUMNS: Final = (
+    "id", "start", "end", "name", "kind", "step", "op", "device_start", "device_end", *_OF_EVENT.values(),
+)  # fmt: skip
 
 
 class Thread(NamedTuple):
@@ -48,11 +50,12 @@ class Thread(NamedTuple):
 
 
 class Processes(NamedTuple):
-    """The processes (name -> number) and threads of a document, and the process of each rank's device."""
+    """The processes (name -> number) and threads of a document, the process of each rank's device, and their models."""
 
     numbers: Mapping[str, int]
     threads: tuple[Thread, ...]
     of_rank: Mapping[int, int]
+    models: Mapping[int, str]
 
 
 def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Written:
@@ -61,13 +64,13 @@ def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Wr
     total, events, done = sum(thread.events for thread in processes.threads), 0, 0
     document.begin({"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}})
     document.add(NEXT.join(_named(processes)))
-    ops = _Ops(trace.ops)
+    ops, onto = _Ops(trace.ops), _enqueues(trace)
     for thread in processes.threads:
         for at in range(0, thread.events, BATCH):
             rows = trace.events([thread.lane]).slice(at, BATCH).select(_COLUMNS)
             if window.timed:
                 rows = overlapping(rows, *spans[thread.lane])
-            texts = list(_events(collected(rows), thread, ops))
+            texts = list(_events(collected(rows), thread, ops, onto))
             document.add(NEXT.join(texts))
             events += len(texts)
             done += min(BATCH, thread.events - at)
@@ -85,7 +88,7 @@ def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Wr
 def placed(trace: Trace, window: Window) -> Processes:
     """The processes and threads of the lanes that the window lies on, in the order in which they are shown."""
     numbers, threads, of_rank = dict[str, int](), list[Thread](), dict[int, int]()
-    labels = _labels(trace)
+    labels, models, told = _labels(trace), dict(trace.ranks.select("rank", "model").iter_rows()), dict[int, str]()
     there = of_lanes(trace, window)
     for row in trace.lanes_of(window.ranks).filter(pl.col("lane").is_in(list(there))).iter_rows(named=True):
         if row["rank"] is None:
@@ -97,9 +100,10 @@ def placed(trace: Trace, window: Window) -> Processes:
         number = numbers.setdefault(process, len(numbers) + 1)
         if row["rank"] is not None:
             of_rank.setdefault(row["rank"], number)
+            told[number] = models[row["rank"]]
         unit = row["unit"] or "value" if row["role"] == "counter" and not row["events"] else None
         threads.append(Thread(row["lane"], number, len(threads) + 1, name, row["events"], unit))
-    return Processes(numbers, tuple(threads), of_rank)
+    return Processes(numbers, tuple(threads), of_rank, told)
 
 
 def _labels(trace: Trace) -> dict[int, str]:
@@ -108,6 +112,20 @@ def _labels(trace: Trace) -> dict[int, str]:
     if len(set(labels.values())) == len(labels):
         return labels
     return {rank: f"{label.partition(':')[0]}:{rank}" for rank, label in labels.items()}
+
+
+def _enqueues(trace: Trace) -> dict[int, int]:
+    """The device whose execution each host event launched, as its number in the document; of TPUs.
+
+    Runs have no other number than that on their device, and the enqueues of all devices lie on the host.
+    """
+    devices = {rank: label.partition(":") for rank, label in _labels(trace).items()}
+    numbers = {rank: int(number) for rank, (kind, _, number) in devices.items() if kind == "TPU" and number.isdigit()}
+    lanes = trace.lanes.filter((pl.col("role") == "modules") & pl.col("rank").is_in(list(numbers)))["lane"].to_list()
+    if not lanes:
+        return {}
+    told = collected(trace.events(lanes).filter(pl.col("launch").is_not_null()).select("launch", "rank").unique())
+    return {launch: numbers[rank] for launch, rank in told.iter_rows()}
 
 
 def _part(process: str) -> str:
@@ -124,6 +142,8 @@ def _named(processes: Processes) -> Iterator[bytes]:
     for name, number in processes.numbers.items():
         yield encoded({"ph": "M", "name": "process_name", "pid": number, "args": {"name": name}})
         yield encoded({"ph": "M", "name": "process_sort_index", "pid": number, "args": {"sort_index": number}})
+        if model := processes.models.get(number):
+            yield encoded({"ph": "M", "name": "process_labels", "pid": number, "args": {"labels": model}})
     for thread in processes.threads:
         if thread.unit is not None:
             continue
@@ -161,7 +181,7 @@ class _Ops(dict[int, bytes]):
         return text
 
 
-def _events(rows: pl.DataFrame, thread: Thread, ops: _Ops) -> Iterator[bytes]:
+def _events(rows: pl.DataFrame, thread: Thread, ops: _Ops, onto: Mapping[int, int]) -> Iterator[bytes]:
     """The events of a lane, each as JSON."""
     names = {name: encoded(name) for name in rows["name"].unique().cast(pl.String).to_list()}
     for row in rows.with_columns(pl.col("name").cast(pl.String)).iter_rows(named=True):
@@ -171,11 +191,11 @@ def _events(rows: pl.DataFrame, thread: Thread, ops: _Ops) -> Iterator[bytes]:
             us(row["start"]).encode(),
             us(row["end"] - row["start"]).encode(),
             names[row["name"]],
-            b",".join(_args(row, ops)),
+            b",".join(_args(row, ops, onto)),
         )
 
 
-def _args(row: Mapping[str, Any], ops: _Ops) -> Iterator[bytes]:
+def _args(row: Mapping[str, Any], ops: _Ops, onto: Mapping[int, int]) -> Iterator[bytes]:
     """The args of an event, each as JSON."""
     if row["op"] is not None:
         yield ops[row["op"]]
@@ -184,6 +204,8 @@ def _args(row: Mapping[str, Any], ops: _Ops) -> Iterator[bytes]:
     for arg, column in _OF_EVENT.items():
         if row[column] is not None:
             yield b'"%b":%d' % (arg.encode(), row[column])
+    if (device := onto.get(row["id"])) is not None:
+        yield b'"device_ordinal":%d' % device
     if row["kind"] == "step" and row["step"] is not None:
         yield b'"step_num":%d' % row["step"]
     if row["device_start"] is not None and row["device_end"] is not None:

@@ -34,6 +34,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     """The args that are read; the rest stays in the file."""
 
     name: Any = None
+    labels: Any = None
     hlo_op: Text = None
     hlo_module: Text = None
     hlo_category: Text = None
@@ -141,8 +142,8 @@ class Columns:
 
     `signatures` numbers (phase, pid, tid), `names` and `ops` what they are called, `details` how they were launched.
 
-    `metadata` has the names that metadata events give to processes and threads, `endless` the ordinals of complete
-    events without a duration, `samples` those of counters, by `Series`.
+    `metadata` has the names that metadata events give to processes and threads, and the labels of processes; `endless`
+    the ordinals of complete events without a duration, `samples` those of counters, by `Series`.
     """
 
     def __init__(self) -> None:
@@ -189,7 +190,8 @@ class Columns:
             event = events[row]
             if event.ph == "M":
                 tid = event.tid if event.name == "thread_name" else None
-                self.metadata[event.name, event.pid, tid] = as_text(said.name)
+                told = said.labels if event.name == "process_labels" else said.name
+                self.metadata[event.name, event.pid, tid] = as_text(told)
             elif said.hlo_op is not None or said.hlo_category is not None:
                 columns.op[row] = self._op(event, said)
 

@@ -43,6 +43,7 @@ _KNOWN: Final = ("X", "M", "C")
 _PLANE: Final = re.compile(r"/device:(TPU|GPU|CPU):(\d{1,9})( \S.*)?$")
 """A device's process; as planes, CPUs are none, but their derived lanes may have been written as one."""
 
+_MOST_DEVICES: Final = 2**31
 _FAR_PS: Final = 2**61
 _POOL: Final = 1 << 20
 _NUMBER = re.compile(r"#(\d{1,18})(?!\d)")
@@ -136,12 +137,17 @@ def _frame(columns: Columns, kept: Piece, rows: npt.NDArray[np.int64], lane: npt
 def _lanes(columns: Columns, kept: Piece, gathered: Gathered) -> npt.NDArray[np.int64]:
     """The lane for every signature; a lane is made for those that events have."""
     lane = np.zeros(len(columns.signatures), np.int64)
+    models = {
+        columns.metadata.get(("process_name", pid, None), ""): model
+        for (what, pid, _), model in columns.metadata.items()
+        if what == "process_labels"
+    }
     used = set(np.unique(kept.signature).tolist())
     for code, (_, pid, tid) in enumerate(columns.signatures):
         if code in used:
             process = columns.metadata.get(("process_name", pid, None), "")
             thread = columns.metadata.get(("thread_name", pid, tid), "") or f"thread {tid}"
-            lane[code] = _lane(process, thread, code, gathered)
+            lane[code] = _lane(process, thread, code, gathered, models.get(process, ""))
     streaming = {row["rank"] for row in gathered.lanes if row["role"] == "stream"}
     for row in gathered.lanes:
         working = "stream" if row.get("rank") in streaming else "ops"
@@ -155,13 +161,13 @@ def _part(lane: Mapping[str, Any]) -> str:
     return (device[3] or "").strip() if device else ""
 
 
-def _lane(process: str, thread: str, order: int, gathered: Gathered) -> int:
+def _lane(process: str, thread: str, order: int, gathered: Gathered, model: str) -> int:
     device = _PLANE.match(process)
     if device is None:
         place = order if leads(thread) else _POOL + order
         return gathered.lane(thread, "thread", place, process=process, thread=thread)
     part = (device[3] or "").strip()
-    rank = gathered.rank(device[1], int(device[2]), "")
+    rank = gathered.rank(device[1], int(device[2]), model)
     role, number = role_of_line(thread), _NUMBER.search(thread)
     stream = int(number[1]) if number and role == "stream" else None
     name = f"{part} {thread}".strip()
@@ -197,6 +203,7 @@ def _with_modules(device: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
 def _device_rows(device: pl.DataFrame, columns: Columns, gathered: Gathered) -> pl.DataFrame:
     """The events of devices with `op`, `kind`, `bytes` and the number of the step they mark."""
     tpu = pl.Series([rank["label"].startswith("TPU") for rank in gathered.ranks], dtype=pl.Boolean)
+    ordinals = pl.Series([rank["device"] for rank in gathered.ranks], dtype=pl.Int64).gather(device["rank"])
     number = pl.col("name").cast(pl.String).str.extract(r"(\d+)\s*$").cast(pl.Int32, strict=False)
     ops: list[Op] = list(columns.ops)
     seen = device.select("role", "name", "said_op", "module", "program").unique(maintain_order=True)
@@ -216,8 +223,14 @@ def _device_rows(device: pl.DataFrame, columns: Columns, gathered: Gathered) -> 
     ).with_columns(
         pl.when(pl.col("role") == "steps").then(pl.coalesce("step", number)).alias("step"),
         pl.when(on_tpu).then(pl.col("run") & RUN_BITS).otherwise("run").alias("run"),
+        pl.when(on_tpu & (pl.col("role") == "modules")).then(_enqueued(pl.lit(ordinals))).alias("consumes"),
         pl.coalesce("bytes", "moved").alias("bytes"),
     )  # fmt: skip
+
+
+def _enqueued(device: pl.Expr) -> pl.Expr:
+    """What an enqueue produces, and an execution of a TPU consumes: the number of the run on this device."""
+    return device * (RUN_BITS + 1) + (pl.col("run") & RUN_BITS)
 
 
 def _told_kernel(
@@ -271,7 +284,8 @@ def _host_rows(host: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
     )  # fmt: skip
     marking = pl.when(pl.col("step").is_not_null()).then(pl.lit("step", KIND)).otherwise("kind")
     run = pl.col("run") & (RUN_BITS if tpu else -1)
-    return with_compilations(rows).with_columns(marking.alias("kind"), run.alias("run"))
+    produces = pl.when(pl.lit(tpu) & pl.col("device").is_between(0, _MOST_DEVICES)).then(_enqueued(pl.col("device")))
+    return with_compilations(rows).with_columns(marking.alias("kind"), run.alias("run"), produces.alias("produces"))
 
 
 def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered: Gathered) -> None:

@@ -17,7 +17,7 @@ import polars as pl
 
 from tracehound.formats.ahead import ahead
 from tracehound.formats.batches import Batch, Rows, Runs, Source, batches, joined
-from tracehound.formats.links import HostCalls, executions, from_parents
+from tracehound.formats.links import HostCalls, consumed, executions, from_parents
 from tracehound.formats.nests import Containers, Course, Nested, Open, nest, survey
 from tracehound.formats.recurring import GRAPHS
 from tracehound.formats.runs import module_runs
@@ -237,7 +237,8 @@ _STEP_COLUMNS: Final = ("event", "host", "rank", "start", "end", "step")
 
 def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[dict[str, Column]]:
     """The events of the part, a batch at a time, in the order of their ids, with columns of `EVENTS`; `seen` grows."""
-    lanes, when, calls = raw.lanes, calendar(steps), HostCalls(raw.columns(MODULES, OTHERS))
+    lanes, when = raw.lanes, calendar(steps)
+    calls = HostCalls(raw.columns(MODULES, OTHERS), consumed(ran))
 
     def own_step(events: Rows) -> Ints:
         begins = events.lanes

@@ -85,11 +85,21 @@ def _fresh(values: Ints) -> Mask:
     return np.append(True, values[1:] != values[:-1]) if len(values) else np.empty(0, np.bool_)
 
 
+def consumed(executions: Rows) -> Ints:
+    """The ids that executions consume, sorted."""
+    has = executions.valid("consumes")
+    return np.unique(executions.columns["consumes"].values[has]) if has.any() else np.empty(0, np.int64)
+
+
 @dataclass
 class HostCalls:
-    """Collects from batch after batch of host events what events of devices, with columns `pointing`, may point at."""
+    """Collects from batch after batch of host events what events of devices, with columns `pointing`, may point at.
+
+    `consumed` are the ids that executions on devices consume, sorted.
+    """
 
     pointing: Collection[str]
+    consumed: Ints
     _found: tuple[list[_Called], ...] = field(default_factory=lambda: tuple([] for _ in _JOINS))
 
     def add(self, events: Rows, step: Ints) -> None:
@@ -102,13 +112,18 @@ class HostCalls:
             if there == _REPEATED:
                 has = has & _CALLING[kind]
             if there == _RUN:
-                has = has & ~_RUNNING[kind]
+                has = has & ~_RUNNING[kind] & ~self._took(events)
             rows = np.flatnonzero(has)
             if len(rows):
                 key, late = events.columns[there].values[rows], kind[rows] != _RUNTIME
                 where = events.lane[rows], events.start[rows], events.end[rows]
                 called = _Called(key, rows + events.first, step[rows].astype(np.int32), late, *where)
                 found.append(called.apart() if there == _REPEATED else called.firsts())
+
+    def _took(self, events: Rows) -> Mask:
+        """Which events produced an execution: they launched no other one, though devices may number runs alike."""
+        has = events.valid("produces")
+        return has & np.isin(events.columns["produces"].values, self.consumed) if has.any() else has
 
     def launches(self) -> Launches:
         """All calls, ready to be joined."""
@@ -162,9 +177,10 @@ class Launches(NamedTuple):
         """The call of each device event by its own ids.
 
         In order of trust: equal `correlation`; the host event whose `produces` is this event's `consumes`; the first
-        host event of the same `run` that is no op of it, and no wait for it. Of several, calls of the runtime go before
-        others, and earlier before later. But ids of `correlation` are a process' own, and may begin anew: of calls that
-        do not lie in one another the latest is meant that has begun when the event does.
+        host event of the same `run` that is no op of it, no wait for it, and has not launched another. Of several,
+        calls of the runtime go before others, and earlier before later. But ids of `correlation` are a process' own,
+        and may begin anew: of calls that do not lie in one another the latest is meant that has begun when the event
+        does.
         """
         call = np.full(len(events.lane), -1, np.int64)
         for (here, _), key, first, begun in zip(_JOINS, self.keys, self.first, self.begun, strict=True):
