@@ -212,6 +212,16 @@ def test_a_column_without_a_value_is_named() -> None:
     assert answer(prepare("SELECT name, stream, run AS moved FROM events"), trace).notes == ("no value: stream, moved",)
 
 
+def test_a_time_divided_by_what_converts_picoseconds_is_said_to_be_a_time() -> None:
+    b = Building()
+    b.event(stream(), "k", 0, 5)
+    said = "a time divided by 1e9 is a time, so much shorter and cut to whole picoseconds (ms)"
+    (note,) = answer(prepare("select sum(duration) / 1e9 as ms from events"), b.trace()).notes
+    assert note.startswith(said)
+    for fine in ("sum(duration) / 1ms as ms", "sum(duration) / 2 as half", "count(*) / 1e3 as k", "duration"):
+        assert not answer(prepare(f"select {fine} from events"), b.trace()).notes, fine
+
+
 def test_a_cut_answer_says_how_many_there_are() -> None:
     trace = sample("torch_ddp_gloo")
     ((number,),) = rows("SELECT count(*) FROM events", trace)

@@ -6,7 +6,7 @@ named, and what the columns of the answer are. Knows no face.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
@@ -85,7 +85,7 @@ def answer(
         columns=tuple(columns),
         table=table,
         total=total,
-        notes=_notes(table),
+        notes=(*_notes(table), *_converted(query.statement, columns)),
         window=window.within(*trace.span) if window.timed else None,
     )
 
@@ -108,6 +108,15 @@ def _notes(table: pl.DataFrame) -> tuple[str, ...]:
     """Columns without any value are named: text leaves them out."""
     blank = [name for name in table.columns if table.height and table[name].null_count() == table.height]
     return (f"no value: {', '.join(blank)}",) if blank else ()
+
+
+def _converted(statement: Statement, columns: Sequence[Column]) -> list[str]:
+    """That times stay times, where somebody divided by what would make another unit of picoseconds."""
+    times = [column.name for column in columns if column.unit == "time"]
+    if not statement.converts or not times:
+        return []
+    wanted = f"a time divided by {statement.converts} is a time, so much shorter and cut to whole picoseconds"
+    return [f"{wanted} ({', '.join(times)}): divide by a unit to get a number, duration / 1ms"]
 
 
 def _raw(table: pl.DataFrame) -> pl.DataFrame:

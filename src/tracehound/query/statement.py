@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import Final, Literal, NoReturn
 
@@ -36,6 +36,9 @@ _BEFORE_VALUES = frozenset(
 
 _NEGATED = MappingProxyType({"/": "-1 / ", "%": ""})
 """How a sign is written behind these, so that it binds as it should; else it is a factor, which times take, too."""
+
+_FROM_PS = (1e3, 1e6, 1e9, 1e12)
+"""Picoseconds of a nanosecond, a microsecond, a millisecond and a second."""
 
 _FILES = re.compile(r"read|scan", re.IGNORECASE)
 """In the names of functions that open files."""
@@ -91,6 +94,18 @@ class Statement:
     sql: str
     tokens: tuple[Token, ...]
     pieces: tuple[tuple[int, int], ...]
+
+    @property
+    def converts(self) -> str:
+        """The number, if any, by which something is divided that would turn ps into another unit: 1e9."""
+        return next(
+            (
+                token.text
+                for before, token in pairwise(self.tokens)
+                if before.text == "/" and token.kind == "number" and float(token.text) in _FROM_PS
+            ),
+            "",
+        )
 
     def place(self, word: str) -> str:
         """Where the word first stands in the text: ``query, column 8``; empty when it does not."""
