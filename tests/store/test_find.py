@@ -161,6 +161,21 @@ def test_a_whole_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert raised.value.path == tmp_path, "that which was named, wherever the search ended"
 
 
+def test_a_disk_of_other_files_is_not_searched_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracehound.store.find.MOST_FILES", 5)
+    for number in range(3):
+        folder = tmp_path / f"folder{number}"
+        folder.mkdir()
+        for file in range(2):
+            (folder / f"{file}.txt").write_text("no trace")
+            (folder / f"{file}.empty").touch()
+    with pytest.raises(TracehoundError, match="holds more than 5 files that are no traces"):
+        find([tmp_path])
+    (tmp_path / "folder2" / "1.txt").unlink()
+    with pytest.raises(TracehoundError, match="no trace in this folder"):
+        find([tmp_path])
+
+
 def test_a_name_that_is_no_text_is_shown(tmp_path: Path) -> None:
     path = kineto(tmp_path / os.fsdecode(b"run\xff.json"))
     path.write_bytes(path.read_bytes()[:-3])

@@ -38,8 +38,8 @@ STDIN = "-"
 _INPUT = Path("/dev/stdin")
 """Stdin as a file, where it is one."""
 
-MOST_FOLDERS = 10_000
-"""So many folders are looked into for traces, and no more: a person who names a whole disk hears of it."""
+MOST_FOLDERS, MOST_FILES = 10_000, 20_000
+"""So many folders, and in them files that are no traces, are looked into, and no more: who names a disk hears of it."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def find(paths: Sequence[Path], run: str | None = None) -> Finding:
     refused: dict[Path, TracehoundError] = {}
     for path in paths:
         try:
-            found = _in_folder(path, run, {path.resolve()}) if _is_folder(path) else _named(path)
+            found = _in_folder(path, run, _Search({path.resolve()})) if _is_folder(path) else _named(path)
         except _EmptyError as error:
             refused[path] = error
             notes.append(_dropped(path, error))
@@ -133,6 +133,29 @@ def _file(path: Path) -> Found:
         raise TracehoundError((error.strerror or "cannot be read").lower(), path=path) from error
 
 
+@dataclass
+class _Search:
+    """What was looked into so far: folders, whatever links led there, and how many files that are no traces."""
+
+    folders: set[Path]
+    strangers: int = 0
+
+    def entered(self, folder: Path) -> bool:
+        """Look into a folder, unless that was done before. Raises _TooManyError."""
+        if (place := folder.resolve()) in self.folders:
+            return False
+        self.folders.add(place)
+        if len(self.folders) > MOST_FOLDERS:
+            raise _TooManyError(f"holds more than {MOST_FOLDERS:,} folders")
+        return True
+
+    def passed(self) -> None:
+        """Pass over a file that is no trace. Raises _TooManyError."""
+        self.strangers += 1
+        if self.strangers > MOST_FILES:
+            raise _TooManyError(f"holds more than {MOST_FILES:,} files that are no traces")
+
+
 class _EmptyError(TracehoundError):
     """A path holds no trace that can be read."""
 
@@ -145,16 +168,16 @@ class _SeveralError(TracehoundError):
     """A folder holds traces of different runs."""
 
 
-def _in_folder(folder: Path, run: str | None, seen: set[Path]) -> Finding:
-    """What a folder holds. `seen` has the folders that were looked into, whatever links led there, and grows."""
+def _in_folder(folder: Path, run: str | None, search: _Search) -> Finding:
+    """What a folder holds."""
     try:
         profile = _profile_folder(folder)
         if profile is not None:
-            return _in_profile(profile, run)
-        direct = _files_of(folder)
+            return _in_profile(profile, run, search)
+        direct = _files_of(folder, search)
         if direct.files:
             return direct
-        return _below(folder, run, direct.notes, seen)
+        return _below(folder, run, direct.notes, search)
     except PermissionError as error:
         raise TracehoundError("permission denied", path=Path(error.filename or folder)) from error
 
@@ -168,7 +191,7 @@ def _profile_folder(folder: Path) -> Path | None:
     return None
 
 
-def _in_profile(profile: Path, run: str | None) -> Finding:
+def _in_profile(profile: Path, run: str | None, search: _Search) -> Finding:
     """The chosen run, else the newest that holds a trace: runs are named by their time."""
     runs = sorted((child for child in profile.iterdir() if child.is_dir()), key=lambda child: child.name, reverse=True)
     if run is not None:
@@ -176,10 +199,10 @@ def _in_profile(profile: Path, run: str | None) -> Finding:
         if not chosen:
             known = units.several([child.name for child in runs], 5)
             raise TracehoundError(f"no run {run!r}", path=profile, remedy=f"there are {known}")
-        return _files_of(chosen[0])
+        return _files_of(chosen[0], search)
     passed_over: list[Note] = []
     for child in runs:
-        found = _files_of(child)
+        found = _files_of(child, search)
         passed_over.extend(found.notes)
         if found.files:
             others = len(runs) - 1
@@ -193,20 +216,27 @@ def _why(notes: Sequence[Note]) -> str:
     return f" ({Path(notes[0].where).name}: {notes[0].text})" if notes else ""
 
 
-def _files_of(folder: Path) -> Finding:
-    """The traces among a folder's own files. Of an XLA host that left both forms, the xplane is taken."""
+def _files_of(folder: Path, search: _Search) -> Finding:
+    """The traces among a folder's own files. Of an XLA host that left both forms, the xplane is taken.
+
+    Files without a byte are opened only where their names say that they should be traces: a kernel's have none.
+    """
     files: list[Found] = []
     notes: list[Note] = []
     for path in sorted(folder.iterdir(), key=natural):
+        likely = _LIKELY.fullmatch(path.name)
         if not path.is_file() or path.name.startswith(".") or _DERIVED.fullmatch(path.name):
+            continue
+        if not likely and not path.stat().st_size:
             continue
         try:
             files.append(_file(path))
         except CompanionError as error:
             notes.append(Note("info", error.message, where=str(path)))
         except TracehoundError as error:
-            if _LIKELY.fullmatch(path.name):
+            if likely:
                 notes.append(_dropped(path, error))
+            search.passed()
     traces = [file for file in files if file.format.name != "memory_timeline"]
     if traces and len(traces) < len(files):
         beside = [file.path for file in files if file not in traces]
@@ -224,7 +254,7 @@ def _without_twins(files: Iterable[Found]) -> list[Found]:
     ]
 
 
-def _below(folder: Path, run: str | None, notes: tuple[Note, ...], seen: set[Path]) -> Finding:
+def _below(folder: Path, run: str | None, notes: tuple[Note, ...], search: _Search) -> Finding:
     """The traces of subfolders."""
     found: dict[Path, Finding] = {}
     several: dict[Path, _SeveralError] = {}
@@ -232,13 +262,10 @@ def _below(folder: Path, run: str | None, notes: tuple[Note, ...], seen: set[Pat
     if chosen := [child for child in children if child.name == run]:
         children, run = chosen, None
     for child in sorted(children, key=natural):
-        if (place := child.resolve()) in seen:
+        if not search.entered(child):
             continue
-        seen.add(place)
-        if len(seen) > MOST_FOLDERS:
-            raise _TooManyError(f"holds more than {MOST_FOLDERS:,} folders")
         try:
-            inner = _in_folder(child, run, seen)
+            inner = _in_folder(child, run, search)
         except _TooManyError:
             raise
         except _SeveralError as error:
