@@ -105,6 +105,15 @@ def test_the_sums_by_class_and_by_name() -> None:
     assert trace.event(by_name["aten::mm"]["event"])["name"] == "aten::mm"
 
 
+def test_a_path_through_time_of_which_nothing_is_recorded_says_so() -> None:
+    b = Building()
+    b.event(thread(), "aten::mm", 0, 10, "op")
+    b.event(thread(), "cudaLaunchKernel", 70, 80, "runtime", correlation=1)
+    b.event(stream(), "gemm", 85, 105, correlation=1)
+    notes = run(named("critical_path"), b.trace()).notes
+    assert "rank 0: on the host, nothing recorded in 57.14 % of that time" in notes
+
+
 def test_the_notes_tell_what_it_is_bound_by() -> None:
     notes = result(two_kernels().trace()).notes
     assert notes[0] == (

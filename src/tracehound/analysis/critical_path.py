@@ -241,6 +241,9 @@ _NAME: Final = 40
 _LITTLE: Final = 0.01
 """Where a smaller share of the time is missing at the beginning of a path, that is not told of."""
 
+_MUCH: Final = 0.1
+"""Where nothing is recorded in a larger share of the path, that is told of."""
+
 _TOLD: Final = 8
 """So many ranks are told of in notes."""
 
@@ -257,6 +260,9 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         )
         told = ", ".join(f"{name} {proportion(time / whole)}" for name, time in shares.iter_rows())
         notes.append(f"rank {rank}, {what}: {duration(whole)}, bound by {told}")
+        blank = int(mine.filter(pl.col("name") == NOTHING)["duration"].sum())
+        if blank > _MUCH * whole:
+            notes.append(f"rank {rank}: on the host, {NOTHING} in {proportion(blank / whole)} of that time")
         missing, name = mine.select("missing", "name").row(0)
         if missing > _LITTLE * (whole + missing):
             begins = f"rank {rank}: the path begins {duration(missing)} after the beginning"
