@@ -86,7 +86,16 @@ def _notes(scene: Scene) -> list[str]:
     return [
         f"{formats} {files}, {hosts}, {plural(ranks, 'rank')}, {duration(scene.end - scene.start)}",
         *([printable(missing.words)] if missing else []),
+        *_joined(scene),
     ]
+
+
+def _joined(scene: Scene) -> list[str]:
+    """What had to be guessed to make one trace of several files: their clock, whose rank is whose."""
+    if len(scene.formats) < 2:
+        return []
+    own = {note for notes in scene.read for note in notes}
+    return [printable(note.text) for note in scene.notes if note.level == "inferred" and note not in own]
 
 
 ANALYSIS = Analysis(
