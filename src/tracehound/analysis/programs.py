@@ -28,8 +28,8 @@ What the SparseCores of a TPU execute of it meanwhile is a part of the execution
 
 enqueue = the host event that launched the execution: on TPUs the DoEnqueueProgram whose producer id it consumes (else
 the one of the same run_id on its device), on GPUs the launch with the correlation id of its first kernel, on CPUs the
-Execute of its run. delay = start of the execution - start of its enqueue: a long one means that the host is far ahead,
-which is well.
+Execute of its run, or that of its turn where the calls have no run_id (PyTorch/XLA). delay = start of the execution -
+start of its enqueue: a long one means that the host is far ahead, which is well.
 late = enqueued only after the execution before had ended: the device had run dry, and the gap is the host's. Where an
 execution begins before its enqueue the clocks disagree, or the ids do: its delay is left out, and a note counts them.
 

@@ -17,7 +17,8 @@ import polars as pl
 
 from tracehound.formats.ahead import ahead
 from tracehound.formats.batches import Batch, Rows, Runs, Source, batches, joined
-from tracehound.formats.links import HostCalls, consumed, executions, from_parents
+from tracehound.formats.handed import BEGIN, OPEN, STOP, Handed, handed
+from tracehound.formats.links import RUNNING, HostCalls, consumed, executions, from_parents, untold
 from tracehound.formats.nests import Containers, Course, Nested, Open, nest, survey
 from tracehound.formats.recurring import GRAPHS
 from tracehound.formats.runs import module_runs
@@ -238,13 +239,23 @@ _STEP_COLUMNS: Final = ("event", "host", "rank", "start", "end", "step")
 def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[dict[str, Column]]:
     """The events of the part, a batch at a time, in the order of their ids, with columns of `EVENTS`; `seen` grows."""
     lanes, when = raw.lanes, calendar(steps)
-    calls = HostCalls(raw.columns(MODULES, OTHERS), consumed(ran))
 
-    def own_step(events: Rows) -> Ints:
+    def by_time(events: Rows) -> Ints:
         begins = events.lanes
         lane = events.lane[begins]
         return when.at(lanes.host[lane], lanes.rank[lane], begins, events.start)
 
+    flow = _handed(raw, by_time) if when.of == "host" and len(when.step) else None
+
+    def own_step(events: Rows) -> Ints:
+        step = by_time(events)
+        if flow is None:
+            return step
+        told = np.append(flow.step, OPEN)[flow.at(events.lane, events.start)]
+        return np.where(told == OPEN, step, told)
+
+    in_turn = untold(ran, lanes.rank[ran.lane])
+    calls = HostCalls(raw.columns(MODULES, OTHERS), consumed(ran), in_turn)
     for batch in _nested(raw, HOSTS, _no_call):
         step = own_step(batch.events)
         calls.add(batch.events, step)
@@ -253,7 +264,8 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
     launches = calls.launches()
     seen.repeated.append(launches.repeated)
     runs = module_runs(ran, lanes.rank)
-    modules = executions(ran.lane, lanes.rank[ran.lane], ran.start, ran.end, launches.joined(ran))
+    called = launches.in_turn(ran) if in_turn else launches.joined(ran)
+    modules = executions(ran.lane, lanes.rank[ran.lane], ran.start, ran.end, called)
 
     def of_module(events: Rows, nested: Nested) -> Ints:
         low = events.first - ran.first
@@ -271,6 +283,45 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
         run = runs.of(batch.events, lanes.rank)
         told = {} if run is None else {"run": run}
         yield _events(batch, lanes, step, launches.ids(batch.call)) | _sizes(batch.events, seen) | told
+
+
+def _handed(raw: Raw, by_time: Callable[[Rows], Ints]) -> Handed | None:
+    """What threads of hosts handed to one another; None where nothing tells of it."""
+    if not {"produces", "consumes"} <= raw.columns(HOSTS):
+        return None
+    of_lane, lanes, found, sizes = _lane_of_rows(raw), [np.empty(0, np.int64)], [], []
+    for number, (kept, shift, *_) in enumerate(raw.sources):
+        names = frame_of({"name": kept.read(0, kept.height, ["name"])["name"]}, {"name": RAW["name"]})["name"]
+        wanted = names.cast(pl.String).is_in([BEGIN, STOP]).to_numpy()
+        for name in ("produces", "consumes", "step"):
+            if name in kept.dtypes:
+                valid = kept.read(0, kept.height, [name])[name].valid
+                wanted |= np.ones(kept.height, np.bool_) if valid is None else valid
+        rows = np.flatnonzero(wanted)
+        lane = of_lane(number, rows)
+        rows, lane = rows[raw.lanes.rank[lane] < 0], lane[raw.lanes.rank[lane] < 0]
+        there = [name for name in _HANDING if name in kept.dtypes]
+        columns = {name: column.at(rows) for name, column in kept.read(0, kept.height, there).items()}
+        found.append({**columns, **{name: Column(columns[name].values + shift) for name in ("start", "end")}})
+        lanes.append(lane)
+        sizes.append(len(rows))
+    events = Rows(np.concatenate(lanes), joined(found, sizes), 0)
+    order = lane_order(events.lane, events.start, events.end)
+    events = events if order is None else events.at(order)
+    names = frame_of({"name": events.columns["name"]}, {"name": RAW["name"]})["name"].cast(pl.String)
+    begin, stop = ((names == name).to_numpy() for name in (BEGIN, STOP))
+    own = np.unique(events.lane[events.valid("step")])
+
+    def in_order(some: Rows) -> Ints:
+        order = np.lexsort((some.start, some.lane))
+        step = np.empty(len(order), np.int64)
+        step[order] = by_time(some.at(order)) if len(order) else step
+        return step
+
+    return handed(events, begin, stop, own, RUNNING[events.columns["kind"].values], in_order)
+
+
+_HANDING: Final = ("start", "end", "name", "kind", "produces", "consumes", "step")
 
 
 class _Batch(NamedTuple):

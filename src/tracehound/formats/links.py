@@ -1,7 +1,7 @@
 """Which host event launched which device event.
 
 Owns the joins: by correlation id (Kineto, CUPTI, roctracer), by producer and consumer (TraceMe contexts) and by run id
-(one execution of an XLA module). Knows no bytes.
+(one execution of an XLA module); and the order of calls, where executions have no id at all. Knows no bytes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from tracehound.formats.batches import Rows
+from tracehound.formats.spill import Column, frame_of
 from tracehound.intervals import Ints, Latest, Mask
 from tracehound.trace import KINDS
 
@@ -28,8 +30,15 @@ _CALLING: Final = np.array([kind in ("runtime", "transfer", "op", "other") for k
 """Kinds of host events that a correlation id may mean."""
 
 _RUN: Final = "run"
-_RUNNING: Final = np.array([kind in ("op", "collective", "sync") for kind in KINDS])
+RUNNING: Final = np.array([kind in ("op", "collective", "sync") for kind in KINDS])
 """Kinds of host events that are part of a run, or wait for it: they launch nothing of it."""
+
+
+_EXECUTE: Final = r"Cpu\w*Executable::Execute(?:Sharded)?$"
+"""The runtime's calls of which each is one execution of a program on a CPU, whatever framework makes them."""
+
+_AHEAD: Final = 64
+"""So many executions may have been called for before the profile began."""
 
 
 class _Called(NamedTuple):
@@ -85,6 +94,12 @@ def _fresh(values: Ints) -> Mask:
     return np.append(True, values[1:] != values[:-1]) if len(values) else np.empty(0, np.bool_)
 
 
+def untold(executions: Rows, rank: Ints) -> bool:
+    """Whether no execution, of which all are on one rank, has an id that a host event might repeat."""
+    told = any(executions.valid(here).any() for here, _ in _JOINS)
+    return not told and len(rank) > 0 and bool((rank == rank[0]).all())
+
+
 def consumed(executions: Rows) -> Ints:
     """The ids that executions consume, sorted."""
     has = executions.valid("consumes")
@@ -95,16 +110,20 @@ def consumed(executions: Rows) -> Ints:
 class HostCalls:
     """Collects from batch after batch of host events what events of devices, with columns `pointing`, may point at.
 
-    `consumed` are the ids that executions on devices consume, sorted.
+    `consumed` are the ids that executions on devices consume, sorted; `untold` says whether some have no id at all.
     """
 
     pointing: Collection[str]
     consumed: Ints
+    untold: bool
     _found: tuple[list[_Called], ...] = field(default_factory=lambda: tuple([] for _ in _JOINS))
+    _executes: list[_Called] = field(default_factory=list)
 
     def add(self, events: Rows, step: Ints) -> None:
         """The events of a batch; `step` is -1 where an event has none."""
         kind = events.columns["kind"].values
+        if self.untold:
+            self._add_executes(events, step)
         for (here, there), found in zip(_JOINS, self._found, strict=True):
             if here not in self.pointing and there != _REPEATED:  # those are counted in any case
                 continue
@@ -112,13 +131,24 @@ class HostCalls:
             if there == _REPEATED:
                 has = has & _CALLING[kind]
             if there == _RUN:
-                has = has & ~_RUNNING[kind] & ~self._took(events)
+                has = has & ~RUNNING[kind] & ~self._took(events)
             rows = np.flatnonzero(has)
             if len(rows):
                 key, late = events.columns[there].values[rows], kind[rows] != _RUNTIME
                 where = events.lane[rows], events.start[rows], events.end[rows]
                 called = _Called(key, rows + events.first, step[rows].astype(np.int32), late, *where)
                 found.append(called.apart() if there == _REPEATED else called.firsts())
+
+    def _add_executes(self, events: Rows, step: Ints) -> None:
+        """The calls for executions, of which none lies inside another of its thread."""
+        codes = np.unique(events.columns["name"].values)
+        names = frame_of({"name": Column(codes)}, {"name": pl.Categorical()})["name"].cast(pl.String)
+        rows = np.flatnonzero(np.isin(events.columns["name"].values, codes[names.str.contains(_EXECUTE).to_numpy()]))
+        if len(rows):
+            where = events.lane[rows], events.start[rows], events.end[rows]
+            late = np.zeros(len(rows), np.bool_)
+            one = np.zeros(len(rows), np.int64)
+            self._executes.append(_Called(one, events.ids[rows], step[rows].astype(np.int32), late, *where).apart())
 
     def _took(self, events: Rows) -> Mask:
         """Which events produced an execution: they launched no other one, though devices may number runs alike."""
@@ -131,14 +161,18 @@ class HostCalls:
         for (_, there), found in zip(_JOINS, self._found, strict=True):
             every = _Called(*(np.concatenate(column) for column in zip(*found, strict=True))) if found else None
             tables.append(every and (every.apart() if there == _REPEATED else every.firsts()))
-        some = [table for table in tables if table is not None]
+        turns = _Called(*(np.concatenate(column) for column in zip(*self._executes, strict=True))).apart() if (
+            self._executes
+        ) else None  # fmt: skip
+        some = [table for table in (*tables, turns) if table is not None]
         ends = np.cumsum([0 if table is None else len(table.key) for table in tables])
         return Launches(
             tuple(np.empty(0, np.int64) if table is None else table.key for table in tables),
-            (0, *ends[:-1].tolist()),
+            (0, *ends.tolist()),
             np.concatenate([table.id for table in some]) if some else np.empty(0, np.int64),
             np.concatenate([table.step for table in some]) if some else np.empty(0, np.int32),
             tuple(None if table is None else _begun(table) for table in tables),
+            np.empty(0, np.int64) if turns is None else turns.start,
         )
 
 
@@ -166,6 +200,7 @@ class Launches(NamedTuple):
     id: Ints
     step: npt.NDArray[np.int32]
     begun: tuple[_Begun | None, ...]
+    executes: Ints
 
     @property
     def repeated(self) -> int:
@@ -183,7 +218,7 @@ class Launches(NamedTuple):
         does.
         """
         call = np.full(len(events.lane), -1, np.int64)
-        for (here, _), key, first, begun in zip(_JOINS, self.keys, self.first, self.begun, strict=True):
+        for (here, _), key, first, begun in zip(_JOINS, self.keys, self.first[:-1], self.begun, strict=True):
             rows = np.flatnonzero(events.valid(here))
             if not len(key) or not len(rows):
                 continue
@@ -193,6 +228,25 @@ class Launches(NamedTuple):
             if begun is not None:
                 at = np.maximum(at, begun.latest.at(begun.group[at], events.start[rows]))
             call[rows[known]] = at[known] + first
+        return call
+
+    def in_turn(self, executions: Rows) -> Ints:
+        """The call of each execution on the one device of a CPU, whose executions have no ids: in the order of both.
+
+        A device executes what it was called for in turn. The first executions may have been called for before the
+        profile began: as few as let no execution begin before its call. None has one where there are many more or
+        fewer calls.
+        """
+        order = np.argsort(executions.start, kind="stable")
+        begun, called = executions.start[order], self.executes
+        call = np.full(len(begun), -1, np.int64)
+        for before in range(min(len(begun), _AHEAD)):
+            pairs = min(len(begun) - before, len(called))
+            if abs(len(begun) - before - len(called)) > max(2, len(called) // 10):
+                continue
+            if (begun[before : before + pairs] >= called[:pairs]).all():
+                call[order[before : before + pairs]] = np.arange(pairs) + self.first[-1]
+                break
         return call
 
     def ids(self, call: Ints) -> Ints:
