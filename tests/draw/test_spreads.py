@@ -57,9 +57,21 @@ def test_what_launches_cost_is_of_the_row_alone() -> None:
     every = Result("launches", "Launches", columns, table, table.height)
     lines = spreads.launches(every, {"rank": 0, "call": "copy"}, (60, 18))
     told = [line for line in lines if "median" in line]
-    assert [line.split(",")[0] for line in told] == ["3 delays of work", "3 launches by length of work", "3 calls"]
+    assert [line.split(",")[0] for line in told] == ["3 delays of work", "3 lengths of work", "3 calls"]
     assert "median 7.000 us" in told[0]
     assert spreads.launches(every, {"rank": 1, "call": "copy"}, (60, 18)) == []
+
+
+def test_what_is_said_of_launches_is_said_whole_on_a_small_screen() -> None:
+    columns = tuple(Column(name, "time", "") for name in ("delay", "device_time", "call_time"))
+    rows = [(0, "launch", length, length, length) for length in (1.5 * US, *[123.4 * US] * 4_320, 98_760 * US)]
+    names = {"rank": pl.Int64, "call": pl.String, **{column.name: pl.Float64 for column in columns}}
+    table = pl.DataFrame(rows, schema=names, orient="row").cast({column.name: pl.Int64 for column in columns})
+    every = Result("launches", "Launches", columns, table, table.height)
+    lines = spreads.launches(every, {"rank": 0, "call": "launch"}, (78, 18))
+    told = [line.rstrip() for line in lines if "median" in line]
+    whole = "median 123.4 us, p99 123.4 us, log scale, highest 4,320"
+    assert told == [f"4,322 {what}, {whole}" for what in ("delays of work", "lengths of work", "calls")]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 64])

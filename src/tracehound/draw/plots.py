@@ -119,8 +119,11 @@ def bars(result: Result, column: str, cursor: int, size: Size) -> list[str]:
     return [*lines, filled(f"{heading(value)}: {value.meaning}{base}" if value.meaning else heading(value), width)]
 
 
-def histogram(lengths: npt.NDArray[np.int64], size: Size) -> list[str]:
-    """How many of these lengths (ps) are how long; where they differ much, on a logarithmic scale."""
+def histogram(lengths: npt.NDArray[np.int64], size: Size, what: str = "executions") -> list[str]:
+    """How many of these lengths (ps) are how long; where they differ much, on a logarithmic scale.
+
+    They are the lengths of `what`.
+    """
     width, height = size
     if not len(lengths) or width < 24 or height < 4:
         return []
@@ -133,7 +136,7 @@ def histogram(lengths: npt.NDArray[np.int64], size: Size) -> list[str]:
     drawn = chart.columns(np.repeat(numbers, wide), height - 2)
     middle, late = (duration(round(float(np.percentile(lengths, part)))) for part in (50, 99))
     center = float(np.exp(ends.mean())) if logarithmic else float(ends.mean())
-    told = [f"{count(len(lengths))} executions", f"median {middle}", f"p99 {late}"]
+    told = [f"{count(len(lengths))} {what}", f"median {middle}", f"p99 {late}"]
     told += ["log scale"] if logarithmic else []
     told.append(f"highest {count(int(numbers.max()))}")
     axis = _spread([duration(low), duration(round(center)), duration(high)], len(drawn[0])).ljust(width)

@@ -64,7 +64,7 @@ def by_rank(lengths: Lengths, ranks: npt.NDArray[np.int64], apart: Collection[in
     return [*lines, filled(", ".join(told), width)]
 
 
-_PARTS: Final = (("delay", "delays of work"), ("device_time", "launches by length of work"), ("call_time", "calls"))
+_PARTS: Final = (("delay", "delays of work"), ("device_time", "lengths of work"), ("call_time", "calls"))
 """What of launches is spread, and what is counted."""
 
 
@@ -80,7 +80,6 @@ def launches(every: Result, row: Mapping[str, Any], size: Size) -> list[str]:
     lines = []
     for name, words in parts:
         lengths = table[name].drop_nulls().to_numpy()
-        drawn = plots.histogram(lengths, (width, each - 1)) if len(lengths) else []
-        if drawn:
-            lines += [*drawn[:-1], filled(drawn[-1].replace("executions", words, 1), width), " " * width]
+        drawn = plots.histogram(lengths, (width, each - 1), words)
+        lines += [*drawn, " " * width] if drawn else []
     return lines[:-1]
