@@ -227,6 +227,19 @@ async def test_other_tables_are_drawn_as_they_are_shown(opening: Opening) -> Non
         assert not any("step 1" in line for line in chart(explorer, "steps"))
 
 
+async def test_a_chart_without_rows_says_why_as_the_table_does(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "6")
+        told = " ".join(line.strip() for line in lines(table(explorer, "collectives"))[1:]).strip()
+        assert told.startswith("no collectives")
+        await press(pilot, "v")
+        assert " ".join(line.strip() for line in chart(explorer, "collectives")).strip() == told
+        await press(pilot, "2", "f", *"self > 9s", "enter", "v")
+        assert chart(explorer, "ops")[0].strip() == "no row passes the filter"
+        await press(pilot, "f", "escape")
+        assert "executions" in chart(explorer, "ops")[-1], "with rows it is a chart again"
+
+
 async def test_a_chart_in_ascii_is_ascii(opening: Opening) -> None:
     app = TracehoundApp(opening, "ascii")
     async with app.run_test(size=(80, 24)) as pilot:

@@ -23,7 +23,7 @@ from tracehound.analysis.settings import Given
 from tracehound.draw import plots, spreads
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.sentences import prose
-from tracehound.draw.table import wrapped
+from tracehound.draw.wrap import paragraphs
 from tracehound.ui.sheet import Sheet
 from tracehound.ui.widgets.chart_view import ChartView
 from tracehound.ui.widgets.plain_box import Line
@@ -162,9 +162,13 @@ class ChartedTable(Line):
     # -- what is drawn
 
     def draw(self) -> None:
-        """Draw what is shown, or what the row under the cursor stands for."""
+        """Draw what is shown, or what the row under the cursor stands for; without rows say why there are none."""
         shown = self.table.sheet
-        if not self.charted or shown is None:
+        if not self.charted:
+            return
+        if shown is None or shown.seen.is_empty():
+            self._drawn = None
+            self.chart.draws = partial(_said, self.table.empty)
             return
         analysis, row = shown.result.analysis, self.table.row
         event = (row or {}).get("event")
@@ -216,4 +220,9 @@ class ChartedTable(Line):
     def _failed(self, message: Failed) -> None:
         message.stop()
         if self.chart.draws is None:
-            self.chart.draws = lambda size: wrapped(message.words, size[0])[: size[1]]
+            self.chart.draws = partial(_said, message.words)
+
+
+def _said(words: str, size: tuple[int, int]) -> list[str]:
+    """Words in place of a chart."""
+    return paragraphs(words, max(1, size[0]))[: size[1]]
