@@ -70,6 +70,20 @@ def test_the_differences_of_ops_and_of_idle_time_add_up_to_that_of_the_step(samp
     assert abs(kinds - int(found.ops.table["exposed_change"].sum())) <= found.ops.table.height
 
 
+@pytest.mark.parametrize(
+    ("base", "other", "scope"),
+    [
+        ("steps", "steps", "in an average step"),
+        ("executions of jit_f", "executions of jit_g", "in an average execution"),
+        ("the whole run", "the whole run", "in the whole run"),
+        ("steps", "the window", "in an average step against in the window"),
+    ],
+)
+def test_what_figures_are_of_is_said_of_both_runs(base: str, other: str, scope: str) -> None:
+    sides = (replace(measured(run()), what=what) for what in (base, other))
+    assert compare(*sides).scope == scope
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_noise_is_no_change(seed: int) -> None:
     found = compared(run(seed=seed), run(seed=seed + 100))

@@ -22,6 +22,7 @@ from tracehound.diff.outliers import outliers
 from tracehound.diff.profile import PARTS, Profile, not_alike, not_whole
 from tracehound.diff.quantities import filled
 from tracehound.diff.sections import sections
+from tracehound.diff.stretches import WHOLE, WINDOW
 from tracehound.units import share
 
 DEFINITION: Final = """\
@@ -82,6 +83,20 @@ class Comparison:
         if ONLY_MEMORY in (self.base.of, self.other.of):
             return self.sections
         return (self.step, self.categories, self.ops, *self.sections)
+
+    @property
+    def scope(self) -> str:
+        """What a figure of the tables is of, in words: ``in an average step``; of both runs where that is not alike."""
+        scopes = [_SCOPES.get(side.unit, side.unit) for side in (self.base, self.other)]
+        return " against ".join(dict.fromkeys(scopes))
+
+
+_SCOPES: Final = {
+    "steps": "in an average step",
+    "executions": "in an average execution",
+    WHOLE: "in the whole run",
+    WINDOW: "in the window",
+}
 
 
 def compare(base: Profile, other: Profile, top: int | None = None) -> Comparison:

@@ -88,12 +88,12 @@ NOT_NARROWED = "not narrowed"
 """Said in place of ``whole run`` of a table that a selected window leaves as it is."""
 
 
-def caption(result: Result, window: tuple[int, int] | None, shown: int, filter_: str) -> list[str]:
-    """The parts of the line above a table of which a filter leaves `shown` rows."""
+def caption(result: Result, about: str, shown: int, filter_: str) -> list[str]:
+    """The parts of the line above a table, which says what it is `about`; a filter leaves `shown` of its rows."""
     rows = f"{shown:,} of {result.table.height:,} rows with {filter_}" if filter_ else result.cut
     if not rows and result.total > 1:
         rows = f"{result.total:,} rows"
-    return [result.title, scope(window), *([rows] if rows else []), *result.notes]
+    return [result.title, about, *([rows] if rows else []), *result.notes]
 
 
 def matches(place: str, names: int, dot: str) -> str:

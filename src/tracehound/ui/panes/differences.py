@@ -70,9 +70,9 @@ class WaterfallPane(Column, can_focus=True):
         yield self.caption
         yield self.chart
 
-    def show(self, result: Result) -> None:
-        """Draw this."""
-        self.caption.parts = (result.title, "in an average step", *result.notes)
+    def show(self, result: Result, about: str) -> None:
+        """Draw this; `about` says what its figures are of."""
+        self.caption.parts = (result.title, about, *result.notes)
         self.chart.draws = partial(plots.plot, result, "", 0)
 
 
@@ -102,10 +102,10 @@ class Differences(Column):
         known = {result.analysis: result for result in found.results}
         for name, pane in self.tables.items():
             if name in known:
-                pane.show(known[name], None, NOTHING[name], doubt)
+                pane.show(known[name], None, NOTHING[name], doubt, found.scope)
             else:
                 pane.fail(NOTHING[name])
-        self.change.show(found.waterfall)
+        self.change.show(found.waterfall, found.scope)
 
     def wait(self, message: str) -> None:
         """Say why there is nothing yet."""

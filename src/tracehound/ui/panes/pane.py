@@ -77,6 +77,7 @@ class TablePane(Column):
         self.filter = Prompt("filter", "gemm   self > 1ms and name ~ x   ~regex", glyphs)
         self.saving = Prompt("save as", "a name that ends with .csv, .json, .md or .txt", glyphs)
         self._window: Span | None = None
+        self._about = ""
         self._aside = False
         self.so_far = ""
         self._told = ""
@@ -87,9 +88,12 @@ class TablePane(Column):
         yield self.caption
         yield self.body
 
-    def show(self, result: Result, window: Span | None, why_empty: str, so_far: str = "") -> None:
-        """Show a result of `window`; `why_empty` stands in place of rows, `so_far` says how much it is about."""
-        self._window, self.so_far = window, so_far
+    def show(self, result: Result, window: Span | None, why_empty: str, so_far: str = "", about: str = "") -> None:
+        """Show a result of `window`; `why_empty` stands in place of rows, `so_far` says how much it is about.
+
+        `about` says what its figures are of where that is neither the window nor the whole run.
+        """
+        self._window, self.so_far, self._about = window, so_far, about
         self.body.window = window
         self.table.empty = why_empty if result.table.is_empty() else "no row passes the filter"
         self.table.result = result
@@ -134,9 +138,9 @@ class TablePane(Column):
         if result is None:
             return
         self.caption.windowed = self._window is not None
-        title, scope, *rest = words.caption(result, self._window, self.table.shown, self.table.filter)
+        about = words.NOT_NARROWED if self._aside and self._window is None else self._about or words.scope(self._window)
+        title, scope, *rest = words.caption(result, about, self.table.shown, self.table.filter)
         so_far = [part for part in (self.so_far, self._told) if part]
-        scope = words.NOT_NARROWED if self._aside and self._window is None else scope
         self.caption.parts = (title, scope, *so_far, *rest)
 
     # -- what the table asks for
