@@ -89,3 +89,16 @@ def test_memory_is_drawn_for_the_device_under_the_cursor() -> None:
     lines = plot(result, "allocated", 0, (70, 20))
     assert lines[-1].rstrip() == "rank 0, GPU 0: memory reserved, 99 B at most"
     assert {len(line) for line in lines} == {70}
+
+
+@pytest.mark.parametrize(("least", "foot", "told"), [(1, "   0 B", ""), (900, " 900 B", ", scale from 900 B, not 0")])
+def test_memory_begins_at_0_or_it_is_told(least: int, foot: str, told: str) -> None:
+    b = Building()
+    b.event(stream(), "k", 0, 100)
+    b.facets["allocated"] = [
+        {"record": n, "time": n * US, "device": 0, "bytes": 8, "allocated": size, "reserved": 0}
+        for n, size in enumerate((least, 1000, least, 1000))
+    ]
+    lines = plot(run(named("memory_curve"), b.trace()), "allocated", 0, (78, 12))
+    assert lines[-4].startswith(f"{foot}┤")
+    assert lines[-1].rstrip() == f"rank 0, GPU 0: memory allocated{told}, 1000 B at most"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -44,9 +46,21 @@ def test_a_chart_has_the_size_asked_for(result: Result, size: tuple[int, int]) -
 def test_steps_are_a_curve_of_the_slowest_rank() -> None:
     lines = plots.plot(steps(20), "", 0, (78, 8))
     assert lines[0].startswith("34.00 ms")
-    assert "slowest rank" in lines[-1]
+    assert lines[-4].startswith("     0 s")
+    assert lines[-1].rstrip() == "slowest rank's length of each step, by number of the step"
     assert plots.steps(steps(2), 0, (78, 8)) == []
     assert "step 0" in plots.plot(steps(2), "", 0, (78, 8))[0], "two steps are rather bars"
+
+
+def test_steps_that_hardly_differ_have_a_scale_of_their_own_that_is_told() -> None:
+    near = steps(20)
+    near = replace(near, table=near.table.with_columns(pl.col("duration") + 1000 * MS))
+    for width in (40, 64, 78):
+        lines = plots.plot(near, "", 0, (width, 8))
+        assert lines[-4].startswith("1.015 s")
+        assert lines[-1].startswith("scale from 1.015 s, not 0")
+    alike = replace(near, table=near.table.with_columns(duration=pl.lit(7 * MS)))
+    assert plots.plot(alike, "", 0, (78, 8))[-4].startswith("     0 s")
 
 
 def test_a_breakdown_is_a_divided_bar_for_each_rank() -> None:

@@ -47,9 +47,11 @@ def test_each_bar_begins_where_the_one_before_ended() -> None:
 
 def test_small_changes_have_a_scale_of_their_own() -> None:
     lines = waterfall(table(("idle", -2), ("kernel", 1)), (100, 12))
-    (_, idle, kernel, _) = bars(lines)
+    base, idle, kernel, other = bars(lines)
     assert idle[1] - idle[0] > 10 < 2 * (kernel[1] - kernel[0])
-    assert "from 97.50 ms" in lines[-1] or "from 97.4" in lines[-1]
+    assert lines[-1].startswith(f"from 97.50 ms, not 0, to 100.0 ms; {TOTAL} step's end  ")
+    assert base[1] - base[0] == other[1] - other[0] == 1, "no bar that begins elsewhere than at 0"
+    assert (base[1], other[1]) == (idle[1], kernel[1]), "a mark stands where the step ends"
 
 
 def test_what_there_is_no_room_for_is_one_row() -> None:

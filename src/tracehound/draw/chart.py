@@ -15,6 +15,9 @@ import numpy.typing as npt
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _LEVELS = " ▁▂▃▄▅▆▇█"
 
+NEAR = 0.3
+"""Values that differ by less than such a part of the highest are near each other."""
+
 Values = Sequence[float] | npt.NDArray[np.float64] | npt.NDArray[np.int64]
 
 
@@ -61,10 +64,12 @@ def line(
     *,
     ticks: Sequence[tuple[float, str]] = (),
     marks: Sequence[tuple[float, str]] = (),
+    scale: tuple[float, float] | None = None,
 ) -> list[str]:
     """A curve through the points, as `height` lines of `width` characters, axes included.
 
-    `ticks` are places on the x axis with their words, `marks` the same on the y axis; without them plotext chooses.
+    `ticks` are places on the x axis with their words, `marks` the same on the y axis; without them plotext chooses. The
+    y axis goes from one end of `scale` to the other, else from the lowest point to the highest.
     Longer series are thinned to two points a column, the lowest and the highest, so that spikes stay.
     """
     if len(x) != len(y):
@@ -85,9 +90,17 @@ def line(
     for axis, named in (("x", ticks), ("y", marks)):
         if named:
             figure.ruler(axis).ticks([place for place, _ in named], [word for _, word in named])
+    if scale is not None:
+        low, high = scale
+        figure.ruler("y").lim(low, high if high > low else low + 1)
     figure.draw(figure.signal(places.tolist(), values.tolist(), marker="hd").lines())
     text: str = plotext.uncolorize(figure.build())
     return [row.ljust(width)[:width] for row in text.split("\n")[:height]]
+
+
+def floor_of(low: float, high: float) -> float:
+    """Where a scale begins: at 0, unless values are so near each other that it would hide in what they differ."""
+    return low if 0 < high - low < NEAR * high else min(low, 0)
 
 
 def thinned(

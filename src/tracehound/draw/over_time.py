@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from tracehound.analysis.result import Result
 from tracehound.draw import chart
 from tracehound.draw.apart import fitted
+from tracehound.draw.wrap import joined
 from tracehound.units import bytes_, instant, share
 
 _MEASURES: Final = {"utilisation": "kernels run", "sm_efficiency": "multiprocessors taken"}
@@ -46,9 +47,11 @@ def memory_curve(result: Result, cursor: int, size: tuple[int, int]) -> list[str
     for name in known if room < height else known[:1]:
         values = rows[name].fill_null(strategy="forward").fill_null(0)
         low, high = (int(edge) for edge in (values.to_numpy().min(), values.to_numpy().max()))
-        marks = [(float(edge), bytes_(edge)) for edge in dict.fromkeys((low, high))]
-        told = f"rank {rows['rank'][0]}, {rows['device'][0]}: memory {name}, {bytes_(high)} at most"
-        drawn += curve(rows, values, (width, room), marks, told)
+        floor = chart.floor_of(low, high)
+        marks = [(float(edge), bytes_(round(edge))) for edge in dict.fromkeys((floor, high))]
+        told = [f"rank {rows['rank'][0]}, {rows['device'][0]}: memory {name}"]
+        told += [f"scale from {bytes_(round(floor))}, not 0"] if floor > 0 else []
+        drawn += curve(rows, values, (width, room), marks, joined([*told, f"{bytes_(high)} at most"], width))
     return drawn
 
 
@@ -66,7 +69,10 @@ def of_rank(table: pl.DataFrame, cursor: int) -> pl.DataFrame:
 def curve(
     rows: pl.DataFrame, values: pl.Series, size: tuple[int, int], marks: Sequence[tuple[float, str]], told: str
 ) -> list[str]:
-    """The values over `start` (ps), each until the next, with times below and words under them."""
+    """The values over `start` (ps), each until the next, with times below and words under them.
+
+    `marks` has the lowest and the highest value of the scale first and last.
+    """
     width, height = size
     times = rows["start"].to_list()
     if len(times) < _FEWEST:
@@ -76,7 +82,15 @@ def curve(
     steps = pl.concat([stairs.with_columns(pl.col("value").shift(1)), stairs]).drop_nulls()
     steps = steps.sort("time", maintain_order=True)
     ticks = [(at, instant(at)) for at in dict.fromkeys((times[0], (times[0] + last) // 2, last))]
-    drawn = chart.line(steps["time"].to_list(), steps["value"].to_list(), width, height - 1, ticks=ticks, marks=marks)
+    drawn = chart.line(
+        steps["time"].to_list(),
+        steps["value"].to_list(),
+        width,
+        height - 1,
+        ticks=ticks,
+        marks=marks,
+        scale=(marks[0][0], marks[-1][0]),
+    )
     words = fitted(told, width)
     return [*drawn, words + " " * (width - cell_len(words))] if drawn else []
 

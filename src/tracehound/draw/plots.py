@@ -24,6 +24,7 @@ from tracehound.draw.parts import DIVISIONS, divided, paired
 from tracehound.draw.roof import roofline
 from tracehound.draw.sentences import prose, sentences
 from tracehound.draw.waterfall import waterfall
+from tracehound.draw.wrap import joined
 from tracehound.units import count, duration
 
 Size = tuple[int, int]
@@ -67,16 +68,20 @@ def follows(result: Result) -> bool:
 
 
 def steps(result: Result, cursor: int, size: Size) -> list[str]:
-    """The length of every step on its slowest rank, over the number of the step."""
+    """The length of every step on its slowest rank, by its number; not from 0 where they differ little."""
     del cursor
     longest = result.table.group_by("step").agg(pl.col("duration").max()).drop_nulls().sort("step")
     if longest.height < FEWEST:
         return []
     numbers, times = longest["step"].to_list(), longest["duration"].to_list()
     ticks = [(number, str(number)) for number in dict.fromkeys((numbers[0], numbers[len(numbers) // 2], numbers[-1]))]
-    marks = [(value, duration(value)) for value in dict.fromkeys((min(times), max(times)))]
-    drawn = chart.line(numbers, times, size[0], size[1] - 1, ticks=ticks, marks=marks)
-    return [*drawn, filled("length of each step on its slowest rank, by number of the step", size[0])] if drawn else []
+    floor = chart.floor_of(min(times), max(times))
+    scale = (floor, max(times))
+    marks = [(value, duration(round(value))) for value in dict.fromkeys(scale)]
+    drawn = chart.line(numbers, times, size[0], size[1] - 1, ticks=ticks, marks=marks, scale=scale)
+    told = [f"scale from {duration(round(floor))}, not 0"] if floor else []
+    told += ["slowest rank's length of each step", "by number of the step"]
+    return [*drawn, filled(joined(told, size[0]), size[0])] if drawn else []
 
 
 def breakdown(result: Result, cursor: int, size: Size) -> list[str]:
@@ -140,7 +145,7 @@ def histogram(lengths: npt.NDArray[np.int64], size: Size, what: str = "execution
     told += ["log scale"] if logarithmic else []
     told.append(f"highest {count(int(numbers.max()))}")
     axis = _spread([duration(low), duration(round(center)), duration(high)], len(drawn[0])).ljust(width)
-    return [*(line.ljust(width) for line in drawn), axis, filled(_joined(told, width), width)]
+    return [*(line.ljust(width) for line in drawn), axis, filled(joined(told, width), width)]
 
 
 _PLOTS: MappingProxyType[str, Callable[[Result, int, Size], list[str]]] = MappingProxyType(
@@ -186,13 +191,6 @@ def _label(result: Result, row: dict[str, object]) -> str:
     numbers = [f"{name} {row[name]}" for name in ("rank", "step") if row.get(name) is not None]
     texts = [cell(column, row[column.name]) for column in result.columns if column.unit == "text" and row[column.name]]
     return " ".join([*numbers, *texts[:1]]) or "-"
-
-
-def _joined(parts: list[str], width: int) -> str:
-    """As many of the parts as fit, the first ones first."""
-    while len(parts) > 1 and cell_len(", ".join(parts)) > width:
-        parts = parts[:-1]
-    return ", ".join(parts)
 
 
 def _spread(words: list[str], width: int) -> str:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import polars as pl
 from rich.cells import cell_len
 
+from tracehound.draw import chart
 from tracehound.draw.apart import filled
 from tracehound.units import difference, duration
 
@@ -18,9 +19,6 @@ TOTAL, MORE, LESS = "█", "▒", "░"
 
 LABEL: Final = 3
 """A name takes at most one part in so many of the width."""
-
-ZOOMED: Final = 0.3
-"""Where all times are within such a part of the longest, the scale does not begin at 0."""
 
 NARROWEST: Final = 40
 
@@ -55,7 +53,10 @@ def waterfall(table: pl.DataFrame, size: tuple[int, int]) -> list[str]:
         f"{filled(row.name, room)} {words:>{beside}} {_bar(row, low, high, bar)} {row.verdict[:verdicts]:<{verdicts}}"
         for row, words in zip(rows, told, strict=True)
     ]
-    scale = f"{TOTAL} step  {MORE} more  {LESS} less; from {duration(low)} to {duration(high)}"
+    changes = f"{MORE} more  {LESS} less"
+    scale = f"{TOTAL} step  {changes}; from 0 s to {duration(high)}"
+    if low:
+        scale = f"from {duration(low)}, not 0, to {duration(high)}; {TOTAL} step's end  {changes}"
     return [*(filled(line, width) for line in lines), filled(scale, width)]
 
 
@@ -72,16 +73,22 @@ def _fitting(rows: list[_Row], room: int) -> list[_Row]:
 
 
 def _scale(rows: list[_Row]) -> tuple[int, int]:
-    """The times at the left and right end of the bars."""
+    """The times at the left and right end of the bars: the left is 0 unless all times are near each other."""
     reached = [row.end for row in rows]
     low, high = min(reached), max(reached)
-    zoomed = high - low < ZOOMED * high
-    return (max(0, low - (high - low) // 4 - 1) if zoomed else 0), max(high, 1)
+    near = chart.floor_of(low, high) > 0
+    return (max(0, low - (high - low) // 4 - 1) if near else 0), max(high, 1)
 
 
 def _bar(row: _Row, low: int, high: int, width: int) -> str:
-    """The row's bar, at least one character long where it stands for anything."""
-    begin, end = sorted((low if row.start is None else row.start, row.end))
+    """The row's bar, at least one character long where it stands for anything.
+
+    On a scale that does not begin at 0 a step has no length, and a mark is where it ends.
+    """
+    if row.start is None and low:
+        at = round((row.end - low) / (high - low) * width)
+        return f"{' ' * (at - 1)}{TOTAL}".ljust(width)
+    begin, end = sorted((0 if row.start is None else row.start, row.end))
     first, last = (round((min(max(time, low), high) - low) / (high - low) * width) for time in (begin, end))
     first = min(first, width - 1)
     last = max(last, first + (end > begin))

@@ -6,6 +6,7 @@ Owns where a line ends. Knows no table.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 
@@ -15,6 +16,14 @@ from tracehound.draw.sheet import wrapped
 def paragraphs(text: str, width: int) -> list[str]:
     """The lines of a text, each of them on as many lines of at most `width` cells as it takes."""
     return [line for paragraph in text.split("\n") for line in wrap(paragraph, width)]
+
+
+def joined(parts: Sequence[str], width: int) -> str:
+    """As many of the parts as fit on a line, the first ones first, with commas between them."""
+    fit = len(parts)
+    while fit > 1 and cell_len(", ".join(parts[:fit])) > width:
+        fit -= 1
+    return ", ".join(parts[:fit])
 
 
 def wrap(text: str, width: int, hang: str = "") -> list[str]:
