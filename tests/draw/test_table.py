@@ -49,6 +49,17 @@ def test_a_narrow_table_keeps_the_brief_columns_and_names_the_others() -> None:
     assert lines[4] == "no room for: category, size, bandwidth, inferred"
 
 
+def test_columns_with_nothing_in_any_row_make_way_first_and_are_named_by_themselves() -> None:
+    columns = (Column("step", "count", ""), *(Column(name, "time", "") for name in ("kernel", "wait", "copy")))
+    columns += (Column("cpu", "time", "", brief=False), Column("rest", "time", "", brief=False))
+    rows = pl.DataFrame({"step": [0], "kernel": [7 * 10**9], "wait": [0], "copy": [0], "cpu": [10**9], "rest": [10**9]})
+    result = Result("steps", "Steps", columns, rows, 1)
+    assert "wait" in texts(body(result, 60))[0]
+    told = texts(table(result, 26))[1:]
+    assert told[0].split() == ["step", "kernel", "cpu"]
+    assert told[2:] == ["no room for: rest", "no room for, and nothing", "  in: wait, copy"]
+
+
 @pytest.mark.parametrize("width", range(24, 90, 3))
 def test_names_stay_readable_while_there_are_other_columns_to_leave_out(width: int) -> None:
     columns = tuple(Column(name, "text", "") for name in ("name", "class", "bound"))

@@ -47,6 +47,24 @@ def test_columns_that_are_not_brief_make_way_from_the_right() -> None:
     assert ["name", "kind", "count", "total"] in [names(width) for width in range(30, 120)]
 
 
+def test_columns_that_are_0_in_every_row_make_way_first_unless_they_are_wanted() -> None:
+    columns = (Column("step", "count", ""), *(Column(name, "time", "") for name in ("kernel", "wait", "copy", "cpu")))
+    more = (Column("rest", "time", "", brief=False), Column("late", "count", ""))
+    rows = pl.DataFrame({"step": [0, 0], "kernel": [1, 2], "wait": [0, 0], "copy": [0, None], "cpu": [3, 0]})
+    rows = rows.with_columns(rest=pl.col("cpu"), late=pl.lit(0))
+
+    def shown(width: int, *wanted: str) -> list[str]:
+        return [placed.column.name for placed in place(needed((*columns, *more), rows, wanted), width)]
+
+    every = ["step", "kernel", "wait", "copy", "cpu", "rest", "late"]
+    assert shown(200) == every
+    widths = [shown(width) for width in range(60, 10, -1)]
+    assert every[:-1] in widths
+    assert ["step", "kernel", "cpu", "rest"] in widths, "before what is not brief"
+    assert widths[-1] == ["step", "kernel", "cpu"], "what says which a row is stays, though it is 0"
+    assert ["step", "kernel", "wait", "cpu"] in [shown(width, "wait") for width in range(60, 10, -1)]
+
+
 @pytest.mark.parametrize("width", range(10, 130, 7))
 def test_what_is_in_sight_fits(width: int) -> None:
     last = sighted(place(needed(COLUMNS, ROWS), width), 0, width)[-1]

@@ -27,6 +27,14 @@ COMPARED: Final = 20_000
 SHARED: Final = 20
 """Up to one row in so many may have a name that another has, too, before something else must tell rows apart."""
 
+AMOUNTS: Final[tuple[Unit, ...]] = (
+    "time", "bytes", "rate", "flops", "share", "count", "decimal", "difference", "growth",
+)  # fmt: skip
+"""Units of numbers that say how much."""
+
+WHICH: Final = ("rank", "step", "ordinal")
+"""Columns whose numbers say which, and not how much."""
+
 MOST = 4
 """How many host threads, or pools of them, are named of those that were at work in a gap."""
 
@@ -72,6 +80,16 @@ def readable(result: Result) -> tuple[Column, ...]:
 def valued(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:
     """The columns of which some row has a value; all of them where none has, or where there are no rows."""
     return tuple(c for c in columns if table[c.name].null_count() < table.height) or tuple(columns)
+
+
+def measures(column: Column) -> bool:
+    """Whether the numbers of a column say how much."""
+    return column.unit in AMOUNTS and column.name not in WHICH
+
+
+def void(column: Column, values: pl.Series) -> bool:
+    """Whether nothing of what a column measures is in any row: such a column is the first to make way."""
+    return measures(column) and bool((values.fill_null(0) == 0).all())
 
 
 def telling(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:

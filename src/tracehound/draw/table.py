@@ -15,7 +15,7 @@ from rich.cells import cell_len, set_cell_size
 from tracehound.analysis.result import Column, Result
 from tracehound.analysis.trees import depths, stem
 from tracehound.draw.apart import apart, fitted
-from tracehound.draw.cells import alignment, covers, heading, meanings, naming, readable, telling, valued, words
+from tracehound.draw.cells import alignment, covers, heading, meanings, naming, readable, telling, valued, void, words
 from tracehound.draw.indents import indents
 from tracehound.draw.wrap import wrap
 from tracehound.errors import printable
@@ -50,7 +50,7 @@ class Line:
 class _Block:
     """A column's words, below a heading of one or two lines, and how wide they are; in a tree with what leads in.
 
-    They keep `floor` cells whatever words are cut to.
+    They keep `floor` cells whatever words are cut to. It is `void` where it measures nothing in any row.
     """
 
     column: Column
@@ -59,6 +59,7 @@ class _Block:
     width: int
     leads: Sequence[str] = ()
     floor: int = 0
+    void: bool = False
 
     def least(self, words: int) -> int:
         """How narrow it may be drawn where words may be cut to so many characters; numbers are never cut."""
@@ -83,7 +84,7 @@ class _Layout:
 
     beside: list[_Block]
     below: list[list[str]]
-    missing: list[str]
+    missing: list[_Block]
 
 
 def table(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
@@ -91,7 +92,7 @@ def table(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
     layout = _layout(result, width, unit)
     texts = []
     if not result.table.is_empty():
-        texts += [f"no room for: {', '.join(layout.missing)}"] if layout.missing else []
+        texts += _missing(layout.missing)
         texts += meanings([block.column for block in layout.beside])
     return [*caption(result, width, unit), *_rows(layout, width), *notes([*texts, *result.notes], width)]
 
@@ -108,10 +109,10 @@ def caption(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
 def body(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
     """Header and rows; a word in their place when there are none.
 
-    Columns that are not `brief` make way first (what tells rows of one name apart is, see `telling`), then words are
-    cut in the middle, then columns go from the right; the words that say what a row is about are cut last. What host
-    threads did takes lines of its own below its row where not everything fits side by side; so do sentences, below the
-    whole of what they are about where that is cut.
+    Columns that measure nothing in any row make way first, then those that are not `brief` (what tells rows of one name
+    apart is, see `telling`), then words are cut in the middle, then columns go from the right; the words that say what
+    a row is about are cut last. What host threads did takes lines of its own below its row where not everything fits
+    side by side; so do sentences, below the whole of what they are about where that is cut.
     """
     return _rows(_layout(result, width, unit), width)
 
@@ -131,7 +132,10 @@ def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
     told = telling(valued(readable(result), result.table), result.table)
     below = _prose(result, [column for column in told if column.unit == "prose"], width)
     blocks = [
-        _block(column, words(result, column, unit), leads if column is stands else ())
+        replace(
+            _block(column, words(result, column, unit), leads if column is stands else ()),
+            void=void(column, result.table[column.name]),
+        )
         for column in told
         if column.unit != "prose"
     ]
@@ -142,7 +146,16 @@ def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
     kept = _kept(beside, width)
     below = [covers(value, width - len(INDENT)) for value in result.table[host[0]].to_list()] if host else below
     below = _whole(kept, below, width) if below and not host else below
-    return _Layout(kept, below, [heading(block.column) for block in beside if block not in kept])
+    return _Layout(kept, below, [block for block in beside if block not in kept])
+
+
+def _missing(blocks: Sequence[_Block]) -> list[str]:
+    """What there is no room for; by itself what would be seen to be nothing."""
+    told = []
+    for what, void_ones in (("no room for", False), ("no room for, and nothing in", True)):
+        names = [heading(block.column) for block in blocks if block.void is void_ones]
+        told += [f"{what}: {', '.join(names)}"] if names else []
+    return told
 
 
 def _whole(blocks: Sequence[_Block], below: Sequence[list[str]], width: int) -> list[list[str]]:
@@ -217,8 +230,11 @@ def _clipped(text: str, width: int) -> str:
 def _kept(blocks: Sequence[_Block], width: int) -> list[_Block]:
     """The blocks that fit side by side; at least the first."""
     kept = list(blocks)
-    for brief, least in ((False, READABLE), (True, NARROWEST)):
-        for block in reversed([block for block in blocks if block.column.brief is brief]):
+    empty = sorted((block for block in blocks if block.void), key=lambda block: not block.column.brief)
+    others = [block for block in blocks if not (block.void or block.column.brief)]
+    brief = [block for block in blocks if block.column.brief and not block.void]
+    for going, least in ((empty, READABLE), (others, READABLE), (brief, NARROWEST)):
+        for block in reversed(going):
             if _needed(kept, least) > width and len(kept) > 1:
                 kept = [other for other in kept if other is not block]
     return kept

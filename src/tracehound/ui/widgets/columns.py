@@ -5,7 +5,7 @@ Owns the widths. Knows nothing of widgets or colours: words come from `draw.cell
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from tracehound.analysis.result import TEXTS, Column
 from tracehound.analysis.trees import depths, stem
 from tracehound.draw.apart import MOST, apart, fitted
-from tracehound.draw.cells import COMPARED, alignment, cell, heading, naming, telling, valued
+from tracehound.draw.cells import COMPARED, alignment, cell, heading, naming, telling, valued, void
 from tracehound.draw.indents import STEP, indents
 from tracehound.draw.table import NAMED
 from tracehound.ui.sheet import ASIDE
@@ -64,7 +64,7 @@ class Needed:
     """A column, the cells that its heading and words need, and how many different values its rows have.
 
     `words` are the cells that its words alone need, `deepest` is the level of its deepest row, -1 where its words are
-    not moved in.
+    not moved in. It is `void` where it measures nothing in any row, and nobody wants it.
     """
 
     column: Column
@@ -72,21 +72,23 @@ class Needed:
     distinct: int
     words: int
     deepest: int = -1
+    void: bool = False
 
     def lead(self, line: int) -> int:
         """Cells that words are moved in at most, and their mark, on a line of so many."""
         return len(indents(self.deepest, line).of(self.deepest)) + MARK if self.deepest >= 0 else 0
 
 
-def needed(columns: Sequence[Column], rows: pl.DataFrame) -> tuple[Needed, ...]:
-    """What the columns that have values need, whatever the width of a line is."""
+def needed(columns: Sequence[Column], rows: pl.DataFrame, wanted: Collection[str] = ()) -> tuple[Needed, ...]:
+    """What the columns that have values need, whatever the width of a line is; some are `wanted` though void."""
     shown = valued([column for column in columns if column.unit not in ASIDE], rows)
-    return tuple(_needed(column, rows[column.name]) for column in telling(shown, rows))
+    return tuple(_needed(column, rows[column.name], wanted) for column in telling(shown, rows))
 
 
-def _needed(column: Column, values: pl.Series) -> Needed:
-    words = _width(column, values)
-    return Needed(column, max(words, cell_len(heading(column))), values.head(SAMPLE).n_unique(), words)
+def _needed(column: Column, values: pl.Series, wanted: Collection[str]) -> Needed:
+    words, nothing = _width(column, values), column.name not in wanted and void(column, values)
+    width = max(words, cell_len(heading(column)))
+    return Needed(column, width, values.head(SAMPLE).n_unique(), words, void=nothing)
 
 
 def moved(columns: Sequence[Needed], rows: pl.DataFrame, every: Sequence[Column]) -> tuple[Needed, ...]:
@@ -104,11 +106,12 @@ def moved(columns: Sequence[Needed], rows: pl.DataFrame, every: Sequence[Column]
 
 
 def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
-    """The columns that a line of `width` cells shows; those that are not brief make way, the last ones first.
+    """The columns that a line of `width` cells shows.
 
-    Text is cut before a column goes, first where few rows differ, but the one that says what a row is about last
-    and not below `NAMED` cells or a third of the line. Headings of numbers are cut where all columns fit then. What
-    still does not fit reaches beyond the edge.
+    Void ones make way first, then those that are not brief, of each the last ones first. Text is cut before a column
+    goes, first where few rows differ, but the one that says what a row is about last and not below `NAMED` cells or a
+    third of the line. Headings of numbers are cut where all columns fit then. What still does not fit reaches beyond
+    the edge.
     """
     widths = {needs.column.name: needs.width for needs in columns}
     leads = {needs.column.name: needs.lead(width) for needs in columns}
@@ -116,7 +119,9 @@ def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
     names = naming(shown, {needs.column.name: needs.distinct for needs in columns})
     floors = {column.name: min(NAMED, width // 3) if column.name == names else 0 for column in shown}
     least = {c.name: max(READABLE, floors[c.name]) + leads[c.name] for c in shown}
-    for column in reversed([column for column in shown if not column.brief and column.name != names]):
+    empty = sorted((needs.column for needs in reversed(columns) if needs.void), key=lambda column: column.brief)
+    others = [column for column in shown if not column.brief and column.name != names and column not in empty]
+    for column in (*empty, *reversed(others)):
         if _line(shown, {c.name: _cut(c, widths[c.name], least[c.name]) for c in shown}) > width and len(shown) > 1:
             shown = [other for other in shown if other is not column]
     texts = [needs for needs in columns if needs.column in shown and needs.column.unit in TEXTS]

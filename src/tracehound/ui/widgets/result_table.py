@@ -326,7 +326,8 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
         self._rows, self._needed, self._tree, self._passed = pl.DataFrame(), (), None, 0
         if shown is not None:
             self._rows, self._tree, self._passed = shown.seen, shown.tree, shown.passed
-            self._needed = moved(needed(shown.columns, shown.rows), shown.rows, shown.result.columns)
+            columns = needed(shown.columns, shown.rows, shown.choice.wanted)
+            self._needed = moved(columns, shown.rows, shown.result.columns)
         self._place()
         self.extend(self._extent)
         self.refresh()
