@@ -10,12 +10,14 @@ from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 from rich.cells import cell_len
 
 from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
 from tracehound.draw.apart import fitted
 from tracehound.draw.cells import cell
+from tracehound.draw.labels import labels
 
 GLYPHS = MappingProxyType(
     {
@@ -31,6 +33,21 @@ GLYPHS = MappingProxyType(
 )
 """The parts of a step's time and what they are drawn with; in the order in which they stand in a bar."""
 
+WHOLES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "overlap": {"exposed": "█", "both": "░"},
+        "async_overlap": {"exposed": "█", "hidden": "░"},
+        "transfers": {"exposed": "█", "hidden": "░"},
+        "distributed": {"computation": "█", "overlap": "▒", "communication": "▓", "other": "∙"},
+    }
+)
+"""Analyses of whose rows each is a whole with parts: the columns of these, and what they are drawn with."""
+
+_WORDS = MappingProxyType({"both": "hidden"})
+
+QUEUE = MappingProxyType({"p50": "█", "to p99": "▒", "to max": "░"})
+"""How long a queue is: no longer for half of the time, for 99 % of it, and at most."""
+
 NARROWEST = 20
 """No bar is shorter than so many characters."""
 
@@ -42,45 +59,66 @@ def step_parts(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
     table = result.table
     if "part" in table.columns:
         table = table.pivot("part", index=["rank", "phase"], values="mean", maintain_order=True)
-        labels = [f"rank {rank} {phase or ''}".rstrip() for rank, phase in table.select("rank", "phase").iter_rows()]
+        names = [f"rank {rank} {phase or ''}".rstrip() for rank, phase in table.select("rank", "phase").iter_rows()]
         cursor //= max(1, len(GLYPHS))
     else:
         several = table["rank"].n_unique() > 1
-        labels = [
+        names = [
             f"step {step} rank {rank}" if several else f"step {step}"
             for step, rank in table.select("step", "rank").iter_rows()
         ]
-    return divided(labels, table.select([*GLYPHS]).to_numpy(), GLYPHS, cursor, size)
+    return divided(names, table.select([*GLYPHS]).to_numpy(), GLYPHS, cursor, size)
+
+
+def whole(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
+    """A bar for each row, as long as its parts are together."""
+    glyphs = WHOLES[result.analysis]
+    parts = result.table.select(pl.col(name).fill_null(0) for name in glyphs).to_numpy()
+    legend = {_WORDS.get(name, name): glyph for name, glyph in glyphs.items()}
+    return divided(labels(result, result.table, size[0]), parts, legend, cursor, size)
+
+
+def queue(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
+    """A bar for each stream, as long as its queue ever was, divided where it was for half and for 99 % of the time."""
+    lengths = result.table.select(pl.col("p50", "p99", "max").fill_null(0)).to_numpy()
+    mean, most = result.column("mean"), result.column("max")
+    words = [
+        f"mean {cell(mean, row['mean'])}, max {cell(most, row['max'])}" for row in result.table.iter_rows(named=True)
+    ]
+    parts = np.diff(lengths, axis=1, prepend=0)
+    return divided(labels(result, result.table, size[0]), parts, QUEUE, cursor, size, words)
 
 
 def divided(
-    labels: Sequence[str],
+    names: Sequence[str],
     parts: npt.NDArray[np.int64],
     glyphs: Mapping[str, str],
     cursor: int,
     size: tuple[int, int],
+    told: Sequence[str] = (),
 ) -> list[str]:
-    """A bar for each label, with its length in words; the longest fills the width. Those about the cursor, if not all.
+    """A bar for each name, with its length in words; the longest fills the width. Those about the cursor, if not all.
 
-    `parts` (times in ps) has a row for each label and a column for each glyph. Empty where there is no room.
+    `parts` has a row for each name and a column for each glyph: times in ps, unless it is `told` in words what they
+    are together. Empty where there is no room.
     """
     width, height = size
     lengths = parts.sum(axis=1)
-    words = [cell(_TIME, int(length)) for length in lengths]
-    room, beside = max(map(cell_len, labels), default=0), max(map(cell_len, words), default=0)
+    words = told or [cell(_TIME, int(length)) for length in lengths]
+    room, beside = max(map(cell_len, names), default=0), max(map(cell_len, words), default=0)
     space = width - room - beside - 2
     most = int(lengths.max(initial=0))
     if space < NARROWEST or height < 2 or most <= 0:
         return []
-    first = max(0, min(cursor - (height - 1) // 2, len(labels) - (height - 1)))
+    first = max(0, min(cursor - (height - 1) // 2, len(names) - (height - 1)))
     lines = []
-    for row in range(first, min(len(labels), first + height - 1)):
+    for row in range(first, min(len(names), first + height - 1)):
         bar = chart.stacked((parts[row] / most).tolist(), [*glyphs.values()], space)
-        lines.append(f"{labels[row]:<{room}} {bar} {words[row]:>{beside}}")
+        lines.append(f"{names[row]:<{room}} {bar} {words[row]:>{beside}}")
     here = parts.sum(axis=0) > 0
-    told = [
+    legend = [
         f"{glyph} {name.replace('_', ' ')}" for (name, glyph), some in zip(glyphs.items(), here, strict=True) if some
     ]
-    more = len(labels) - len(lines)
-    legend = fitted("  ".join([*told, *([f"{more:,} more"] if more > 0 else [])]), width)
-    return [*lines, legend + " " * (width - cell_len(legend))]
+    more = len(names) - len(lines)
+    line = fitted("  ".join([*legend, *([f"{more:,} more"] if more > 0 else [])]), width)
+    return [*lines, line + " " * (width - cell_len(line))]

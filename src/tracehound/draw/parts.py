@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from tracehound.analysis.result import Result
 from tracehound.draw import chart
 from tracehound.draw.apart import filled
-from tracehound.draw.cells import cell
+from tracehound.draw.labels import labels
 from tracehound.units import duration, share
 
 Size = tuple[int, int]
@@ -41,7 +41,6 @@ DIVISIONS: Final[Mapping[str, Division]] = MappingProxyType(
         "idle": Division(("rank", "stream"), "cause", "idle"),
         "kernel_types": Division(("rank",), "type", "time"),
         "critical_path": Division(("rank",), "class", "duration"),
-        "bandwidth": Division(("rank",), "kind", "bytes"),
     }
 )
 """The analyses whose rows are parts of something."""
@@ -119,14 +118,15 @@ def paired(result: Result, cursor: int, size: Size) -> list[str]:
         return []
     room = height - 2
     first = max(0, min(cursor - room // 2, table.height - room))
-    rows = table.slice(first, room).select("name", "host_self", "device_self").rows()
+    rows = table.slice(first, room)
+    names = labels(result, rows, width)
     most = max(1, *(amount or 0 for row in table.select("host_self", "device_self").rows() for amount in row))
-    wide = min(max(cell_len(str(name)) for name, *_ in rows), width // LABEL)
+    wide = cell_len(names[0])
     side = (width - wide - 3) // 2
     lines = []
-    for name, host, device in rows:
-        left, right = (_bar(amount or 0, most, side) for amount in (host, device))
-        lines.append(f"{filled(cell(result.column('name'), name), wide)} {left} {right}")
+    for name, amounts in zip(names, rows.select("host_self", "device_self").iter_rows(), strict=True):
+        left, right = (_bar(amount or 0, most, side) for amount in amounts)
+        lines.append(f"{name} {left} {right}")
     head = f"{'':{wide}} {filled('self on the host', side)} {filled('on the device', side)}"
     words = f"self time of operators; the longest bar is {duration(int(most))}"
     return [*(filled(line, width) for line in (head, *lines)), filled(words, width)]

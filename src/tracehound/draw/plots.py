@@ -11,14 +11,13 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from rich.cells import cell_len
 
-from tracehound.analysis.result import Column, Result
-from tracehound.draw import chart
+from tracehound.analysis.result import Result
+from tracehound.draw import bars, chart
 from tracehound.draw.apart import filled
-from tracehound.draw.cells import cell, heading
 from tracehound.draw.device_time import duty_cycle, step_time
-from tracehound.draw.divided import step_parts
+from tracehound.draw.divided import WHOLES, queue, step_parts, whole
+from tracehound.draw.heap import hlo_heap
 from tracehound.draw.over_time import memory_curve, utilisation_curve
 from tracehound.draw.parts import DIVISIONS, divided, paired
 from tracehound.draw.roof import roofline
@@ -42,24 +41,18 @@ SPREAD = 30
 FEWEST_BINS = 8
 """Columns of a histogram, at least."""
 
-LABEL = 3
-"""A label takes at most one part in so many of the width."""
-
-_PLACES = ("rank", "step", "ordinal")
-"""Numbers that say which, and not how much."""
-
-_NUMBERS = ("time", "bytes", "rate", "flops", "share", "count", "number")
-
 
 def plot(result: Result, column: str, cursor: int, size: Size) -> list[str]:
-    """The chart of a result whose rows are in the order shown; `column` is the one that matters, `cursor` a row.
+    """The chart of a result whose rows are in the order shown; `column` is the one that was chosen, `cursor` a row.
 
-    Empty where there is nothing to draw, or no room.
+    Empty where there are no rows, or no room.
     """
     if prose(result):
         return sentences(result, cursor, size)
     draw = _PLOTS.get(result.analysis)
-    return (draw(result, cursor, size) if draw is not None else []) or bars(result, column, cursor, size)
+    if draw is None or (result.analysis in WHOLES and bars.holds(result, column)):
+        return bars.bars(result, column, cursor, size)
+    return draw(result, cursor, size) or bars.bars(result, column, cursor, size)
 
 
 def follows(result: Result) -> bool:
@@ -99,29 +92,9 @@ def breakdown(result: Result, cursor: int, size: Size) -> list[str]:
     ]
     more = len(lines) - (height - 1)
     legend = "  ".join(f"{glyph} {name}" for name, glyph in PARTS.items())
-    first = _first(cursor, len(lines), height - 1)
+    first = bars.in_sight(cursor, len(lines), height - 1)
     shown = lines[first : first + height - 1]
     return [*shown, filled(f"{legend}  {more:,} more ranks" if more > 0 else legend, width)]
-
-
-def bars(result: Result, column: str, cursor: int, size: Size) -> list[str]:
-    """A bar for each row, as long as its value of the column; the rows about the cursor, where not all fit."""
-    width, height = size
-    value = _valued(result, column)
-    if value is None or result.table.is_empty() or width < 24 or height < 2:
-        return []
-    first = _first(cursor, result.table.height, height - 1)
-    rows = result.table.slice(first, height - 1)
-    most = _most(result.table[value.name])
-    names = [_label(result, row) for row in rows.iter_rows(named=True)]
-    words = [cell(value, number) for number in rows[value.name].to_list()]
-    room, beside = min(max(map(cell_len, names)), width // LABEL), max(map(cell_len, words))
-    lines = []
-    for name, number, word in zip(names, rows[value.name].to_list(), words, strict=True):
-        drawn = chart.bar((number or 0) / most if most else 0.0, width - room - beside - 2)
-        lines.append(f"{filled(name, room)} {drawn} {word:>{beside}}")
-    base = f", of {value.base}" if value.base else ""
-    return [*lines, filled(f"{heading(value)}: {value.meaning}{base}" if value.meaning else heading(value), width)]
 
 
 def histogram(lengths: npt.NDArray[np.int64], size: Size, what: str = "executions") -> list[str]:
@@ -157,40 +130,16 @@ _PLOTS: MappingProxyType[str, Callable[[Result, int, Size], list[str]]] = Mappin
         "duty_cycle": duty_cycle,
         "utilisation_curve": utilisation_curve,
         "roofline": roofline,
+        "hlo_heap": hlo_heap,
+        "queue": queue,
+        **dict.fromkeys(WHOLES, whole),
         **dict.fromkeys(DIVISIONS, divided),
         "operators": paired,
         "diff-waterfall": lambda result, _, size: waterfall(result.table, size),
         "memory_curve": memory_curve,
-        "utilisation": lambda result, cursor, size: bars(result, "utilisation", cursor, size),
-        "memory": lambda result, cursor, size: bars(result, "peak", cursor, size),
     }
 )
 """The analyses that have a chart of their own; others have bars."""
-
-
-def _valued(result: Result, column: str) -> Column | None:
-    """The column that is drawn: the one that matters if it holds amounts, else the first one with times, else any."""
-    amounts = [each for each in result.columns if each.unit in _NUMBERS and each.name not in _PLACES]
-    named = [each for each in amounts if each.name == column]
-    times = [each for each in amounts if each.unit == "time"]
-    return next(iter([*named, *times, *amounts]), None)
-
-
-def _first(cursor: int, rows: int, room: int) -> int:
-    """The first row of those that are shown, so that the cursor's is among them."""
-    return max(0, min(cursor - room // 2, rows - room))
-
-
-def _most(values: pl.Series) -> float:
-    most = values.max()
-    return float(most) if isinstance(most, int | float) and np.isfinite(most) and most > 0 else 0.0
-
-
-def _label(result: Result, row: dict[str, object]) -> str:
-    """What a row is called: its first text, behind its rank or step where it has one."""
-    numbers = [f"{name} {row[name]}" for name in ("rank", "step") if row.get(name) is not None]
-    texts = [cell(column, row[column.name]) for column in result.columns if column.unit == "text" and row[column.name]]
-    return " ".join([*numbers, *texts[:1]]) or "-"
 
 
 def _spread(words: list[str], width: int) -> str:

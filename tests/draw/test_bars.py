@@ -1,0 +1,125 @@
+"""Bars of the amount that answers a table's question."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from rich.cells import cell_len
+
+from tracehound.analysis import ANALYSES, named
+from tracehound.analysis.result import Column, Result, blank
+from tracehound.diff import columns as compared
+from tracehound.draw import bars, plots
+from tracehound.draw.bars import LESS, MORE
+from tracehound.draw.divided import WHOLES
+from tracehound.draw.plain import in_ascii
+
+MS = 10**9
+
+
+def result(analysis: str, rows: list[dict[str, object]]) -> Result:
+    """Rows of an analysis of which only some columns are known."""
+    columns = named(analysis).columns
+    schema = blank(columns).schema
+    return Result(analysis, analysis, columns, pl.DataFrame(rows, schema=schema), len(rows))
+
+
+def test_what_is_drawn_is_declared_of_columns_that_there_are() -> None:
+    declared = {analysis.name: analysis.columns for analysis in ANALYSES}
+    declared |= {
+        "diff": compared.STEP, "diff-ops": compared.OPS, "diff-categories": compared.CATEGORIES,
+        "diff-causes": compared.CAUSES, "diff-marks": compared.MARKS, "diff-memory": compared.MEMORY,
+        "diff-counters": compared.COUNTERS,
+    }  # fmt: skip
+    for analysis, names in [*bars.ANSWERS.items(), *((name, tuple(parts)) for name, parts in WHOLES.items())]:
+        assert {*names} <= {column.name for column in declared[analysis]}, analysis
+
+
+@pytest.mark.parametrize(
+    ("analysis", "row", "drawn"),
+    [
+        ("hlo_memory", {"program": "jit_f", "ranks": 4, "peak": 3 << 30}, "peak: most"),
+        ("hlo_buffers", {"program": "jit_f", "buffer": "p", "bytes": 3 << 30}, "bytes: that it takes"),
+        ("memory_operators", {"operator": "aten::mm", "count": 9, "self_allocation_size": 8}, "self allocation size"),
+        ("memory_blocks", {"operator": "aten::mm", "size": 9, "duration": MS}, "size"),
+        ("bandwidth", {"kind": "HtoD", "bytes": 9, "mean": 1e9}, "mean: bytes / busy"),
+        ("operator_roofline", {"name": "aten::mm", "device_time": 9, "efficiency": 0.5}, "efficiency"),
+        ("operator_roofline", {"name": "aten::mm", "device_time": 9, "rate": 1e9}, "rate"),
+        ("collective_calls", {"number": 0, "name": "nccl", "duration": MS, "late": 7}, "late"),
+        ("clocks", {"rank": 0, "shift": -7, "exact": 9}, "shift"),
+        ("overview", {"rank": 0, "lanes": 2, "events": 9}, "events"),
+        ("overview", {"rank": 0, "lanes": 0, "events": 0, "host_events": 9}, "host events"),
+        ("transfers", {"rank": 0, "source": "host", "in_flight": MS, "rate": 1e9}, "rate"),
+        ("gaps", {"rank": 0, "start": 0, "duration": MS}, "duration"),
+    ],
+)
+def test_the_column_that_answers_is_drawn(analysis: str, row: dict[str, object], drawn: str) -> None:
+    lines = plots.plot(result(analysis, [row]), "", 0, (78, 8))
+    assert len(lines) == 2
+    assert lines[-1].startswith(drawn)
+
+
+def test_a_column_that_was_chosen_is_drawn() -> None:
+    memory = result("hlo_memory", [{"program": "jit_f", "ranks": 4, "peak": 3 << 30}])
+    assert plots.plot(memory, "ranks", 0, (78, 8))[-1].startswith("ranks")
+    hidden = result("overlap", [{"rank": 0, "second": MS, "exposed": MS, "both": MS}])
+    assert plots.plot(hidden, "second", 0, (78, 8))[-1].startswith("second")
+    assert plots.plot(hidden, "rank", 0, (78, 8))[-1].startswith("█ exposed  ░ hidden"), "a rank is no amount"
+
+
+def test_differences_go_both_ways_from_the_middle() -> None:
+    columns = (Column("part", "text", ""), Column("base", "time", ""), Column("change", "difference", "other - base"))
+    rows = [("kernel", 9, 40 * MS), ("copy", 9, -20 * MS), ("idle", 9, 0), ("other", 9, None)]
+    table = pl.DataFrame(rows, schema=[column.name for column in columns], orient="row")
+    lines = plots.plot(Result("diff", "Step", columns, table, 4), "", 0, (60, 8))
+    more, less, none, unknown = lines[:4]
+    assert more.index("│") == less.index("│") == none.index("│")
+    assert more.count(MORE) == pytest.approx(2 * less.count(LESS), abs=1)
+    assert less.index(LESS) < less.index("│") < more.index(MORE)
+    assert not {MORE, LESS} & {*none, *unknown}
+    assert {cell_len(line) for line in lines} == {60}
+    assert all(in_ascii(line).isascii() for line in lines)
+
+
+def test_nothing_to_draw_is_said_in_one_line() -> None:
+    said = plots.plot(result("hlo_memory", [{"program": "jit_f", "peak": 0}]), "", 0, (78, 8))
+    assert [line.rstrip() for line in said] == ["nothing to draw: peak is 0 in every row"]
+    words = Result("query", "Query", (Column("a", "text", ""),), pl.DataFrame({"a": ["b"]}), 1)
+    assert plots.plot(words, "", 0, (78, 8))[0].rstrip() == "nothing to draw: no column holds amounts"
+
+
+def test_parts_of_a_row_stand_in_its_bar() -> None:
+    rows = [{"rank": n, "computation": 4 * MS, "overlap": 2 * MS, "communication": MS, "other": MS} for n in (0, 1)]
+    lines = plots.plot(result("distributed", rows), "", 0, (78, 8))
+    bar = lines[0].removeprefix("rank 0 ").removesuffix(" 8.000 ms")
+    assert [bar.count(glyph) for glyph in "█▒▓∙"] == pytest.approx(
+        [len(bar) / 2, *[len(bar) / n for n in (4, 8, 8)]], abs=1
+    )
+    assert lines[1].startswith("rank 1 ")
+    assert lines[-1].split("  ")[:4] == ["█ computation", "▒ overlap", "▓ communication", "∙ other"]
+
+
+def test_a_queue_is_as_long_as_it_ever_was() -> None:
+    rows = [
+        {"rank": 0, "stream": f"stream {n}", "span": MS, "mean": 2.5, "p50": n, "p99": 2 * n, "max": 4 * n}
+        for n in (4, 8)
+    ]
+    short, long, legend = plots.plot(result("queue", rows), "", 0, (78, 8))
+    assert short.rstrip().endswith("mean 2.50, max 16")
+    assert long.count("█") == pytest.approx(2 * short.count("█"), abs=1)
+    assert long.count("░") == pytest.approx(2 * long.count("█"), abs=1)
+    assert legend.split("  ")[:3] == ["█ p50", "▒ to p99", "░ to max"]
+
+
+def test_a_heap_is_a_curve_of_what_it_holds_from_0() -> None:
+    rows = [
+        {"program": program, "space": "device", "position": n, "held": held << 20}
+        for program in ("jit_f", "jit_g")
+        for n, held in enumerate((8, 9, 8, 9) if program == "jit_f" else (1, 64))
+    ]
+    heap = result("hlo_heap", rows)
+    lines = plots.plot(heap, "", 0, (78, 10))
+    assert lines[0].startswith("9.00 MiB")
+    assert lines[-4].startswith("     0 B")
+    assert lines[-1].startswith("jit_f device, bytes held")
+    assert "held: " in plots.plot(heap, "", 5, (78, 10))[-1], "two points are rather bars"
