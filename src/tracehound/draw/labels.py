@@ -26,7 +26,7 @@ PART: Final = 3
 MORE: Final = 2
 """Columns that join the name at most where rows look alike; each tells apart more than half of those that did."""
 
-LOOKED_AT: Final = 2_000
+LOOKED_AT: Final = 10_000
 """Rows that are compared; more of them would be felt at every key."""
 
 LEAST: Final = 8
