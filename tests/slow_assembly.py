@@ -13,6 +13,10 @@ Event = dict[str, Any]
 Lane = Mapping[str, Any]
 
 
+EXECUTING = ("op", "collective", "sync")
+"""Kinds of host events that are part of an execution, or wait for it."""
+
+
 class Slow(NamedTuple):
     """What a part should have."""
 
@@ -108,7 +112,8 @@ def launch(events: list[Event], lanes: Sequence[Lane]) -> None:
     host = [event for event in events if event["rank"] is None]
     device = [event for event in events if event["rank"] is not None]
     calls = [event for event in host if event["kind"] in ("runtime", "transfer", "op", "other")]
-    starting = [event for event in host if event["kind"] not in ("op", "collective", "sync")]
+    consumed = {event["consumes"] for event in device if group(lanes[event["lane"]]) == 1} - {None}
+    starting = [event for event in host if event["kind"] not in EXECUTING and event.get("produces") not in consumed]
     for event in events:
         event["launch"] = None
     joins = (("run", "run", starting), ("consumes", "produces", host), ("correlation", "correlation", calls))
@@ -235,9 +240,56 @@ def place(events: list[Event], steps: list[Event]) -> None:
     for event in events:
         mine = [step for step in begun if step[of] == event[of] and step["start"] <= event["start"]]
         own.append(mine[-1]["step"] if mine and event["start"] < mine[-1]["end"] else None)
+    if of == "host" and steps:
+        own = handed_over(events, own)
     for event in events:
         by_launch = None if event["launch"] is None else own[event["launch"]]
         event["step"] = own[event["id"]] if by_launch is None else by_launch
+
+
+def handed_over(events: list[Event], by_time: list[int | None]) -> list[int | None]:
+    """The steps of events by the work in which they lie, that of hosts which one thread handed to another."""
+    host = [event for event in events if event["rank"] is None]
+    own = {event["lane"] for event in host if event["step"] is not None}
+    work = []
+    for event in host:
+        makers = [other for other in host if event["consumes"] is not None and other["produces"] == event["consumes"]]
+        if makers and makers[0]["start"] <= event["start"] < event["end"] and event["lane"] not in own:
+            work.append((event, makers[0]))
+    parents = dict[int, int | None]()
+    for lane in {event["lane"] for event, _ in work}:
+        mine = [event for event, _ in work if event["lane"] == lane]
+        found = stacked([(event["start"], event["end"]) for event in mine])[0]
+        parents |= {event["id"]: mine[at]["id"] if at >= 0 else None for event, at in zip(mine, found, strict=True)}
+
+    def around(event: Event) -> int | None:
+        """The innermost work at the start of an event; of two that overlap in part the earlier."""
+        there, at = None, event["start"]
+        while True:
+            inner = [
+                one["id"] for one, _ in work
+                if one["lane"] == event["lane"] and parents[one["id"]] == there and one["start"] <= at < one["end"]
+            ]  # fmt: skip
+            if not inner:
+                return there
+            there = inner[0]
+
+    telling = [event for event in host if any(event[name] is not None for name in ("produces", "consumes", "step"))]
+    executing = {around(event) for event in telling if event["kind"] in EXECUTING}
+    maker_of = {event["id"]: maker for event, maker in work}
+
+    def told(event: Event) -> int | None:
+        """The step of an event, by the time where nothing else tells."""
+        at = around(event)
+        while at is not None and at not in executing:
+            maker = maker_of[at]
+            above = around(maker)
+            if above is None or events[above]["start"] >= events[at]["start"]:
+                return by_time[maker["id"]]
+            at = above
+        return by_time[event["id"]]
+
+    return [told(event) if event["rank"] is None else by_time[event["id"]] for event in events]
 
 
 def measured(events: list[Event], lanes: Sequence[Lane]) -> list[Event]:

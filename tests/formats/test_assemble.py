@@ -33,6 +33,7 @@ LANES_OF_FILE: tuple[dict[str, Any], ...] = (
     {"host": 1, "rank": 1, "role": "modules", "name": "modules"},
     {"host": 1, "rank": 1, "role": "scope", "name": "scope"},
     {"host": 0, "rank": 2, "role": "ops", "name": "ops of a CPU"},
+    {"host": 0, "rank": None, "role": "thread", "name": "pool"},
     {"host": 0, "rank": None, "role": "thread", "name": "never used"},
 )
 OPS_OF_FILE = ("while", "loop fusion", None)
@@ -46,13 +47,16 @@ FEW = st.none() | st.integers(0, 3)
 def events(draw: st.DrawFn, most: int = 24) -> list[Event]:
     """Events of few lanes within few instants, so that they nest, overlap, touch and coincide."""
     marks = draw(st.sampled_from([st.none(), st.none() | st.integers(0, 2)]))
+    handing = draw(st.booleans())  # one thread marks steps, and hands work to another
+    among, marking = ((1, 9, 0), (1,)) if handing else (range(USED), range(USED))
     clocked = draw(st.sampled_from([(), (), (0, 7), tuple(range(USED))]))
     rows = []
     for record in range(draw(st.integers(0, most))):
-        lane, start, length = draw(st.integers(0, USED - 1)), draw(st.integers(0, 20)), draw(st.integers(0, 9))
+        lane, start, length = draw(st.sampled_from(among)), draw(st.integers(0, 20)), draw(st.integers(0, 9))
         row = {
             "lane": lane, "start": start, "end": start + length, "name": draw(st.sampled_from("abc")),
-            "kind": draw(st.sampled_from(["op", "runtime", "kernel", "module"])), "step": draw(marks), "record": record,
+            "kind": draw(st.sampled_from(["op", "runtime", "kernel", "module"])), "record": record,
+            "step": draw(marks) if lane in marking else None,
             **{key: draw(FEW) for key in ("correlation", "produces", "consumes", "run")},
             "op": draw(st.none() | st.integers(0, len(OPS_OF_FILE) - 1)) if LANES_OF_FILE[lane]["rank"] == 2 else None,
             "device_start": None, "device_end": None,
