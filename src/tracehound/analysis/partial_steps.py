@@ -42,11 +42,11 @@ def partial(steps: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
         for edge in (0, -1):
             found[edge] = size[edge] < least * np.median(np.delete(size, edge))
     if len(size) > 1:
-        found[-1] |= until_next(steps)
+        found[-1] |= _until_next(steps)
     return pl.Series("partial", found)
 
 
-def until_next(steps: pl.DataFrame) -> bool:
+def _until_next(steps: pl.DataFrame) -> bool:
     """Whether the steps of a rank were inferred, and each but the last lasts until the next one starts."""
     of_module, of_graph = pl.col("rank").is_not_null(), pl.col("name").is_in(GRAPHS)
     return bool(steps.select((pl.col("inferred") & (of_module | of_graph)).any()).item())

@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
 from tracehound.draw.apart import fitted
+from tracehound.draw.bars import in_sight
 from tracehound.draw.cells import cell
 from tracehound.draw.labels import labels
 
@@ -110,7 +111,7 @@ def divided(
     most = int(lengths.max(initial=0))
     if space < NARROWEST or height < 2 or most <= 0:
         return []
-    first = max(0, min(cursor - (height - 1) // 2, len(names) - (height - 1)))
+    first = in_sight(cursor, len(names), height - 1)
     lines = []
     for row in range(first, min(len(names), first + height - 1)):
         bar = chart.stacked((parts[row] / most).tolist(), [*glyphs.values()], space)

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from tracehound.analysis.result import Result
 from tracehound.draw import chart
 from tracehound.draw.apart import filled
+from tracehound.draw.bars import in_sight
 from tracehound.draw.labels import labels
 from tracehound.units import duration, share
 
@@ -117,7 +118,7 @@ def paired(result: Result, cursor: int, size: Size) -> list[str]:
     if table.is_empty() or width < NARROWEST + 8 or height < 3:
         return []
     room = height - 2
-    first = max(0, min(cursor - room // 2, table.height - room))
+    first = in_sight(cursor, table.height, room)
     rows = table.slice(first, room)
     names = labels(result, rows, width)
     most = max(1, *(amount or 0 for row in table.select("host_self", "device_self").rows() for amount in row))

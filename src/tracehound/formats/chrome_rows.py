@@ -137,17 +137,13 @@ def _frame(columns: Columns, kept: Piece, rows: npt.NDArray[np.int64], lane: npt
 def _lanes(columns: Columns, kept: Piece, gathered: Gathered) -> npt.NDArray[np.int64]:
     """The lane for every signature; a lane is made for those that events have."""
     lane = np.zeros(len(columns.signatures), np.int64)
-    models = {
-        columns.metadata.get(("process_name", pid, None), ""): model
-        for (what, pid, _), model in columns.metadata.items()
-        if what == "process_labels"
-    }
     used = set(np.unique(kept.signature).tolist())
     for code, (_, pid, tid) in enumerate(columns.signatures):
         if code in used:
             process = columns.metadata.get(("process_name", pid, None), "")
             thread = columns.metadata.get(("thread_name", pid, tid), "") or f"thread {tid}"
-            lane[code] = _lane(process, thread, code, gathered, models.get(process, ""))
+            model = columns.metadata.get(("process_labels", pid, None), "")
+            lane[code] = _lane(process, thread, code, gathered, model)
     streaming = {row["rank"] for row in gathered.lanes if row["role"] == "stream"}
     for row in gathered.lanes:
         working = "stream" if row.get("rank") in streaming else "ops"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from tracehound.formats.runs import module_runs
 from tracehound.formats.sizes import possible
 from tracehound.formats.spill import Column, frame_of
 from tracehound.formats.steps import Told, calendar, infer, mark
-from tracehound.intervals import Ints
+from tracehound.intervals import Ints, Mask
 from tracehound.nesting import lane_order
 from tracehound.trace import KIND, KINDS, schema
 
@@ -85,9 +85,13 @@ class Raw:
 
     def columns(self, *groups: int) -> set[str]:
         """The columns that pieces have which hold any event of these groups of lanes."""
+        return {name for source in self.holding(*groups) for name in self.sources[source].kept.dtypes}
+
+    def holding(self, *groups: int) -> list[int]:
+        """The numbers of the pieces that hold any event of these groups of lanes."""
         bounds = [self.bounds(group) for group in groups]
-        sources = np.unique(np.concatenate([self.runs.source[low:high] for low, high in bounds]))
-        return {name for source in sources.tolist() for name in self.sources[source].kept.dtypes}
+        found: list[int] = np.unique(np.concatenate([self.runs.source[low:high] for low, high in bounds])).tolist()
+        return found
 
     def batches(self, group: int) -> Iterator[list[Batch]]:
         """The batches of a group of lanes; those of one long lane come in one list."""
@@ -150,9 +154,7 @@ def _candidates(raw: Raw) -> pl.DataFrame:
     annotation = KINDS.index("annotation")
     for number, (kept, shift, *_) in enumerate(raw.sources):
         columns = kept.read(0, kept.height, ("name", "kind"))
-        names = frame_of({"name": Column(np.unique(columns["name"].values))}, {"name": RAW["name"]})["name"]
-        graphs = names.filter(names.cast(pl.String).is_in(GRAPHS)).to_physical().to_numpy()
-        chosen = (columns["kind"].values == annotation) | np.isin(columns["name"].values, graphs)
+        chosen = (columns["kind"].values == annotation) | _codes(columns["name"].values, GRAPHS)
         rows = np.flatnonzero(chosen)
         lane = of_lane(number, rows)
         rows, lane = rows[raw.lanes.rank[lane] < 0], lane[raw.lanes.rank[lane] < 0]
@@ -179,24 +181,47 @@ _CANDIDATES: Final = schema(
 
 def _marks(raw: Raw) -> pl.DataFrame:
     """The events that mark steps, in order, with host and rank."""
+    marks = _telling(raw, range(len(raw.sources)), _MARK, ("step",))
+    return pl.DataFrame() if marks is None else _placed(marks, raw.lanes)
+
+
+def _telling(
+    raw: Raw, sources: Sequence[int], names: Sequence[str], any_of: Sequence[str], called: Sequence[str] = ()
+) -> Rows | None:
+    """The events of these pieces that have a value in one of the columns `any_of`, or are `called` so, in order.
+
+    They have those of the columns `names` that there are. None where there are no such events.
+    """
     of_lane = _lane_of_rows(raw)
-    lanes, found, sizes = [np.empty(0, np.int64)], [], []
-    for number, (kept, shift, *_) in enumerate(raw.sources):
-        if "step" not in kept.dtypes:
+    lanes, found, sizes = list[Ints](), list[dict[str, Column]](), list[int]()
+    for number in sources:
+        kept, shift, *_ = raw.sources[number]
+        telling = [name for name in any_of if name in kept.dtypes]
+        if not telling and not called:
             continue
-        valid = kept.read(0, kept.height, ["step"])["step"].valid
-        rows = np.arange(kept.height) if valid is None else np.flatnonzero(valid)
+        columns = kept.read(0, kept.height, list(dict.fromkeys([*telling, *(["name"] if called else [])])))
+        wanted = _codes(columns["name"].values, called) if called else np.zeros(kept.height, np.bool_)
+        for valid in (columns[name].valid for name in telling):
+            wanted = np.ones(kept.height, np.bool_) if valid is None else wanted | valid
+        rows = np.flatnonzero(wanted)
         if len(rows):
-            columns = {name: column.at(rows) for name, column in kept.read(0, kept.height, _MARK).items()}
-            times = {name: Column(columns[name].values + shift) for name in ("start", "end")}
-            found.append({**columns, **times})
+            there = kept.read(0, kept.height, [name for name in names if name in kept.dtypes])
+            held = {name: column.at(rows) for name, column in there.items()}
+            found.append({**held, **{name: Column(held[name].values + shift) for name in ("start", "end")}})
             lanes.append(of_lane(number, rows))
             sizes.append(len(rows))
     if not found:
-        return pl.DataFrame()
-    marks = Rows(np.concatenate(lanes), joined(found, sizes), 0)
-    order = lane_order(marks.lane, marks.start, marks.end)
-    return _placed(marks if order is None else marks.at(order), raw.lanes)
+        return None
+    events = Rows(np.concatenate(lanes), joined(found, sizes), 0)
+    order = lane_order(events.lane, events.start, events.end)
+    return events if order is None else events.at(order)
+
+
+def _codes(names: npt.NDArray[Any], called: Sequence[str]) -> Mask:
+    """Which of these names, as they are kept, are among those in words."""
+    codes = np.unique(names)
+    words = frame_of({"name": Column(codes)}, {"name": RAW["name"]})["name"].cast(pl.String)
+    return np.isin(names, codes[words.is_in(called).to_numpy()])
 
 
 def _lane_of_rows(raw: Raw) -> Callable[[int, npt.NDArray[np.intp]], Ints]:
@@ -289,27 +314,11 @@ def _handed(raw: Raw, by_time: Callable[[Rows], Ints]) -> Handed | None:
     """What threads of hosts handed to one another; None where nothing tells of it."""
     if not {"produces", "consumes"} <= raw.columns(HOSTS):
         return None
-    of_lane, lanes, found, sizes = _lane_of_rows(raw), [np.empty(0, np.int64)], [], []
-    for number, (kept, shift, *_) in enumerate(raw.sources):
-        names = frame_of({"name": kept.read(0, kept.height, ["name"])["name"]}, {"name": RAW["name"]})["name"]
-        wanted = names.cast(pl.String).is_in([BEGIN, STOP]).to_numpy()
-        for name in ("produces", "consumes", "step"):
-            if name in kept.dtypes:
-                valid = kept.read(0, kept.height, [name])[name].valid
-                wanted |= np.ones(kept.height, np.bool_) if valid is None else valid
-        rows = np.flatnonzero(wanted)
-        lane = of_lane(number, rows)
-        rows, lane = rows[raw.lanes.rank[lane] < 0], lane[raw.lanes.rank[lane] < 0]
-        there = [name for name in _HANDING if name in kept.dtypes]
-        columns = {name: column.at(rows) for name, column in kept.read(0, kept.height, there).items()}
-        found.append({**columns, **{name: Column(columns[name].values + shift) for name in ("start", "end")}})
-        lanes.append(lane)
-        sizes.append(len(rows))
-    events = Rows(np.concatenate(lanes), joined(found, sizes), 0)
-    order = lane_order(events.lane, events.start, events.end)
-    events = events if order is None else events.at(order)
-    names = frame_of({"name": events.columns["name"]}, {"name": RAW["name"]})["name"].cast(pl.String)
-    begin, stop = ((names == name).to_numpy() for name in (BEGIN, STOP))
+    every = _telling(raw, raw.holding(HOSTS), _HANDING, ("produces", "consumes", "step"), (BEGIN, STOP))
+    if every is None:
+        return None
+    events = every.at(np.flatnonzero(raw.lanes.rank[every.lane] < 0))
+    begin, stop = (_codes(events.columns["name"].values, [name]) for name in (BEGIN, STOP))
     own = np.unique(events.lane[events.valid("step")])
 
     def in_order(some: Rows) -> Ints:

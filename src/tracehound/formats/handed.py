@@ -19,7 +19,6 @@ BEGIN: Final = "ThreadpoolListener::StartRegion"
 STOP: Final = "ThreadpoolListener::StopRegion"
 """The instants that begin and end a region of a thread pool; the first consumes what its task was produced with."""
 
-
 OPEN: Final = -2
 """The step of work of which only the time tells: an execution may begin wherever the one before has ended."""
 

@@ -13,14 +13,27 @@ from typing import NamedTuple
 import numpy as np
 
 from tracehound.formats import hlo_flops
-from tracehound.formats.hlo import COMPUTATION, ID, INSTRUCTION, MODULE, NAME, OPCODE, OPERANDS, SHAPE, TARGET
+from tracehound.formats.hlo import (
+    CALLED,
+    COMPUTATION,
+    COMPUTATION_ID,
+    ID,
+    INSTRUCTION,
+    MODULE,
+    NAME,
+    OPCODE,
+    OPERANDS,
+    ROOT_ID,
+    SHAPE,
+    TARGET,
+)
 from tracehound.formats.hlo_fields import Message, message
 from tracehound.formats.hlo_flops import Convolution, Side
 from tracehound.formats.hlo_line import Array
 from tracehound.formats.hlo_shape import Shape, shape_of
 from tracehound.formats.wire import BYTES, VARINT, Bytes, Field, Rows, WireError, fields, rounds
 
-COMPUTATION_ID, ROOT_ID, WINDOW, CONVOLUTION, DOT, CALLED, GROUPS, BATCH_GROUPS = 5, 6, 15, 16, 30, 38, 50, 58
+WINDOW, CONVOLUTION, DOT, GROUPS, BATCH_GROUPS = 15, 16, 30, 50, 58
 LEFT_CONTRACTING = 1
 SIZE, STRIDE, PADDING, DILATION, BASE_DILATION = 1, 2, 3, 5, 6
 INPUT_BATCH, INPUT_FEATURE, INPUT_SPATIAL, KERNEL_OUTPUT, OUTPUT_SPATIAL = 7, 8, 11, 4, 12

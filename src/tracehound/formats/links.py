@@ -6,7 +6,7 @@ Owns the joins: by correlation id (Kineto, CUPTI, roctracer), by producer and co
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -32,7 +32,6 @@ _CALLING: Final = np.array([kind in ("runtime", "transfer", "op", "other") for k
 _RUN: Final = "run"
 RUNNING: Final = np.array([kind in ("op", "collective", "sync") for kind in KINDS])
 """Kinds of host events that are part of a run, or wait for it: they launch nothing of it."""
-
 
 _EXECUTE: Final = r"Cpu\w*Executable::Execute(?:Sharded)?$"
 """The runtime's calls of which each is one execution of a program on a CPU, whatever framework makes them."""
@@ -92,6 +91,11 @@ class _Called(NamedTuple):
 def _fresh(values: Ints) -> Mask:
     """Which values differ from the one before."""
     return np.append(True, values[1:] != values[:-1]) if len(values) else np.empty(0, np.bool_)
+
+
+def _together(tables: Sequence[_Called]) -> _Called:
+    """Several as one."""
+    return _Called(*(np.concatenate(column) for column in zip(*tables, strict=True)))
 
 
 def untold(executions: Rows, rank: Ints) -> bool:
@@ -159,11 +163,9 @@ class HostCalls:
         """All calls, ready to be joined."""
         tables = list[_Called | None]()
         for (_, there), found in zip(_JOINS, self._found, strict=True):
-            every = _Called(*(np.concatenate(column) for column in zip(*found, strict=True))) if found else None
+            every = _together(found) if found else None
             tables.append(every and (every.apart() if there == _REPEATED else every.firsts()))
-        turns = _Called(*(np.concatenate(column) for column in zip(*self._executes, strict=True))).apart() if (
-            self._executes
-        ) else None  # fmt: skip
+        turns = _together(self._executes).apart() if self._executes else None
         some = [table for table in (*tables, turns) if table is not None]
         ends = np.cumsum([0 if table is None else len(table.key) for table in tables])
         return Launches(
