@@ -90,6 +90,23 @@ def test_numbers_of_any_span(lowest: int, span: int, shares: list[float | None])
             assert kept.rows(low, min(low + 9, frame.height)).equals(frame[low : low + 9])
 
 
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.74, 0.76, 1.0])
+def test_rows_of_which_many_are_missing(share: float, tmp_path: Path) -> None:
+    """Stretches that begin and end anywhere among the blocks in which valid values are counted."""
+    random = np.random.default_rng(int(100 * share))
+    valid = random.random(20_000) < share
+    numbers = random.integers(-(1 << 62), 1 << 62, len(valid))
+    frame = pl.DataFrame({"value": numbers, "name": (numbers % 7).astype(str)}).select(
+        pl.when(pl.Series(valid)).then(pl.col("value")), pl.when(pl.Series(valid)).then("name").cast(pl.Categorical())
+    )
+    kept = Spill(tmp_path).keep(frame, "some")
+    assert kept.rows().equals(frame)
+    for low, high in np.sort(random.integers(0, len(valid) + 1, (50, 2))).tolist():
+        assert kept.rows(low, high).equals(frame[low:high])
+    assert kept.rows(4096, 4096).equals(frame[:0])
+    assert (tmp_path / "some.rows").stat().st_size < (0.8 if share < 0.75 else 1.1) * 9 * len(valid) + len(valid) / 4
+
+
 def test_other_rows_stay_as_they_are(spill: Spill) -> None:
     frame = EVENTS.drop("lane")
     kept = spill.keep(frame, "some")

@@ -118,7 +118,8 @@ class _Place(NamedTuple):
     """Where in a file the values of a column begin, and its validity, a bit a row.
 
     Numbers of the type `stored` are there, to which `base` is added; they are read as `dtype`. `names` are the
-    categories that they count.
+    categories that they count. Where `before` is given only the valid values are there: it has how many of them belong
+    to rows before each `_BLOCK` of rows.
     """
 
     dtype: np.dtype[Any]
@@ -127,23 +128,41 @@ class _Place(NamedTuple):
     values: int
     valid: int | None
     names: pl.Series | None
+    before: Ints | None = None
 
     def read(self, file: BinaryIO, low: int, high: int) -> Column:
         """The rows `[low, high)`."""
+        if self.valid is None:
+            return Column(self._values(file, low, high))
+        if self.before is None:
+            return Column(self._values(file, low, high), self._valid(file, self.valid, low, high))
+        block = low // _BLOCK
+        valid = self._valid(file, self.valid, block * _BLOCK, high)
+        first = int(self.before[block]) + int(np.count_nonzero(valid[: low - block * _BLOCK]))
+        valid = valid[low - block * _BLOCK :]
+        values = np.zeros(high - low, self.dtype)
+        rows = np.flatnonzero(valid)
+        values[rows] = self._values(file, first, first + len(rows))
+        return Column(values, valid)
+
+    def _values(self, file: BinaryIO, low: int, high: int) -> npt.NDArray[Any]:
+        """Those that are stored at `[low, high)`."""
         file.seek(self.values + low * self.stored.itemsize)
         stored = np.fromfile(file, self.stored, high - low)
         values = stored.astype(self.dtype, copy=False)
         if self.base:
             values += self.base
-        if self.names is not None and len(self.names):
-            values = self.names.to_physical().to_numpy()[values]
-        return Column(values, None if self.valid is None else self._valid(file, self.valid, low, high))
+        return values if self.names is None or not len(self.names) else self.names.to_physical().to_numpy()[values]
 
     def _valid(self, file: BinaryIO, begin: int, low: int, high: int) -> Mask:
         first = low // 8
         file.seek(begin + first)
         bits = np.unpackbits(np.fromfile(file, np.uint8, (high + 7) // 8 - first))
         return bits.view(np.bool_)[low - 8 * first : high - 8 * first]
+
+
+_BLOCK: Final = 1 << 12
+"""Rows of which the valid values are counted together."""
 
 
 class Filed(NamedTuple):
@@ -222,15 +241,26 @@ def _write(file: BinaryIO, name: str, column: Column, dtype: pl.DataType) -> _Pl
     values, valid = column
     if values.dtype.hasobject:
         raise TypeError(f"column {name} is {dtype}, which does not wait in files")
+    before = None if valid is None else _before(valid)
+    if before is not None:
+        values = values[valid]
     names = None
     if isinstance(dtype, pl.Categorical):
-        distinct = _distinct(values if valid is None else values[valid])
+        distinct = _distinct(values if valid is None or before is not None else values[valid])
         names = frame_of({name: Column(distinct)}, {name: dtype}).to_series()
         values = _recoded(values, distinct)
     stored, base = _narrowed(values)
     begin = _append(file, stored)
     bits = None if valid is None else _append(file, np.packbits(valid))
-    return _Place(values.dtype, stored.dtype, base, begin, bits, names)
+    return _Place(values.dtype, stored.dtype, base, begin, bits, names, before)
+
+
+def _before(valid: Mask) -> Ints | None:
+    """How many valid values there are before each block of rows; None where few are missing, which are written too."""
+    if 4 * np.count_nonzero(valid) > 3 * len(valid):
+        return None
+    blocks = np.add.reduceat(valid, np.arange(0, len(valid), _BLOCK), dtype=np.int64) if len(valid) else valid[:0]
+    return np.append(0, np.cumsum(blocks))
 
 
 def _narrowed(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
