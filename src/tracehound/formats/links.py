@@ -135,8 +135,10 @@ class HostCalls:
             if there == _REPEATED:
                 has = has & _CALLING[kind]
             if there == _RUN:
-                has = has & ~RUNNING[kind] & ~self._took(events)
+                has = has & ~RUNNING[kind]
             rows = np.flatnonzero(has)
+            if there == _RUN:
+                rows = rows[~self._took(events, rows)]
             if len(rows):
                 key, late = events.columns[there].values[rows], kind[rows] != _RUNTIME
                 where = events.lane[rows], events.start[rows], events.end[rows]
@@ -154,10 +156,15 @@ class HostCalls:
             one = np.zeros(len(rows), np.int64)
             self._executes.append(_Called(one, events.ids[rows], step[rows].astype(np.int32), late, *where).apart())
 
-    def _took(self, events: Rows) -> Mask:
-        """Which events produced an execution: they launched no other one, though devices may number runs alike."""
-        has = events.valid("produces")
-        return has & np.isin(events.columns["produces"].values, self.consumed) if has.any() else has
+    def _took(self, events: Rows, rows: npt.NDArray[np.intp]) -> Mask:
+        """Which of these rows produced an execution: they launched no other, though devices may number runs alike."""
+        took = events.valid("produces")[rows]
+        if not len(self.consumed) or not took.any():
+            return np.zeros_like(took)
+        produced = events.columns["produces"].values[rows[took]]
+        at = np.minimum(np.searchsorted(self.consumed, produced), len(self.consumed) - 1)
+        took[took] = self.consumed[at] == produced
+        return took
 
     def launches(self) -> Launches:
         """All calls, ready to be joined."""
