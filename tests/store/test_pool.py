@@ -148,6 +148,25 @@ def test_who_is_ended_says_nothing(end: signal.Signals) -> None:
     assert (said, gone(worker)) == (b"", True)
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="asks /proc for threads")
+@pytest.mark.parametrize(
+    ("before", "way"),
+    [("", "fork"), ("polars.select(1)", "spawn"), ("threading.Thread(target=time.sleep, args=[9]).start()", "spawn")],
+)
+def test_workers_are_copies_of_a_process_whose_threads_would_not_be_missed(before: str, way: str) -> None:
+    code = (
+        "import multiprocessing, os, threading, time, polars\nfrom tracehound.store.pool import Pool\n"
+        f"if __name__ == '__main__':\n    {before}\n    pool = Pool(2)\n"
+        "    print(len(pool.executor.submit(polars.select, 1).result(60)))\n"
+        "    print(type(multiprocessing.active_children()[0]).__name__)\n    os._exit(0)"
+    )
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # as the program has it: numpy starts no threads
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["1", f"{way.title()}Process"]
+
+
 def test_closing_waits_for_nobody() -> None:
     pool = Pool(2)
     assert pool.executor is not None

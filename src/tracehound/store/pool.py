@@ -12,7 +12,6 @@ import threading
 from concurrent.futures import Executor
 from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ MOST: Final = 8
 
 _NICE: Final = 5
 """How much a worker gives way to the explorer that waits for it."""
-
-_THREADS: Final = "POLARS_MAX_THREADS"
 
 
 def cores() -> int:
@@ -62,7 +59,7 @@ class Pool:
 
             with redirect_stderr(sys.__stderr__):  # the explorer's own has no descriptor to hand on
                 resource_tracker.ensure_running()
-            self._executor = Workers(self.jobs, partial(_begin, max(1, cores() // self.jobs)))
+            self._executor = Workers(self.jobs, _begin)
         return self._executor
 
     def close(self) -> None:
@@ -72,9 +69,8 @@ class Pool:
             self._executor = None
 
 
-def _begin(threads: int) -> None:
+def _begin() -> None:
     """Settle a worker: what it does matters less than the face, and it dies with the process that started it."""
-    os.environ[_THREADS] = str(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(OSError):
         os.nice(_NICE)

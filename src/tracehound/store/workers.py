@@ -9,15 +9,20 @@ for the rest for ever.) Knows nothing of what they do.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import signal
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkContext, SpawnContext
 from multiprocessing.process import BaseProcess
+from pathlib import Path
+from queue import SimpleQueue
 from time import monotonic
 from typing import Final, ParamSpec, TypeVar
 
@@ -53,22 +58,26 @@ class _Worker:
 
 
 class Workers(Executor):
-    """At most so many processes, each started when it is first needed; `settle` is the first that it does.
+    """At most so many processes, started when there is anything to do; `settle` is the first that each does.
 
     A future whose worker was killed raises BrokenExecutor; another worker is started when there is more to do.
     Functions, arguments and results are pickled.
     """
 
     def __init__(self, most: int, settle: Callable[[], None]) -> None:
+        self._most = most
         self._settle = settle
         self._threads = ThreadPoolExecutor(most, "tracehound worker")  # each waits for one worker
-        self._mine = threading.local()
+        self._free = SimpleQueue[_Worker | None]()  # a place for each of them; None is one that is not started yet
         self._lock = threading.Lock()
         self._workers: list[_Worker] = []
-        self._ended = False
+        self._begun = self._ended = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Have a worker call the function."""
+        if not self._begun:
+            self._begun = True
+            self._begin()
         return self._threads.submit(self._call, fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002, Executor's
@@ -86,37 +95,62 @@ class Workers(Executor):
                 worker.process.kill()
         self.shutdown(cancel_futures=True)
 
+    def _begin(self) -> None:
+        """Make the places: with a copy of this process in each where that can be, before it has threads of ours."""
+        copies = _copyable()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python's of threads: `_copyable` has looked at them
+            for _ in range(self._most):
+                self._free.put(self._started(multiprocessing.get_context("fork")) if copies else None)
+
     def _call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Have this thread's worker call the function."""
+        """Have a free worker call the function."""
         asked = pickle.dumps((fn, args, kwargs))
-        worker = self._worker()
+        worker = self._free.get()
         try:
+            worker = worker or self._started(multiprocessing.get_context("spawn"))
             answer = worker.answer(asked)
         except BrokenExecutor:
-            self._mine.worker = None
+            worker = None
             raise
+        finally:
+            self._free.put(worker)
         done, result = pickle.loads(answer)  # noqa: S301, from our own process
         if not done:
             raise result
         return result  # type: ignore[no-any-return]
 
-    def _worker(self) -> _Worker:
-        """This thread's worker, started if there is none. Raises BrokenExecutor when there can be none."""
-        found: _Worker | None = getattr(self._mine, "worker", None)
+    def _started(self, way: ForkContext | SpawnContext) -> _Worker:
+        """Another worker. Raises BrokenExecutor when there can be none."""
         with self._lock:
             if self._ended:
                 raise BrokenExecutor("the workers were ended")
-            if found is None:
-                found = self._mine.worker = _started(self._settle)
-                self._workers.append(found)
-        return found
+            worker = _started(self._settle, way)
+            self._workers.append(worker)
+        return worker
 
 
-def _started(settle: Callable[[], None]) -> _Worker:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
+_HARMLESS: Final = ("jemalloc_bg_thd", "polars-ooc-clea")
+"""Threads that polars starts when it is imported: the allocator's, which knows of copies, and one that tidies up."""
+
+
+def _copyable() -> bool:
+    """Whether a copy of this process works: it has one thread, and those of no other would be missed in the copy.
+
+    A lock that another thread holds stays locked in a copy for ever, and polars has no threads there if it has started
+    them here. A copy is there at once; a new process first imports for a third of a second all that this one has.
+    """
+    try:
+        threads = [(task / "comm").read_text("utf-8", "replace").strip() for task in Path("/proc/self/task").iterdir()]
+    except OSError:
+        return False
+    return hasattr(os, "fork") and len([name for name in threads if name not in _HARMLESS]) == 1
+
+
+def _started(settle: Callable[[], None], way: ForkContext | SpawnContext) -> _Worker:
+    ours, theirs = way.Pipe()
     with theirs:  # which only the worker holds from now on
-        process = context.Process(target=_serve, args=(theirs, settle), daemon=True)
+        process = way.Process(target=_serve, args=(theirs, settle), daemon=True)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # or Ctrl-C hits it before it can settle
         try:
             process.start()
