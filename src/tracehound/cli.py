@@ -46,6 +46,7 @@ from tracehound.report import WRITERS, Page, Writer, about, explain, hlo, schema
 from tracehound.report.kept import listing
 from tracehound.report.window import beyond, chosen
 from tracehound.store import Opening, Workshop, cache, load, open_paths, workshop
+from tracehound.store.heap import hold_large
 from tracehound.trace import Trace, Window
 from tracehound.units import plural
 
@@ -102,6 +103,7 @@ def _explore(asked: Namespace) -> int:
         opening = _opening(asked.paths, asked, shop)
         from tracehound.ui.run import explore  # noqa: PLC0415, a headless run must not import it
 
+        hold_large()
         return explore(opening, asked, console.alphabet(asked))
 
 
@@ -119,6 +121,7 @@ def _contrast(asked: Namespace) -> int:
         base, other = (_opening([path], asked, shop) for path in (*asked.paths, asked.diff))
         from tracehound.ui.run import contrast  # noqa: PLC0415, a headless run must not import it
 
+        hold_large()
         return contrast(base, other, asked, console.alphabet(asked))
 
 
@@ -433,6 +436,7 @@ def _ready(opening: Opening, asked: Namespace) -> tuple[Trace, Window]:
 def _loaded(opening: Opening) -> Trace:
     """The trace of an opening. What could not be read of it is said."""
     trace = _with_progress(opening)
+    hold_large()
     dropped = [
         f"{note.where}: {note.text}" if note.where else note.text for note in opening.notes if note.level == "dropped"
     ]

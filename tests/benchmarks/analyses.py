@@ -27,6 +27,7 @@ from ours import loaded
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.result import Options, Result
 from tracehound.analysis.share import run
+from tracehound.store.heap import hold_large
 from tracehound.trace import Trace, Window, collected
 
 PACKAGES = ("tracehound", "polars", "numpy")
@@ -77,6 +78,7 @@ def table(trace: Trace, names: list[str], runs: int) -> list[str]:
 def main() -> None:
     """Make a trace, read it, and ask."""
     asked = _asked()
+    hold_large()  # as the program does
     names = [one.name for one in ANALYSES if not asked.only or one.name in asked.only.split(",")]
     with tempfile.TemporaryDirectory(dir=asked.folder) as name:
         path, cache = prepared(asked, Path(name))

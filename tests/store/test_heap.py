@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -65,3 +67,24 @@ def test_a_worker_holds_an_array_for_the_next() -> None:
         assert workers.submit(_array).result() < 100
     finally:
         workers.kill()
+
+
+def _arrays(hold: str) -> int:
+    """Pages that are touched for the first time by an array of all events, after another of its size was freed."""
+    program = f"""if True:
+        import resource, tracehound.store.heap as heap
+        {hold}
+        size = 64 << 20
+        array = b"x" * size
+        del array
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        array = b"y" * size
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    """
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return int(ran.stdout)
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="no glibc")
+def test_who_analyses_holds_an_array_of_all_events_for_the_next() -> None:
+    assert _arrays("heap.hold_large()") < 100 < _arrays("heap.hold()")

@@ -7,13 +7,18 @@ keeps for this process alone: of all that several workers held, that was a third
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from typing import Final
 
 _MMAP_THRESHOLD: Final = -3
+_MMAP_MAX: Final = -4
 _TRIM_THRESHOLD: Final = -1
 
 _HELD: Final = 32 << 20
-"""So much that is free stays with a process that works, for what it needs next; glibc accepts no larger threshold."""
+"""So much that is free stays with a process that reads, for what it needs next; glibc accepts no larger threshold."""
+
+_HELD_LARGE: Final = 512 << 20
+"""The same of one that analyses: some arrays of as many numbers as a large trace has events."""
 
 
 def hold() -> None:
@@ -21,10 +26,23 @@ def hold() -> None:
 
     Does nothing where the C library is not glibc.
     """
+    _tune({_MMAP_THRESHOLD: _HELD, _TRIM_THRESHOLD: _HELD})
+
+
+def hold_large() -> None:
+    """The same for arrays of all events, up to `_HELD_LARGE`.
+
+    The C library fetches every such array from the system, and hands it back when it is freed: what a pass over five
+    million events takes is then mostly the first touch of memory, page by page.
+    """
+    _tune({_MMAP_MAX: 0, _TRIM_THRESHOLD: _HELD_LARGE})
+
+
+def _tune(options: Mapping[int, int]) -> None:
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     if tune is not None:
-        tune(_MMAP_THRESHOLD, _HELD)
-        tune(_TRIM_THRESHOLD, _HELD)
+        for option, value in options.items():
+            tune(option, value)
 
 
 def release() -> None:
