@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracehound.analysis import numbering
-from tracehound.analysis.numbering import Pairs, alike, codes, earliest, most, occurring, turns
+from tracehound.analysis.numbering import Pairs, alike, codes, earliest, largest, most, occurring, turns
 
 KEYS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2) | st.integers(10**6, 10**6 + 2)), max_size=30)
 
@@ -59,6 +59,12 @@ def test_the_largest_of_groups(rows: list[tuple[int, int, int]]) -> None:
     of_group = [[row for row, (number, _, _) in enumerate(rows) if number == each] for each in range(4)]
     largest = [max(mine, key=lambda row: rows[row][1:], default=-1) for mine in of_group]
     assert most(group, value, other, 4).tolist() == largest
+
+
+@given(st.lists(st.integers(-3, 3), max_size=12), st.none() | st.integers(0, 14))
+def test_the_largest_of_all(values: list[int], many: int | None) -> None:
+    found = largest(np.array(values, np.int64), many).tolist()
+    assert found == sorted(range(len(values)), key=lambda row: (-values[row], row))[:many]
 
 
 @given(st.lists(st.integers(0, 5), max_size=12), st.sampled_from([np.uint8, np.uint32, np.int64]))

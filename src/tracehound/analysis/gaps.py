@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import bounds, rounding, work, worked
 from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.host_doing import PROGRAM, mattering, mostly, told
 from tracehound.analysis.launched import calls_of
+from tracehound.analysis.numbering import largest
 from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE, has_clock
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.threads import THREADS, during, held, near
@@ -76,8 +78,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     number = int((lengths > rounding(events["start"].to_numpy(), events["end"].to_numpy())).sum())
     if events.is_empty() or not number:
         return pl.DataFrame()
-    longest = np.argsort(-lengths, kind="stable")[:number][: options.top]
-    chosen = np.sort(longest)
+    chosen = np.sort(largest(lengths, number if options.top is None else min(number, options.top)))
     gaps = Intervals(idle.start[chosen], idle.end[chosen])
     table = pl.DataFrame({"start": gaps.start, "duration": gaps.end - gaps.start}).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
@@ -133,12 +134,10 @@ def _why(share: Share, found: pl.DataFrame, gaps: Intervals, threads: pl.DataFra
 
 def _neighbours(events: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
     """The op that ended last before each gap and the one that starts first after it, with the launch of that."""
-    order = np.argsort(events["end"].to_numpy(), kind="stable")
-    ends = events["end"].to_numpy()[order]
+    order, ends = _ordered(events["end"].to_numpy())
     at = np.searchsorted(ends, gaps.start, side="right") - 1
     before = np.where(at < 0, -1, order[np.maximum(at, 0)])
-    order = np.argsort(events["start"].to_numpy(), kind="stable")
-    starts = events["start"].to_numpy()[order]
+    order, starts = _ordered(events["start"].to_numpy())
     at = np.searchsorted(starts, gaps.end, side="left")
     after = np.where(at >= len(starts), -1, order[np.minimum(at, len(starts) - 1)])
     rows = events.select("name", "id", "launch", "start")
@@ -158,6 +157,14 @@ def _neighbours(events: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:
             second["start"].alias("resumed"),
         ]
     )
+
+
+def _ordered(times: Ints) -> tuple[npt.NDArray[np.intp], Ints]:
+    """The rows in the order of their times, and these: of one stream they are in it."""
+    if (times[1:] >= times[:-1]).all():
+        return np.arange(len(times)), times
+    order = np.argsort(times, kind="stable")
+    return order, times[order]
 
 
 def _host(threads: pl.DataFrame, lanes: pl.DataFrame, gaps: Intervals) -> pl.DataFrame:

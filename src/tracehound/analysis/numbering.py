@@ -118,6 +118,17 @@ def most(group: Ints, values: Ints, others: Ints, many: int) -> Ints:
     return first
 
 
+def largest(values: Ints, many: int | None) -> npt.NDArray[np.intp]:
+    """The rows of the `many` largest values (None: of all), the largest first; of equal ones the first."""
+    if many is None or many >= len(values):
+        return np.argsort(-values, kind="stable")
+    if many == 0:
+        return np.empty(0, np.intp)
+    least = np.partition(values, -many)[-many]
+    rows = np.flatnonzero(values >= least)
+    return rows[np.argsort(-values[rows], kind="stable")[:many]]
+
+
 def earliest(group: Ints, order: npt.NDArray[np.intp], starts: int) -> Ints:
     """Which start each end takes: the first of its group that is before it and not taken; -1 without one.
 
