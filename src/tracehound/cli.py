@@ -101,6 +101,7 @@ def _explore(asked: Namespace) -> int:
         return _summary(as_summary(asked))
     with _workshop(asked) as shop:
         opening = _opening(asked.paths, asked, shop)
+        opening.staff()
         from tracehound.ui.run import explore  # noqa: PLC0415, a headless run must not import it
 
         hold_large()
@@ -119,6 +120,8 @@ def _contrast(asked: Namespace) -> int:
             raise TracehoundError("is a baseline: it has no events to draw", Path(path), remedy=remedy)
     with _workshop(asked) as shop:
         base, other = (_opening([path], asked, shop) for path in (*asked.paths, asked.diff))
+        base.staff()
+        other.staff()
         from tracehound.ui.run import contrast  # noqa: PLC0415, a headless run must not import it
 
         hold_large()

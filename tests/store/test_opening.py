@@ -43,6 +43,22 @@ def test_every_way_of_reading_gives_the_same(sample: str, shop: Workshop, sample
     same(load(open_paths([samples / sample], None, shop)), load(open_paths([samples / sample])))
 
 
+def test_workers_are_ready_for_what_they_will_read(
+    samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "SMALL", 0)
+    asked = partial(open_paths, [samples / "torch_stacks"], None)
+    for ready in (True, False):  # the second time there is nothing to read
+        with workshop(2, partial(opened, tmp_path / "kept")) as shop:
+            one = asked(shop)
+            one.staff()
+            assert shop.pool.started == ready
+            load(one)
+    one = asked(Workshop())
+    one.staff()
+    assert not one.workshop.pool.started
+
+
 def test_links_to_one_file_are_files(samples: Path, tmp_path: Path) -> None:
     (real,) = (samples / "torch_stacks").glob("*.gz")
     for rank in range(20):

@@ -93,11 +93,15 @@ class Cache:
     def _session(self) -> str:
         return Path(os.fsdecode(self._lock.name)).name
 
+    def has(self, of: Stamp) -> bool:
+        """Whether there is an entry of the file, sound or not."""
+        return (self.root / "entries" / of.key).is_dir()
+
     def part(self, of: Stamp) -> Part | None:
         """What the cache holds of the file; None where that is nothing, or nothing sound."""
-        folder = self.root / "entries" / of.key
-        if not folder.is_dir():
+        if not self.has(of):
             return None
+        folder = self.root / "entries" / of.key
         self._use(of.key)
         try:
             part = load(folder, of.path)

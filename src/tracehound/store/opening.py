@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -83,6 +84,14 @@ class Opening:
     def size(self) -> int:
         """Bytes of all files on disk."""
         return sum(file.size for file in self.files)
+
+    def staff(self) -> None:
+        """Have workers ready where they will read: called before a face starts threads, for they start slower then."""
+        cache = self.workshop.cache
+        large = (found for found in self.files if guessed_size(found) >= SMALL)
+        with suppress(OSError):  # of a file that is gone: whoever reads it says so
+            if cache is not None and any(not cache.has(stamp(found.path)) for found in large):
+                self.workshop.pool.start()
 
     def blank(self, number: int) -> Part:
         """What stands for a file until it is read: the ranks that its ends claim, else one; without events."""

@@ -46,6 +46,11 @@ class Pool:
         """Whether there are workers already."""
         return self._executor is not None
 
+    def start(self) -> None:
+        """Have the workers ready before there is anything to do, where there are any: they begin sooner now."""
+        if self.executor is not None and self._executor is not None:
+            self._executor.start()
+
     @property
     def executor(self) -> Executor | None:
         """The workers, for `submit`."""

@@ -75,10 +75,19 @@ class Workers(Executor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Have a worker call the function."""
-        if not self._begun:
-            self._begun = True
-            self._begin()
+        self.start()
         return self._threads.submit(self._call, fn, *args, **kwargs)
+
+    def start(self) -> None:
+        """Have the workers ready, unless they are: as copies of this process where that can be, else when needed."""
+        if self._begun:
+            return
+        self._begun = True
+        copies = _copyable()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python's of threads: `_copyable` has looked at them
+            for _ in range(self._most):
+                self._free.put(self._started(multiprocessing.get_context("fork")) if copies else None)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002, Executor's
         """Take no more work. The workers end when they have done theirs, or with this process."""
@@ -94,14 +103,6 @@ class Workers(Executor):
             for worker in self._workers:
                 worker.process.kill()
         self.shutdown(cancel_futures=True)
-
-    def _begin(self) -> None:
-        """Make the places: with a copy of this process in each where that can be, before it has threads of ours."""
-        copies = _copyable()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Python's of threads: `_copyable` has looked at them
-            for _ in range(self._most):
-                self._free.put(self._started(multiprocessing.get_context("fork")) if copies else None)
 
     def _call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Have a free worker call the function."""
