@@ -12,6 +12,8 @@ from exporting import document, opened, own, rows, written
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace, Window, collected
 
+MS = 10**9
+
 
 def placed(trace: Trace) -> list[tuple[object, ...]]:
     """Every event with where it is drawn."""
@@ -88,6 +90,16 @@ def test_a_window_keeps_whole_what_overlaps_it(samples: Path) -> None:
     long = inside.filter(pl.col("end") > pl.col("start"))
     assert len(events) >= long.height > 0
     assert sum(round(event["dur"] * 1e6) for event in events) == (inside["end"] - inside["start"]).sum()
+
+
+@pytest.mark.parametrize("window", [Window(150 * MS, 160 * MS), Window(ranks=(3, 5)), Window(ranks=(3,))])
+def test_a_part_keeps_the_ranks_of_its_devices(samples: Path, tmp_path: Path, window: Window) -> None:
+    """Also of devices that have no event in it: numbered by their first events they would be others."""
+    trace = opened(samples / "jax_cpu8_b128")
+    written(trace, tmp_path / "out.json", window)
+    again = opened(tmp_path / "out.json")
+    wanted = sorted(window.ranks or trace.ranks["rank"])
+    assert again.ranks.select("rank", "label").rows() == [(rank, f"CPU:{rank}") for rank in wanted]
 
 
 def test_several_hosts_keep_their_devices_apart(samples: Path, tmp_path: Path) -> None:

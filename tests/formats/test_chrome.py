@@ -67,6 +67,12 @@ def test_sparse_cores_run_beside_the_ops_of_their_device(part):
     assert got.ops["module"].to_list() == ["jit_f", "jit_f"]
 
 
+def test_devices_are_ranks_in_their_own_order(part):
+    processes, threads = {3: "/device:TPU:1", 4: "/device:TPU:0"}, {(3, 3): "XLA Ops", (4, 3): "XLA Ops"}
+    got = part([x(pid, 3, "fusion.1", 7, 2, hlo_category="loop fusion") for pid in (3, 4)], processes, threads)
+    assert got.ranks["label"].to_list() == ["TPU:0", "TPU:1"]
+
+
 def test_an_execution_is_launched_by_the_enqueue_on_its_own_device(part):
     """Runs are numbered on each device alone; the third device's enqueue lies before the profile."""
     processes = {3: "/device:TPU:0", 4: "/device:TPU:1", 5: "/device:TPU:2", 701: "/host:CPU"}

@@ -150,6 +150,17 @@ def told(*parts: Part) -> tuple[list[tuple[int, bool]], list[str]]:
     return ranks, [note.text.partition(":")[0] for note in found.notes]
 
 
+def test_a_file_may_record_the_rank_of_each_device() -> None:
+    def of(name: str, *ranks: int) -> Part:
+        labelled = [{"rank": rank, "host": 0, "label": f"TPU:{rank}"} for rank in ranks]
+        return replace(part(name, 100, 0), format="chrome", ranks=pl.DataFrame(labelled, schema=RANKS))
+
+    numbering = number([of("a.json", 3, 5), of("b.json", 5, 6), of("c.json", 4)])
+    assert numbering.numbers == ((3, 5), (7, 6), (4,))
+    (note,) = numbering.notes
+    assert note.text == "rank 5 is claimed by 2 files: all but the first are numbered anew, as 7"
+
+
 def test_devices_of_one_process_are_ranks() -> None:
     assert told(process("a.json", 1, 1)) == ([(0, True), (1, True)], ["several devices and no rank recorded"])
     several = told(process("worker0.json", 9, 8), process("worker1.json", 8, 9))

@@ -50,12 +50,16 @@ class Thread(NamedTuple):
 
 
 class Processes(NamedTuple):
-    """The processes (name -> number) and threads of a document, the process of each rank's device, and their models."""
+    """The processes (name -> number) and threads of a document, and the process of each rank's device.
+
+    `models` and `ranks` are those of the devices, by the numbers of their processes.
+    """
 
     numbers: Mapping[str, int]
     threads: tuple[Thread, ...]
     of_rank: Mapping[int, int]
     models: Mapping[int, str]
+    ranks: Mapping[int, int]
 
 
 def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Written:
@@ -87,7 +91,7 @@ def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Wr
 
 def placed(trace: Trace, window: Window) -> Processes:
     """The processes and threads of the lanes that the window lies on, in the order in which they are shown."""
-    numbers, threads, of_rank = dict[str, int](), list[Thread](), dict[int, int]()
+    numbers, threads, of_rank, ranks = dict[str, int](), list[Thread](), dict[int, int](), dict[int, int]()
     labels, models, told = _labels(trace), dict(trace.ranks.select("rank", "model").iter_rows()), dict[int, str]()
     there = of_lanes(trace, window)
     for row in trace.lanes_of(window.ranks).filter(pl.col("lane").is_in(list(there))).iter_rows(named=True):
@@ -100,10 +104,10 @@ def placed(trace: Trace, window: Window) -> Processes:
         number = numbers.setdefault(process, len(numbers) + 1)
         if row["rank"] is not None:
             of_rank.setdefault(row["rank"], number)
-            told[number] = models[row["rank"]]
+            told[number], ranks[number] = models[row["rank"]], row["rank"]
         unit = row["unit"] or "value" if row["role"] == "counter" and not row["events"] else None
         threads.append(Thread(row["lane"], number, len(threads) + 1, name, row["events"], unit))
-    return Processes(numbers, tuple(threads), of_rank, told)
+    return Processes(numbers, tuple(threads), of_rank, told, ranks)
 
 
 def _labels(trace: Trace) -> dict[int, str]:
@@ -140,7 +144,8 @@ def _host(trace: Trace, host: int, process: str) -> str:
 def _named(processes: Processes) -> Iterator[bytes]:
     """The names and the order of processes and threads."""
     for name, number in processes.numbers.items():
-        yield encoded({"ph": "M", "name": "process_name", "pid": number, "args": {"name": name}})
+        named = {"name": name, "rank": rank} if (rank := processes.ranks.get(number)) is not None else {"name": name}
+        yield encoded({"ph": "M", "name": "process_name", "pid": number, "args": named})
         yield encoded({"ph": "M", "name": "process_sort_index", "pid": number, "args": {"sort_index": number}})
         if model := processes.models.get(number):
             yield encoded({"ph": "M", "name": "process_labels", "pid": number, "args": {"labels": model}})

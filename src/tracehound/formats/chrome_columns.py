@@ -35,6 +35,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
 
     name: Any = None
     labels: Any = None
+    rank: Text = None
     hlo_op: Text = None
     hlo_module: Text = None
     hlo_category: Text = None
@@ -142,13 +143,15 @@ class Columns:
 
     `signatures` numbers (phase, pid, tid), `names` and `ops` what they are called, `details` how they were launched.
 
-    `metadata` has the names that metadata events give to processes and threads, and the labels of processes; `endless`
-    the ordinals of complete events without a duration, `samples` those of counters, by `Series`.
+    `metadata` has the names that metadata events give to processes and threads, and the labels of processes;
+    `ranks` has the ranks of devices, by their processes, where the file tells them, as Tracehound's own exports do.
+    `endless` are the ordinals of complete events without a duration, `samples` those of counters, by `Series`.
     """
 
     def __init__(self) -> None:
         self.signatures, self.names, self.ops, self.details = Codes(), Codes(), Codes(), Codes()
         self.metadata: dict[tuple[str, Text, Text], str] = {}
+        self.ranks: dict[Text, int] = {}
         self.endless: list[int] = []
         self.samples = Samples()
         self._count = 0
@@ -192,6 +195,8 @@ class Columns:
                 tid = event.tid if event.name == "thread_name" else None
                 told = said.labels if event.name == "process_labels" else said.name
                 self.metadata[event.name, event.pid, tid] = as_text(told)
+                if event.name == "process_name" and (rank := whole(said.rank)) is not None:
+                    self.ranks[event.pid] = rank
             elif said.hlo_op is not None or said.hlo_category is not None:
                 columns.op[row] = self._op(event, said)
 

@@ -6,14 +6,15 @@ Owns what the viewer's processes and threads are (planes and lines of the profil
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.formats.chrome_columns import Columns, Op, Piece, whole
+from tracehound.formats.chrome_columns import Columns, Op, Piece, Text, whole
 from tracehound.formats.counters import Counters, Series, counters, titled
 from tracehound.formats.gathered import Gathered
 from tracehound.formats.json_columns import INVALID
@@ -138,6 +139,7 @@ def _lanes(columns: Columns, kept: Piece, gathered: Gathered) -> npt.NDArray[np.
     """The lane for every signature; a lane is made for those that events have."""
     lane = np.zeros(len(columns.signatures), np.int64)
     used = set(np.unique(kept.signature).tolist())
+    _number(columns, {pid for code, (_, pid, _) in enumerate(columns.signatures) if code in used}, gathered)
     for code, (_, pid, tid) in enumerate(columns.signatures):
         if code in used:
             process = columns.metadata.get(("process_name", pid, None), "")
@@ -149,6 +151,19 @@ def _lanes(columns: Columns, kept: Piece, gathered: Gathered) -> npt.NDArray[np.
         working = "stream" if row.get("rank") in streaming else "ops"
         row["work"] = row["role"] == working and "rank" in row and not _part(row)
     return lane
+
+
+def _number(columns: Columns, used: Set[Text], gathered: Gathered) -> None:
+    """Number the devices in their own order, whichever of them has the first event, and not only those that have any.
+
+    Those without an event are there where the file tells their ranks.
+    """
+    named = [(_PLANE.match(name), pid) for (what, pid, _), name in columns.metadata.items() if what == "process_name"]
+    devices = [(match[1], int(match[2]), match[3] or "", pid) for match, pid in named if match]
+    for kind, ordinal, _, pid in sorted(devices, key=itemgetter(0, 1, 2)):
+        if pid in used or pid in columns.ranks:
+            model = columns.metadata.get(("process_labels", pid, None), "")
+            gathered.rank(kind, ordinal, model, columns.ranks.get(pid))
 
 
 def _part(lane: Mapping[str, Any]) -> str:

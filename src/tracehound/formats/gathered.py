@@ -34,13 +34,14 @@ class Gathered:
         self.lanes.append({"host": 0, "name": name, "role": role, "order": order, "work": False, **more})
         return len(self.lanes) - 1
 
-    def rank(self, kind: str, device: int | None, model: str) -> int:
-        """The rank of a device, new if the device is."""
+    def rank(self, kind: str, device: int | None, model: str, recorded: int | None = None) -> int:
+        """The rank of a device, new if the device is; `recorded` is its number, where the file tells that."""
         label = kind if device is None else f"{kind}:{device}"
         for number, known in enumerate(self.ranks):
             if known["label"] == label:
                 return number
-        self.ranks.append({"host": 0, "device": device, "label": label, "model": model or kind, "inferred": False})
+        told = {"rank": recorded, "device": device, "label": label, "model": model or kind}
+        self.ranks.append({"host": 0, "inferred": False, **told})
         return len(self.ranks) - 1
 
     def add(self, rows: pl.DataFrame) -> None:

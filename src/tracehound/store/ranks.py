@@ -48,12 +48,14 @@ def number(parts: Sequence[Part]) -> Numbering:
     all ranks of the job, so that it stands for none of them.
 
     Of a file with several devices the recorded rank, or that of its name, is the number of the device that does the
-    work; what else it touched comes after all ranks of the job. Without either its devices are counted through.
+    work; what else it touched comes after all ranks of the job. A file that records the rank of each device has
+    those. Without any its devices are counted through.
     """
     owners = [_owner(part) for part in parts]
     claims = [_claim(part) for part in parts]
     named = _by_name([part.path for part in parts]) if None in claims else {}
-    reserved = {claim for claim in claims if claim is not None}
+    recorded = [part.ranks["rank"].to_list() for part in parts]
+    reserved = {rank for ranks in recorded for rank in ranks if rank is not None}
     beyond = max((_world(part) for part in parts), default=0)
     taken: set[int] = set()
     numbers: list[tuple[int, ...]] = [()] * len(parts)
@@ -66,12 +68,18 @@ def number(parts: Sequence[Part]) -> Numbering:
         if owner is not None and wanted is not None:
             (mine[owner],) = (wanted,) if wanted not in taken else _free(taken | reserved, 1, behind)
             taken.add(mine[owner])
+        if claim is None:
+            for row, rank in enumerate(recorded[at]):
+                if rank is not None and rank not in taken:
+                    mine[row] = rank
+                    taken.add(rank)
         others = [row for row, number in enumerate(mine) if number < 0]
         after = behind if len(others) < len(mine) else 0
         for row, number in zip(others, _free(taken | reserved, len(others), after), strict=True):
             mine[row] = number
-        if claim is not None and claim not in mine:
-            again.setdefault(claim, []).append((mine[owner or 0], part.path))
+        for number, rank in zip(mine, recorded[at], strict=True):
+            if rank is not None and rank not in mine:
+                again.setdefault(rank, []).append((number, part.path))
         taken.update(mine)
         numbers[at] = tuple(mine)
     inferred = tuple(
