@@ -125,7 +125,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = table.filter(pl.col("lanes") > 0).with_columns(shares).sort(order)
     if by_step and table.is_empty():
         notes.append("no steps here: mark them with profiler.step(), StepTraceAnnotation or StepTrace")
-    return answer(shown, rows, scene, options, [*notes, *_together(rows), *_clocks(rows, scene)])
+    return answer(shown, rows, scene, options, [*notes, *_together(rows), *_with_hidden(rows), *_clocks(rows, scene)])
 
 
 def _clocks(rows: pl.DataFrame, scene: Scene) -> list[str]:
@@ -143,6 +143,16 @@ def _together(rows: pl.DataFrame) -> list[str]:
     states = {"compute": "compute", "communication": "exposed communication", "copy": "exposed copy", "idle": "idle"}
     told = ", ".join(f"{words} {percent(int(rows[name].sum()) / whole)}" for name, words in states.items())
     return [f"all together: {told}"]
+
+
+def _with_hidden(rows: pl.DataFrame) -> list[str]:
+    """What part of the spans of all rows together communication and copies take in all, where some of it is hidden."""
+    sums = {name: int(rows[name].sum()) for name in ("span", "communication", "copy", "all_communication", "all_copy")}
+    if sums["all_communication"] == sums["communication"] and sums["all_copy"] == sums["copy"]:
+        return []
+    took = {"communication": sums["all_communication"], "copies": sums["all_copy"]}
+    told = ", ".join(f"{words} {percent(time / sums['span'])}" for words, time in took.items() if time)
+    return [f"communication and copies are exposed parts; in all {told}"]
 
 
 ANALYSIS = Analysis(

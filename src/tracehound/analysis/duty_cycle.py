@@ -115,13 +115,16 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     return answer(ANALYSIS, table, scene, options, [*_notes(table), *window_apart(table["time"], scene)])
 
 
+_WORDS: Final = {"collectives": "exposed collectives", "device_to_device": "device to device"}
+
+
 def _notes(table: pl.DataFrame) -> list[str]:
     """All devices together, to a thousandth of a percent, as people hold it against XProf's."""
     span, time = int(table["span"].sum()), int(table["time"].sum())
     if not span or not time:
         return []
     shares = ", ".join(
-        f"{name.replace('_', ' ')} {int(table[name].sum()) / time * 100:.3f} %"
+        f"{_WORDS.get(name, name)} {int(table[name].sum()) / time * 100:.3f} %"
         for name in (*PARTS, "idle")
         if table[name].sum()
     )

@@ -19,7 +19,7 @@ from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
 from tracehound.draw.apart import apart
 from tracehound.draw.cells import cell
-from tracehound.draw.plots import PARTS
+from tracehound.draw.plots import PARTS, WORDS
 from tracehound.units import count, duration, plural, share
 
 Sort = Literal["plain", "dim", "strong", "bar", "slow", "bad", "warn", "compute", "communication", "copy", "idle"]
@@ -122,13 +122,13 @@ def _legend(every: Sequence[float], width: int) -> Line:
     line: Line = []
     for (name, glyph), part in zip(PARTS.items(), every, strict=True):
         if width >= _SPACIOUS:
-            line += [(f"{glyph} ", _sort(name)), (f"{name} {part * 100:.0f} %  ", "plain")]
+            line += [(f"{glyph} ", _sort(name)), (f"{WORDS.get(name, name)} {part * 100:.0f} %  ", "plain")]
         else:
             line += [(glyph, _sort(name)), (f"{name[:4]} {part * 100:.0f} ", "plain")]
     return line if width >= _SPACIOUS else [*line, ("%", "plain")]
 
 
-_SPACIOUS: Final = 60
+_SPACIOUS: Final = 80
 _BUSY: Final = len(" 100.00 % busy")
 
 

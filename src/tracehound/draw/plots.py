@@ -32,6 +32,9 @@ Size = tuple[int, int]
 PARTS = MappingProxyType({"compute": "█", "communication": "▓", "copy": "░", "idle": "∙"})
 """The parts of a rank's time and what they are drawn with."""
 
+WORDS = MappingProxyType({"communication": "exposed communication", "copy": "exposed copy"})
+"""What those parts are called where their names say too little."""
+
 FEWEST = 3
 """Steps from which their lengths are drawn as a curve."""
 
@@ -91,7 +94,7 @@ def breakdown(result: Result, cursor: int, size: Size) -> list[str]:
         for label, parts in rows
     ]
     more = len(lines) - (height - 1)
-    legend = "  ".join(f"{glyph} {name}" for name, glyph in PARTS.items())
+    legend = "  ".join(f"{glyph} {WORDS.get(name, name)}" for name, glyph in PARTS.items())
     first = bars.in_sight(cursor, len(lines), height - 1)
     shown = lines[first : first + height - 1]
     return [*shown, filled(f"{legend}  {more:,} more ranks" if more > 0 else legend, width)]

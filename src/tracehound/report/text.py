@@ -11,6 +11,7 @@ from dataclasses import replace
 from tracehound.analysis.result import Result
 from tracehound.draw.cells import meanings
 from tracehound.draw.chart import bar, line, stacked
+from tracehound.draw.plots import WORDS
 from tracehound.draw.roof import roofline
 from tracehound.draw.table import Line, body, caption, notes, table, wrapped
 from tracehound.errors import printable
@@ -145,7 +146,7 @@ def _divided(shown: Result, width: int) -> Iterator[Line]:
     length = min(width, 100) - room - 3
     for label, parts in zip(labels, shares, strict=True):
         yield Line(f"{label:<{room}} |{stacked([part or 0.0 for part in parts], glyphs, length)}|")
-    legend = "  ".join(f"{glyph} {name}" if glyph.strip() else f"blank {name}" for name, glyph in PARTS)
+    legend = "  ".join(f"{glyph if glyph.strip() else 'blank'} {WORDS.get(name, name)}" for name, glyph in PARTS)
     yield from notes([legend], width)
 
 
