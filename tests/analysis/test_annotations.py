@@ -147,12 +147,19 @@ def test_work_in_a_window_counts_for_an_annotation_that_ended_before() -> None:
 
 
 HOST = st.lists(
-    st.tuples(st.sampled_from(["annotation", "op"]), st.sampled_from("ab"), st.integers(0, 20), st.integers(1, 20)),
+    st.tuples(
+        st.sampled_from(["annotation", "op"]), st.sampled_from("ab"), st.integers(0, 20), st.integers(1, 20),
+        st.integers(0, 1),
+    ),
     min_size=1, max_size=12,
 )  # fmt: skip
 WORK = st.lists(
     st.tuples(
-        st.integers(0, 14), st.integers(0, 50), st.integers(0, 9), st.sampled_from(["kernel", "collective", "copy"])
+        st.integers(0, 14),
+        st.integers(0, 50),
+        st.integers(0, 9),
+        st.sampled_from(["kernel", "collective", "copy"]),
+        st.integers(7, 8),
     ),
     max_size=8,
 )
@@ -160,13 +167,14 @@ WORK = st.lists(
 
 @given(HOST, WORK, st.tuples(st.integers(0, 30), st.integers(1, 30)))
 def test_against_a_loop(
-    host: list[tuple[str, str, int, int]], work: list[tuple[int, int, int, str]], span: tuple[int, int]
+    host: list[tuple[str, str, int, int, int]], work: list[tuple[int, int, int, str, int]], span: tuple[int, int]
 ) -> None:
+    """Of two threads with annotations of the same names, and two streams."""
     b = Building()
-    for i, (kind, name, start, length) in enumerate(host):
-        b.event(MAIN, name, start, start + length, kind, correlation=i)
-    for call, start, length, kind in work:
-        b.event(stream(), "work", start, start + length, kind, correlation=call)
+    for i, (kind, name, start, length, one) in enumerate(host):
+        b.event((MAIN, thread("worker"))[one], name, start, start + length, kind, correlation=i)
+    for call, start, length, kind, number in work:
+        b.event(stream(0, number), "work", start, start + length, kind, correlation=call)
     trace = b.trace()
     window = Window(span[0] * US, (span[0] + span[1]) * US)
     expected = _slow(trace, *window.within(*trace.span))
@@ -180,7 +188,7 @@ def _slow(trace: Trace, low: int, high: int) -> dict[str, list[int]]:
     """Microsecond by microsecond: device, busy, exposed, launched of each name."""
     events = {row["id"]: row for row in trace.events().collect().iter_rows(named=True)}
     found: dict[str, list[int]] = defaultdict(lambda: [0] * 4)
-    busy: dict[str, set[int]] = defaultdict(set)
+    busy, exposed = defaultdict[str, set[int]](set), defaultdict[str, set[int]](set)
     device = [e for e in events.values() if e["rank"] is not None]
     ticks = {e["id"]: set(range(max(e["start"], low) // US, min(e["end"], high) // US)) for e in device}
     computing = set().union(*(ticks[e["id"]] for e in device if e["kind"] == "kernel"))
@@ -192,10 +200,10 @@ def _slow(trace: Trace, low: int, high: int) -> dict[str, list[int]]:
         runs = ticks[event["id"]]
         instant = event["start"] == event["end"] and low <= event["start"] <= high
         for name in around if runs or instant else ():
-            alone = runs - computing if event["kind"] == "collective" else set()
-            for column, value in enumerate((len(runs), 0, len(alone), 1)):
-                found[name][column] += value
+            found[name][0] += len(runs)
+            found[name][3] += 1
             busy[name] |= runs
-    for name, ran in busy.items():
-        found[name][1] = len(ran)
+            exposed[name] |= runs - computing if event["kind"] == "collective" else set()
+    for name, counted in found.items():
+        counted[1:3] = len(busy[name]), len(exposed[name])
     return found

@@ -5,7 +5,7 @@ Owns the attribution of work to every annotation around its launch, once for eac
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from tracehound.analysis.operator_tree import Tree, launchers, rows_of
 from tracehound.analysis.result import Share
 from tracehound.intervals import Ints, Mask, covered, union
 from tracehound.nesting import nearest, own_stretches
+from tracehound.sums import summed
 
 MARKS: Final = ("annotation", "step")
 """The kinds of events that are annotations."""
@@ -25,9 +26,10 @@ _MOST: Final = 1 << 61
 def launched_inside(share: Share, calls: Tree) -> pl.DataFrame:
     """A row for each thread (`lane`) and `name` of annotations in which work of the share's device was launched.
 
-    `device` is the sum of its lengths in the window, `busy` when any of it ran, `exposed` the time of communication
-    among it while nothing on the device computed, `launched` how much there is. Work counts for every annotation around
-    its launch, once for each name, whenever that was; `event` and `start` are of the first of these annotations.
+    `device` is the sum of its lengths in the window, `launched` how much there is. `busy` is when any of it ran and
+    `exposed` when any communication among it did while nothing on the device computed: of all threads with annotations
+    of that name together, which the first of them has. Work counts for every annotation around its launch, once for
+    each name, whenever that was; `event` and `start` are of the first of these annotations.
     """
     device = work(share, "launch", "external")
     low, high = (np.clip(device[side].to_numpy(), share.start, share.end) for side in ("start", "end"))
@@ -41,27 +43,36 @@ def launched_inside(share: Share, calls: Tree) -> pl.DataFrame:
     piece, at = _around(calls, calls.events["kind"].is_in(MARKS).to_numpy(), call[owner])
     kinds = device["kind"].cast(pl.String).gather(owner)
     told = calls.events.select("lane", pl.col("name").cast(pl.String), "start", event="id").gather(at)
-    place = told.select(pl.struct("lane", "name").rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
+    told = told.with_columns(pl.Series("device", (end - start)[piece]), pl.Series("launched", first[piece]))
+    name = (told["name"].rank("dense").cast(pl.Int64) - 1).to_numpy()
+    busy = _united(name, start[piece], end[piece])
     computes = ~kinds.is_in([*COMMUNICATION, *COPY]).to_numpy()
-    alone = _alone(start, end, computes, kinds.is_in(COMMUNICATION).to_numpy())
+    told_of = np.flatnonzero(kinds.is_in(COMMUNICATION).to_numpy()[piece])
+    communicating = _united(name[told_of], start[piece[told_of]], end[piece[told_of]])
+    hidden = covered(union(start[computes], end[computes]), communicating.start, communicating.end)
+    many, leads = int(name.max(initial=-1)) + 1, pl.col("lane") == pl.col("lane").min().over("number")
     return (
-        told.with_columns(
-            pl.Series("place", place),
-            pl.Series("device", (end - start)[piece]),
-            pl.Series("exposed", alone[piece]),
-            pl.Series("launched", first[piece]),
-        )
-        .group_by("place")
+        told.with_columns(pl.Series("number", name))
+        .group_by("lane", "number")
         .agg(
-            pl.col("lane", "name").first(),
-            pl.col("device", "exposed", "launched").sum(),
+            pl.col("name").first(),
+            pl.col("device", "launched").sum(),
             pl.col("event").sort_by("start", "event").first(),
             pl.col("start").min(),
         )
-        .sort("place")
-        .with_columns(pl.Series("busy", _busy(place, start[piece], end[piece])))
-        .drop("place")
+        .sort("lane", "number")
+        .with_columns(
+            _gathered("busy", summed(busy.name, busy.length, many), leads),
+            _gathered("exposed", summed(communicating.name, communicating.length - hidden, many), leads),
+        )
+        .drop("number")
     )
+
+
+def _gathered(column: str, of_names: Ints, leads: pl.Expr) -> pl.Expr:
+    """What names have, on the rows that lead; 0 on the others."""
+    told = pl.lit(pl.Series(of_names)).gather(pl.col("number"))
+    return pl.when(leads).then(told).otherwise(0).alias(column)
 
 
 def _around(calls: Tree, mark: Mask, call: Ints) -> tuple[Ints, Ints]:
@@ -95,24 +106,32 @@ def _again(mark: Mask, outer: Ints, name: Ints) -> Mask:
     return again
 
 
-def _alone(start: Ints, end: Ints, computes: Mask, communicates: Mask) -> Ints:
-    """Of each piece of communication the time in which nothing computes; 0 of all else."""
-    busy = union(start[computes], end[computes])
-    return np.where(communicates, end - start - covered(busy, start, end), 0)
+class _United(NamedTuple):
+    """Stretches of time in which something of a name runs, ps; those of one name overlap nowhere."""
+
+    name: Ints
+    start: Ints
+    end: Ints
+
+    @property
+    def length(self) -> Ints:
+        """How long each is."""
+        return self.end - self.start
 
 
-def _busy(place: Ints, start: Ints, end: Ints) -> Ints:
-    """For each place the time in which any of its pieces runs."""
-    count = int(place.max(initial=-1)) + 1
+def _united(name: Ints, start: Ints, end: Ints) -> _United:
+    """When any of the pieces of each name runs; names are numbers from 0 on."""
+    count = int(name.max(initial=-1)) + 1
     if not count:
-        return np.empty(0, np.int64)
+        return _United(name, start, end)
     low = int(start.min())
     width = int(end.max()) - low + 1
     if width * count > _MOST:
-        order = np.argsort(place, kind="stable")
-        each = np.split(order, np.searchsorted(place[order], np.arange(1, count)))
-        return np.array([union(start[rows], end[rows]).length for rows in each], np.int64)
-    beside = union(start - low + place * width, end - low + place * width)  # each place has a stretch of its own
-    length = np.zeros(count, np.int64)
-    np.add.at(length, beside.start // width, beside.end - beside.start)
-    return length
+        order = np.argsort(name, kind="stable")
+        rows = np.split(order, np.searchsorted(name[order], np.arange(1, count)))
+        each = [union(start[mine], end[mine]) for mine in rows]
+        of = np.repeat(np.arange(count), [len(one.start) for one in each])
+        return _United(of, *(np.concatenate([getattr(one, side) for one in each]) for side in ("start", "end")))
+    beside = union(start - low + name * width, end - low + name * width)  # each name has a stretch of its own
+    of = beside.start // width
+    return _United(of, beside.start - of * width + low, beside.end - of * width + low)

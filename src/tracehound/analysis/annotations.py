@@ -31,10 +31,10 @@ the last kernel launched inside and are never added to the host's. total = sum o
 annotations and other events nested inside; of a nested call of the same name both count. A window clips.
 
 device = lengths of the kernels, copies and memsets launched inside, at any depth, by the launching call, else by the
-operator that the profiler gave them as the active one; busy = when any of these ran; exposed = the time of collectives
-among them in which no kernel of that device computed. Work counts for every annotation around its launch, once for each
-name, and by when it ran. HolisticTraceAnalysis gives a kernel to the annotations whose shadow it lies in, which takes
-in what others launched meanwhile.
+operator that the profiler gave them as the active one; busy = when any of these ran; exposed = when any collective
+among them ran and no kernel of that device computed; both are summed over devices. Work counts for every annotation
+around its launch, once for each name, and by when it ran. HolisticTraceAnalysis gives a kernel to the annotations whose
+shadow it lies in, which takes in what others launched meanwhile.
 
 With by=path the annotations of hosts are a tree, steps of any number as one; there self is total less the annotations
 directly inside, and busy, exposed, shortest and shadows are left out."""
@@ -50,7 +50,7 @@ COLUMNS = (
     Column("self", "time", "less what is nested inside", brief=False),
     Column("device", "time", "of kernels, copies and memsets launched inside"),
     Column("busy", "time", "when any of them ran", brief=False),
-    Column("exposed", "time", "of collectives launched inside, while no kernel computed", brief=False),
+    Column("exposed", "time", "when collectives launched inside ran, and no kernel computed", brief=False),
     Column("launched", "count", "kernels, copies and memsets launched inside", brief=False),
     Column("ranks", "count", "ranks, or hosts, on which it ran", brief=False),
     Column("depth", "depth", "how many annotations are around it, with by=path"),
