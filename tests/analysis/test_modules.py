@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from building import US, Building, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.store import load, open_paths
-from tracehound.trace import Trace
+from tracehound.trace import Trace, Window
 
 MAIN, AUTOGRAD = 1, 2
 
@@ -56,8 +56,8 @@ def opened(tmp_path: Path, events: list[dict[str, Any]]) -> Trace:
     return load(open_paths([path]))
 
 
-def result(trace: Trace, **chosen: str) -> Result:
-    return run(named("modules"), trace, options=Options(given=tuple(sorted(chosen.items()))))
+def result(trace: Trace, window: Window | None = None, **chosen: str) -> Result:
+    return run(named("modules"), trace, window, Options(given=tuple(sorted(chosen.items()))))
 
 
 def lines(shown: Result, *columns: str) -> list[tuple[Any, ...]]:
@@ -85,6 +85,21 @@ def test_a_gradient_belongs_to_the_module_of_the_last_operator_with_its_number(t
         ("Model_0", 60, 40), ("  Linear_0", 30, 20), ("  Linear_1", 30, 20),
     ]  # fmt: skip
     assert shown.notes == ()
+
+
+def test_modules_whose_gradients_alone_are_in_a_window_have_rows_in_it(tmp_path: Path) -> None:
+    trace = opened(tmp_path, step())
+    whole = lines(result(trace), "backward_host", "backward_device")
+    low, high = trace.span
+    cut = low + 225 * US  # in the gradient of Linear_1, after all that the modules did themselves
+    parts = [
+        lines(result(trace, Window(*bounds)), "backward_host", "backward_device")
+        for bounds in ((low, cut), (cut, high))
+    ]
+    assert parts[1] == [("Model_0", 35, 40), ("  Linear_0", 30, 20), ("  Linear_1", 5, 20)]
+    sums = [(name, *(sum(values) for values in zip(*(part[1:] for part in both), strict=True)))
+            for name, *both in zip([row[0] for row in whole], *parts, strict=True)]  # fmt: skip
+    assert sums == whole
 
 
 def test_numbers_are_those_of_a_thread(tmp_path: Path) -> None:

@@ -157,10 +157,10 @@ HOST = st.lists(
     ),
     min_size=1, max_size=14,
 )  # fmt: skip
-WORK = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 50), st.integers(1, 9)), max_size=8)
+WORK = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 50), st.integers(0, 9)), max_size=8)
 
 
-@given(HOST, WORK, st.tuples(st.integers(0, 30), st.integers(0, 30)), st.sampled_from(["name", "parent"]))
+@given(HOST, WORK, st.tuples(st.integers(0, 30), st.integers(1, 30)), st.sampled_from(["name", "parent"]))
 def test_against_a_loop(
     host: list[tuple[int, str, str, int, int]], work: list[tuple[int, int, int]], span: tuple[int, int], by: str
 ) -> None:
@@ -209,19 +209,27 @@ def _slow(trace: Trace, low: int, high: int, by: str) -> dict[Key, list[int]]:
         if event["kind"] in ("op", "runtime", "annotation"):
             for outer in around(event["parent"], "op", "runtime", "annotation")[:1]:
                 inside[outer] |= set(range(max(event["start"], low), min(event["end"], high), US))
-        _add(found, [key(outer) for outer in around(event["launch"], "op")], length[i])
+        if length[i] or _instant(event, low, high):
+            _add(found, [key(outer) for outer in around(event["launch"], "op")], length[i])
     for i, event in events.items():
-        if event["kind"] == "op":
+        if event["kind"] == "op" and length[i]:
             own = length[i] - US * len(inside[i])
             again = key(i) in {key(outer) for outer in around(event["parent"], "op")}
-            for column, value in enumerate((int(length[i] > 0), own, 0 if again else length[i])):
-                found[key(i)][column] += value
-    return {one: row for one, row in found.items() if row[0] or row[4]}
+            _count(found[key(i)], own, 0 if again else length[i])
+    return found
+
+
+def _count(row: list[int], own: int, total: int) -> None:
+    row[:3] = row[0] + 1, row[1] + own, row[2] + total
+
+
+def _instant(event: dict, low: int, high: int) -> bool:
+    return event["start"] == event["end"] and low <= event["start"] <= high
 
 
 def _add(found: dict[Key, list[int]], around: list[Key], length: int) -> None:
     """What a kernel of that length, launched inside operators of these rows, adds."""
-    for one in around[:1] if length else []:
+    for one in around[:1]:
         found[one][3] += length
         found[one][5] += 1
     for one in set(around):

@@ -233,6 +233,14 @@ def test_flights_and_waits_against_instants(copies: list[tuple[bool, int, int]])
         assert measured == [len(mine), len(alone), len(mine) - len(alone)]
 
 
+def test_a_copy_of_no_length_counts_where_all_ends() -> None:
+    b = Building()
+    b.event(stream(), "kernel", 0, 40)
+    b.event(stream(), "Memcpy HtoD (Pageable -> Device)", 40, 40, "copy", bytes=10)
+    (row,) = transfers(b.trace()).table.rows(named=True)
+    assert (row["copies"], row["bytes"], row["in_flight"]) == (1, 10, 0)
+
+
 def test_what_takes_no_time_tells_no_speed() -> None:
     b = Building()
     b.event(stream(), "Memcpy HtoD (Pageable -> Device)", 10, 10, "copy", bytes=1_000_000)

@@ -244,20 +244,25 @@ def _grouped(table: pl.DataFrame, roots: Sequence[str], host: pl.Expr, rank: pl.
     )
 
 
+_BACKWARD: Final = ("backward_host", "backward_device")
+_BELOW: Final = ("device_total", *_BACKWARD)
+
+
 def _ordered(table: pl.DataFrame) -> pl.DataFrame:
-    """The rows depth first, those in one row by their totals."""
+    """The rows depth first, those in one row by their totals: of what did anything in the window, and what is above."""
     trees = Forest(table["parent"].to_numpy())
     table = table.with_columns(
         pl.Series("device_total", trees.summed(table["device_self"].to_numpy())),
-        *(pl.Series(name, trees.summed(table[name].to_numpy())) for name in ("backward_host", "backward_device")),
+        *(pl.Series(name, trees.summed(table[name].to_numpy())) for name in _BACKWARD),
         pl.Series("depth", trees.level),
     )
     place = pl.int_range(pl.len())
     by = table.select(place.sort_by("total", "device_total", "name", descending=[True, True, False])).to_series()
     rank = np.empty(table.height, np.int64)
     rank[by.to_numpy()] = np.arange(table.height)
-    rows = table[trees.sorted(rank)]
-    return rows.filter((pl.col("count") > 0) | (pl.col("device_total") > 0))
+    did = table.select(pl.any_horizontal(pl.col("count", "launched", *_BELOW) > 0)).to_series().to_numpy()
+    order, there = trees.sorted(rank), trees.with_above(did)
+    return table[order[there[order]]]
 
 
 def recorded(tables: Sequence[pl.DataFrame]) -> tuple[int, int]:

@@ -15,8 +15,10 @@ from tracehound.analysis.async_ops import exposed, flights_of
 from tracehound.analysis.busy import COPY, busy_of, work
 from tracehound.analysis.directions import ends_of, kinds_of
 from tracehound.analysis.result import Share
+from tracehound.analysis.share import overlapping
 from tracehound.formats.xla_copies import copied
 from tracehound.intervals import EMPTY, Intervals, merge, subtract, union
+from tracehound.trace import collected
 
 
 class Copies(NamedTuple):
@@ -136,7 +138,7 @@ def _served(copies: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
 
     Of those that are in flight from one memory to another at the same time the link moves that which ends first.
     """
-    inside = copies.filter((pl.col("start") < end) & (pl.col("end") > start))
+    inside = collected(overlapping(copies.lazy(), start, end))
     if not ((inside["start"] < start) | (inside["end"] > end)).any():
         return _inside(inside, start, end, _INSIDE)
     beside = (pl.col("start") < inside["end"].max()) & (pl.col("end") > inside["start"].min())
@@ -154,7 +156,7 @@ def _inside(copies: pl.DataFrame, start: int, end: int, part: pl.Expr) -> pl.Dat
     moved = pl.when(pl.col("end") > pl.col("start")).then(pl.col("bytes") * part.clip(upper_bound=1)).alias("moved")
     whole = pl.when(part < 1).then((pl.col("bytes") * part).round().cast(pl.Int64)).otherwise("bytes").alias("bytes")
     return (
-        copies.filter((pl.col("start") < end) & (pl.col("end") > start))
+        collected(overlapping(copies.lazy(), start, end))
         .with_columns(bounds)
         .with_columns(pl.col("low").alias("start"), pl.col("high").alias("end"), moved, whole)
     )

@@ -106,19 +106,20 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if rows.is_empty():
         return without(ANALYSIS, scene, options, _why_empty(scene))
     whole, unlaunched = recorded(tables)
+    works = bool(whole or rows["launched"].sum())
     outermost = (pl.col("depth") == 0) | pl.col("name").str.starts_with(AGAIN)
     outer = int(rows.filter(outermost)["total"].sum())
     table = rows.rename({"name": "module", "total": "host_total", "self": "host_self"})
     table = table.with_columns(
         pl.col("inside").alias("operators"),
         _mean("host_total").alias("mean"),
-        _mean("device_total").alias("device_mean") if whole else pl.lit(None).alias("device_mean"),
+        _mean("device_total").alias("device_mean") if works else pl.lit(None).alias("device_mean"),
         share_of("host_total", outer).alias("host_share"),
         share_of("device_total", whole).alias("share"),
-    ).with_columns(pl.col(name) if whole else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE)
+    ).with_columns(pl.col(name) if works else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE)
     ran = any(table["gradients"].any() for table in tables if table.height)
     guessed = max(table["guessed"][0] for table in tables if table.height)
-    notes = _notes(whole, unlaunched) + _of_backward(table, ran=ran) + _of_threads(guessed)
+    notes = _notes(whole, unlaunched, works=works) + _of_backward(table, ran=ran) + _of_threads(guessed)
     result = answer(ANALYSIS, table, scene, Options(given=options.given), notes)
     return cut(result, result.table["host_total"].to_numpy(), options.top)
 
@@ -128,8 +129,8 @@ def _mean(column: str) -> pl.Expr:
     return (pl.col(column) / count).round().cast(pl.Int64)
 
 
-def _notes(whole: int, outside: int) -> list[str]:
-    if not whole:
+def _notes(whole: int, outside: int, *, works: bool) -> list[str]:
+    if not works:
         return ["no device work here: times are those of the host alone"]
     if not outside:
         return []

@@ -33,15 +33,15 @@ BY: Final = Setting(
 )
 
 DEFINITION = """\
-Operators are what PyTorch records as such on the host's threads (cpu_op: aten::mm, autograd nodes, custom ops). host
-total = time from call to return; host self = that less the time of the operators, ranges and runtime calls directly
-inside (Python frames are looked through). device self = lengths of the kernels, copies and memsets launched from
-inside the operator and from no operator within it: by the launching call, else by the id of the active operator that
-the profiler gave them ("External id"). device total = that and the device self of all operators inside. Lengths are
-summed, not united: work that overlaps on two streams counts twice. With a window all times are those inside it; work
-counts by when it ran, whenever it was launched. share is device self of all device time, also of work that no
-operator launched; host share is host self of all operators'. event is the call with the largest device total, or the
-longest where nothing was launched.
+Operators are what PyTorch records as such on the host's threads (cpu_op: aten::mm, autograd nodes, custom ops), and the
+collectives of gloo, on threads of its own. host total = time from call to return; host self = that less the time of the
+operators, ranges and runtime calls directly inside (Python frames are looked through). device self = lengths of the
+kernels, copies and memsets launched from inside the operator and from no operator within it: by the launching call,
+else by the id of the active operator that the profiler gave them ("External id"). device total = that and the device
+self of all operators inside. Lengths are summed, not united: work that overlaps on two streams counts twice. With a
+window all times are those inside it; work counts by when it ran, whenever it was launched. share is device self of all
+device time, also of work that no operator launched; host share is host self of all operators'. event is the call with
+the largest device total, or the longest where nothing was launched.
 
 These are the Self CPU, CPU total, Self CUDA, CUDA total and # of Calls of PyTorch's key_averages() and of
 torch_tb_profiler's operator view, but that a total counts no call twice which lies inside a call of the same row.
@@ -143,7 +143,7 @@ def _measured(calls: Tree, caller: Ints, by: Ints, clipped: Ints, share: Share) 
     total = Forest(caller).summed(own)
     host = self_time(begin, np.where(frame, begin, until) if frame.any() else until, calls.above)
     return Counted(
-        operator=calls.operator & (seen | (total > 0)),
+        operator=calls.operator if seen.all() else calls.operator & (seen | (Forest(caller).summed(launched) > 0)),
         seen=seen,
         host_self=host,
         host_total=np.maximum(until - begin, 0),
@@ -207,16 +207,17 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         pl.col("rank").explode().n_unique().cast(pl.Int64).alias("ranks"),
     )
     on_host = int(table["host_self"].sum())
+    works = bool(whole or table["launched"].sum())
     table = table.with_columns(
         share_of("host_self", on_host).alias("host_share"),
         share_of("device_self", whole).alias("share"),
-        *(pl.col(name) if whole else pl.lit(None, pl.Int64).alias(name) for name in _DEVICE),
+        *(pl.col(name) if works else pl.lit(None, pl.Int64).alias(name) for name in _DEVICE),
     ).sort("device_self", "host_self", *_KEY, descending=[True, True, False, False], nulls_last=True)
-    return answer(ANALYSIS, table, scene, options, _notes(whole, unlaunched))
+    return answer(ANALYSIS, table, scene, options, _notes(whole, unlaunched, works=works))
 
 
-def _notes(whole: int, unlaunched: int) -> list[str]:
-    if not whole:
+def _notes(whole: int, unlaunched: int, *, works: bool) -> list[str]:
+    if not works:
         return ["no device work here: times are those of the host alone"]
     if not unlaunched:
         return []

@@ -108,11 +108,12 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if rows.is_empty():
         return without(ANALYSIS, scene, options, missing(scene, FRAMES.of(options.given)))
     whole, unlaunched = recorded(tables)
+    works = bool(whole or rows["launched"].sum())
     roots = int(rows.filter(pl.col("depth") == 0)["total"].sum())
     table = rows.rename({"name": "call"}).with_columns(
         share_of("total", roots).alias("share"),
         share_of("device_total", whole).alias("device_share"),
-        *(pl.col(name) if whole else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE),
+        *(pl.col(name) if works else pl.lit(None, pl.Int64).alias(name) for name in _OF_DEVICE),
     )
     notes = [f"{duration(roots)} on threads of hosts"] if roots else []
     if whole and unlaunched:
