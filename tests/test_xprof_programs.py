@@ -91,7 +91,7 @@ def test_duty_cycle_and_idle_are_xprofs(offload: Trace) -> None:
     """XProf's overview: 86.5 % and 13.4 %. The useful shares beside them are those of its hlo_stats table."""
     result = report(offload, "duty_cycle")
     assert result.notes[0].startswith("all together: duty cycle 86.525 % of ")
-    assert "compute 2.646 %, collectives 0.401 %" in result.notes[1]
+    assert "compute 2.646 %, exposed collectives 0.401 %" in result.notes[1]
     assert result.notes[1].endswith("idle 13.365 %")
 
 

@@ -113,6 +113,20 @@ Executed = list[tuple[int, int, int, int]]
 EXECUTED = st.lists(st.tuples(*[st.integers(0, 9)] * 4), min_size=1, max_size=12)
 
 
+@pytest.mark.parametrize("cut", [15, 25, 35])
+def test_windows_side_by_side_last_as_long_as_both(cut: int) -> None:
+    """The clocks drift apart where nothing runs: an edge there is one instant, whichever side is looked at."""
+    b = Building(format="xplane", ops=OPS)
+    for start, end, own in ((0, 10, 100), (40, 50, 200)):
+        b.event(CORE, "fusion", start, end, "op", op=2, device_start=own * US, device_end=(own + 10) * US)
+    trace = b.trace()
+    windows = Window(0, cut * US), Window(cut * US, 50 * US), Window(0, 50 * US)
+    for name, column in (("breakdown", "span"), ("breakdown", "idle"), ("duty_cycle", "time")):
+        first, second, both = (run(named(name), trace, window).table[column].item() for window in windows)
+        assert first + second == both
+    assert run(named("breakdown"), trace, windows[0]).table["span"].item() == (10 + 3 * (cut - 10)) * US
+
+
 @given(EXECUTED, st.integers(0, 60), st.integers(1, 60))
 def test_no_share_of_a_window_is_above_1(executed: Executed, start: int, length: int) -> None:
     b = Building(format="xplane", unit=1, ops=OPS)

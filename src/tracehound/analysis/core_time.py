@@ -10,9 +10,11 @@ from typing import NamedTuple
 import polars as pl
 
 from tracehound.analysis.busy import bounds, local_parent
-from tracehound.analysis.own_clock import has_clock, own_windows
+from tracehound.analysis.lane_rows import of_device
+from tracehound.analysis.own_clock import CLOCKED, has_clock, own_windows
 from tracehound.analysis.result import Share
 from tracehound.intervals import union
+from tracehound.trace import collected
 
 
 class Worked(NamedTuple):
@@ -55,9 +57,19 @@ def core_time(events: pl.DataFrame, share: Share) -> tuple[int, int]:
     if not has_clock(events):
         return bounds(events, share)
     if share.windowed:
-        windows = own_windows(events, share.start, share.end)
+        windows = _windows(events, share)
         return int(windows["from"].to_numpy().min()), int(windows["until"].to_numpy().max())
     return int(events["device_start"].to_numpy().min()), int(events["device_end"].to_numpy().max())
+
+
+def _windows(events: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """The window on the own clocks of the lanes of this work, by all that ever ran there.
+
+    By what lies in the window alone an end would be elsewhere than the start of the window that follows.
+    """
+    ran = collected(of_device(share, events["lane"].unique().to_list()).select("lane", "start", "end", *CLOCKED))
+    found = own_windows(ran, share.start, share.end)
+    return found if found.height else own_windows(events, share.start, share.end)
 
 
 def rest_time(share: Share) -> int:
