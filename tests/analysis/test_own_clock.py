@@ -206,9 +206,11 @@ APART = "the device's own clock measures {}; the trace's, to which the profiler 
 
 def test_steps_and_programs_of_a_device_last_as_long_as_its_own_clock_says() -> None:
     trace = drifting()
-    steps, times, programs = (run(named(name), trace) for name in ("steps", "step_time", "programs"))
+    steps, times, parts_of, programs = (
+        run(named(name), trace) for name in ("steps", "step_time", "step_parts", "programs")
+    )
     assert [value // US for value in steps.table["start"]] == [0, 22, 54, 66]
-    for result in (steps, times):
+    for result in (steps, times, parts_of):
         assert [value // US for value in result.table["duration"]] == [22, 22, 22, 20]
         assert any(
             note == APART.format("steps") + "2 of 4 another length: 12.00 us to 32.00 us" for note in result.notes
@@ -219,6 +221,8 @@ def test_steps_and_programs_of_a_device_last_as_long_as_its_own_clock_says() -> 
     assert [[value // US for value in row] for row in parts] == [
         [10, 12, 0, 0], [10, 10, 0, 2], [10, 10, 2, 0], [10, 10, 0, 0],
     ]  # fmt: skip
+    parts = parts_of.table.select("kernel", "copy", "other").rows()
+    assert [[value // US for value in row] for row in parts] == [[10, 10, 2]] * 3 + [[10, 10, 0]]
     (program,) = programs.table.rows(named=True)
     assert [program[name] // US for name in ("min", "max", "period", "gap")] == [20, 20, 22, 2]
     assert APART.format("executions") + "2 of 4 another length: 10.00 us to 30.00 us" in programs.notes

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
+from tracehound.analysis.own_clock import OwnClock
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
 from tracehound.analysis.threads import together, told_by_name
@@ -41,12 +42,14 @@ _BY_NAME: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
 """What operators and annotations of these names are. Those of NCCL only launch: what they launch is communication."""
 
 
-def activity(share: Share, events: pl.DataFrame) -> dict[str, Intervals]:
+def activity(share: Share, events: pl.DataFrame, clock: OwnClock | None) -> dict[str, Intervals]:
     """When the rank spends its time on which of `PARTS` but the last: sets that share no instant.
 
-    `events` is the device's work (`busy.work`).
+    `events` is the device's work (`busy.work`), on this clock of its own where it has one: then the answer is, too.
     """
-    sets, taken, apart = dict(HOST.of(share)), EMPTY, dict[str, Intervals]()
+    of_host = HOST.of(share)
+    sets = {part: clock.moved(when) for part, when in of_host.items()} if clock else dict(of_host)
+    taken, apart = EMPTY, dict[str, Intervals]()
     for part, more in _of_device(events).items():
         sets[part] = merge(sets.get(part, EMPTY), more)
     for part in PARTS[:-1]:

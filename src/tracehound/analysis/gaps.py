@@ -14,7 +14,7 @@ from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.host_doing import PROGRAM, mattering, mostly, told
 from tracehound.analysis.launched import calls_of
 from tracehound.analysis.numbering import largest
-from tracehound.analysis.own_clock import APART, CLOCKED, ON_TRACE, has_clock
+from tracehound.analysis.own_clock import APART, CLOCKED, has_clock
 from tracehound.analysis.result import COVER, Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.threads import THREADS, during, held, near
 from tracehound.intervals import Intervals, Ints, Mask, complement, parted
@@ -234,8 +234,8 @@ def _other_clock(ranks: pl.DataFrame) -> list[str]:
     if abs(idle - traced) <= APART * max(traced, span * APART):
         return []
     return [
-        f"gaps {ON_TRACE}, to which the profiler aligned the devices piece by piece; by the devices' own, which "
-        f"breakdown shows, they idle {duration(idle)}, {percent(idle / span)} of {duration(span)}"
+        "gaps are on the trace's clock, to which the profiler aligned the devices piece by piece; by the devices' own, "
+        f"which breakdown shows, they idle {duration(idle)}, {percent(idle / span)} of {duration(span)}"
     ]
 
 

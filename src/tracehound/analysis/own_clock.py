@@ -25,10 +25,6 @@ APART: Final = 0.01
 """Where the clocks differ by more than this part of a length, it matters which of them is shown."""
 
 
-ON_TRACE: Final = "are on the trace's clock"
-"""What `trace_clock` says of lengths."""
-
-
 class OwnClock(NamedTuple):
     """Instants of which both times are known, in order: `trace` and `own`, ps, neither of which ever goes back."""
 
@@ -144,20 +140,6 @@ def clocks_apart(what: str, own: pl.Series, traced: pl.Series) -> list[str]:
     return [
         f"the device's own clock measures {what}; the trace's, to which the profiler aligned it piece by piece, gives "
         f"{far.height:,} of {whole.height:,} another length: {low} to {high}"
-    ]
-
-
-def trace_clock(what: str, own: pl.Series, traced: pl.Series) -> list[str]:
-    """A note for who shows the trace's lengths where the device's own clock gives others by more than `APART`."""
-    whole = pl.DataFrame({"own": own, "traced": traced}).filter(pl.col("traced") > 0)
-    far = whole.filter((pl.col("own") - pl.col("traced")).abs() > APART * pl.col("traced"))["own"].sort()
-    if far.is_empty():
-        return []
-    low, high = duration(int(far[0])), duration(int(far[-1]))
-    told = low if low == high else f"{low} to {high}"
-    return [
-        f"{what} {ON_TRACE}, to which the profiler aligned the device piece by piece; the device's own, "
-        f"which steps and step_time show, gives {far.len():,} of {whole.height:,} another length: {told}"
     ]
 
 

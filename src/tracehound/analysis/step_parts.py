@@ -11,7 +11,8 @@ import polars as pl
 
 from tracehound.analysis.activity import HOST, PARTS, activity
 from tracehound.analysis.busy import work
-from tracehound.analysis.own_clock import clock_of, trace_clock
+from tracehound.analysis.core_time import on_own_clock
+from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart
 from tracehound.analysis.partial_steps import DEFINITION as PARTIAL
 from tracehound.analysis.partial_steps import left_out, partial
 from tracehound.analysis.phases import inference, phases
@@ -29,6 +30,7 @@ kernel that is no collective runs; copy = a copy runs; memset; communication = a
 MPI or UCC on the host; runtime = a thread of the host is in a call of the runtime, launching or waiting; data loader =
 a thread is in enumerate(DataLoader)# or DataPipe#; cpu = a thread is in an operator or an annotation (frames of Python
 do not count: they cover everything); other = none of these. What is hidden behind a part before it does not count.
+Steps of a device with a clock of its own (TPU) are measured on that, as in steps and step_time.
 
 A step begins at its mark on the host (never at its shadow on the device) and lasts until the mark ends and all work
 that it launched has ended; it begins no earlier than the step before has ended, and the first of them no earlier than
@@ -98,12 +100,14 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if share.steps.is_empty():
         return pl.DataFrame()
     everything = replace(share, device=share.anytime)
-    events = work(everything, "step", "launch")
+    events = work(everything, "step", "launch", "lane", *CLOCKED)
     found = stretched(share, events, BOUNDS.of(options.given))
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
     clock = None if share.steps["rank"].null_count() else clock_of(everything)
-    begin, until = (start, end) if clock is None else clock.bounds(start, end)
-    lengths = {part: covered(when, start, end) for part, when in activity(share, events).items()}
+    if clock:
+        start, end = clock.bounds(start, end)
+        events = on_own_clock(events, replace(share, windowed=False)).events
+    lengths = {part: covered(when, start, end) for part, when in activity(share, events, clock).items()}
     rest = end - start - sum(lengths.values(), start=np.zeros(len(start), np.int64))
     return found.select(
         pl.col("step").cast(pl.Int64),
@@ -111,13 +115,13 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         "name",
         phases(found["name"]),
         "start",
-        (pl.col("end") - pl.col("start")).alias("duration"),
+        pl.Series("duration", end - start),
+        (pl.col("end") - pl.col("start")).alias("traced"),
         *(pl.Series(part, lengths.get(part, rest)) for part in PARTS),
         "partial",
         "inferred",
         "event",
         pl.lit(events.height > 0).alias("works"),
-        pl.Series("own", until - begin),
     )
 
 
@@ -176,7 +180,7 @@ def _notes(rows: pl.DataFrame, whole: pl.DataFrame, scene: Scene) -> list[str]:
     notes += silence(scene, rows.filter(~pl.col("works"))["rank"].unique().to_list())
     if rows["inferred"].any():
         notes.append(inference(rows.filter("inferred")["name"][0]))
-    return [*notes, *trace_clock("steps", rows["own"], rows["duration"])]
+    return [*notes, *clocks_apart("steps", rows["duration"], rows["traced"])]
 
 
 ANALYSIS = Analysis(

@@ -16,7 +16,6 @@ from tracehound.analysis.findings.finding import Evidence, Finding, Place
 from tracehound.analysis.findings.places import placed, places
 from tracehound.analysis.findings.traits import COUNTED, traits
 from tracehound.analysis.joint import packed, unpacked
-from tracehound.analysis.own_clock import ON_TRACE
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, without
 from tracehound.analysis.share import maps
 from tracehound.errors import printable
@@ -183,8 +182,7 @@ _CUT: Final = re.compile(r"\bends early\b|\bcut off at the end of the file\b")
 
 def _step(evidence: Evidence) -> list[str]:
     words = f"an average step takes {duration(evidence.stretch)}, until the work that it launched is done (step_parts)"
-    clocks = [note for note in evidence.results["step_parts"].notes if ON_TRACE in note]
-    return [words, *clocks] if evidence.steps else []
+    return [words] if evidence.steps else []
 
 
 ANALYSIS: Final = Analysis(
