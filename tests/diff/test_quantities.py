@@ -27,6 +27,9 @@ def test_they_are_as_numpy_says_of_all_cells(seed: int) -> None:
     assert np.allclose(found.means, cells.mean(axis=0), rtol=1e-15)
     assert np.array_equal(found.medians, np.median(cells, axis=0))
     assert np.allclose(found.spreads, cells.std(axis=0), rtol=1e-14)
+    several = len(cells) > 1
+    sample = cells.std(axis=0, ddof=1) if several else np.full(cells.shape[1], np.nan)
+    assert np.allclose(found.sample_spreads, sample, rtol=1e-14, equal_nan=True)
     assert np.allclose(found.means_off(found.medians), (cells - np.median(cells, axis=0)).mean(axis=0), atol=1e-14)
     order = rng.permutation(shape[1])[: shape[1] // 2]
     assert np.array_equal(found.chosen(order).block(0, len(order)), cells[:, order].T)

@@ -18,8 +18,8 @@ STEP: Final = (
     Column("relative", "growth", "change / base"),
     Column("base_median", "time", "median step of the base", brief=False),
     Column("other_median", "time", "median step of the other run", brief=False),
-    Column("base_spread", "time", "standard deviation among the steps of the base", brief=False),
-    Column("other_spread", "time", "standard deviation among the steps of the other run", brief=False),
+    Column("base_spread", "time", "standard deviation of a sample, of the steps of the base", brief=False),
+    Column("other_spread", "time", "standard deviation of a sample, of the steps of the other run", brief=False),
     Column("verdict", "text", "what the steps tell from chance"),
 )
 

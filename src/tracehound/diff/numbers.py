@@ -45,7 +45,7 @@ class Pair:
             relative = np.where(base > 0, (other - base) / base, np.nan)
         told = {"base": base, "other": other, "change": other - base, "relative": relative}
         for name, side in (("base", self.base), ("other", self.other)):
-            told |= {f"{name}_median": side.medians, f"{name}_spread": side.spreads}
+            told |= {f"{name}_median": side.medians, f"{name}_spread": side.sample_spreads}
         return told
 
 
@@ -54,7 +54,7 @@ def tabled(rows: Mapping[str, object], columns: Sequence[Column]) -> pl.DataFram
     types = blank(columns).schema
     found = pl.DataFrame({name: rows[name] for name in types}, strict=False)
     fractions = [name for name in types if types[name].is_integer() and found[name].dtype.is_float()]
-    return found.with_columns(pl.col(fractions).round()).cast(types)
+    return found.with_columns(pl.col(fractions).fill_nan(None).round()).cast(types)
 
 
 class Side:

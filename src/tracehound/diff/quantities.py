@@ -51,10 +51,17 @@ class Quantities:
 
     @property
     def spreads(self) -> Floats:
-        """The standard deviations among the steps; 0 where there is none."""
+        """The standard deviations among these steps and no others; 0 where there is none."""
         means = self.means
         squares = self._sums((self.value - means[self.column]) ** 2) + self._zeros * means**2
         return np.sqrt(squares / max(1, self.height))
+
+    @property
+    def sample_spreads(self) -> Floats:
+        """The standard deviations of a sample, as all tables have them; NaN for one step alone."""
+        return (
+            self.spreads * np.sqrt(self.height / (self.height - 1)) if self.height > 1 else np.full(self.width, np.nan)
+        )
 
     def means_off(self, centre: Floats) -> Floats:
         """The averages of what the steps differ by from a value for each column: sharp for large values near it."""
