@@ -131,6 +131,10 @@ def test_what_cannot_be_true_is_noted() -> None:
     result = told(b.trace())
     assert result.table["occupancy"].to_list() == [0.5]
     assert any("not counted: 1 recorded values" in note for note in result.notes)
+    assert not any(note.startswith("no occupancy") for note in result.notes)
+    alone = Building()
+    kernel(alone, 0, 10, occupancy=4.0, blocks_per_sm=0.5)
+    assert "no occupancy that is recorded here can be true" in told(alone.trace()).notes
 
 
 def test_by_kernel() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 from rich.cells import cell_len
@@ -70,6 +72,18 @@ def test_the_page_says_what_the_trace_is() -> None:
     assert text[1] == "kineto, 1 file, 0 B · 1 host · 1 rank · 100.0 us long"
     assert text[2] == "recorded 2023-11-14 22:13:20 UTC"
     assert text[3] == "cuda runtime 12040"
+
+
+def test_the_page_says_by_what_files_were_joined() -> None:
+    parts = []
+    for name, wall in (("a.json", 0), ("b.json", 3_600_000_000_000)):
+        b = Building(path=Path(name), wall_ns=wall)
+        b.event(stream(), "gemm", 0, 1)
+        parts.append(b.part())
+    trace = place("job", parts)
+    text = [line.text for line in writer("text").summary(summarise(trace, Window()), Look(80))]
+    assert "the files do not overlap in time: each is drawn from its own first event" in text
+    assert not any(line.startswith("2 kineto files") for line in text), "the heading has said that"
 
 
 def test_versions_come_from_either_family_and_all_that_occur_are_named() -> None:

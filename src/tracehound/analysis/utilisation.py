@@ -206,7 +206,11 @@ def doubts(rows: pl.DataFrame) -> list[str]:
     known = rows["known"].fill_null(0.0)
     if rows["occupancy"].null_count() == rows.height:
         limited = rows["occupancy_limit"].null_count() < rows.height
-        why = "occupancy is not recorded here: CUDA's profiler tells it, ROCm's and others do not"
+        why = (
+            "no occupancy that is recorded here can be true"
+            if strange
+            else "occupancy is not recorded here: CUDA's profiler tells it, ROCm's and others do not"
+        )
         notes.append(f"{why}; see occupancy limit" if limited else why)
     if derived:
         sms = ", ".join(f"{count:,}" for count in sorted(set(ranks["multiprocessors"].to_list()) - {0}))

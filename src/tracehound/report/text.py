@@ -77,6 +77,7 @@ def _section(page: Summary, shown: Result, look: Look) -> Iterator[Line]:
     match shown.analysis:
         case "overview":
             yield from body(_only(shown, RANKS), look.width, look.unit)
+            yield from notes(shown.notes[1:], look.width)  # the first is what the heading says
         case "findings":
             yield from _plain(_only(shown, FINDINGS), look)
         case "breakdown":
