@@ -5,6 +5,7 @@ Owns these names alone: who asks for one reads no file, and need not import what
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 MODULE: Final = "nn.Module: "
@@ -14,16 +15,43 @@ CURVES: Final = {"utilisation": "GPU utilisation", "sm_efficiency": "SM efficien
 """The measures that are drawn, and what their counters are called: 0 before the first kernel and after the last."""
 
 _SIZES: Final = {
-    "float": 4, "float32": 4, "double": 8, "float64": 8, "half": 2, "float16": 2, "bfloat16": 2,
-    "complex<float>": 8, "complexfloat": 8, "complex<double>": 16, "complexdouble": 16,
-    "long": 8, "long int": 8, "int64": 8, "int": 4, "int32": 4, "short": 2, "short int": 2, "int16": 2,
-    "bool": 1, "byte": 1, "char": 1, "signed char": 1, "unsigned char": 1, "int8": 1, "uint8": 1,
+    1: (
+        "bool", "byte", "char", "int8", "uint8", "signed char", "unsigned char", "qint8", "quint8",
+        "bits8", "bits1x8", "bits2x4", "bits4x2", "float4_e2m1fn_x2",
+    ),
+    2: (
+        "half", "float16", "bfloat16", "short", "short int", "int16",
+        "uint16", "unsigned short", "short unsigned int", "bits16",
+    ),
+    4: (
+        "float", "float32", "int", "int32", "uint32", "unsigned int", "qint32",
+        "complexhalf", "complex32", "complex<half>",
+    ),
+    8: (
+        "double", "float64", "long", "long int", "long long", "long long int", "__int64", "int64",
+        "uint64", "unsigned long", "long unsigned int", "unsigned long long", "long long unsigned int",
+        "unsigned __int64", "complexfloat", "complex64", "complex<float>",
+    ),
+    16: ("complexdouble", "complex128", "complex<double>"),
 }  # fmt: skip
+"""Types by the bytes of an element: as PyTorch calls them, and as compilers spell the types of C++ that they are.
+
+Of types that pack several numbers (``Float4_e2m1fn_x2``) an element is what shapes count: a pack.
+"""
+
+_BYTES: Final = {name: size for size, names in _SIZES.items() for name in names}
 
 
 def type_size(dtype: object) -> int:
     """Bytes of an element of a type as PyTorch writes it (``BFloat16``, ``c10::Half``, ``long int``); 0 if unknown."""
     if not isinstance(dtype, str):
         return 0
-    name = dtype.lower().strip().rpartition("::")[2]
-    return 1 if name.startswith(("float8", "f8")) else _SIZES.get(name, 0)
+    name = _PLACE.sub("", dtype.lower().strip())
+    if name in _BYTES:
+        return _BYTES[name]
+    return 1 if name.startswith(("float8", "f8")) or _NARROW.fullmatch(name) else 0
+
+
+_PLACE: Final = re.compile(r"\b(?:\w+::)+")
+_NARROW: Final = re.compile(r"u?int[1-7]")
+"""Integers of fewer bits than a byte, which take one each."""
