@@ -122,6 +122,38 @@ def test_causal_attention_is_half_and_its_backward_pass_two_and_a_half_times_the
     assert operations("aten::_flash_attention_forward", other, {8: "False"}) == whole
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("_scaled_dot_product_flash_attention", "q k v dropout causal mask scale"),
+        ("_scaled_dot_product_flash_attention_backward", "g q k v o lse cq ck mq mk dropout causal seed offset scale"),
+        ("_scaled_dot_product_efficient_attention", "q k v bias lse dropout causal scale"),
+        (
+            "_scaled_dot_product_efficient_attention_backward",
+            "g q k v bias o lse seed offset dropout asked causal scale",
+        ),
+        ("_scaled_dot_product_cudnn_attention", "q k v bias lse dropout causal mask scale"),
+        (
+            "_scaled_dot_product_cudnn_attention_backward",
+            "g q k v o lse seed offset bias cq ck mq mk dropout causal scale",
+        ),
+        ("_scaled_dot_product_flash_attention_for_cpu", "q k v dropout causal bias scale"),
+        ("_scaled_dot_product_flash_attention_for_cpu_backward", "g q k v o lse dropout causal bias scale"),
+        ("_flash_attention_forward", "q k v cq ck mq mk dropout causal mask scale left right used slopes"),
+        ("_flash_attention_backward", "g q k v o lse cq ck mq mk dropout causal state unused scale left right"),
+    ],
+)
+def test_attention_finds_its_arguments_where_pytorch_has_them(name: str, arguments: str) -> None:
+    """The order of arguments is that of native_functions.yaml (2.9)."""
+    places = {argument: place for place, argument in enumerate(arguments.split())}
+    shapes: list[list[int]] = [[] for _ in places]
+    for argument in "gqkvo" if "g" in places else "qkv":
+        shapes[places[argument]] = [2, 8, 8, 16]
+    causal = operations(f"aten::{name}", shapes, {places["causal"]: "True"})
+    assert causal == (2.5 if "g" in places else 1) * 2 * 2 * 8 * 8 * 8 * 16
+    assert operations(f"aten::{name}", shapes, {places["causal"]: "False"}) == 2 * causal
+
+
 def test_bytes_are_those_of_inputs_and_result_once() -> None:
     found = asked("aten::mm", [[7, 5], [5, 11]], dtype="float")
     assert found == Cost(770, 4 * (35 + 55 + 77), "float")

@@ -245,7 +245,7 @@ _MODELS: Final[Mapping[str, Callable[[Inputs], Cost]]] = MappingProxyType(
         "aten::_scaled_dot_product_flash_attention_for_cpu": _attention(4, "bhn"),
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention(7, "bhn", products=BACKWARD, first=1),
         "aten::_flash_attention_forward": _attention(8, "bnh"),
-        "aten::_flash_attention_backward": _attention(12, "bnh", products=BACKWARD, first=1),
+        "aten::_flash_attention_backward": _attention(11, "bnh", products=BACKWARD, first=1),
         "vllm::rocm_unquantized_gemm": _linear,
     }
 )
