@@ -107,6 +107,21 @@ def test_what_is_faster_than_the_device_is_marked_and_judged_by_nothing() -> Non
     assert result.notes[0] == "judged 0.00 % of the devices' time; not: 100.00 % beyond the peak"
 
 
+def test_what_has_nothing_to_compute_is_judged_by_what_it_moves() -> None:
+    b = Building()
+    record = call(b, "aten::mm", 0, 10, "fill", 500)
+    nothing = call(b, "aten::mm", 2000, 2010, "fill", 100)
+    empty = {**MM, "dims": "[[0,0],[0,0]]"}
+    result = told(
+        built(b, {"record": record, **MM, "dims": "[[1000,0],[0,100]]"}, {"record": nothing, **empty}),
+    )
+    one, none = result.table.rows(named=True)
+    assert (one["flops"], one["rate"], one["intensity"]) == (0, 0, 0)
+    assert (one["bound_by"], one["efficiency"]) == ("memory", pytest.approx(200e3 / 1e9 / 500e-6))
+    assert (none["flops"], none["intensity"], none["bound_by"], none["efficiency"]) == (0, None, None, 0)
+    assert result.notes[0] == "judged 100.00 % of the devices' time"
+
+
 def test_it_says_what_could_not_be_judged_and_why() -> None:
     b = Building()
     record = call(b, "aten::mm", 0, 10, "gemm", 500)

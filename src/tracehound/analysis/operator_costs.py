@@ -1,8 +1,8 @@
 """What one call of an operator has to compute and to move, told by the shapes of its inputs.
 
 Owns the operators that are known (products, convolutions, attention) and their arithmetic. A multiplication and an
-addition are two operations; bytes are those of the inputs and of the result, each once, as if nothing were read twice.
-Knows no events and no devices.
+addition are two operations; bytes are those of the inputs that what is asked for needs, and of the results, each once,
+as if nothing were read twice. Knows no events and no devices.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, NoReturn
 
 import orjson
 
-from tracehound.formats.torch_names import type_size
+from tracehound.formats.torch_names import SCALAR_TYPES, type_size
 
 Shape = tuple[int, ...]
 
@@ -39,8 +39,22 @@ class Inputs:
     values: tuple[str, ...]
 
     def size(self, *places: int) -> int:
-        """Bytes of these inputs."""
-        return sum(prod(self.shapes[place]) * type_size(self.types[place]) for place in places if self.shapes[place])
+        """Bytes of these inputs, of one that was not given none. Raises ValueError where the type is not known."""
+        return sum(prod(self.shapes[place]) * _width(self.types[place]) for place in places if self.shapes[place])
+
+    def has(self, place: int) -> bool:
+        """Whether there is a tensor at this place."""
+        return 0 <= place < len(self.shapes) and bool(self.shapes[place])
+
+    def type_at(self, place: int, otherwise: str) -> str:
+        """The type that an input asks for, by its number; `otherwise` where it asks for none.
+
+        Raises ValueError where no values were recorded.
+        """
+        if not any(self.values):
+            _unknown()
+        said = self.values[place] if place < len(self.values) else ""
+        return SCALAR_TYPES[int(said)] if said else otherwise
 
     def list_at(self, place: int) -> list[int]:
         """The numbers of an input that is a list of them. Raises ValueError where they were not recorded."""
@@ -57,6 +71,11 @@ def _unknown() -> NoReturn:
     raise ValueError("not recorded")
 
 
+def _width(dtype: str) -> int:
+    """Bytes of an element. Raises ValueError for a type that is not known."""
+    return type_size(dtype) or _unknown()
+
+
 @cache
 def cost(name: str, dims: str, types: str, concrete: str) -> Cost | None:
     """What a call costs; None for an operator that is not known, or of which too little was recorded.
@@ -71,7 +90,7 @@ def cost(name: str, dims: str, types: str, concrete: str) -> Cost | None:
         found = model(inputs)
     except (ValueError, IndexError):
         return None
-    return found if found.flops > 0 and found.flops < 1 << 62 and 0 < found.bytes < 1 << 62 else None
+    return found if 0 <= found.flops < 1 << 62 and 0 <= found.bytes < 1 << 62 else None
 
 
 def _inputs(dims: str, types: str, concrete: str) -> Inputs | None:
@@ -94,46 +113,65 @@ def _shape(said: object) -> Shape:
     return tuple(numbers) if all(isinstance(size, int) and 0 <= size < 1 << 48 for size in numbers) else ()
 
 
-def _product(batch: int, rows: int, inner: int, columns: int, inputs: Inputs, place: int, added: int = 0) -> Cost:
-    """A (batched) product of matrices of which the first is the input at `place`; `added` is what is added to it."""
+def _product(inputs: Inputs, place: int, sizes: tuple[int, int, int, int], *added: int, result: str = "") -> Cost:
+    """A product of the input at `place` and the next: `sizes` are batch, rows, what is summed over, and columns.
+
+    `added` are the places of what is added to it; the result has the type of the first, where it has none of its own.
+    """
+    batch, rows, inner, columns = sizes
     dtype = inputs.types[place]
-    result = batch * rows * columns
-    moved = inputs.size(place, place + 1) + result * max(type_size(dtype), 2 if type_size(dtype) == 1 else 0)
-    return Cost(2 * result * inner + added, moved + (inputs.size(0) if added else 0), dtype)
+    elements = batch * rows * columns
+    moved = inputs.size(place, place + 1, *added) + elements * _width(result or dtype)
+    return Cost(2 * elements * inner + elements * len(added), moved, dtype)
 
 
 def _mm(inputs: Inputs) -> Cost:
     (rows, inner), (_, columns) = inputs.shapes[:2]
-    return _product(1, rows, inner, columns, inputs, 0)
+    return _product(inputs, 0, (1, rows, inner, columns))
+
+
+def _int_mm(inputs: Inputs) -> Cost:
+    (rows, inner), (_, columns) = inputs.shapes[:2]
+    return _product(inputs, 0, (1, rows, inner, columns), result="int")
+
+
+def _scaled_mm(inputs: Inputs) -> Cost:
+    """A product of narrow numbers with scales: up to PyTorch 2.4 these were the last arguments."""
+    (rows, inner), (_, columns) = inputs.shapes[:2]
+    scales, bias, asked = ((2, 3), 4, 6) if type_size(inputs.types[3]) else ((4, 5), 2, 3)
+    packed = 2 if inputs.types[0].endswith("_x2") else 1
+    sizes = (1, rows, inner * packed, columns)
+    result = inputs.type_at(asked, inputs.types[0])
+    found = _product(inputs, 0, sizes, *([bias] if inputs.has(bias) else []), result=result)
+    return found._replace(bytes=found.bytes + inputs.size(*filter(inputs.has, scales)))
 
 
 def _addmm(inputs: Inputs) -> Cost:
     (rows, inner), (_, columns) = inputs.shapes[1:3]
-    return _product(1, rows, inner, columns, inputs, 1, rows * columns)
+    return _product(inputs, 1, (1, rows, inner, columns), 0)
 
 
 def _bmm(inputs: Inputs) -> Cost:
     (batch, rows, inner), (_, _, columns) = inputs.shapes[:2]
-    return _product(batch, rows, inner, columns, inputs, 0)
+    return _product(inputs, 0, (batch, rows, inner, columns))
 
 
 def _baddbmm(inputs: Inputs) -> Cost:
     (batch, rows, inner), (_, _, columns) = inputs.shapes[1:3]
-    return _product(batch, rows, inner, columns, inputs, 1, batch * rows * columns)
+    return _product(inputs, 1, (batch, rows, inner, columns), 0)
 
 
 def _linear(inputs: Inputs) -> Cost:
     *batch, inner = inputs.shapes[0]
     columns, _ = inputs.shapes[1]
-    rows = prod(batch)
-    found = _product(1, rows, inner, columns, inputs, 0)
-    biased = len(inputs.shapes) > 2 and bool(inputs.shapes[2])
-    extra = inputs.size(2) if biased else 0
-    return Cost(found.flops + rows * columns * biased, found.bytes + extra, found.dtype)
+    return _product(inputs, 0, (1, prod(batch), inner, columns), *([2] if inputs.has(2) else []))
 
 
 class _Places(NamedTuple):
-    """Where a convolution has its arguments; those that it has not are -1."""
+    """Where a convolution has its arguments; those that it has not are -1.
+
+    What a transposed one adds to the end of its result, and how many groups it has, are the two after the flag for it.
+    """
 
     bias: int
     stride: int
@@ -145,21 +183,22 @@ class _Places(NamedTuple):
 def _convolution(places: _Places) -> Callable[[Inputs], Cost]:
     def model(inputs: Inputs) -> Cost:
         image, kernel = inputs.shapes[:2]
-        stride, padding, dilation = (inputs.list_at(place) for place in places[1:4])
         swept = len(image) - 2
         if swept < 1 or len(kernel) != len(image):
             _unknown()
+        how = [_each(inputs.list_at(place), swept) for place in places[1:4]]
         if places.transposed >= 0 and inputs.true_at(places.transposed):
             operations = 2 * prod(image) * prod(kernel[1:])  # every element of the image meets the whole kernel
-            out = _grown(image[2:], kernel[2:], _each(stride, swept), _each(padding, swept), _each(dilation, swept))
-            features = kernel[1]
+            out = _grown(image[2:], kernel[2:], how, _each(inputs.list_at(places.transposed + 1), swept))
+            features = kernel[1] * inputs.list_at(places.transposed + 2)[0]
         else:
-            out = _shrunk(image[2:], kernel[2:], _each(stride, swept), _each(padding, swept), _each(dilation, swept))
+            out = _shrunk(image[2:], kernel[2:], how)
             features = kernel[0]
             operations = 2 * image[0] * features * prod(out) * prod(kernel[1:])
         result = image[0] * features * prod(out)
-        dtype = inputs.types[0]
-        return Cost(operations, inputs.size(0, 1) + result * type_size(dtype), dtype)
+        added = [places.bias] if inputs.has(places.bias) else []
+        moved = inputs.size(0, 1, *added) + result * _width(inputs.types[0])
+        return Cost(operations + result * len(added), moved, inputs.types[0])
 
     return model
 
@@ -169,25 +208,34 @@ def _each(said: Sequence[int], count: int) -> list[int]:
     return list(said) * count if len(said) == 1 else list(said) if len(said) == count else _unknown()
 
 
-def _shrunk(image: Shape, kernel: Shape, stride: list[int], padding: list[int], dilation: list[int]) -> list[int]:
-    sizes = zip(image, kernel, stride, padding, dilation, strict=True)
+def _shrunk(image: Shape, kernel: Shape, how: Sequence[Sequence[int]]) -> list[int]:
+    sizes = zip(image, kernel, *how, strict=True)
     return [max((size + 2 * pad - gap * (taps - 1) - 1) // max(step, 1) + 1, 0) for size, taps, step, pad, gap in sizes]
 
 
-def _grown(image: Shape, kernel: Shape, stride: list[int], padding: list[int], dilation: list[int]) -> list[int]:
-    sizes = zip(image, kernel, stride, padding, dilation, strict=True)
-    return [max((size - 1) * step - 2 * pad + gap * (taps - 1) + 1, 0) for size, taps, step, pad, gap in sizes]
+def _grown(image: Shape, kernel: Shape, how: Sequence[Sequence[int]], more: Sequence[int]) -> list[int]:
+    sizes = zip(image, kernel, *how, more, strict=True)
+    return [
+        max((size - 1) * step - 2 * pad + gap * (taps - 1) + 1 + end, 0) for size, taps, step, pad, gap, end in sizes
+    ]
 
 
 def _convolution_backward(gradient: int, image: int, mask: int, transposed: int = -1) -> Callable[[Inputs], Cost]:
+    """The gradients of image, kernel and bias that are asked for; the first two where that was not recorded.
+
+    That of the image needs the kernel, that of the kernel the image, and that of the bias is a sum of what all need.
+    """
+
     def model(inputs: Inputs) -> Cost:
-        kernel = inputs.shapes[2]
-        wanted = re.findall("True|False", inputs.values[mask])[:2] if mask < len(inputs.values) else []
-        products = wanted.count("True") if wanted else 2
+        kernel, given = inputs.shapes[2], inputs.shapes[gradient]
+        said = re.findall("True|False", inputs.values[mask]) if mask < len(inputs.values) else []
+        asked = [each == "True" for each in said] or [True, True]
+        of_image, of_kernel, of_bias = [*asked, False, False, False][:3]
         swept = image if transposed >= 0 and inputs.true_at(transposed) else gradient
         one = 2 * prod(inputs.shapes[swept]) * prod(kernel[1:])
-        moved = inputs.size(gradient) * products + inputs.size(image, 2) * 2
-        return Cost(one * products, moved, inputs.types[gradient])
+        moved = inputs.size(gradient, *[2, image] * of_image, *[image, 2] * of_kernel)  # what is read, and written
+        moved += of_bias * given[1] * _width(inputs.types[gradient])
+        return Cost(one * (of_image + of_kernel) + prod(given) * of_bias, moved, inputs.types[gradient])
 
     return model
 
@@ -207,7 +255,7 @@ def _attention(causal: int, layout: str, *, products: float = 1.0, first: int = 
         operations = 2 * pairs * (query[3] + value[3])
         if inputs.true_at(causal):
             operations //= 2
-        result = prod(query[:3]) * value[3] * type_size(inputs.types[first])
+        result = prod(query[:3]) * value[3] * _width(inputs.types[first])
         once = inputs.size(first, first + 1, first + 2) + result
         moved = once if products == 1 else 2 * once
         return Cost(round(operations * products), moved, inputs.types[first])
@@ -221,8 +269,8 @@ BACKWARD: Final = 2.5
 _MODELS: Final[Mapping[str, Callable[[Inputs], Cost]]] = MappingProxyType(
     {
         "aten::mm": _mm,
-        "aten::_scaled_mm": _mm,
-        "aten::_int_mm": _mm,
+        "aten::_scaled_mm": _scaled_mm,
+        "aten::_int_mm": _int_mm,
         "aten::addmm": _addmm,
         "aten::_addmm_activation": _addmm,
         "aten::bmm": _bmm,

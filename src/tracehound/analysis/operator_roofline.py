@@ -29,9 +29,15 @@ The operations and bytes of a call follow from the shapes of its inputs (record_
 of those that are known: {", ".join(name.removeprefix("aten::") for name in KNOWN)}. Of several around each other the
 innermost counts. A multiplication and an addition are two operations: a product of matrices (m, k) and (k, n) takes
 2 m n k, and m n for what is added to it; a convolution 2 for every element of its result and every weight that goes
-into it, its backward pass as much for each gradient that is asked for; attention 2 (d + d') for every pair of a query
-and a key, half of that where it is causal, and its backward pass {BACKWARD} times as much, for it computes the scores
-again. Bytes are those of the inputs and the result, each once: what a perfect cache would move.
+into it (transposed: of its image), and 1 for every element of its result if it has a bias; its backward pass as much
+for the gradient of the image and for that of the weights as the products of the forward pass, and 1 for every element
+of the gradient that it is given for that of the bias, each where it is asked for (output_mask; without it the first
+two); attention 2 (d + d') for every pair of a query and a key, half of that where it is causal, and its backward pass
+{BACKWARD} times as much, for it computes the scores again. Bytes are those of the results and of the inputs that they
+need, each once: what a perfect cache would move. The gradient of an image needs the weights and not the image, that of
+the weights the image and not them; a result has the type of the inputs, of _int_mm 4 bytes an element and of _scaled_mm
+the type that it is asked for. Of attention they are queries, keys, values and the result, and the gradients of these:
+masks and the sums of its rows are left out.
 
 device time = lengths of the work that the calls launched. The rate is operations / device time, of peak is that of the
 device's peak for the type (tf32 where the type is float and the longest kernel is one for tensor cores). The roof is
@@ -40,7 +46,8 @@ which, and efficiency is roof / device time. What is above 100 % cannot be true 
 shapes tell, as Winograd convolutions and masked attention do) and is marked. Peaks are the dense ones of the vendor,
 by the device's name or by the setting peak.
 
-These are TraceLens' formulas for products, convolutions and attention, which has models for elementwise operators,
+TraceLens has the same operations, but that it counts both gradients of a convolution whether they are asked for or not,
+and the gradient that it is given once for each of them in the bytes. It has models for elementwise operators,
 reductions and normalisations too, and unites the kernels of an operator instead of summing them. PyTorch's own flops
 (with_flops=True) know no attention and no backward pass."""
 
@@ -202,10 +209,10 @@ def _judged(rows: pl.DataFrame, whole: int) -> pl.DataFrame:
         (time / whole if whole else pl.lit(None, pl.Float64)).alias("share"),
         pl.when(known).then(pl.col("work") / time * PS).alias("rate"),
         pl.when(known).then(pl.col("traffic") / time * PS).alias("bandwidth"),
-        pl.when(known).then(pl.col("work") / pl.col("traffic")).alias("intensity"),
+        pl.when(known & (pl.col("traffic") > 0)).then(pl.col("work") / pl.col("traffic")).alias("intensity"),
         pl.when(true).then(pl.col("compute") / time).alias("of_peak"),
         pl.when(true).then(pl.col("roof") / time).alias("efficiency"),
-        pl.when(known & pl.col("roof").is_not_null())
+        pl.when(known & (pl.col("roof") > 0))
         .then(pl.when(pl.col("compute") >= pl.col("memory")).then(pl.lit("compute")).otherwise(pl.lit("memory")))
         .alias("bound_by"),
         above.alias("above"),

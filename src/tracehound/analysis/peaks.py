@@ -68,7 +68,7 @@ _NAMES: Final = MappingProxyType(
     {
         "bfloat16": "bf16", "half": "f16", "float16": "f16", "fp16": "f16", "float": "f32", "float32": "f32",
         "fp32": "f32", "single": "f32", "double": "f64", "float64": "f64", "fp64": "f64", "int8": "s8", "u8": "s8",
-        "uint8": "s8", "char": "s8", "fp8": "f8",
+        "uint8": "s8", "char": "s8", "signed char": "s8", "byte": "s8", "unsigned char": "s8", "fp8": "f8",
     }
 )  # fmt: skip
 

@@ -39,6 +39,15 @@ _SIZES: Final = {
 Of types that pack several numbers (``Float4_e2m1fn_x2``) an element is what shapes count: a pack.
 """
 
+SCALAR_TYPES: Final = (
+    "Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double", "ComplexHalf", "ComplexFloat", "ComplexDouble",
+    "Bool", "QInt8", "QUInt8", "QInt32", "BFloat16", "QUInt4x2", "QUInt2x4", "Bits1x8", "Bits2x4", "Bits4x2", "Bits8",
+    "Bits16", "Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz", "UInt16", "UInt32", "UInt64",
+    "UInt1", "UInt2", "UInt3", "UInt4", "UInt5", "UInt6", "UInt7", "Int1", "Int2", "Int3", "Int4", "Int5", "Int6",
+    "Int7", "Float8_e8m0fnu", "Float4_e2m1fn_x2",
+)  # fmt: skip
+"""Element types by their numbers, which are their places here: an operator that is asked for a type has its number."""
+
 _BYTES: Final = {name: size for size, names in _SIZES.items() for name in names}
 
 
