@@ -335,7 +335,7 @@ class Trace:
 
     @cached_property
     def span(self) -> tuple[int, int]:
-        """First start and last end of all events, ps; of a trace without any, of its counters; else (0, 0)."""
+        """When the first event or sample is, and when the last ends, ps; (0, 0) of a trace without any."""
         lanes = spanned(self.lanes)
         if lanes.is_empty():
             return (0, 0)
@@ -365,9 +365,8 @@ class Trace:
 
 
 def spanned(lanes: pl.DataFrame) -> pl.DataFrame:
-    """The lanes that say when something happened: those of events, or, where there are none, of counters."""
-    full = lanes.filter(pl.col("events") > 0)
-    return full if full.height else lanes.filter(pl.col("first").is_not_null())
+    """The lanes that say when something happened: those of events, and of counters with samples."""
+    return lanes.filter(pl.col("first").is_not_null())
 
 
 _PLAIN = pl.QueryOptFlags(comm_subplan_elim=False)

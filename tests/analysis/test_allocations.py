@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
 from tracehound.analysis import Options, Result, named, run
-from tracehound.store import place
+from tracehound.store import load, open_paths, place
 from tracehound.trace import Trace, Window
 
 MAIN = thread("main")
@@ -313,6 +315,43 @@ def test_each_device_keeps_its_largest_blocks(monkeypatch: pytest.MonkeyPatch) -
         (0, 1002), (0, 1001), (1, 12), (1, 11),
     ]  # fmt: skip
     assert "2 smaller blocks left out" in shown.notes
+
+
+def instant(time: int, size: int, address: int, held: int) -> dict[str, object]:
+    """A memory event as PyTorch writes it."""
+    said = {"Device Type": 1, "Device Id": 0, "Addr": address, "Bytes": size, "Total Allocated": held}
+    args = {**said, "Total Reserved": 1000}
+    return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": time, "args": args}
+
+
+@pytest.mark.parametrize("name", ["memory", "memory_blocks", "memory_curve", "memory_operators"])
+def test_memory_before_the_first_event_and_after_the_last_is_in_the_trace(tmp_path: Path, name: str) -> None:
+    events = [
+        instant(100, 500, 1, 500),
+        {"ph": "X", "cat": "cpu_op", "name": "aten::a", "pid": 1, "tid": 1, "ts": 150, "dur": 50, "args": {}},
+        instant(160, 100, 2, 600),
+        instant(300, -500, 1, 100),
+        instant(310, -100, 2, 0),
+    ]
+    (tmp_path / "t.json").write_bytes(orjson.dumps({"schemaVersion": 1, "traceEvents": events}))
+    trace = load(open_paths([tmp_path / "t.json"]))
+    assert trace.span == (0, 210 * US)
+    whole = rows(trace, name)
+    assert rows(trace, name, Window(start=0)) == rows(trace, name, Window(end=210 * US)) == whole
+    if name == "memory":
+        assert [(row["allocations"], row["never_freed"], row["peak"], row["at"]) for row in whole] == [
+            (2, 0, 600, 60 * US)
+        ]
+    if name == "memory_blocks":
+        assert [(row["size"], row["start"], row["duration"]) for row in whole] == [
+            (500, 0, 200 * US),
+            (100, 60 * US, 150 * US),
+        ]
+    if name == "memory_operators":
+        assert {row["operator"]: row["size_increase"] for row in whole} == {None: -100, "aten::a": 100}
+    if name == "memory_curve":
+        late = rows(trace, name, Window(start=205 * US))
+        assert (late[0]["start"], late[0]["allocated"], late[-1]["changes"]) == (205 * US, 100, 1)
 
 
 def test_what_is_given_before_something_is_taken_back_in_the_same_instant_is_held_with_it() -> None:

@@ -10,9 +10,10 @@ import polars as pl
 
 from building import US, Building, stream, thread
 from tracehound.analysis import named, run
+from tracehound.formats.counters import Counters
 from tracehound.store import place
 from tracehound.store.ranks import number
-from tracehound.trace import EVENTS, LANES, RANKS, STEPS, Note, Part
+from tracehound.trace import COUNTERS, EVENTS, LANES, RANKS, STEPS, Note, Part
 
 
 def part(name: str, first: int, wall_ns: int | None, claim: int | None = None) -> Part:
@@ -53,6 +54,31 @@ def test_a_file_without_events_has_no_say_in_the_clock() -> None:
     assert trace.span == (0, 70 * US)
     assert not any("wall clock" in note.text for note in trace.notes)
     assert place("t", [nothing.part()]).span == (0, 0)
+
+
+def counted(name: str, first: int, wall_ns: int | None, *samples: int) -> Part:
+    """A part with a counter that has samples at these times, us."""
+    frame = pl.DataFrame({"lane": 0, "time": [at * US for at in samples], "value": 1.0}, schema=COUNTERS)
+    lane = {"host": 0, "rank": None, "role": "counter", "name": "c", "process": "", "order": 0, "unit": ""}
+    b = Building(path=Path(name), wall_ns=wall_ns, counters=Counters([lane], frame))
+    b.event(thread(), "launch", first, first + 5, "runtime")
+    return b.part()
+
+
+def test_the_time_of_a_trace_is_that_of_its_samples_too() -> None:
+    """The wall clock of the first file is that of its first sample, 3 us before its first event."""
+    one = place("t", [counted("a.json", 100, 1_000_000, 97, 109)])
+    assert (one.span, one.origin_ns) == ((0, 12 * US), 1_097_000)
+    assert one.events().select("start", "end").collect().rows() == [(3 * US, 8 * US)]
+    assert one.samples(one.lanes.filter(role="counter")["lane"][0])["time"].to_list() == [0, 12 * US]
+    inside = place("t", [counted("a.json", 100, 1_000_000, 101, 102)])
+    assert (inside.span, inside.origin_ns) == ((0, 5 * US), 1_100_000)
+
+
+def test_files_without_one_clock_begin_together_with_their_first_events() -> None:
+    trace = place("t", [counted("a.json", 100, None, 97), counted("b.json", 900, None, 890, 950)])
+    assert trace.events().select("start").collect().to_series().to_list() == [10 * US, 10 * US]
+    assert trace.span == (0, 60 * US)
 
 
 def test_ids_lead_from_any_event_to_its_launch() -> None:

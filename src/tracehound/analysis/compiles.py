@@ -50,7 +50,7 @@ BY_COMPILATION: Final = (
     Column("function", "text", "what was compiled"),
     Column("stage", "text", "tracing, lowering, compiling or loading"),
     Column("step", "number", "in which step"),
-    Column("start", "instant", "start since the first event"),
+    Column("start", "instant", "start since the trace began"),
     Column("duration", "time", "how long"),
     Column("name", "text", "the event"),
     Column("thread", "text", "where", brief=False),

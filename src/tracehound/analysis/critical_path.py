@@ -75,7 +75,7 @@ gpu_compute_bound is compute and copy."""
 
 COLUMNS = (
     Column("rank", "count", "rank"),
-    Column("start", "instant", "start since the first event"),
+    Column("start", "instant", "start since the trace began"),
     Column("duration", "time", "on the path"),
     Column("class", "text", "what bounds it there"),
     Column("name", "text", "operator, call or kernel; of a delay: the work that it delays"),

@@ -52,7 +52,7 @@ MIN_SHARE = 0.01
 
 COLUMNS = (
     Column("rank", "count", "rank"),
-    Column("start", "instant", "start since the first event"),
+    Column("start", "instant", "start since the trace began"),
     Column("duration", "time", "length of the gap"),
     Column("share", "share", "the gap", "the rank's span", brief=False),
     Column("before", "text", "op before it", brief=False),

@@ -69,7 +69,7 @@ EXECUTIONS = (
     Column("program", "text", "id of the compiled program", brief=False),
     Column("number", "count", "which execution of the program on the device, from 1"),
     Column("run", "number", "run_id, as far as the device keeps it", brief=False),
-    Column("start", "instant", "start since the first event"),
+    Column("start", "instant", "start since the trace began"),
     Column("duration", "time", "length"),
     Column("period", "time", "from the start of the program's execution before", brief=False),
     Column("gap", "time", "from the end of the execution before, of any program"),

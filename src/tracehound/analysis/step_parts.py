@@ -72,7 +72,7 @@ COLUMNS: Final = (
     Column("rank", "count", "rank"),
     Column("name", "text", "what marked it", brief=False),
     Column("phase", "text", "prefill, decode or both (mixed), where the name tells"),
-    Column("start", "instant", "start since the first event", brief=False),
+    Column("start", "instant", "start since the trace began", brief=False),
     Column("duration", "time", "length of the step"),
     *(Column(part, "time", _MEANING[part], brief=part in _BRIEF) for part in PARTS),
     Column("partial", "flag", "the recording began or ended within it", brief=False),

@@ -65,7 +65,7 @@ COLUMNS: Final = (
     Column("step", "count", "number of the step"),
     Column("rank", "count", "rank"),
     Column("name", "text", "what marked it", brief=False),
-    Column("start", "instant", "start since the first event", brief=False),
+    Column("start", "instant", "start since the trace began", brief=False),
     Column("duration", "time", "length of the step"),
     *_TIMES,
     Column("partial", "flag", "the recording began or ended within it"),

@@ -52,7 +52,7 @@ COLUMNS = (
     Column("step", "count", "number of the step"),
     Column("rank", "count", "rank"),
     Column("name", "text", "what marked it", brief=False),
-    Column("start", "instant", "start since the first event"),
+    Column("start", "instant", "start since the trace began"),
     Column("duration", "time", "length of the step"),
     Column("busy", "share", "device works", "the step"),
     Column("compute", "time", "computation runs"),

@@ -49,8 +49,8 @@ EVENTS = Table(
         Column("name", "text", "what ran: a kernel, an HLO op, an operator, a call, an annotation"),
         Column("kind", "text", "kernel, collective, copy, memset, op, runtime, annotation, step, module, python, ..."),
         Column("duration", "time", "from start to end"),
-        Column("start", "instant", "start since the first event"),
-        Column("end", "instant", "end since the first event"),
+        Column("start", "instant", "start since the trace began"),
+        Column("end", "instant", "end since the trace began"),
         Column(
             "self", "time", "length less what the events nested inside cover; unknown where a window cuts the event"
         ),
@@ -102,7 +102,7 @@ COUNTERS = Table(
     "the samples of counters: memory, utilisation, queue lengths; a value holds until the next sample",
     (
         Column("lane", "text", "name of the counter"),
-        Column("time", "instant", "of the sample, since the first event"),
+        Column("time", "instant", "of the sample, since the trace began"),
         Column("value", "number", "the value from then on"),
         Column("unit", "text", "of the value, as far as the file tells"),
         Column("rank", "number", "rank of its device; on a host, the rank it drives, null where it drives several"),
@@ -134,8 +134,8 @@ MARKS = Table(
         Column("host", "text", "machine or process"),
         Column("name", "text", "name of the mark"),
         Column("duration", "time", "from start to end"),
-        Column("start", "instant", "start since the first event"),
-        Column("end", "instant", "end since the first event"),
+        Column("start", "instant", "start since the trace began"),
+        Column("end", "instant", "end since the trace began"),
         Column("inferred", "flag", "not marked by the profiler"),
         Column("event", "id", "id of the mark"),
     ),

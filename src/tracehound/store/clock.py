@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+import polars as pl
+
 from tracehound.trace import Note, Part, spanned
 
 
@@ -30,7 +32,7 @@ WALL: Final = Alignment()
 
 @dataclass(frozen=True)
 class Clock:
-    """How far each part's times move, in ps, so that all share one origin: the first event of the trace."""
+    """How far each part's times move, in ps, so that all share one origin: the first event or sample of the trace."""
 
     shift: Sequence[int]
     origin_ns: int | None
@@ -40,7 +42,7 @@ class Clock:
 def clocked(parts: Sequence[Part], alignment: Alignment) -> Clock:
     """One clock for all parts: the wall clock, where every file has one and they overlap, else their own starts.
 
-    A file without events has no time, and no say in this.
+    A file without events and samples has no time, and no say in this.
     """
     spans = {index: _span(part) for index, part in enumerate(parts) if spanned(part.lanes).height}
     moves = alignment.moves
@@ -54,8 +56,9 @@ def clocked(parts: Sequence[Part], alignment: Alignment) -> Clock:
             shift = [walls.get(index, origin) - origin for index in range(len(parts))]
             return Clock(shift, origin // 1000, told)
         why = "the files do not overlap in time"
-    first = min((moves.get(index, 0) for index in spans), default=0)
-    shift = [moves.get(index, 0) - first - spans[index][0] if index in spans else 0 for index in range(len(parts))]
+    begins = {index: moves.get(index, 0) - _first_event(parts[index]) for index in spans}
+    first = min((begins[index] + low for index, (low, _) in spans.items()), default=0)
+    shift = [begins[index] - first if index in begins else 0 for index in range(len(parts))]
     if len(spans) < 2 or moves:
         return Clock(shift, None, told)
     note = Note("inferred", f"{why}: each is drawn from its own first event", len(spans), str(parts[min(spans)].path))
@@ -65,6 +68,13 @@ def clocked(parts: Sequence[Part], alignment: Alignment) -> Clock:
 def _span(part: Part) -> tuple[int, int]:
     lanes = spanned(part.lanes)
     return (int(lanes["first"].to_numpy().min()), int(lanes["last"].to_numpy().max()))
+
+
+def _first_event(part: Part) -> int:
+    """When the first event of a part begins; of one without any, its first sample."""
+    lanes = spanned(part.lanes)
+    events = lanes.filter(pl.col("events") > 0)
+    return int((events if events.height else lanes)["first"].to_numpy().min())
 
 
 def _together(bounds: Sequence[tuple[int, int]]) -> bool:
