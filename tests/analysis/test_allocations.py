@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
-from tracehound.analysis import Options, Result, named, run
+from tracehound.analysis import Options, Result, memory_curve, named, run
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Trace, Window
 
@@ -165,8 +165,89 @@ def test_the_curve_has_the_most_of_every_stretch() -> None:
     m.give(999, 50, 3)
     found = [(r["start"], r["allocated"], r["changes"]) for r in rows(m.trace(), "memory_curve")]
     assert found[0] == (0, 400, 3)
-    assert found[1][1:] == (150, 1)
+    assert found[1][1:] == (100, 0)
+    assert found[2][1:] == (150, 1)
     assert sum(r["duration"] for r in rows(m.trace(), "memory_curve")) == 999 * US
+
+
+def test_what_is_held_as_a_stretch_begins_counts_in_it() -> None:
+    """Unused is most after the release, and still as the next stretch begins; between them nothing changes."""
+    m = Memory()
+    m.give(0, 100, 1, reserved=120)
+    m.give(500.5, -100, 1, reserved=120)
+    m.give(1000, 10, 2, reserved=120)
+    found = [
+        (r["start"] / US, r["duration"] / US, r["allocated"], r["reserved"], r["unused"], r["changes"])
+        for r in rows(m.trace(), "memory_curve")
+    ]
+    size = 1.000001  # us: a thousand of them have the last change in them
+    assert found == [
+        (0, pytest.approx(size), 100, 120, 20, 1),
+        (pytest.approx(size), pytest.approx(499 * size), 100, 120, 20, 0),
+        (pytest.approx(500 * size), pytest.approx(size), 100, 120, 120, 1),
+        (pytest.approx(501 * size), pytest.approx(498 * size), 0, 120, 120, 0),
+        (pytest.approx(999 * size), pytest.approx(1000 - 999 * size), 10, 120, 120, 1),
+    ]
+
+
+Level = tuple[int, int, int]
+"""Allocated, reserved, unused."""
+
+
+def stretches(states: list[tuple[int, Level, int]], low: int, high: int, number: int) -> list[tuple[Any, ...]]:
+    """The rows of a curve by a loop over its stretches: start, duration, what was held at most, changes.
+
+    `states` are when what is held is known, what it is, and how many changes that was.
+    """
+    size = max(1, -(-(high - low + 1) // number))
+    found: list[tuple[Any, ...]] = []
+    quiet = False
+    for begins in range(low, high + 1, size):
+        inside = [state for state in states if begins <= state[0] < begins + size]
+        before = [state for state in states if state[0] < begins][-1:]
+        if not before and not inside:
+            continue
+        most = tuple(map(max, zip(*(level for _, level, _ in [*before, *inside]), strict=True)))
+        ends, changes = min(begins + size, high), sum(state[2] for state in inside)
+        if quiet and not changes:
+            found[-1] = (found[-1][0], ends - found[-1][0], *found[-1][2:])
+        elif changes or ends > begins:
+            found.append((begins, ends - begins, *most, changes))
+        quiet = not changes
+    return found
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from([5, 7, -5, -7]), st.integers(0, 3)), min_size=1),
+    st.integers(1, 9),
+    st.none() | st.tuples(st.integers(0, 40), st.integers(1, 30)),
+)
+def test_the_curve_against_a_loop(
+    events: list[tuple[int, int, int]], number: int, bounds: tuple[int, int] | None
+) -> None:
+    m, now, states = Memory(), 0, list[tuple[int, Level, int]]()
+    m.held[0] = 10 * len(events)
+    for wait, size, more in events:
+        now += wait
+        reserved = 10 * len(events) + 9 * more
+        m.give(now, size, 1, reserved=reserved)
+        states.append((now * US, (m.held[0], reserved, max(reserved - m.held[0], 0)), 1))
+    if events[0][1] < 0:  # what it takes back was held before
+        time, (held, reserved, _), _ = states[0]
+        states.insert(0, (time, (held - events[0][1], reserved, max(reserved - held + events[0][1], 0)), 0))
+    low, high, window = states[0][0], states[-1][0], None
+    if bounds is not None:
+        low, high = bounds[0] * US, sum(bounds) * US
+        window = Window(low, high)
+        begun = [(low, level, 0) for time, level, _ in states if time < low][-1:]
+        states = begun + [state for state in states if low <= state[0] <= high]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory_curve, "STRETCHES", number)
+        found = [
+            tuple(row[name] for name in ("start", "duration", "allocated", "reserved", "unused", "changes"))
+            for row in rows(m.trace(), "memory_curve", window)
+        ]
+    assert found == stretches(states, low, high, number)
 
 
 def test_a_device_of_no_rank_is_that_of_the_first_rank_of_its_file() -> None:

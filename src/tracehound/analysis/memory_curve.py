@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
 import polars as pl
 
 from tracehound.analysis.allocations import HOST, LEVELS, allocations, holding, named, nowhere, of_ranks, unrecorded
@@ -15,8 +14,9 @@ DEFINITION = f"""\
 {LEVELS}
 
 The time from the first memory event of a device to its last (or the window) is cut into up to 1,000 stretches of equal
-length; of each it has the most that was allocated, reserved and unused in it, so that no peak is lost. Stretches in
-which nothing changes are one row. Every change is a sample of the lanes "memory allocated" and "memory reserved"."""
+length; of each it has the most that was allocated, reserved and unused in it, what was so as it began included, so that
+no peak is lost. Stretches that follow one another in which nothing changes are one row. Every change is a sample of the
+lanes "memory allocated" and "memory reserved"."""
 
 STRETCHES: Final = 1000
 
@@ -33,7 +33,7 @@ COLUMNS: Final = (
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each stretch of each device of the rank's file in which anything changes; bytes."""
+    """A row for each stretch of each device of the rank's file, one for those in a row without a change; bytes."""
     del options
     everything = allocations(share)
     rows = holding(everything, share)
@@ -49,28 +49,44 @@ def _stretches(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     if share.windowed:
         low, high = min(low, share.start), max(high, share.end)
     size = max(1, -(-(high - low + 1) // STRETCHES))
-    place = (pl.col("time") - low) // size
-    unused = (pl.col("reserved") - pl.col("allocated")).clip(lower_bound=0)
-    most = (
-        rows.group_by(place.alias("place"), maintain_order=True)
+    held = rows.select(
+        ((pl.col("time") - low) // size).alias("place"),
+        pl.col("device").cast(pl.Int64).alias("number"),
+        pl.col("level").alias("allocated"),
+        pl.col("reserved").forward_fill(),
+        (pl.col("bytes") != 0).alias("changes"),
+    ).with_columns((pl.col("reserved") - pl.col("allocated")).clip(lower_bound=0).alias("unused"))
+    ends = pl.col("place").shift(-1).fill_null((high - low) // size + 1)
+    told = (
+        held.group_by("place", maintain_order=True)
         .agg(
-            pl.col("device").first().cast(pl.Int64).alias("number"),
-            pl.col("level").max().alias("allocated"),
-            pl.col("reserved").max(),
-            unused.max().alias("unused"),
-            (pl.col("bytes") != 0).sum().cast(pl.Int64).alias("changes"),
-            pl.col("level", "reserved").last().name.prefix("last "),
+            pl.col("number").first(),
+            pl.col("changes").sum().cast(pl.Int64),
+            pl.col(_LEVELS).max(),
+            pl.col(_LEVELS).last().name.prefix("last "),
         )
-        .with_columns(
-            pl.max_horizontal("allocated", pl.col("last level").shift(1)).alias("allocated"),
-            pl.max_horizontal("reserved", pl.col("last reserved").shift(1)).alias("reserved"),
-        )
+        .with_columns(ends.alias("next"))
     )
-    start = low + most["place"].to_numpy() * size
-    end = np.append(start[1:], high)
-    return most.with_columns(pl.Series("start", start), pl.Series("duration", np.maximum(end - start, 0))).drop(
-        "place", "last level", "last reserved"
+    begun = [pl.max_horizontal(name, pl.col(f"last {name}").shift(1)).alias(name) for name in _LEVELS]
+    changed = told.with_columns(
+        *begun, pl.when(pl.col("changes") > 0).then(pl.col("place") + 1).otherwise("next").alias("end")
     )
+    quiet = (pl.col("next") > pl.col("place") + 1) & (low + (pl.col("place") + 1) * size < high)
+    after = told.filter((pl.col("changes") > 0) & quiet).with_columns(
+        *(pl.col(f"last {name}").alias(name) for name in _LEVELS),
+        pl.lit(0, pl.Int64).alias("changes"),
+        pl.col("place") + 1,
+        pl.col("next").alias("end"),
+    )
+    start, end = low + pl.col("place") * size, (low + pl.col("end") * size).clip(upper_bound=high)
+    return (
+        pl.concat([changed, after])
+        .sort("place")
+        .select("number", *_LEVELS, "changes", start.alias("start"), (end - start).alias("duration"))
+    )
+
+
+_LEVELS: Final = ("allocated", "reserved", "unused")
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
