@@ -73,6 +73,21 @@ def test_the_innermost_known_operator_counts_with_all_that_is_launched_inside() 
     assert (row["name"], row["device_time"], row["kernel"]) == ("aten::mm", 700 * US, "gemm")
 
 
+def test_what_is_launched_beside_the_innermost_operator_is_not_its_work_again() -> None:
+    """A bias that is added after a product: the operations of the outer operator are those of the inner one."""
+    b = Building()
+    b.event(MAIN, "aten::linear", 0, 50, "op", record=900)
+    record = call(b, "aten::mm", 5, 20, "gemm", 600)
+    b.event(MAIN, "aten::add_", 25, 40, "op", record=901)
+    launch(b, 30, "elementwise", 200)
+    result = told(built(b, {"record": record, **MM}, {"record": 900, **MM}))
+    (row,) = result.table.rows(named=True)
+    assert (row["name"], row["device_time"]) == ("aten::mm", 600 * US)
+    assert (
+        result.notes[0] == "judged 75.00 % of the devices' time; not: 25.00 % in kernels of other operators, or of none"
+    )
+
+
 def test_calls_with_the_same_inputs_are_one_row() -> None:
     b = Building()
     first = call(b, "aten::mm", 0, 10, "gemm", 840)

@@ -27,8 +27,9 @@ PS: Final = 1e12
 DEFINITION: Final = f"""\
 The operations and bytes of a call follow from the shapes of its inputs (record_shapes=True), where the operator is one
 of those that are known: {", ".join(name.removeprefix("aten::") for name in KNOWN)}. Of several around each other the
-innermost counts. A multiplication and an addition are two operations: a product of matrices (m, k) and (k, n) takes
-2 m n k, and m n for what is added to it; a convolution 2 for every element of its result and every weight that goes
+innermost counts, and what one around it launches besides, as the addition of a bias, is of no known one. A
+multiplication and an addition are two operations: a product of matrices (m, k) and (k, n) takes 2 m n k, and m n for
+what is added to it; a convolution 2 for every element of its result and every weight that goes
 into it (transposed: of its image), and 1 for every element of its result if it has a bias; its backward pass as much
 for the gradient of the image and for that of the weights as the products of the forward pass, and 1 for every element
 of the gradient that it is given for that of the bias, each where it is asked for (output_mask; without it the first
@@ -108,9 +109,15 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 
 def _innermost(calls: Tree) -> Ints:
-    """For each operator the nearest known one at or around it, as rows of the tree; -1, also at the end, for none."""
+    """For each operator the known one at or around it that has no other inside, as rows of the tree.
+
+    -1, also at the end, for none.
+    """
     names = calls.events["name"].cast(pl.String)
     known = calls.operator & names.is_in(KNOWN).to_numpy()
+    around = np.append(nearest(calls.parent, known), -1)
+    outer = around[calls.parent[known]]
+    known[outer[outer >= 0]] = False
     return np.append(nearest(calls.parent, known), -1)
 
 
