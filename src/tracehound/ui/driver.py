@@ -1,11 +1,13 @@
 """The terminal's driver, left without waiting, and what it writes.
 
-Owns that: Textual waits for the thread that reads keys, which looks up every tenth of a second and then once more; and
-it sends what the terminal shows already.
+Owns that: Textual waits for the thread that reads keys, which looks up every tenth of a second and then once more; it
+ends with bytes that are no text; and it sends what the terminal shows already.
 """
 
 from __future__ import annotations
 
+import os
+import selectors
 import sys
 import termios
 from collections.abc import Iterable, Iterator
@@ -22,7 +24,11 @@ from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
 
+from tracehound.ui.keyboard import Keyboard
 from tracehound.ui.paper import SYSTEMS, Paper
+
+LOOK = 0.1
+"""Seconds between two looks at whether keys are still wanted."""
 
 
 class Lasting:
@@ -72,6 +78,21 @@ class QuickDriver(LinuxDriver):
             self.run_input_thread()
         except Exception as error:  # noqa: BLE001, whatever it is, the program has ended
             self._app.call_later(self._app._handle_exception, error)  # noqa: SLF001
+
+    def run_input_thread(self) -> None:
+        """Read keys for as long as they are wanted."""
+        keyboard = Keyboard()
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                if selector.select(LOOK):
+                    data = os.read(self.fileno, 1 << 12)
+                    if not data:
+                        self.exit_event.wait(LOOK)  # the terminal has gone away, and is always ready to say so
+                    for message in keyboard.feed(data):
+                        self.process_message(message)
+                for message in keyboard.tick():
+                    self.process_message(message)
 
     def disable_input(self) -> None:
         """Read no more keys; when the program ends, the thread that reads them ends by itself."""
