@@ -368,6 +368,39 @@ async def test_details_stand_beside_the_tables_where_there_is_room(opening: Open
         assert not explorer.selected.details.display
 
 
+@pytest.mark.parametrize("other", [(10, 3), (30, 8), (200, 60)])
+@pytest.mark.parametrize("keys", [(), ("}",), ("{", "{")])
+async def test_a_size_that_is_back_is_shared_as_before(
+    opening: Opening, keys: tuple[str, ...], other: tuple[int, int]
+) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, *keys)
+        before = [strip.text for strip in explorer._compositor.render_strips()]
+        await pilot.resize_terminal(*other)
+        await settled(pilot)
+        await pilot.resize_terminal(80, 24)
+        await settled(pilot)
+        assert [strip.text for strip in explorer._compositor.render_strips()] == before
+
+
+async def test_a_timeline_that_cannot_grow_remembers_what_was_wanted(opening: Opening) -> None:
+    async with explored(opening, (80, 40)) as (explorer, pilot):
+        await press(pilot, *"}}}}")
+        height = explorer.timeline.size.height
+        await pilot.resize_terminal(80, 16)
+        await settled(pilot)
+        least = explorer.timeline.size.height
+        await press(pilot, *"}}}")
+        assert explorer.timeline.size.height == least
+        await pilot.resize_terminal(80, 40)
+        await settled(pilot)
+        assert explorer.timeline.size.height == height
+        await pilot.resize_terminal(80, 16)
+        await settled(pilot)
+        await press(pilot, "{")
+        assert explorer.timeline.size.height == least - 2, "a key that can do something does so at once"
+
+
 async def test_zoom_and_sizes(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         height = explorer.timeline.size.height

@@ -60,15 +60,26 @@ class Stage(Column):
             self.timeline.refresh()
 
     def share(self) -> None:
-        """Take half of the screen, and what was asked for beyond that."""
-        room = self.app.size.height - BARS
-        self._taller = max(LEAST - room // 2, min(self._taller, room - room // 2 - LEAST))
-        self.styles.height = room // 2 + self._taller
+        """Take half of the screen, and of what was asked for beyond that what there is."""
+        self.styles.height = self._room // 2 + self._beyond(self._taller)
 
     def grow(self, lines: int) -> None:
-        """Take so many lines more from the panes; less than none gives them back."""
-        self._taller += lines
-        self.share()
+        """Take so many lines more from the panes; less than none gives them back. Where none can go nothing changes."""
+        now = self._beyond(self._taller)
+        wanted = self._beyond(now + lines)
+        if wanted != now:
+            self._taller = wanted
+            self.share()
+
+    @property
+    def _room(self) -> int:
+        """Lines of the screen that there are to share."""
+        return self.app.size.height - BARS
+
+    def _beyond(self, lines: int) -> int:
+        """So many lines beyond half of the screen, as far as both keep their least; the wish for more outlasts that."""
+        half = self._room // 2
+        return max(LEAST - half, min(lines, self._room - half - LEAST))
 
     def fill(self) -> None:
         """Take all there is."""
