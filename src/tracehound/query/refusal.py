@@ -28,7 +28,11 @@ _OF_TABLE = re.compile(r"no column named '(?P<name>.*)' found in table '(?P<tabl
 _RELATION = re.compile(r"relation '(?P<name>.*)' was not found")
 _ALIAS = re.compile(r"no table or struct column named '(?P<name>.*)' found")
 _QUALIFIED = re.compile(r"'(?P<name>\w+):(?P<table>\w+)'")
+_TOO_LONG = re.compile(r"2\^32|maximum length reached|big-?idx|rt64", re.IGNORECASE)
 _PATTERN = re.compile(r"regex error: .*?\nerror: (?P<what>[^\n]*)", re.DOTALL)
+
+_MOST: Final = (1 << 32) - 1
+"""Rows of the longest table that polars can hold."""
 
 _ELSEWHERE = MappingProxyType(
     {"ts": "start", "dur": "duration", "tid": "lane", "pid": "host", "cat": "kind", "category": "kind", "time": "start"}
@@ -71,6 +75,9 @@ def refusal(statement: Statement, message: str) -> TracehoundError:
         return TracehoundError(what, where=where, remedy="see tracehound query --help")
     if found := _PATTERN.search(message):
         return TracehoundError(f"not a regular expression: {found['what']}", where="query")
+    if _TOO_LONG.search(message):
+        what = f"on the way to the answer there are more than {_MOST:,} rows"
+        return TracehoundError(what, where="query", remedy="join tables ON what they share, or take fewer rows of each")
     return _unknown(statement, line) or _other(line)
 
 
