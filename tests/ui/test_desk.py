@@ -144,6 +144,19 @@ async def test_choose_ranks() -> None:
         assert shape(timeline) == USUAL
 
 
+@pytest.mark.parametrize("typed", ["9", "nonsense", "1-"])
+async def test_a_rank_that_there_is_not_is_said_and_asked_again(typed: str) -> None:
+    async with stage() as (app, timeline, pilot):
+        prompt = app.query_one(Desk).prompt
+        await pilot.press("R", *typed, "enter")
+        assert prompt.display, "it waits for another text"
+        assert str(prompt._said.render())
+        assert prompt.input.value == typed
+        await pilot.press("ctrl+u", "1", "enter")
+        assert not prompt.display
+        assert timeline.view.ranks == (1,)
+
+
 async def test_show_all_shows_all_ranks() -> None:
     async with stage() as (_, timeline, pilot):
         await pilot.press("R", "1", "enter", "X")

@@ -95,6 +95,15 @@ async def test_header_says_what_is_open(opening: Opening) -> None:
         assert " ".join(header(explorer).split()) == "worker0.json 1 rank · Test GPU · 2.000 ms · PyTorch"
 
 
+async def test_header_says_how_many_ranks_are_shown(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+        assert " 2 ranks" in header(explorer)
+        await press(pilot, "R", "1", "enter")
+        assert " 1 of 2 ranks" in header(explorer)
+        await press(pilot, "X")
+        assert " 2 ranks" in header(explorer)
+
+
 async def test_header_says_whole_facts_beside_a_window(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "4", "space")

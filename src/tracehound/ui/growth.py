@@ -39,6 +39,11 @@ class Growth:
         """The trace, once all of it is read: of a part of it nobody can say what the whole lacks."""
         return None if self._unread else self._screen.trace
 
+    def entitle(self) -> None:
+        """Say what there is, and how much of it is shown."""
+        if self._screen.trace is not None:
+            self._screen.header.facts = tuple(words.about(self._screen.trace, self._screen.view.ranks))
+
     def progressed(self, message: Loading.Progressed) -> None:
         """Say how far the reading is."""
         screen = self._screen
@@ -75,12 +80,12 @@ class Growth:
         elif follow.renumbered(old, new):
             screen.walk = None
             screen.results.forget()
-        screen.header.facts = tuple(words.about(new))
         menu.label(screen.arrangement.tabs, screen.keys, self.whole)
         if old is not None:
             screen.travels.grown(old, new)
         view = navigate.fit(new, screen.view) if old is None else follow.moved(screen.view, old, new)
         screen.timeline.show(new, view, self._unread)
         screen.view = view
+        self.entitle()
         screen.results.follow(new, self._unread)
         screen.results.ask(screen.view)

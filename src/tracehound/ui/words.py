@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import polars as pl
 from rich.cells import cell_len
 
 from tracehound import units
@@ -27,22 +28,27 @@ TITLES = {
 """What the formats are called in a header."""
 
 
-def about(trace: Trace) -> list[str]:
-    """What is open, the most telling first: whether anything is lost, devices and ranks, span, formats."""
+def about(trace: Trace, ranks: Sequence[int] | None = None) -> list[str]:
+    """What is open, the most telling first: whether anything is lost, devices and ranks, span, formats.
+
+    `ranks` are those that are shown; None stands for all.
+    """
     start, end = trace.span
     lost = ["incomplete: see health"] if any(note.level == "dropped" for note in trace.notes) else []
     formats = dict.fromkeys(TITLES.get(part.format, part.format) for part in trace.parts)
-    return [*lost, *_devices(trace), *([units.duration(end - start)] if end > start else []), *formats]
+    return [*lost, *_devices(trace, ranks), *([units.duration(end - start)] if end > start else []), *formats]
 
 
-def _devices(trace: Trace) -> list[str]:
+def _devices(trace: Trace, shown: Sequence[int] | None) -> list[str]:
     ranks = trace.ranks
     if ranks.is_empty():
         return []
+    every = ranks.height
+    ranks = ranks if shown is None else ranks.filter(pl.col("rank").is_in(shown))
     models = ranks["model"].drop_nulls().unique(maintain_order=True).to_list() or ranks["label"].head(1).to_list()
     model = models[0] if len(models) == 1 else f"{len(models)} models"
-    number = units.plural(ranks.height, "rank")
-    inferred = " (inferred)" if ranks["inferred"].any() and ranks.height > 1 else ""
+    number = f"{ranks.height:,} of {units.plural(every, 'rank')}" if shown is not None else units.plural(every, "rank")
+    inferred = " (inferred)" if ranks["inferred"].any() and every > 1 else ""
     return [f"{number}{inferred}", model] if model else [f"{number}{inferred}"]
 
 

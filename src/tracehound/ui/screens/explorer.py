@@ -187,6 +187,8 @@ class Explorer(Screen[None]):
         self.travels.arrived(new)
         if new.selection != old.selection:
             self.header.window = words.selected(new.selection) if new.selection is not None else ""
+        if new.ranks != old.ranks:
+            self.growth.entitle()
         if (new.selection, new.ranks, new.lane) != (old.selection, old.ranks, old.lane):
             self.results.ask(self.view)
         self.selected.changed(old, new)

@@ -21,10 +21,11 @@ from tracehound.trace import Trace
 from tracehound.ui import ranks, words
 from tracehound.ui.keys import bindings
 from tracehound.ui.view import View
-from tracehound.ui.widgets.lane_prompt import LanePrompt
+from tracehound.ui.widgets.lane_prompt import LanePrompt, What
 from tracehound.ui.widgets.legend import Legend
 from tracehound.ui.widgets.plain_box import Column
 from tracehound.ui.widgets.timeline import Timeline
+from tracehound.units import plural
 
 NO_LANE = "no lane has such a name; Esc leaves them as they were"
 
@@ -160,35 +161,43 @@ class Desk(Column):
     def _changed(self, message: LanePrompt.Changed) -> None:
         """Show at once what was asked for."""
         message.stop()
-        timeline, said = self.timeline, ""
-        if message.what == "lanes":
-            timeline.seat(replace(timeline.seats, needle=message.text))
+        try:
+            self.prompt.say(self._choose(message.what, message.text))
+        except TracehoundError as error:
+            self.prompt.say(error.message)
+
+    def _choose(self, what: What, text: str) -> str:
+        """Show the lanes or ranks that a text means; what there is to say of them. Raises TracehoundError for none."""
+        timeline = self.timeline
+        if what == "lanes":
+            timeline.seat(replace(timeline.seats, needle=text))
             shown = sum(len(group.tracks) for group in timeline.sheet.groups)
-            said = f"{shown} lane{'' if shown == 1 else 's'}" if shown else NO_LANE
-        elif timeline.trace is not None:
-            try:
-                timeline.choose_ranks(ranks.read(message.text, timeline.trace.ranks["rank"].to_list()))
-            except TracehoundError as error:
-                said = error.message
-        self.prompt.say(said)
+            if text and not shown:
+                raise TracehoundError(NO_LANE)
+            return plural(shown, "lane")
+        if timeline.trace is not None:
+            timeline.choose_ranks(ranks.read(text, timeline.trace.ranks["rank"].to_list()))
+        return ""
 
     @on(LanePrompt.Left)
     def _left(self, message: LanePrompt.Left) -> None:
+        message.stop()
         seats, view = self._before
         self.timeline.seat(seats)
         self.timeline.choose_ranks(view.ranks)
-        self._done(message)
+        self._done()
 
     @on(LanePrompt.Done)
     def _entered(self, message: LanePrompt.Done) -> None:
-        """Keep what is shown; a filter that leaves no lane stays open."""
-        if self.timeline.seats.needle and not any(group.tracks for group in self.timeline.sheet.groups):
-            message.stop()
-            self.prompt.say(NO_LANE)
-        else:
-            self._done(message)
-
-    def _done(self, message: LanePrompt.Done | LanePrompt.Left) -> None:
+        """Keep what is shown; a text that means no lane, or no rank, stays to be mended."""
         message.stop()
+        try:
+            self._choose(message.what, message.text)
+        except TracehoundError as error:
+            self.prompt.say(error.message)
+        else:
+            self._done()
+
+    def _done(self) -> None:
         self.prompt.display = False
         self.timeline.focus()

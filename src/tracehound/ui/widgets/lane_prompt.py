@@ -59,6 +59,9 @@ class LanePrompt(Line):
     class Done(Message):
         """It stays as it is."""
 
+        what: What
+        text: str
+
     @dataclass
     class Left(Message):
         """It shall be as it was before."""
@@ -100,4 +103,4 @@ class LanePrompt(Line):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.post_message(self.Done())
+        self.post_message(self.Done(self.what, event.value))
