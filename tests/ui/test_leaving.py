@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from terminal import PATIENCE, Terminal
+from tracehound.ui.ending import SIGNALS
 from tracehound.ui.session import recalled
 
 
@@ -140,7 +141,7 @@ def test_a_fault_is_one_line_and_what_was_marked_is_kept(samples: Path, tmp_path
     assert marks(tmp_path) == {"x"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_who_is_told_to_end_leaves_as_with_q(samples: Path, tmp_path: Path, number: int) -> None:
     with marked(samples, tmp_path) as terminal:
         os.kill(terminal.child.pid, number)
@@ -165,5 +166,36 @@ def test_what_was_ignored_at_the_start_stays_ignored(samples: Path, tmp_path: Pa
         os.kill(terminal.child.pid, signal.SIGHUP)
         terminal.press("m", "y")
         terminal.wait_for("marked y")
+        terminal.press("q")
+        assert terminal.ended() == 0
+
+
+JOB = 'set -m; "$0" -m tracehound "$@"; echo "stopped: $?"; read line; fg; exit $?;'
+"""A shell with job control, which has the program go on after a line."""
+
+
+@pytest.mark.parametrize(("keys", "shown"), [("", "quit"), ("?", "Esc closes"), ("/", "part of any"), (":", "SELECT")])
+def test_suspending_gives_the_terminal_back_until_the_shell_goes_on(samples: Path, keys: str, shown: str) -> None:
+    with Terminal(str(samples / "torch_stacks"), before=JOB) as terminal:
+        terminal.wait_for("host", "quit")
+        terminal.press(*keys)
+        terminal.wait_for(shown)
+        terminal.press("\x1a")
+        terminal.wait_for("stopped: ")
+        assert not terminal.display.cursor.hidden
+        assert not {1000 << 5, 1006 << 5} & terminal.display.mode, "no mouse is reported"
+        assert termios.tcgetattr(terminal.child.child_fd)[3] & termios.ECHO
+        terminal.display.reset()
+        terminal.press("enter")
+        terminal.wait_for("torch_stacks  1 rank", shown)
+        terminal.press("escape", "escape", "q")
+        assert terminal.ended() == 0
+
+
+def test_nothing_is_suspended_that_no_shell_could_bring_back(samples: Path) -> None:
+    with Terminal(str(samples / "torch_stacks")) as terminal:
+        terminal.wait_for("host", "quit")
+        terminal.press("\x1a")
+        terminal.wait_for("no shell waits here")
         terminal.press("q")
         assert terminal.ended() == 0

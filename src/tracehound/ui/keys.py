@@ -105,6 +105,8 @@ KEYS: tuple[Key, ...] = (
     Key("hlo", ("%",), "%", "disclose",
         "HLO of the op: what it does, what is inside, operands and users", "everywhere"),
     Key("repaint", ("ctrl+l",), "Ctrl+L", "app.repaint", "Draw the screen again, all of it", "everywhere"),
+    Key("suspend", ("ctrl+z",), "Ctrl+Z", "app.suspend_process",
+        "Leave for the shell; fg comes back", "everywhere", priority=True),
     Key("timeline.shorter", ("{",), "{", "resize_timeline(-2)", "Make the timeline shorter", "everywhere"),
     Key("timeline.taller", ("}",), "}", "resize_timeline(2)", "Make the timeline taller", "everywhere"),
     Key("quit", ("q", "ctrl+q"), "q", "app.quit", "Quit at once", "everywhere", "quit"),

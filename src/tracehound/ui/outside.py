@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
@@ -55,7 +56,7 @@ def tell(app: App[object], words: str) -> None:
     app.notify(printable(words), timeout=BRIEF, markup=False)
 
 
-def warn(app: App[object], words: str) -> None:
+def warn(app: App[Any], words: str) -> None:
     """What went wrong, and what to do; the same."""
     app.clear_notifications()
     app.notify(printable(words), severity="warning", markup=False)

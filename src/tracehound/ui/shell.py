@@ -6,8 +6,9 @@ Owns themes, the driver, drawing anew, and keys typed ahead; what is shown is th
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from rich.console import RenderableType
 from textual import events
@@ -28,10 +29,14 @@ from tracehound.ui.arrangement import WIDE
 from tracehound.ui.driver import QuickDriver, difference
 from tracehound.ui.ending import watch
 from tracehound.ui.keymap import keymap
-from tracehound.ui.keys import KEYS, Key
+from tracehound.ui.keys import KEYS, Key, bindings
+from tracehound.ui.outside import warn
 from tracehound.ui.themes import THEMES, chosen
 from tracehound.ui.typed import TypedAhead
 from tracehound.ui.widgets.bars import KeyBar
+
+ALONE: Final = "no shell waits here that could bring this back"
+"""What is said where the program is a session's first (``ssh -t HOST tracehound``, a container, a pane of tmux)."""
 
 
 class Shell(App[None]):
@@ -40,7 +45,8 @@ class Shell(App[None]):
     TITLE = "tracehound"
     CSS_PATH = "explorer.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "quit", "quit", show=False, system=True, tooltip="Quit", id="app.quit")
+        Binding("ctrl+c", "quit", "quit", show=False, system=True, tooltip="Quit", id="app.quit"),
+        *(bound for bound in bindings("everywhere") if isinstance(bound, Binding) and bound.priority),
     ]
     ENABLE_COMMAND_PALETTE = True
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012, as Textual
@@ -112,6 +118,16 @@ class Shell(App[None]):
         """Textual's own, with words that every alphabet has."""
         if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
             self.push_screen(CommandPalette(placeholder="Search for commands", id="--command-palette"))
+
+    def action_suspend_process(self) -> None:
+        """Stop the whole job, workers and all, until a shell has it go on; where none can, nothing would ever."""
+        if self._driver is None or not self._driver.can_suspend:
+            return
+        if os.getpgrp() == os.getsid(0):
+            warn(self, ALONE)
+            return
+        self._suspend_signal()
+        os.kill(0, signal.SIGTSTP)
 
     def action_repaint(self) -> None:
         """Draw everything again: something else may have written on the terminal."""
