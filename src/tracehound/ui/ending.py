@@ -1,4 +1,4 @@
-"""Ending when the system says so: a job that is cancelled (SIGTERM, SIGINT), a terminal that goes away (SIGHUP or not).
+"""Ending when the system says so: a job that ends (SIGTERM, SIGINT, SIGUSR1, ...), a terminal that goes away.
 
 Owns that this is leaving as with `q`: the terminal is given back, and what is remembered is written. What was ignored
 when the program began stays ignored, as under nohup.
@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tracehound.ui.shell import Shell
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (
+    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
+    *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU),
+)
+"""Each would end the process anyhow, on the spot: with the terminal as the explorer has it."""
 
 SECONDS = 1.0
 """So often it is looked whether the terminal is still there."""
