@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -257,3 +258,66 @@ def test_a_path_that_is_named_twice_is_one(tmp_path: Path) -> None:
     path = kineto(tmp_path / "trace.json")
     trace = load(open_paths([path, path.parent / "." / path.name]))
     assert (trace.name, len(trace.parts)) == ("trace.json", 1)
+
+
+def test_traces_in_subfolders_of_a_folder_of_traces_are_told_of(tmp_path: Path) -> None:
+    kineto(tmp_path / "rank0.json")
+    kineto(tmp_path / "more" / "deep" / "rank1.json", 1)
+    kineto(tmp_path / "other" / "a" / "rank0.json")
+    kineto(tmp_path / "other" / "b" / "rank0.json")
+    (tmp_path / "code").mkdir()
+    assert names(tmp_path) == ["rank0.json"]
+    (note,) = find([tmp_path]).notes
+    assert (note.level, note.count, note.where) == ("info", 2, str(tmp_path / "more"))
+    assert "not read" in note.text
+    (note,) = find([tmp_path, tmp_path / "more"]).notes
+    assert (note.count, note.where) == (1, str(tmp_path / "other")), "what is named, too, is read"
+
+
+def test_what_lies_beside_traces_is_not_searched_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracehound.store.find.FILES_ASIDE", 3)
+    kineto(tmp_path / "rank0.json")
+    (tmp_path / "a").mkdir()
+    for number in range(9):
+        (tmp_path / "a" / f"{number}.txt").write_text("no trace")
+    kineto(tmp_path / "b" / "rank1.json")
+    assert find([tmp_path]).notes == ()
+
+
+@pytest.fixture
+def shut(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of folders that cannot be read, be the tests root's or not."""
+    stat = Path.stat
+
+    def refused(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path.parent.name == "shut" or path.parent.parent.name == "shut":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    return "shut"
+
+
+def test_a_folder_that_cannot_be_read_is_told_of(tmp_path: Path, shut: str) -> None:
+    (tmp_path / "deep" / shut).mkdir(parents=True)
+    with pytest.raises(TracehoundError, match=r"no trace in this folder \(shut: permission denied\)"):
+        find([tmp_path])
+    kineto(tmp_path / "rank0" / "trace.json")
+    (note,) = find([tmp_path]).notes
+    assert (note.level, note.text, note.where) == ("dropped", "permission denied", str(tmp_path / "deep" / shut))
+
+
+def test_what_looks_like_a_trace_and_is_no_file_is_told_of(tmp_path: Path) -> None:
+    kineto(tmp_path / "rank0.json")
+    (tmp_path / "rank1.json").symlink_to(tmp_path / "gone.json")
+    (tmp_path / "rank2.json").symlink_to(tmp_path / "rank2.json")
+    os.mkfifo(tmp_path / "rank3.json")
+    (tmp_path / "latest").symlink_to(tmp_path / "gone.json")
+    os.mkfifo(tmp_path / "pipe")
+    found = find([tmp_path])
+    assert [file.path.name for file in found.files] == ["rank0.json"]
+    assert [(note.level, Path(note.where).name, note.text) for note in found.notes] == [
+        ("dropped", "rank1.json", "a link to what is not there"),
+        ("dropped", "rank2.json", "a link to what is not there"),
+        ("dropped", "rank3.json", "is not a regular file"),
+    ]

@@ -7,8 +7,9 @@ recognised by its first bytes; names only tell hosts and runs apart. Knows nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracehound import units
@@ -40,6 +41,9 @@ _INPUT = Path("/dev/stdin")
 
 MOST_FOLDERS, MOST_FILES = 10_000, 20_000
 """So many folders, and in them files that are no traces, are looked into, and no more: who names a disk hears of it."""
+
+FOLDERS_ASIDE, FILES_ASIDE = 50, 200
+"""The same for what lies beside traces, and is only to be told of."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,9 @@ def find(paths: Sequence[Path], run: str | None = None) -> Finding:
     notes: list[Note] = []
     refused: dict[Path, TracehoundError] = {}
     for path in paths:
+        search = _Search({path.resolve()})
         try:
-            found = _in_folder(path, run, _Search({path.resolve()})) if _is_folder(path) else _named(path)
+            found = _in_folder(path, run, search) if _is_folder(path) else _named(path)
         except _EmptyError as error:
             refused[path] = error
             notes.append(_dropped(path, error))
@@ -85,7 +90,10 @@ def find(paths: Sequence[Path], run: str | None = None) -> Finding:
         except _TooManyError as error:
             raise TracehoundError(error.message, path, remedy="name that of the trace") from error
         files.extend(found.files)
-        notes.extend(found.notes)
+        notes.extend((*found.notes, *search.shut))
+    for path in paths:
+        if any(file.path.parent == path for file in files):
+            notes.extend(_beside(path, files))
     if refused and not files:
         raise next(iter(refused.values()))
     if run is not None and not any(run in file.path.parts for file in files):
@@ -139,25 +147,33 @@ class _Search:
 
     folders: set[Path]
     strangers: int = 0
+    most_folders: int = field(default_factory=lambda: MOST_FOLDERS)
+    most_files: int = field(default_factory=lambda: MOST_FILES)
+    shut: list[Note] = field(default_factory=list)
+    """What is said of folders that cannot be read."""
 
     def entered(self, folder: Path) -> bool:
         """Look into a folder, unless that was done before. Raises _TooManyError."""
         if (place := folder.resolve()) in self.folders:
             return False
         self.folders.add(place)
-        if len(self.folders) > MOST_FOLDERS:
-            raise _TooManyError(f"holds more than {MOST_FOLDERS:,} folders")
+        if len(self.folders) > self.most_folders:
+            raise _TooManyError(f"holds more than {self.most_folders:,} folders")
         return True
 
     def passed(self) -> None:
         """Pass over a file that is no trace. Raises _TooManyError."""
         self.strangers += 1
-        if self.strangers > MOST_FILES:
-            raise _TooManyError(f"holds more than {MOST_FILES:,} files that are no traces")
+        if self.strangers > self.most_files:
+            raise _TooManyError(f"holds more than {self.most_files:,} files that are no traces")
 
 
 class _EmptyError(TracehoundError):
     """A path holds no trace that can be read."""
+
+
+class _ShutError(TracehoundError):
+    """A folder cannot be read."""
 
 
 class _TooManyError(TracehoundError):
@@ -178,8 +194,8 @@ def _in_folder(folder: Path, run: str | None, search: _Search) -> Finding:
         if direct.files:
             return direct
         return _below(folder, run, direct.notes, search)
-    except PermissionError as error:
-        raise TracehoundError("permission denied", path=Path(error.filename or folder)) from error
+    except OSError as error:
+        raise _ShutError((error.strerror or "cannot be read").lower(), path=folder) from error
 
 
 def _profile_folder(folder: Path) -> Path | None:
@@ -225,12 +241,12 @@ def _files_of(folder: Path, search: _Search) -> Finding:
     notes: list[Note] = []
     for path in sorted(folder.iterdir(), key=natural):
         likely = _LIKELY.fullmatch(path.name)
-        if not path.is_file() or path.name.startswith(".") or _DERIVED.fullmatch(path.name):
+        if path.is_dir() or path.name.startswith(".") or _DERIVED.fullmatch(path.name):
             continue
-        if not likely and not path.stat().st_size:
+        if not likely and not (path.is_file() and path.stat().st_size):
             continue
         try:
-            files.append(_file(path))
+            files.append(_listed(path))
         except CompanionError as error:
             notes.append(Note("info", error.message, where=str(path)))
         except TracehoundError as error:
@@ -242,6 +258,44 @@ def _files_of(folder: Path, search: _Search) -> Finding:
         beside = [file.path for file in files if file not in traces]
         notes.append(Note("info", "a memory timeline beside a trace: open it by its name", len(beside), str(beside[0])))
     return Finding(tuple(_without_twins(traces or files)), tuple(notes))
+
+
+def _listed(path: Path) -> Found:
+    """A file that a folder lists: a link in it may lead nowhere."""
+    if path.is_symlink() and not path.exists():
+        raise TracehoundError("a link to what is not there", path)
+    return _file(path)
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    """The subfolders in which traces are looked for."""
+    children = (child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
+    yield from sorted(children, key=natural)
+
+
+def _beside(folder: Path, files: Sequence[Found]) -> list[Note]:
+    """What is said of subfolders of a folder that has traces itself: theirs are those of other runs, or forgotten."""
+    search = _Search({folder.resolve()}, most_folders=FOLDERS_ASIDE, most_files=FILES_ASIDE)
+    read = {parent for file in files for parent in file.path.parents}
+    holding: list[Path] = []
+    with suppress(_TooManyError, OSError):  # what was found so far is worth a word
+        holding.extend(
+            child for child in _folders(folder) if child not in read and search.entered(child) and _holds(child, search)
+        )
+    if not holding:
+        return []
+    what = "traces in a subfolder are not read with those beside it: name it, too, if they belong together"
+    return [Note("info", what, len(holding), str(holding[0]))]
+
+
+def _holds(folder: Path, search: _Search) -> bool:
+    """Whether there is a trace in a folder. Raises _TooManyError."""
+    try:
+        return bool(_in_folder(folder, None, search).files)
+    except _TooManyError:
+        raise
+    except TracehoundError as error:
+        return isinstance(error, _SeveralError)
 
 
 def _without_twins(files: Iterable[Found]) -> list[Found]:
@@ -258,10 +312,10 @@ def _below(folder: Path, run: str | None, notes: tuple[Note, ...], search: _Sear
     """The traces of subfolders."""
     found: dict[Path, Finding] = {}
     several: dict[Path, _SeveralError] = {}
-    children = [child for child in folder.iterdir() if child.is_dir() and not child.name.startswith(".")]
+    children = list(_folders(folder))
     if chosen := [child for child in children if child.name == run]:
         children, run = chosen, None
-    for child in sorted(children, key=natural):
+    for child in children:
         if not search.entered(child):
             continue
         try:
@@ -271,12 +325,15 @@ def _below(folder: Path, run: str | None, notes: tuple[Note, ...], search: _Sear
         except _SeveralError as error:
             several[child] = error
             continue
+        except _ShutError as error:
+            search.shut.append(_dropped(error.path or child, error))
+            continue
         except TracehoundError:
             continue
         if inner.files:
             found[child] = inner
     if not found and not several:
-        raise _EmptyError(f"no trace in this folder{_why(notes)}", path=folder)
+        raise _EmptyError(f"no trace in this folder{_why((*notes, *search.shut))}", path=folder)
     return _family(folder, found, several, notes)
 
 
