@@ -100,7 +100,7 @@ def _explore(asked: Namespace) -> int:
     if not console.interactive():
         return _summary(as_summary(asked))
     with _workshop(asked) as shop:
-        opening = _opening(asked.paths, asked, shop)
+        opening = _opening(asked.paths, asked, shop, leaving=True)
         opening.staff()
         from tracehound.ui.run import explore  # noqa: PLC0415, a headless run must not import it
 
@@ -119,7 +119,7 @@ def _contrast(asked: Namespace) -> int:
             remedy = "compare with it by: tracehound diff BASE OTHER"
             raise TracehoundError("is a baseline: it has no events to draw", Path(path), remedy=remedy)
     with _workshop(asked) as shop:
-        base, other = (_opening([path], asked, shop) for path in (*asked.paths, asked.diff))
+        base, other = (_opening([path], asked, shop, leaving=True) for path in (*asked.paths, asked.diff))
         base.staff()
         other.staff()
         from tracehound.ui.run import contrast  # noqa: PLC0415, a headless run must not import it
@@ -418,13 +418,16 @@ def _read(asked: Namespace, shop: Workshop) -> tuple[Trace, Window]:
     return _ready(_opening(asked.paths, asked, shop), asked)
 
 
-def _opening(paths: Sequence[str], asked: Namespace, shop: Workshop) -> Opening:
+def _opening(paths: Sequence[str], asked: Namespace, shop: Workshop, *, leaving: bool = False) -> Opening:
+    """The files of a trace; where `leaving`, q ends the search for them, and the program."""
     for path in paths:
         if not path:
             raise TracehoundError("a path is empty", remedy="a variable that is not set? . is this folder")
         if _URL.match(path) and not _is_path(path):
             raise TracehoundError(f"{path}: URLs are not read", remedy="download it first")
-    return arranged(open_paths([Path(path) for path in paths], asked.run, shop), asked.align)
+    with console.searching(", ".join(paths), leaving=leaving) as look:
+        opening = open_paths([Path(path) for path in paths], asked.run, shop, look)
+    return arranged(opening, asked.align)
 
 
 def _ready(opening: Opening, asked: Namespace) -> tuple[Trace, Window]:

@@ -6,10 +6,14 @@ Owns what they are and what a person at them sees. Knows no trace and no command
 from __future__ import annotations
 
 import os
+import select
 import sys
+import termios
+import time
+import tty
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from io import TextIOWrapper
 from typing import Literal
@@ -17,7 +21,7 @@ from typing import Literal
 from tracehound.draw.table import UNLIMITED, Line
 from tracehound.errors import TracehoundError
 from tracehound.export import Tell
-from tracehound.progress import Progress, columns
+from tracehound.progress import SLOW, Progress, columns
 from tracehound.report import Look, paint
 
 
@@ -81,6 +85,42 @@ def say(text: str) -> None:
     with suppress(OSError):
         if sys.stderr is not None:
             sys.stderr.write(f"tracehound: {text}\n")
+
+
+@contextmanager
+def searching(where: str, *, leaving: bool) -> Iterator[Callable[[int], None]]:
+    """What is told how many files were looked at in a search, and shows it where somebody looks and it takes a while.
+
+    Where `leaving`, q then ends the program, as it would the explorer that is about to begin: SystemExit.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    begun = time.monotonic()
+    with Progress(sys.stderr) as progress, ExitStack() as typing:
+        pressed: list[Callable[[], bool]] = []
+
+        def tell(files: int) -> None:
+            if time.monotonic() - begun < SLOW:
+                return
+            if leaving and not pressed:
+                pressed.append(typing.enter_context(_keys()))
+            if pressed and pressed[0]():
+                raise SystemExit(0)
+            progress.looking(where, files)
+
+        yield tell
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[], bool]]:
+    """What says whether q was pressed, on a terminal that waits for no line and shows nothing typed meanwhile."""
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+    try:
+        yield lambda: bool(select.select([sys.stdin], [], [], 0)[0]) and b"q" in os.read(sys.stdin.fileno(), 1 << 10)
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
 @contextmanager

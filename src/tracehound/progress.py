@@ -15,10 +15,13 @@ from typing import Self, TextIO
 
 from tracehound.errors import printable
 from tracehound.store import Reading
-from tracehound.units import middle
+from tracehound.units import middle, plural
 
 INTERVAL = 0.1
 """Seconds between two states of the line."""
+
+SLOW = 0.4
+"""Seconds of a search that nobody needs to be told of."""
 
 SETTLED = 0.25
 """Seconds before a speed is told."""
@@ -52,6 +55,11 @@ class Progress:
         """Say which share of a file is written, not more often than every `INTERVAL`."""
         if self._due():
             self._say(f"writing {name}, {100 * share:.0f} %")
+
+    def looking(self, where: str, files: int) -> None:
+        """Say how many files were looked at, not more often than every `INTERVAL`."""
+        if self._due():
+            self._say(f"looking for traces in {printable(where)}, {plural(files, 'file')} so far")
 
     def _due(self) -> bool:
         now = time.monotonic()

@@ -321,3 +321,32 @@ def test_what_looks_like_a_trace_and_is_no_file_is_told_of(tmp_path: Path) -> No
         ("dropped", "rank2.json", "a link to what is not there"),
         ("dropped", "rank3.json", "is not a regular file"),
     ]
+
+
+def test_a_search_tells_how_many_files_it_has_looked_at_and_can_be_ended(tmp_path: Path) -> None:
+    for number in range(9):
+        kineto(tmp_path / f"rank{number}.json", number)
+    told: list[int] = []
+    find([tmp_path], None, told.append)
+    assert told == sorted(told)
+    assert told[-1] == 9
+
+    def end(files: int) -> None:
+        if files == 4:
+            raise SystemExit
+
+    with pytest.raises(SystemExit):
+        find([tmp_path], None, end)
+
+
+def test_what_is_called_like_something_else_is_opened_only_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kineto(tmp_path / "rank0")
+    odd = kineto(tmp_path / "rank1.py", 1)
+    assert names(tmp_path) == ["rank0"]
+    assert names(odd) == ["rank1.py"]
+    odd.rename(tmp_path / "model.SO.1")
+    monkeypatch.setattr("tracehound.store.find.MOST_FILES", 0)
+    with pytest.raises(TracehoundError, match="more than 0 files that are no traces"):
+        find([tmp_path])

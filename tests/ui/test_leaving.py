@@ -98,6 +98,32 @@ def test_the_explorer_opens_wherever_stderr_goes(samples: Path, tmp_path: Path, 
     assert not log.exists() or log.read_text() == "", "a screen is drawn where a person looks"
 
 
+SLOW = """
+import time
+import tracehound.store.find as find
+listed = find._listed
+def slowly(path):
+    time.sleep(0.1)
+    return listed(path)
+find._listed = slowly
+"""
+
+
+@pytest.mark.parametrize(("command", "key", "status"), [("", "q", 0), ("", "\x03", 130), ("summary", "\x03", 130)])
+def test_a_search_that_takes_long_says_so_and_can_be_left(tmp_path: Path, command: str, key: str, status: int) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SLOW)
+    (tmp_path / "large").mkdir()
+    for number in range(1000):
+        (tmp_path / "large" / f"{number}").write_text("no trace")
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    with Terminal(*filter(None, (command, str(tmp_path / "large"))), columns=200, PYTHONPATH=path) as terminal:
+        terminal.wait_for(f"looking for traces in {tmp_path / 'large'}, ", " files so far")
+        terminal.press(key)
+        assert terminal.ended() == status
+        assert termios.tcgetattr(terminal.child.child_fd)[3] & termios.ECHO
+        assert "looking" not in terminal.screen, "the line goes away"
+
+
 def marked(samples: Path, tmp_path: Path, **given: str) -> Terminal:
     """The explorer of a trace in which a mark was set."""
     terminal = Terminal(str(samples / "torch_stacks"), XDG_STATE_HOME=str(tmp_path), **given)

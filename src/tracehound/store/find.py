@@ -7,7 +7,7 @@ recognised by its first bytes; names only tell hosts and runs apart. Knows nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,13 @@ _DERIVED = re.compile(
 """Files that profilers and viewers leave beside a profile, and that hold nothing else than it does."""
 
 _LIKELY = re.compile(r".*\.(json|pb|gz|trace)", re.IGNORECASE)
+_OTHER = re.compile(
+    r".*\.(pyc?|pyi|so[.\d]*|a|o|[ch](pp|xx|c)?|cuh?|js|css|html?|md|rst|ya?ml|toml|xml|sh|vim|p[lm]|[mp]o"
+    r"|png|jpe?g|gif|svg|pdf|whl|jar|safetensors|pt|pth|ckpt|npy|npz)",
+    re.IGNORECASE,
+)
+"""Names of what is so often beside traces, or everywhere, and never one: it is opened only when a person names it."""
+
 _RANKED = re.compile(r"^\d+$|(?:^|[^a-z])(?:r|rank|worker|proc|node|host|gpu|device)[-_]?\d+", re.IGNORECASE)
 """How folders of ranks of one job, or of its hosts, are called."""
 
@@ -68,7 +75,15 @@ class Finding:
     empty: tuple[Path, ...] = ()
 
 
-def find(paths: Sequence[Path], run: str | None = None) -> Finding:
+Look = Callable[[int], None]
+"""Told how many files were looked at so far, with each; what it raises ends the search."""
+
+
+def silent(files: int) -> None:
+    """Nobody is told."""
+
+
+def find(paths: Sequence[Path], run: str | None = None, look: Look = silent) -> Finding:
     """The files of the trace under `paths`, in the order given; within a folder by name, ``2`` before ``10``.
 
     `run` names a run of a TensorBoard log folder; without it the newest is taken. What is no trace, or holds none, is
@@ -80,7 +95,7 @@ def find(paths: Sequence[Path], run: str | None = None) -> Finding:
     notes: list[Note] = []
     refused: dict[Path, TracehoundError] = {}
     for path in paths:
-        search = _Search({path.resolve()})
+        search = _Search({path.resolve()}, look)
         try:
             found = _in_folder(path, run, search) if _is_folder(path) else _named(path)
         except _EmptyError as error:
@@ -146,6 +161,8 @@ class _Search:
     """What was looked into so far: folders, whatever links led there, and how many files that are no traces."""
 
     folders: set[Path]
+    look: Look = silent
+    files: int = 0
     strangers: int = 0
     most_folders: int = field(default_factory=lambda: MOST_FOLDERS)
     most_files: int = field(default_factory=lambda: MOST_FILES)
@@ -154,12 +171,18 @@ class _Search:
 
     def entered(self, folder: Path) -> bool:
         """Look into a folder, unless that was done before. Raises _TooManyError."""
+        self.look(self.files)
         if (place := folder.resolve()) in self.folders:
             return False
         self.folders.add(place)
         if len(self.folders) > self.most_folders:
             raise _TooManyError(f"holds more than {self.most_folders:,} folders")
         return True
+
+    def seen(self) -> None:
+        """Look at a file."""
+        self.files += 1
+        self.look(self.files)
 
     def passed(self) -> None:
         """Pass over a file that is no trace. Raises _TooManyError."""
@@ -235,15 +258,20 @@ def _why(notes: Sequence[Note]) -> str:
 def _files_of(folder: Path, search: _Search) -> Finding:
     """The traces among a folder's own files. Of an XLA host that left both forms, the xplane is taken.
 
-    Files without a byte are opened only where their names say that they should be traces: a kernel's have none.
+    Files without a byte are opened only where their names say that they should be traces: a kernel's have none. Those
+    that are called like something else are not opened at all.
     """
     files: list[Found] = []
     notes: list[Note] = []
     for path in sorted(folder.iterdir(), key=natural):
+        search.seen()
         likely = _LIKELY.fullmatch(path.name)
         if path.is_dir() or path.name.startswith(".") or _DERIVED.fullmatch(path.name):
             continue
         if not likely and not (path.is_file() and path.stat().st_size):
+            continue
+        if _OTHER.fullmatch(path.name):
+            search.passed()
             continue
         try:
             files.append(_listed(path))

@@ -22,7 +22,7 @@ from tracehound.formats.inflate import Section, section
 from tracehound.ids import part_of
 from tracehound.store.cache import Cache, stamp
 from tracehound.store.clock import WALL, Alignment
-from tracehound.store.find import Found, find
+from tracehound.store.find import Found, find, silent
 from tracehound.store.head import unsealed
 from tracehound.store.ingest import SMALL, Ingest, begin, copy, guessed_size, on_disk
 from tracehound.store.place import place
@@ -257,13 +257,19 @@ class _Reader:
         self.count.finish(found.path, found.size, 0)
 
 
-def open_paths(paths: Sequence[Path | str], run: str | None = None, workshop: Workshop | None = None) -> Opening:
+def open_paths(
+    paths: Sequence[Path | str],
+    run: str | None = None,
+    workshop: Workshop | None = None,
+    look: Callable[[int], None] = silent,
+) -> Opening:
     """Find the files of the trace under `paths`; nothing is decoded yet.
 
-    Without a workshop all is read in this process and held in memory. Raises TracehoundError when there is no trace.
+    `look` is told how many files were looked at so far, and may end that by raising. Without a workshop all is read in
+    this process and held in memory. Raises TracehoundError when there is no trace.
     """
     named = [Path(path) for path in paths]
-    found = find(named, run)
+    found = find(named, run, look)
     used = {path.resolve(): path for path in named if path not in found.empty}
     return Opening(_name(list(used.values())), found.files, list(found.notes), workshop or in_memory())
 
