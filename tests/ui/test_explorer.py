@@ -306,8 +306,9 @@ async def test_search_is_over_hosts_and_devices_and_by_regular_expression(openin
         explorer.seeking.prompt.input.value = "~("
         await settled(pilot)
         assert "unclosed group" in str(explorer.seeking.prompt._count.render())
-        assert "not a regular expression" in caption(explorer, "search")
-        assert "unclosed group" in " ".join(lines(table(explorer, "search")))
+        said = " ".join(lines(table(explorer, "search")))
+        assert "not a regular expression" in said
+        assert "unclosed group" in said
         assert explorer.walk is None, "that there is no match is not known"
         await press(pilot, "escape")
         assert not explorer.seeking.prompt.open

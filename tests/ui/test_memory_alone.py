@@ -35,7 +35,7 @@ async def test_the_explorer_begins_with_what_memory_is_for(tmp_path: Path) -> No
         assert table.result.table["category"].to_list() == ["parameter", "activation"]
         await press(pilot, "2")
         assert explorer.arrangement.active == "ops"
-        assert "nothing but memory" in explorer.deck.shows("ops").caption.render_line(0).text
+        assert "nothing but memory" in explorer.deck.shows("ops").table.empty
 
 
 async def test_the_comparison_begins_with_what_both_held(tmp_path: Path) -> None:

@@ -249,35 +249,47 @@ _TOLD: Final = 8
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:
-    """What bounds each rank, largest first."""
-    notes = []
-    for (rank, what), mine in list(rows.partition_by("rank", "what", as_dict=True, maintain_order=True).items())[
-        :_TOLD
-    ]:
-        whole = int(mine["duration"].sum())
-        shares = (
-            mine.group_by("class").agg(pl.col("duration").sum()).sort("duration", "class", descending=[True, False])
-        )
-        told = ", ".join(f"{name} {proportion(time / whole)}" for name, time in shares.iter_rows())
-        notes.append(f"rank {rank}, {what}: {duration(whole)}, bound by {told}")
-        blank = int(mine.filter(pl.col("name") == NOTHING)["duration"].sum())
-        if blank > _MUCH * whole:
-            notes.append(f"rank {rank}: on the host, {NOTHING} in {proportion(blank / whole)} of that time")
-        missing, name = mine.select("missing", "name").row(0)
-        if missing > _LITTLE * (whole + missing):
-            begins = f"rank {rank}: the path begins {duration(missing)} after the beginning"
-            notes.append(f"{begins}: what {short_name(name, _NAME)} waited for was not recorded")
-        unknown = mine.filter(pl.col("class") == "unknown").sort("duration", descending=True)
-        if unknown["duration"].sum() > _LITTLE * whole:
-            kept = f"unknown: what {short_name(unknown['name'][0], _NAME)} waited for"
-            notes.append(f"rank {rank}, {kept}, {duration(unknown['duration'][0])}, was not recorded")
-    if rows["rank"].n_unique() > _TOLD:
-        notes.append(f"and {rows['rank'].n_unique() - _TOLD} more ranks: choose with --rank")
-    if rows.select((pl.col("inferred") & pl.col("class").is_in(["kernel-kernel delay", "sync"])).any()).item():
-        notes.append(
-            "inferred: what waited for which stream (profile with enable_cuda_sync_events to have it recorded)"
-        )
-    return notes
+    """What bounds each rank, largest first; then what is to be known of their paths."""
+    paths = list(rows.partition_by("rank", "what", as_dict=True, maintain_order=True).items())
+    told, many = paths[:_TOLD], rows["rank"].n_unique()
+    return [
+        *(_bound(rank, what, mine) for (rank, what), mine in told),
+        *([f"and {many - _TOLD} more ranks: choose with --rank"] if many > _TOLD else []),
+        *(note for (rank, _), mine in told for note in _doubts(rank, mine)),
+        *_inferred(rows),
+    ]
+
+
+def _bound(rank: int, what: str, mine: pl.DataFrame) -> str:
+    """What bounds a rank, and over which time."""
+    whole = int(mine["duration"].sum())
+    shares = mine.group_by("class").agg(pl.col("duration").sum()).sort("duration", "class", descending=[True, False])
+    told = ", ".join(f"{name} {proportion(time / whole)}" for name, time in shares.iter_rows())
+    return f"rank {rank} is bound by {told} of {duration(whole)}: {what}"
+
+
+def _doubts(rank: int, mine: pl.DataFrame) -> Iterator[str]:
+    """What of a rank's path is not known."""
+    whole = int(mine["duration"].sum())
+    blank = int(mine.filter(pl.col("name") == NOTHING)["duration"].sum())
+    if blank > _MUCH * whole:
+        yield f"rank {rank}: on the host, {NOTHING} in {proportion(blank / whole)} of that time"
+    missing, name = mine.select("missing", "name").row(0)
+    if missing > _LITTLE * (whole + missing):
+        begins = f"rank {rank}: the path begins {duration(missing)} after the beginning"
+        yield f"{begins}: what {short_name(name, _NAME)} waited for was not recorded"
+    unknown = mine.filter(pl.col("class") == "unknown").sort("duration", descending=True)
+    if unknown["duration"].sum() > _LITTLE * whole:
+        kept = f"unknown: what {short_name(unknown['name'][0], _NAME)} waited for"
+        yield f"rank {rank}, {kept}, {duration(unknown['duration'][0])}, was not recorded"
+
+
+def _inferred(rows: pl.DataFrame) -> list[str]:
+    """Whether the file says what waited for what."""
+    inferred = pl.col("inferred") & pl.col("class").is_in(["kernel-kernel delay", "sync"])
+    known = not rows.select(inferred.any()).item()
+    note = "inferred: what waited for which stream (profile with enable_cuda_sync_events to have it recorded)"
+    return [] if known else [note]
 
 
 def _why_empty(scene: Scene) -> str:

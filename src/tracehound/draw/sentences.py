@@ -24,8 +24,11 @@ def prose(result: Result) -> list[Column]:
     return [column for column in result.columns if column.unit == "prose" or column.name in long]
 
 
-def sentences(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
-    """What a row says, broken into lines of a width; what does not fit the height is left out, with a sign of it."""
+def sentences(result: Result, cursor: int, size: tuple[int, int], more: str = "") -> list[str]:
+    """What a row says, broken into lines of a width; what does not fit the height is left out, with a sign of it.
+
+    `more` is what is to be pressed for all of it.
+    """
     columns, (width, height) = prose(result), size
     if not 0 <= cursor < result.table.height:
         return []
@@ -37,4 +40,5 @@ def sentences(result: Result, cursor: int, size: tuple[int, int]) -> list[str]:
         said = wrap(printable(row[column.name] or ""), max(width - room, 8))
         heads = [heading(column), *("" for _ in said[1:])]
         lines += [f"{head:<{room}}{text}" for head, text in zip(heads, said, strict=False)]
-    return lines if len(lines) <= height else [*lines[: max(height - 1, 0)], "…"][:height]
+    sign = f"… {more} shows all" if more else "…"
+    return lines if len(lines) <= height else [*lines[: max(height - 1, 0)], sign][:height]

@@ -15,7 +15,9 @@ from tracehound.ui import keys
 from tracehound.ui.panes.differences import TABS
 from tracehound.ui.widgets.bars import Tab
 
-SHARED: Final = ("help", "palette", "focus.next", "focus.previous", "copy_command", "repaint", "suspend", "quit")
+SHARED: Final = (
+    "help", "palette", "focus.next", "focus.previous", "copy_command", "notes", "repaint", "suspend", "quit",
+)  # fmt: skip
 """Keys that mean here what they mean in the explorer."""
 
 ELSEWHERE: Final = ("timeline.cause", "timeline.effects", "timeline.place")

@@ -101,6 +101,8 @@ KEYS: tuple[Key, ...] = (
     Key("pane.zoom", ("z",), "z", "zoom_pane", "Give the whole screen to this pane, and back", "everywhere", "full"),
     Key("settings", ("B",), "B", "settings",
         "Settings of what is shown: by what it groups, peaks, thresholds", "everywhere"),
+    Key("notes", ("I",), "I", "tell",
+        "In full: all that is said of what is shown, and what its columns mean", "everywhere"),
     Key("source.read", ("O",), "O", "read_source", "Read the source line of the selected event", "everywhere"),
     Key("hlo", ("%",), "%", "disclose",
         "HLO of the op: what it does, what is inside, operands and users", "everywhere"),
@@ -162,9 +164,10 @@ KEYS: tuple[Key, ...] = (
     Key("lanes.colour", ("c",), "c", "colour", "Colour by kind, by name, by HLO category or by step", "lanes"),
     Key("lanes.group", ("b",), "b", "regroup", "Lanes by rank, or the same stream of all ranks together", "lanes"),
     Key("table.choose", ("enter",), "Enter", "choose", "Go to the row's event or window", "table", "go"),
-    Key("table.window", ("space", "w"), "Space w", "pick_window", "Select the row's window", "table", "window"),
     Key("table.filter", ("f",), "f", "ask('filter')",
         "Filter the rows: gemm, self > 1ms, name ~ x", "table", "filter", asks=True),
+    Key("table.chart", ("v",), "v", "ask('chart')", "See it as a chart, or as a table again", "table", "chart"),
+    Key("table.window", ("space", "w"), "Space w", "pick_window", "Select the row's window", "table", "window"),
     Key("table.sort_next", (">",), ">", "sort_column(1)", "Sort by the next column", "table", "sort"),
     Key("table.sort_previous", ("<",), "<", "sort_column(-1)", "Sort by the column before", "table"),
     Key("table.sort_here", ("o",), "o", "sort_here", "Sort by the column under the cursor, or reverse", "table"),
@@ -188,7 +191,6 @@ KEYS: tuple[Key, ...] = (
     Key("table.columns", ("+", "="), "+ =", "ask('columns')", "Choose the columns", "table", "columns"),
     Key("table.copy", ("c",), "c", "ask('copy cell')", "Copy the cell under the cursor, uncut", "table", "copy"),
     Key("table.copy_row", ("C",), "C", "ask('copy row')", "Copy the row", "table"),
-    Key("table.chart", ("v",), "v", "ask('chart')", "See it as a chart, or as a table again", "table", "chart"),
     Key("table.save", ("x",), "x", "ask('save')",
         "Save what is shown: csv, json, markdown or text", "table", "save", asks=True),
     Key("arrivals.next", ("full_stop", "right", "l", "d"), ". → l d", "collective(1)",
@@ -318,6 +320,11 @@ def bindings(group: Group) -> list[BindingType]:
         for key in KEYS
         if key.group == group
     ]  # fmt: skip
+
+
+def shown(table: Sequence[Key], id_: str) -> str:
+    """What is to be pressed for an action, in a table of keys; nothing where no key does it."""
+    return next((key.shown.partition(" ")[0] for key in table if key.id == id_), "")
 
 
 def footer(table: Sequence[Key], group: Group) -> list[Key]:

@@ -16,12 +16,13 @@ def of_step(step: Step) -> str:
 
 
 def of_pair(base: Step | None, other: Step | None) -> str:
-    """``step -3.311 ms (-4.95 %)``: how much longer the other one is."""
+    """``step 6: -48.97 ms (-27.96 %)``: which steps lie one under the other, and how much longer the other one is."""
     if base is None or other is None:
         return ""
     before, after = base.end - base.start, other.end - other.start
     relative = f" ({growth((after - before) / before)})" if before else ""
-    return f"step {difference(after - before)}{relative}"
+    which = f"step {base.number}" if base.number == other.number else f"steps {base.number} and {other.number}"
+    return f"{which}: {difference(after - before)}{relative}"
 
 
 def of_slots(slots: Slotted | None) -> str:

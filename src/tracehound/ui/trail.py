@@ -93,7 +93,7 @@ class Trail:
         inside = min(high, view.end) - max(low, view.start)
         if found.event is None and inside * LEGIBLE < view.end - view.start:
             screen.travels.jump(navigate.frame(screen.trace, view, low, high))
-        screen.key_bar.say(f"critical path of {next(iter(result.notes), '')}")
+        screen.key_bar.say(f"critical path: {next(iter(result.notes), '')}")
 
 
 def path_of(result: Result) -> Path | None:

@@ -145,7 +145,7 @@ NO_STREAMS = "no lane of a device, whose streams could stand together"
 def empty(result: Result, trace: Trace, window: tuple[int, int] | None) -> str:
     """Why a result has no rows: what its notes say, after what would fill it."""
     known = window is not None or result.analysis in NOTHING or not result.notes
-    return "\n".join([*([nothing(result.analysis, trace, window)] if known else []), *result.notes])
+    return "\n".join(dict.fromkeys([*([nothing(result.analysis, trace, window)] if known else []), *result.notes]))
 
 
 def nothing(analysis: str, trace: Trace, window: tuple[int, int] | None) -> str:

@@ -7,7 +7,7 @@ Owns which collective is shown and which rank is under the cursor. What they loo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 import polars as pl
@@ -20,8 +20,10 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tracehound.analysis.result import Result
+from tracehound.draw import in_full
 from tracehound.draw.arrivals import HEAD, Line, Meeting, Sort, bar, head
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.sheet import Section
 from tracehound.draw.wrap import paragraphs
 from tracehound.ui import words
 from tracehound.ui.keys import bindings
@@ -121,6 +123,15 @@ class ArrivalsPane(Widget, can_focus=True, inherit_bindings=False):
             rows = self._rows.filter(pl.col("number") == self._numbers[self.place]).rows(named=True)
             self._known = (self.place, Meeting(rows, self.place, len(self._numbers)))
         return self._known[1]
+
+    @property
+    def in_full(self) -> list[Section]:
+        """All that is said of what is shown, and of the call under the cursor."""
+        if self._result is None:
+            return [in_full.notes(("Arrivals",), (self._told,))]
+        head = [self._result.title, *filter(None, (self._scope, self._result.cut))]
+        shown = replace(self._result, table=self._rows.filter(pl.col("event") == self._here))
+        return in_full.in_full(self._result, head, shown, 0)
 
     @property
     def _here(self) -> int | None:

@@ -22,7 +22,7 @@ from tracehound.analysis.result import Result
 from tracehound.analysis.settings import Given
 from tracehound.draw import plots, spreads
 from tracehound.draw.glyphs import UNICODE, Glyphs
-from tracehound.draw.sentences import prose
+from tracehound.draw.sentences import prose, sentences
 from tracehound.draw.wrap import paragraphs
 from tracehound.ui.sheet import Sheet
 from tracehound.ui.widgets.chart_view import ChartView
@@ -45,7 +45,16 @@ ROOM: Final = 124
 """Cells from which a chart stands beside the table."""
 
 LINES: Final = 6
-"""How many lines a row in sentences takes below the table, where there is no room beside it."""
+"""How many lines a row in sentences has below the table, at least, where there is no room beside it."""
+
+ROWS: Final = 3
+"""How many rows stay in sight above it."""
+
+FULL: Final = 1 << 16
+"""More lines than any room has."""
+
+MEASURED: Final = 64
+"""So many rows are looked at for the longest."""
 
 
 class ChartedTable(Line):
@@ -96,6 +105,8 @@ class ChartedTable(Line):
         self.table = ResultTable(glyphs, aside)
         self.chart = ChartView(glyphs)
         self.window: Span | None = None
+        self.key = ""
+        """What is to be pressed for all that a row says, where there is no room for it."""
         self._chosen: Mode | None = None
         self._laid: Mode = "table"
         self._also: tuple[Result, Span | None, Result] | None = None
@@ -149,10 +160,37 @@ class ChartedTable(Line):
             self.styles.layout = "horizontal" if mode in ("table", "beside") else "vertical"
             self.table.styles.height = ResultTable.HEADER + 1 if mode == "chart" else "1fr"
             self.table.styles.width = "2fr" if mode in ("table", "beside") else "1fr"
-            self.chart.styles.height = LINES if mode == "below" else "1fr"
             self.chart.styles.width = "1fr"
             self.table.call_after_refresh(self.table.reveal)
+        self.chart.styles.height = self._lines_below if mode == "below" else "1fr"
         self.draw()
+
+    @property
+    def wanted(self) -> tuple[int, int]:
+        """How many lines all of it fills, and with how many it can do; a chart fills any number."""
+        mode, result = self.mode, self.table.result
+        rows = 0 if result is None else result.table.height
+        if mode == "below":
+            return ResultTable.HEADER + rows + self._longest, ResultTable.HEADER + min(rows, ROWS) + LINES
+        return (FULL if mode != "table" or not rows else ResultTable.HEADER + rows), 0
+
+    @property
+    def _longest(self) -> int:
+        """How many lines the longest row in sentences takes."""
+        result, width = self.table.result, max(1, self.size.width - 2)
+        if result is None:
+            return 0
+        sizes = (len(sentences(result, row, (width, FULL))) for row in range(min(result.table.height, MEASURED)))
+        return max(sizes, default=0)
+
+    @property
+    def _lines_below(self) -> int:
+        """How many lines a row in sentences has below the table: those that are free, else up to half of all."""
+        room, longest = self.size.height - ResultTable.HEADER, self._longest
+        rows = 0 if self.table.result is None else self.table.result.table.height
+        if room - rows > longest:
+            return room - rows - 1
+        return max(1, room - rows, min(longest, max(LINES, room // 2), room - min(rows, ROWS)))
 
     async def on_resize(self, event: events.Resize) -> None:
         """There may be room for a chart now, or none any more."""
@@ -186,7 +224,12 @@ class ChartedTable(Line):
         cursor = self.table.cursor if plots.follows(shown.result) else 0
         if self._drawn != (shown, column, cursor) or self.chart.draws is None:
             self._drawn = (shown, column, cursor)
-            self.chart.draws = partial(plots.plot, replace(shown.result, table=shown.seen), column, cursor)
+            seen = replace(shown.result, table=shown.seen)
+            self.chart.draws = (
+                partial(sentences, seen, cursor, more=self.key)
+                if self._sentences
+                else partial(plots.plot, seen, column, cursor)
+            )
 
     def _draw_also(self, result: Result) -> None:
         """Draw the row under the cursor by means of another result, which is asked for once."""

@@ -101,6 +101,11 @@ class Deck(Column):
         """The results of the active tab."""
         return STACKED.get(self.active, (self.active,))
 
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What stands beside these: it follows a row of them."""
+        return ("gap-host",) if self.active == "gaps" else ()
+
     def shows(self, result: str) -> TablePane | Slot | ArrivalsPane:
         """What shows a result."""
         if result == "arrivals":

@@ -13,8 +13,9 @@ from textual.reactive import reactive
 
 from tracehound.analysis.result import Result
 from tracehound.diff import Comparison, strangers
-from tracehound.draw import plots
+from tracehound.draw import in_full, plots
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.sheet import Section
 from tracehound.ui.panes.caption import Caption
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.widgets.bars import Tab
@@ -64,6 +65,8 @@ class WaterfallPane(Column, can_focus=True):
         super().__init__()
         self.caption = Caption(glyphs)
         self.chart = ChartView(glyphs)
+        self.in_full: list[Section] = []
+        """All that is said of it."""
 
     def compose(self) -> ComposeResult:
         """What it is, and the chart."""
@@ -72,6 +75,7 @@ class WaterfallPane(Column, can_focus=True):
 
     def show(self, result: Result, about: str) -> None:
         """Draw this; `about` says what its figures are of."""
+        self.in_full = [in_full.notes((result.title, about), result.notes), in_full.columns(result)]
         self.caption.parts = (result.title, about, *result.notes)
         self.chart.draws = partial(plots.plot, result, "", 0)
 
@@ -107,6 +111,12 @@ class Differences(Column):
                 pane.fail(NOTHING[name])
         self.change.show(found.waterfall, found.scope)
 
+    def hint(self, key: str) -> None:
+        """Say where something is left out what is to be pressed for all of it."""
+        for pane in self.tables.values():
+            pane.hint(key)
+        self.change.caption.key = key
+
     def wait(self, message: str) -> None:
         """Say why there is nothing yet."""
         for pane in self.tables.values():
@@ -124,6 +134,12 @@ class Differences(Column):
         """The first table of the active tab; a chart has none."""
         names = TABLES.get(self.active, ())
         return self.tables[names[0]].table if names else None
+
+    @property
+    def in_full(self) -> list[Section]:
+        """All that is said of the tables of the active tab, or of its chart."""
+        names = TABLES.get(self.active, ())
+        return [section for name in names for section in self.tables[name].in_full] or self.change.in_full
 
     def focus_active(self) -> None:
         """Give the keys to the first table of the active tab, or to its chart, so that no table behind it has them."""

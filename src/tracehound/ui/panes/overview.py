@@ -20,10 +20,12 @@ from textual.widget import Widget
 
 from tracehound.analysis import ANALYSES
 from tracehound.analysis.result import Result
-from tracehound.draw import dashboard
+from tracehound.draw import dashboard, in_full
 from tracehound.draw.dashboard import Line, Place, Said, Sort
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.draw.plain import in_ascii
+from tracehound.draw.sheet import Section
+from tracehound.ui import words
 from tracehound.ui.keys import bindings
 from tracehound.ui.tones import tones
 
@@ -83,6 +85,14 @@ class Slot:
     def wish(self) -> int:
         """The lines that it would fill."""
         return dashboard.wanted(self.result) if self.result is not None and not self.said else _EXPECTED
+
+    @property
+    def in_full(self) -> list[Section]:
+        """All that is said of the part."""
+        if self.result is None:
+            return [in_full.notes((self.name,), (self.said,))]
+        head = (self.result.title, words.scope(self.window), *filter(None, (self.so_far, self.result.cut)))
+        return [in_full.notes(head, self.result.notes)]
 
     def drawn(self, width: int, height: int) -> Said:
         """What it says, in so many cells."""

@@ -7,7 +7,7 @@ what is shown, or why not, and writes files.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +16,9 @@ from textual.app import ComposeResult
 from textual.message import Message
 
 from tracehound.analysis.result import Result
+from tracehound.draw import in_full
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.sheet import Section
 from tracehound.ui import words
 from tracehound.ui.panes.caption import Caption
 from tracehound.ui.panes.charted import ChartedTable
@@ -80,7 +82,6 @@ class TablePane(Column):
         self._about = ""
         self._aside = False
         self.so_far = ""
-        self._told = ""
         self._taken = ""
 
     def compose(self) -> ComposeResult:
@@ -101,7 +102,7 @@ class TablePane(Column):
             self.filter.tell(self.table.refusal)  # its columns may be others
         self._describe()
         if self.is_attached:
-            self.call_later(self.body.lay)
+            self.call_later(self._lay)
 
     def fail(self, message: str) -> None:
         """Say why there is no result, in place of its rows: there is room for all of it."""
@@ -114,6 +115,10 @@ class TablePane(Column):
         if self.table.result is None:
             self.caption.parts = (message,)
 
+    def hint(self, key: str) -> None:
+        """Say where something is left out what is to be pressed for all of it."""
+        self.caption.key = self.body.key = key
+
     def set_aside(self, *, aside: bool) -> None:
         """Say in the caption whether the selected window leaves this table as it is."""
         if aside != self._aside:
@@ -122,16 +127,29 @@ class TablePane(Column):
 
     def tell(self, message: str) -> None:
         """Say in the caption what was just done, until the cursor moves on."""
-        self._told = message
-        self._describe()
+        self.caption.told = message
 
     def forget(self) -> None:
         """Show no result, since its rows mean something else now."""
         self.table.result = None
 
+    def on_resize(self) -> None:
+        """Another width breaks lines elsewhere."""
+        self.call_after_refresh(self._lay)
+
     def focus_pane(self) -> None:
         """Give the keys to the table."""
         self.table.focus()
+
+    @property
+    def in_full(self) -> list[Section]:
+        """All that is said of what is shown, and of the row under the cursor."""
+        result, shown = self.table.result, self.table.sheet
+        if result is None or shown is None:
+            return [in_full.notes(self.caption.parts, self.table.empty.split("\n") if self.table.empty else ())]
+        head = [part for part in self.caption.parts if part not in result.notes]
+        row = self.table.cursor if self.display else -1
+        return in_full.in_full(result, head, replace(result, table=shown.seen), row)
 
     def _describe(self) -> None:
         result = self.table.result
@@ -140,8 +158,15 @@ class TablePane(Column):
         self.caption.windowed = self._window is not None
         about = words.NOT_NARROWED if self._aside and self._window is None else self._about or words.scope(self._window)
         title, scope, *rest = words.caption(result, about, self.table.shown, self.table.filter)
-        so_far = [part for part in (self.so_far, self._told) if part]
-        self.caption.parts = (title, scope, *so_far, *rest)
+        said = self.table.empty.split("\n") if result.table.is_empty() else []
+        so_far = [self.so_far] if self.so_far else []
+        self.caption.parts = (title, scope, *so_far, *(part for part in rest if part not in said))
+        self.caption.fit(*self.body.wanted)
+
+    async def _lay(self) -> None:
+        """Share the room anew."""
+        await self.body.lay()
+        self.caption.fit(*self.body.wanted)
 
     # -- what the table asks for
 
@@ -213,12 +238,12 @@ class TablePane(Column):
     async def _switch_chart(self) -> None:
         """Another way of showing it; a chart has most of what it shares with another table."""
         await self.body.switch()
+        self.caption.fit(*self.body.wanted)
         self.styles.height = "4fr" if self.body.mode == "chart" else "1fr"
 
     @on(ResultTable.Highlighted)
     def _highlighted(self) -> None:
-        if self._told:
-            self.tell("")
+        self.caption.told = ""
         self.body.draw()
 
     # -- prompts

@@ -32,6 +32,7 @@ from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.saving import save
 from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.sharing import ALL, TIMELINES, Sharing
+from tracehound.ui.telling import tell
 from tracehound.ui.view import View
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
 from tracehound.ui.widgets.result_table import ResultTable
@@ -83,6 +84,7 @@ class ComparisonScreen(Screen[None]):
         self.header.title = "comparison"
         self.sharing.tabs.tabs = labelled(self.keys)
         self.sharing.tabs.active = self.differences.active
+        self.differences.hint(keys.shown(self.keys, "notes"))
         self.differences.wait("both runs are compared when they are read")
         self._entitle()
         self.sharing.lay()
@@ -297,6 +299,10 @@ class ComparisonScreen(Screen[None]):
         else:
             part = self.sharing.beside(by)
             self.action_show(self.differences.active if part == "tables" else part)
+
+    def action_tell(self) -> None:
+        """Show all that is said of the tables in sight."""
+        tell(self, self.differences.active, self.differences.in_full, self.glyphs)
 
     def action_copy_command(self) -> None:
         """Copy the command that prints the tables; where the keys are in a timeline, of the steps that are shown."""

@@ -20,7 +20,7 @@ from textual.widget import Widget
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.store import Opening
 from tracehound.trace import Trace
-from tracehound.ui import choosing, copying, follow, keys, lengths, menu, rows, words
+from tracehound.ui import choosing, copying, follow, keys, lengths, menu, rows, telling, words
 from tracehound.ui.answers import Answers
 from tracehound.ui.arrangement import Arrangement
 from tracehound.ui.asking import Asker
@@ -120,6 +120,8 @@ class Explorer(Screen[None]):
         self.header.news = "reading"
         menu.label(self.arrangement.tabs, self.keys, None)
         self.deck.overview.keys = menu.written(self.keys)
+        for pane in self.deck.tables.values():
+            pane.hint(keys.shown(self.keys, "notes"))
         self.deck.tables["search"].wait("Search: press / and type a part of a name")
         self.arrangement.lay()
         self.arrangement.show(FIRST)
@@ -356,6 +358,10 @@ class Explorer(Screen[None]):
     def action_settings(self) -> None:
         """Show what can be chosen of the analysis that is shown."""
         choosing.ask(self)
+
+    def action_tell(self) -> None:
+        """Show all that is said of what is shown."""
+        telling.of_explorer(self)
 
     @on(KeyBar.Pressed)
     async def _key_clicked(self, message: KeyBar.Pressed) -> None:

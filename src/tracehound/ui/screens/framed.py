@@ -1,6 +1,6 @@
-"""Screens that stand in a frame before what they are about, and those of them that are a list to choose from.
+"""Screens that stand in a frame before what they are about: pages to read, and lists to choose from.
 
-Own the frame, how a list in it looks, and the keys that move in the list. Know nothing of what is in it.
+Own the frame, how a page or a list in it looks, and the keys that move in it. Know nothing of what is in it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import ClassVar, Final, TypeVar
 
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
@@ -34,6 +35,49 @@ class Framed(ModalScreen[Answer]):
     }}
     Framed Label {{ color: $text-muted; }}
     """
+
+
+class Paged(Framed[None]):
+    """A page to read, which scrolls where it is longer than the screen is high."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss", "close", tooltip="Back to the explorer", id="page.close"),
+        Binding("down,j,s", "scroll(1)", show=False, tooltip="A line down", id="page.down"),
+        Binding("up,k,w", "scroll(-1)", show=False, tooltip="A line up", id="page.up"),
+        Binding("pagedown,space", "page(1)", show=False, tooltip="A page down", id="page.page_down"),
+        Binding("pageup", "page(-1)", show=False, tooltip="A page up", id="page.page_up"),
+        Binding("home,g", "first", show=False, tooltip="To the top", id="page.first"),
+        Binding("end,G", "last", show=False, tooltip="To the end", id="page.last"),
+    ]
+    DEFAULT_CSS = """
+    Paged VerticalScroll { scrollbar-size-vertical: 1; background: $panel; }
+    Paged Static { width: 1fr; height: auto; padding-right: 1; }
+    """
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__()
+        self.page = VerticalScroll(can_focus=False)
+        self._glyphs = glyphs
+
+    def on_mount(self) -> None:
+        """The scroll bar of the alphabet."""
+        suit(self.page, self._glyphs)
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll by lines."""
+        self.page.scroll_relative(y=lines, animate=False)
+
+    def action_page(self, by: int) -> None:
+        """Scroll by what is visible."""
+        self.action_scroll(by * max(1, self.page.size.height - 1))
+
+    def action_first(self) -> None:
+        """To the first line."""
+        self.page.scroll_home(animate=False)
+
+    def action_last(self) -> None:
+        """To the last line."""
+        self.page.scroll_end(animate=False)
 
 
 class Listed(Framed[Answer]):

@@ -1,0 +1,64 @@
+"""What is said above a table, on as many lines as it may take.
+
+Owns where these lines end, what the pieces of a line are, and the sign that something is left out. Knows no result and
+no colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+from tracehound.draw.glyphs import Glyphs
+from tracehound.draw.sheet import wrapped
+
+Sort = Literal["title", "scope", "plain", "more"]
+"""What a piece is: of the first part, of the second, of another one, or the key that shows what is left out."""
+
+
+class Piece(NamedTuple):
+    """Some words of a line, and what they are."""
+
+    words: str
+    sort: Sort
+
+
+def needed(parts: Sequence[str], glyphs: Glyphs, width: int) -> int:
+    """How many lines of `width` cells the parts take."""
+    return len(wrapped(_joined(parts, glyphs), width, width))
+
+
+def drawn(parts: Sequence[str], glyphs: Glyphs, size: tuple[int, int], key: str = "") -> list[list[Piece]]:
+    """The parts with dots between them, on lines of a width; where their height is too little, with a sign and a key.
+
+    `size` is width and height in cells, `key` what is to be pressed for what is left out.
+    """
+    width, height = size
+    whole = _joined(parts, glyphs)
+    spans = wrapped(whole, width, width)
+    ends = [len(_joined(parts[:many], glyphs)) for many in (1, 2)]
+    if len(spans) <= height:
+        return [_pieces(whole, span, ends) for span in spans]
+    sign = [Piece(glyphs.ellipsis, "plain"), *([Piece(f" {key}", "more")] if key else [])]
+    start = spans[height - 1][0]
+    kept = set_cell_size(whole[start:], max(0, width - sum(cell_len(piece.words) for piece in sign))).rstrip()
+    last = _pieces(whole, (start, start + len(kept)), ends)
+    return [*(_pieces(whole, span, ends) for span in spans[: height - 1]), [*last, *sign]]
+
+
+def _joined(parts: Sequence[str], glyphs: Glyphs) -> str:
+    return f" {glyphs.dot} ".join(" ".join(glyphs.words(part).split()) for part in parts)
+
+
+def _pieces(whole: str, span: tuple[int, int], ends: Sequence[int]) -> list[Piece]:
+    """A stretch of the whole, cut where its first and its second part end."""
+    start, end = span
+    edges: list[tuple[int, Sort]] = [(ends[0], "title"), (ends[1], "scope"), (len(whole), "plain")]
+    pieces = list[Piece]()
+    for edge, sort in edges:
+        if start < min(edge, end):
+            pieces.append(Piece(whole[start : min(edge, end)], sort))
+            start = min(edge, end)
+    return pieces

@@ -1,0 +1,53 @@
+"""What a pane says: over several lines where there is room, and all of it by one key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from exploring import explored, press, settled
+from tracehound.store import open_paths
+from tracehound.ui.screens.in_full import InFullScreen
+
+
+async def test_a_caption_takes_the_lines_that_its_answer_needs(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+        await press(pilot, "4")
+        await settled(pilot)
+        pane = explorer.deck.shows("steps")
+        caption = pane.caption
+        told = " ".join(caption.render_line(y).text.strip() for y in range(caption.size.height))
+        assert 1 < caption.size.height <= 3
+        assert "p95" in told
+        assert pane.table.size.height > caption.size.height, "rows stay in sight"
+
+
+async def test_one_key_shows_all_that_is_said(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+        await press(pilot, "4")
+        await settled(pilot)
+        result = explorer.deck.shows("steps").table.result
+        assert result is not None
+        await press(pilot, "I")
+        await settled(pilot)
+        page = pilot.app.screen
+        assert isinstance(page, InFullScreen)
+        said = [fact.words for section in page._sections for fact in section.facts]
+        assert all(note in said for note in result.notes)
+        assert page._sections[-1].title == "What its columns mean"
+        await press(pilot, "escape")
+        await settled(pilot)
+        assert pilot.app.screen is explorer
+
+
+async def test_advice_has_the_lines_that_are_free(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"])) as (explorer, pilot):
+        await press(pilot, "M", "f")
+        await settled(pilot)
+        chart = explorer.deck.shows("findings").body.chart
+        small = chart.size.height
+        await press(pilot, "z")
+        await settled(pilot)
+        assert chart.size.height > small
+        lines = [chart.render_line(y).text.strip() for y in range(chart.size.height)]
+        assert any(line.startswith("advice") for line in lines)
+        assert "…" not in "".join(lines)
