@@ -117,8 +117,8 @@ def test_a_path_through_time_of_which_nothing_is_recorded_says_so() -> None:
 def test_the_notes_tell_what_it_is_bound_by() -> None:
     notes = result(two_kernels().trace()).notes
     assert notes[0] == (
-        "rank 0, the whole run: 120.0 us, bound by compute 55.83 %, CPU 16.67 %, launch 16.67 %, sync 8.33 %, "
-        "kernel-kernel delay 2.50 %"
+        "rank 0 is bound by compute 55.83 %, CPU 16.67 %, launch 16.67 %, sync 8.33 %, kernel-kernel delay 2.50 % "
+        "of 120.0 us: the whole run"
     )
     assert notes[1].startswith("inferred: ")
 
@@ -437,8 +437,9 @@ def test_the_default_is_the_longest_step_of_each_rank() -> None:
     found = result(trace)
     assert found.table["start"].to_list()[0] == 0
     assert found.table["duration"].sum() == 100 * US
-    assert found.notes[0].startswith("rank 0, ProfilerStep#1, the longest step: 100.0 us, bound by compute 67.00 %")
-    assert result(trace, Window(0, 45 * US, steps=(1,))).notes[0].startswith("rank 0, step 1: 100.0 us, bound by")
+    assert found.notes[0].startswith("rank 0 is bound by compute 67.00 %")
+    assert found.notes[0].endswith("of 100.0 us: ProfilerStep#1, the longest step")
+    assert result(trace, Window(0, 45 * US, steps=(1,))).notes[0].endswith("of 100.0 us: step 1")
 
 
 def test_what_begins_long_after_its_launch_waited_for_what_is_not_recorded() -> None:
