@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.asked import in_turn
-from tracehound.store import load, open_paths
+from tracehound.store import load, open_paths, place
 from tracehound.trace import Trace, Window
 
 MAIN = thread("python (1)")
@@ -426,6 +426,27 @@ def test_the_paths_of_a_gloo_run_cover_their_steps(samples: Path) -> None:
     )
     found = result(trace, by="class").table.group_by("rank").agg(pl.col("duration").sum()).sort("rank")
     assert found["duration"].to_list() == longest.sort("host")["length"].to_list()
+
+
+def test_what_bounds_every_rank_is_told_before_what_is_not_known_of_one() -> None:
+    parts = []
+    for rank in (0, 1):
+        b = Building(claim=rank, path=Path(f"{rank}.json"))
+        b.event(thread(), "aten::mm", 0, 10, "op")
+        launch(b, thread(), 70, 1)
+        b.event(stream(), "gemm", 85, 105, correlation=1)
+        parts.append(b.part())
+    told = result(place("job", parts)).notes
+    assert [note.split(" is bound by")[0] for note in told[:2]] == ["rank 0", "rank 1"]
+    assert all("nothing recorded" in note for note in told[2:4])
+
+
+def test_what_hardly_bounds_it_is_not_told() -> None:
+    b = two_kernels()
+    b.event(MAIN, "aten::long", 120, 40_000, "op")
+    (bound,) = [note for note in result(b.trace()).notes if "bound by" in note]
+    assert "sync" not in bound
+    assert bound.startswith("rank 0 is bound by CPU 99.")
 
 
 def test_the_default_is_the_longest_step_of_each_rank() -> None:

@@ -241,6 +241,9 @@ _NAME: Final = 40
 _LITTLE: Final = 0.01
 """Where a smaller share of the time is missing at the beginning of a path, that is not told of."""
 
+_LEAST: Final = 0.001
+"""A class with a smaller share of the path is not told of."""
+
 _MUCH: Final = 0.1
 """Where nothing is recorded in a larger share of the path, that is told of."""
 
@@ -264,7 +267,8 @@ def _bound(rank: int, what: str, mine: pl.DataFrame) -> str:
     """What bounds a rank, and over which time."""
     whole = int(mine["duration"].sum())
     shares = mine.group_by("class").agg(pl.col("duration").sum()).sort("duration", "class", descending=[True, False])
-    told = ", ".join(f"{name} {proportion(time / whole)}" for name, time in shares.iter_rows())
+    much = [(name, time) for name, time in shares.iter_rows() if time >= _LEAST * whole]
+    told = ", ".join(f"{name} {proportion(time / whole)}" for name, time in much)
     return f"rank {rank} is bound by {told} of {duration(whole)}: {what}"
 
 
