@@ -52,6 +52,15 @@ def test_the_page_shows_no_more_rows_than_asked_for() -> None:
     assert ops.cut == "1 of 4 rows"
 
 
+def test_the_page_says_what_helps_against_what_it_found() -> None:
+    b = Building()
+    b.event(thread(), "ProfilerStep#1", 0, 100, "step", step=1)
+    b.event(thread(), "aten::mm", 0, 90, "op", correlation=1)
+    b.event(stream(), "gemm", 90, 95, correlation=1)
+    shown = [line.text.strip() for line in writer("text").summary(summarise(b.trace(), Window()), Look(80))]
+    assert any(line.startswith("advice ") for line in shown)
+
+
 def test_the_page_leaves_out_what_there_is_not() -> None:
     b = Building()
     b.event(stream(), "gemm", 0, 1)
