@@ -26,8 +26,18 @@ def test_where_there_is_room_all_of_it_is_said() -> None:
 
 
 def test_what_is_left_out_has_a_sign_and_the_key_that_shows_it() -> None:
-    assert texts(PARTS, 60, 1, "I") == ["Critical path · whole run · rank 0 is bound by CPU 99.86… I"]
+    assert texts(PARTS, 60, 1, "I") == ["Critical path · whole run · rank 0 is bound by… I shows all"]
     assert texts(PARTS, 60, 1) == ["Critical path · whole run · rank 0 is bound by CPU 99.86 %,…"]
+
+
+def test_where_cells_are_few_the_key_stands_alone() -> None:
+    assert texts(PARTS, 30, 1, "I") == ["Critical path · whole run ·… I"]
+
+
+def test_no_line_parts_a_number_from_its_unit_or_begins_with_a_dot() -> None:
+    for width in range(14, 60):
+        lines = texts(("Steps", "whole run", "median 615.4 ms, p95 629.5 ms, 3 %", "2 ranks"), width, 9)
+        assert not any(line.startswith(("·", "ms", "%", "ranks")) for line in lines), width
 
 
 def test_the_title_and_the_scope_are_told_apart_wherever_lines_end() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exploring import explored, press, settled
+from exploring import explored, press, said, settled
 from tracehound.store import open_paths
 from tracehound.ui.screens.in_full import InFullScreen
 
@@ -31,12 +31,35 @@ async def test_one_key_shows_all_that_is_said(samples: Path) -> None:
         await settled(pilot)
         page = pilot.app.screen
         assert isinstance(page, InFullScreen)
-        said = [fact.words for section in page._sections for fact in section.facts]
-        assert all(note in said for note in result.notes)
+        words = [fact.words for section in page._sections for fact in section.facts]
+        assert all(note in words for note in result.notes)
         assert page._sections[-1].title == "What its columns mean"
         await press(pilot, "escape")
         await settled(pilot)
         assert pilot.app.screen is explorer
+
+
+async def test_the_footer_of_a_table_names_its_chart_at_80_columns(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+        await press(pilot, "4")
+        named = said(explorer)
+        assert all(key in named for key in ("Enter go", "f filter", "v chart", "q quit"))
+
+
+async def test_what_is_cut_names_the_key_that_shows_it(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"]), (80, 14)) as (explorer, pilot):
+        await press(pilot, "4")
+        caption = explorer.deck.shows("steps").caption
+        assert caption.render_line(caption.size.height - 1).text.rstrip().endswith("… I shows all")
+
+
+async def test_another_row_sends_no_caption_again(samples: Path) -> None:
+    async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
+        await press(pilot, "4")
+        caption, drawn = explorer.deck.shows("steps").caption, list[int]()
+        caption.render_line = lambda y, draw=caption.render_line: drawn.append(y) or draw(y)
+        await press(pilot, "down", "down", "l", ">")
+        assert not drawn
 
 
 async def test_advice_has_the_lines_that_are_free(samples: Path) -> None:

@@ -6,8 +6,9 @@ no colour.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
@@ -16,6 +17,14 @@ from tracehound.draw.sheet import wrapped
 
 Sort = Literal["title", "scope", "plain", "more"]
 """What a piece is: of the first part, of the second, of another one, or the key that shows what is left out."""
+
+
+ROOMY: Final = 60
+"""Cells of a line from which it is said in words what the key does."""
+
+
+_TIE: Final = "\N{NO-BREAK SPACE}"
+_COUNTED: Final = re.compile(r"(?<=\d) (?=[^\W\d]|%)")
 
 
 class Piece(NamedTuple):
@@ -41,7 +50,8 @@ def drawn(parts: Sequence[str], glyphs: Glyphs, size: tuple[int, int], key: str 
     ends = [len(_joined(parts[:many], glyphs)) for many in (1, 2)]
     if len(spans) <= height:
         return [_pieces(whole, span, ends) for span in spans]
-    sign = [Piece(glyphs.ellipsis, "plain"), *([Piece(f" {key}", "more")] if key else [])]
+    said = f" {key} shows all" if width >= ROOMY else f" {key}"
+    sign = [Piece(glyphs.ellipsis, "plain"), *([Piece(said, "more")] if key else [])]
     start = spans[height - 1][0]
     kept = set_cell_size(whole[start:], max(0, width - sum(cell_len(piece.words) for piece in sign))).rstrip()
     last = _pieces(whole, (start, start + len(kept)), ends)
@@ -49,7 +59,9 @@ def drawn(parts: Sequence[str], glyphs: Glyphs, size: tuple[int, int], key: str 
 
 
 def _joined(parts: Sequence[str], glyphs: Glyphs) -> str:
-    return f" {glyphs.dot} ".join(" ".join(glyphs.words(part).split()) for part in parts)
+    """The parts in a row; no line ends before a dot, nor between a number and its unit or what it counts."""
+    words = (" ".join(glyphs.words(part).split()) for part in parts)
+    return f"{_TIE}{glyphs.dot} ".join(_COUNTED.sub(_TIE, each) for each in words)
 
 
 def _pieces(whole: str, span: tuple[int, int], ends: Sequence[int]) -> list[Piece]:
@@ -59,6 +71,6 @@ def _pieces(whole: str, span: tuple[int, int], ends: Sequence[int]) -> list[Piec
     pieces = list[Piece]()
     for edge, sort in edges:
         if start < min(edge, end):
-            pieces.append(Piece(whole[start : min(edge, end)], sort))
+            pieces.append(Piece(whole[start : min(edge, end)].replace(_TIE, " "), sort))
             start = min(edge, end)
     return pieces

@@ -37,11 +37,11 @@ class InFullScreen(Paged):
 
     def _drawn(self, section: Section) -> list[Text | Table]:
         """A title, its facts, and a line of air."""
-        grid = Table.grid(padding=(0, 2, 0, 0))
-        if any(fact.label for fact in section.facts):
-            grid.add_column(style="bold")
+        labelled = any(fact.label for fact in section.facts)
+        grid = Table.grid(padding=(0, 2 if labelled else 1, 0, 0))
+        grid.add_column(style="bold")
         grid.add_column()
         for fact in section.facts:
-            words = Text(self._glyphs.words(fact.words))
-            grid.add_row(*([Text(self._glyphs.words(fact.label))] if len(grid.columns) > 1 else []), words)
+            label = self._glyphs.words(fact.label) if labelled else self._glyphs.dot
+            grid.add_row(Text(label), Text(self._glyphs.words(fact.words)))
         return [Text(self._glyphs.words(section.title), "bold underline"), grid, Text()]
