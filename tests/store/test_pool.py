@@ -167,6 +167,18 @@ def test_workers_are_copies_of_a_process_whose_threads_would_not_be_missed(befor
     assert done.stdout.split() == ["1", f"{way.title()}Process"]
 
 
+def test_where_there_is_no_room_for_a_process_that_is_said_and_nobody_waits() -> None:
+    code = (
+        "import os\nfrom tracehound.store import workers\nfrom tracehound.store.pool import Pool\n"
+        "def full(settle, way):\n    raise workers.BrokenExecutor('no worker process can be started')\n"
+        "workers._started, workers._copyable = full, lambda: True\npool = Pool(2)\n"
+        "for future in [pool.executor.submit(os.getpid) for _ in range(4)]:\n    print(future.exception(60))\n"
+        "pool.close()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == ["no worker process can be started"] * 4
+
+
 def test_closing_waits_for_nobody() -> None:
     pool = Pool(2)
     assert pool.executor is not None

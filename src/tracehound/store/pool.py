@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 import threading
-from concurrent.futures import Executor
 from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -48,11 +47,11 @@ class Pool:
 
     def start(self) -> None:
         """Have the workers ready before there is anything to do, where there are any: they begin sooner now."""
-        if self.executor is not None and self._executor is not None:
-            self._executor.start()
+        if (workers := self.executor) is not None:
+            workers.start()
 
     @property
-    def executor(self) -> Executor | None:
+    def executor(self) -> Workers | None:
         """The workers, for `submit`."""
         if self.jobs < 2:
             return None

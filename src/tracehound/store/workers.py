@@ -80,14 +80,15 @@ class Workers(Executor):
 
     def start(self) -> None:
         """Have the workers ready, unless they are: as copies of this process where that can be, else when needed."""
-        if self._begun:
+        with self._lock:
+            begun, self._begun = self._begun, True
+        if begun:
             return
-        self._begun = True
         copies = _copyable()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # Python's of threads: `_copyable` has looked at them
             for _ in range(self._most):
-                self._free.put(self._started(multiprocessing.get_context("fork")) if copies else None)
+                self._free.put(self._copied() if copies else None)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002, Executor's
         """Take no more work. The workers end when they have done theirs, or with this process."""
@@ -120,6 +121,13 @@ class Workers(Executor):
         if not done:
             raise result
         return result  # type: ignore[no-any-return]
+
+    def _copied(self) -> _Worker | None:
+        """A copy of this process; None where there is no room for one now: then it is tried again when needed."""
+        try:
+            return self._started(multiprocessing.get_context("fork"))
+        except BrokenExecutor:
+            return None
 
     def _started(self, way: ForkContext | SpawnContext) -> _Worker:
         """Another worker. Raises BrokenExecutor when there can be none."""
