@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import time
-from functools import partial
 from tempfile import TemporaryDirectory
 from types import TracebackType
 
@@ -18,6 +17,12 @@ PATIENCE = 20.0
 
 ESCAPE = 0.3
 """Seconds after which a program takes an escape character for the key itself."""
+
+
+def _heed() -> None:
+    """Ignore no signal: tests may run under nohup, or behind a shell's ``&``."""
+    for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(each, signal.SIG_DFL)
 
 
 class Terminal:
@@ -53,7 +58,7 @@ class Terminal:
                 "XDG_CONFIG_HOME": self.home.name,
                 **environment,
             },
-            preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),  # tests may run under nohup
+            preexec_fn=_heed,
             timeout=PATIENCE,
         )
 

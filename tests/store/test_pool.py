@@ -158,7 +158,7 @@ def test_workers_are_copies_of_a_process_whose_threads_would_not_be_missed(befor
         "import multiprocessing, os, threading, time, polars\nfrom tracehound.store.pool import Pool\n"
         f"if __name__ == '__main__':\n    {before}\n    pool = Pool(2)\n"
         "    print(len(pool.executor.submit(polars.select, 1).result(60)))\n"
-        "    print(type(multiprocessing.active_children()[0]).__name__)\n    os._exit(0)"
+        "    print(type(multiprocessing.active_children()[0]).__name__, flush=True)\n    os._exit(0)"
     )
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # as the program has it: numpy starts no threads
     done = subprocess.run(
