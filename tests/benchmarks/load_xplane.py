@@ -30,7 +30,6 @@ import measure
 from grow_xplane import Grown, grow
 from measure import Limits, Program
 
-from tracehound.store.opening import FEW
 from tracehound.store.pool import default_jobs
 
 SOURCE = next((Path(__file__).parents[2] / "traces" / "jax_cpu8_b128").rglob("*.xplane.pb"))
@@ -46,7 +45,7 @@ def ours(profile: Path, kept: Path, jobs: int) -> list[Program]:
         Program(cold, _ops(profile, kept, "--jobs", str(jobs)), prepare=empty),
         Program(cached, _ops(profile, kept, "--jobs", str(jobs))),
     ]
-    if jobs > FEW:
+    if jobs > 1:
         programs += [
             Program("ops, cold --jobs 1", _ops(profile, kept, "--jobs", "1"), cold, empty),
             Program("ops, cached --jobs 1", _ops(profile, kept, "--jobs", "1"), cached),

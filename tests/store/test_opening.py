@@ -15,6 +15,7 @@ from polars.testing import assert_frame_equal
 
 from tracehound.analysis import ANALYSES, Options, run_all
 from tracehound.errors import TracehoundError
+from tracehound.formats import xplane
 from tracehound.report.summary import summarise
 from tracehound.store import CancelledError, Reading, Workshop, ingest, load, open_paths, opening, workshop
 from tracehound.store.cache import opened
@@ -115,7 +116,10 @@ def test_a_file_that_went_away_is_told(shop: Workshop, samples: Path, tmp_path: 
         load(asked)
 
 
-def test_a_worker_that_is_killed_costs_its_file(samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sample", ["torch_stacks", "jax_cpu8_b128"])
+def test_a_worker_that_is_killed_costs_its_file(
+    sample: str, samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(opening, "SMALL", 0)
     monkeypatch.setattr(ingest, "SHARED", 0)
     killed: list[int | None] = []
@@ -127,9 +131,9 @@ def test_a_worker_that_is_killed_costs_its_file(samples: Path, tmp_path: Path, m
 
     with workshop(2, partial(opened, tmp_path / "kept")) as shop:
         with pytest.raises(TracehoundError, match=r"worker process was killed.*--jobs 1"):
-            load(open_paths([samples / "torch_stacks"], None, shop), kill_one)
+            load(open_paths([samples / sample], None, shop), kill_one)
         assert len(killed) == 1
-        assert load(open_paths([samples / "torch_stacks"], None, shop)).lanes.height
+        assert load(open_paths([samples / sample], None, shop)).lanes.height
     assert not list((tmp_path / "kept" / "work").iterdir())
 
 
@@ -145,17 +149,26 @@ def test_what_is_wanted_comes_first(samples: Path, tmp_path: Path) -> None:
     assert order == [0, 5, 6, 1, 2, 3, 4, 7]
 
 
-def test_reading_can_be_given_up(shop: Workshop, samples: Path) -> None:
-    asked = open_paths([samples / "torch_ddp_gloo"], None, shop)
+@pytest.mark.parametrize("sample", ["torch_ddp_gloo", "jax_cpu8_b128"])
+def test_reading_can_be_given_up(
+    sample: str, shop: Workshop, samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xplane, "_OFTEN", 1)
+    asked = open_paths([samples / sample], None, shop)
     told: list[Reading] = []
     with pytest.raises(CancelledError):
-        list(asked.parts(told.append, lambda: len(told) > 0))
+        list(asked.parts(told.append, lambda: len(told) > 0, idle=True))
     assert told
+    assert not list((tmp_path / "kept" / "entries").iterdir())
 
 
-def test_progress_ends_with_everything(shop: Workshop, samples: Path) -> None:
+@pytest.mark.parametrize("sample", ["torch_ddp_gloo", "jax_cpu8_b128"])
+def test_progress_ends_with_everything(
+    sample: str, shop: Workshop, samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xplane, "_OFTEN", 1)
     told: list[Reading] = []
-    asked = open_paths([samples / "torch_ddp_gloo"], None, shop)
+    asked = open_paths([samples / sample], None, shop)
     trace = load(asked, told.append)
     assert [reading.done for reading in told] == sorted(reading.done for reading in told)
     assert {reading.files for reading in told} == {len(asked.files)}

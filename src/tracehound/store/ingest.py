@@ -6,7 +6,8 @@ Owns the steps of it and how they are told and stopped. Knows no order of files 
 from __future__ import annotations
 
 import pickle
-from concurrent.futures import Executor, Future
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,14 @@ from tracehound.store.cache import Cache, Stamp, stamp
 from tracehound.store.find import Found
 from tracehound.store.head import load, save
 from tracehound.store.heap import hold, release
+from tracehound.store.pool import Pool
 from tracehound.trace import Part
 
 _PIECES: Final = "pieces"
 _BOARD: Final = "board"
+
+TICK: Final = 0.05
+"""Seconds between two looks at the workers."""
 
 SMALL: Final = 24 << 20
 """Bytes, inflated, up to which a file is read in memory: sooner done than a worker is started."""
@@ -40,17 +45,40 @@ def guessed_size(found: Found) -> int:
     return found.size * (GROWTH if found.compressed else 1)
 
 
-def on_disk(found: Found, cache: Cache, progress: Progress) -> Part:
+def on_disk(found: Found, cache: Cache, progress: Progress, pool: Pool) -> Part:
     """Read a file in this process, with what does not fit in memory on disk.
 
-    Raises what reading raises, and OSError where the disk is full.
+    Of a large one the pool's workers decode a portion each; this process has one too, and finishes all. Raises what
+    reading raises, OSError where the disk is full, and BrokenExecutor when a worker was killed.
     """
     before, folder = stamp(found.path), cache.bench()
+    reader = found.format.reader
+    executor = pool.executor if guessed_size(found) >= SHARED else None
+    several = 1 if executor is None else pool.jobs
+    board = Board(folder / _BOARD, several)
+    board.clear()
     (folder / _PIECES).mkdir()
+    rest = [Portion(number, several) for number in range(1, several)]
+    helpers = [] if executor is None else [executor.submit(decode, found, one, folder, board) for one in rest]
+    desk = board.desk(0)
+
+    def tell(read: int, events: int) -> None:
+        desk(read, events)
+        progress(*board.read())
+
     hold()
-    portion = found.format.reader.decode(found.path, ALL, Spill(folder / _PIECES), progress)
-    finished(found, [portion], folder)
-    del portion
+    try:
+        portions = [reader.decode(found.path, ALL._replace(of=several), Spill(folder / _PIECES), tell)]
+        while wait(helpers, TICK).not_done:
+            progress(*board.read())
+        for helper in helpers:
+            helper.result()
+        portions += [_decoded(folder, portion.number) for portion in rest]
+    except BaseException:
+        abandon(board, helpers)
+        raise
+    finished(found, portions, folder)
+    del portions
     release()
     return keep(cache, folder, found, before)
 
@@ -106,10 +134,7 @@ class Ingest:
 
     def abandon(self) -> None:
         """Stop the workers soon; nothing of it is kept."""
-        with suppress(OSError):
-            self.board.stop()
-        for future in self.pending:
-            future.cancel()
+        abandon(self.board, self.pending)
 
 
 def begin(found: Found, cache: Cache, executor: Executor, jobs: int) -> Ingest:
@@ -127,6 +152,14 @@ def begin(found: Found, cache: Cache, executor: Executor, jobs: int) -> Ingest:
     return Ingest(found, cache, folder, before, board, executor, pending, several > 1)
 
 
+def abandon(board: Board, pending: Sequence[Future[None]]) -> None:
+    """Have those who decode a file stop soon."""
+    with suppress(OSError):
+        board.stop()
+    for future in pending:
+        future.cancel()
+
+
 def alone(found: Found, folder: Path, board: Board) -> None:
     """Read a file into a folder, in this process."""
     finished(found, [found.format.reader.decode(found.path, ALL, Spill(folder / _PIECES), board.desk(0))], folder)
@@ -141,8 +174,7 @@ def decode(found: Found, portion: Portion, folder: Path, board: Board) -> None:
 
 def finish(found: Found, portions: int, folder: Path) -> None:
     """Make the part of so many portions that were decoded in the folder."""
-    decoded = [pickle.loads(_portion(folder, number).read_bytes()) for number in range(portions)]  # noqa: S301, ours
-    finished(found, decoded, folder)
+    finished(found, [_decoded(folder, number) for number in range(portions)], folder)
 
 
 def finished(found: Found, portions: list[Any], folder: Path) -> None:
@@ -152,6 +184,11 @@ def finished(found: Found, portions: list[Any], folder: Path) -> None:
     rmtree(folder / _PIECES, ignore_errors=True)
     for rest in folder.glob(f"*{WAITING}"):  # what finishing itself put aside
         rest.unlink(missing_ok=True)
+
+
+def _decoded(folder: Path, number: int) -> Any:  # noqa: ANN401, whatever the format makes of it
+    """A portion that was decoded in the folder."""
+    return pickle.loads(_portion(folder, number).read_bytes())  # noqa: S301, ours
 
 
 def _portion(folder: Path, number: int) -> Path:

@@ -24,7 +24,7 @@ from tracehound.store.cache import Cache, stamp
 from tracehound.store.clock import WALL, Alignment
 from tracehound.store.find import Found, find, silent
 from tracehound.store.head import unsealed
-from tracehound.store.ingest import SMALL, Ingest, begin, copy, guessed_size, on_disk
+from tracehound.store.ingest import SMALL, TICK, Ingest, begin, copy, guessed_size, on_disk
 from tracehound.store.place import place
 from tracehound.store.reading import Count, Listener, ignore
 from tracehound.store.workshop import Workshop, in_memory
@@ -32,12 +32,6 @@ from tracehound.trace import EVENTS, LANES, OPS, RANKS, STEPS, Note, Part, Trace
 
 FINISHED_LONG: Final = ("xplane",)
 """Formats of which most of the work is to finish what was decoded, which one process does."""
-
-FEW: Final = 2
-"""So many workers gain less by decoding together than they cost: on two cores a tenth of the time."""
-
-_TICK: Final = 0.05
-"""Seconds between two looks at the workers."""
 
 
 class CancelledError(Exception):
@@ -189,7 +183,7 @@ class _Reader:
         """Read a file in this process: in memory when it is small or there is no other place, else on disk."""
         workshop, cache, tell = self.opening.workshop, self.opening.workshop.cache, self._listener(found)
         if cache is not None and guessed_size(found) >= SMALL:
-            return on_disk(found, cache, tell)
+            return on_disk(found, cache, tell, workshop.pool)
         before = stamp(found.path)
         part = found.format.read(found.path, tell)
         if cache is not None and not cache.fleeting:
@@ -200,11 +194,11 @@ class _Reader:
         return part
 
     def _alone(self, found: Found) -> bool:
-        """Whether the file is better read here: when it is small and there are no others, or hardly anybody helps."""
+        """Whether the file is better read here: it is small and there are no others, or must be finished here."""
         left = sum(guessed_size(self.opening.files[number]) for number in self._waiting)
         first = len(self._waiting) == len(self.opening.files) - 1
         if self.idle and len(self.opening.files) == 1 and found.format.name in FINISHED_LONG:
-            return self.opening.workshop.pool.jobs <= FEW
+            return True
         return guessed_size(found) < SMALL and (first or left < SMALL) and not self._running
 
     def _cached(self, found: Found) -> Part | None:
@@ -221,7 +215,7 @@ class _Reader:
     def _advance(self) -> Iterator[tuple[int, Part]]:
         """Wait a moment for the workers, tell how far they are, and take what is done."""
         pending = [future for ingest in self._running.values() for future in ingest.pending]
-        wait(pending, _TICK)
+        wait(pending, TICK)
         for number, ingest in list(self._running.items()):
             self.count.tell(ingest.found.path, *ingest.board.read())
             try:
