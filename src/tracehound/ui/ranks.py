@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracehound.errors import TracehoundError
-from tracehound.units import parse_numbers
+from tracehound.units import parse_numbers, runs, which_ranks
 
 
 def read(text: str, known: Sequence[int]) -> tuple[int, ...] | None:
     """The ranks that are meant; None for all, which nothing means, too.
 
-    Raises TracehoundError for what is no list, and where the trace has none of them.
+    Raises TracehoundError for what is no list, and where the trace has not all of them.
     """
     if not text.strip():
         return None
     asked = parse_numbers(text.strip(), "rank")
-    found = tuple(rank for rank in asked if rank in known)
-    if not found:
-        raise TracehoundError("the trace has no such rank")
-    return None if len(found) == len(known) else found
+    missing = [rank for rank in asked if rank not in known]
+    if missing:
+        raise TracehoundError(f"no {which_ranks(missing)}; there {'is' if len(known) == 1 else 'are'} {runs(known)}")
+    return None if len(asked) == len(known) else asked
 
 
 def written(ranks: tuple[int, ...] | None) -> str:
