@@ -20,6 +20,7 @@ from tracehound.analysis.result import Share
 from tracehound.analysis.threads import batches, having, lanes_with, told_by_name
 from tracehound.formats.runtime_calls import WAIT
 from tracehound.intervals import Intervals, Ints, Mask, covered, union
+from tracehound.lookup import looked_up
 from tracehound.nesting import one_at_a_time, outermost, own_stretches
 from tracehound.trace import collected, schema
 
@@ -177,9 +178,8 @@ def _on_device(share: Share, calls: pl.DataFrame) -> pl.DataFrame:
     own = own_stretches(rows["start"].to_numpy(), rows["end"].to_numpy(), parent)
     pieces = rows[own.owner].with_columns(pl.Series("begin", own.start), pl.Series("until", own.end))
     on_stream = pl.col("lane").is_in(streams)
-    pieces = pieces.join(launched, on="launch", how="left", maintain_order="left").filter(
-        pl.col("kind") != "collective"
-    )
+    pieces = pl.concat([pieces, looked_up(launched, "launch", pieces["launch"])], how="horizontal")
+    pieces = pieces.filter(pl.col("kind") != "collective")
     called = pieces.select(pl.when(on_stream).then("launched").fill_null(pl.col("begin"))).to_series().to_numpy()
     issued = calls["issued" if streams else "start"].to_numpy()
     time = (pieces["until"] - pieces["begin"]).to_numpy()

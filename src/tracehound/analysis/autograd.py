@@ -13,6 +13,7 @@ import polars as pl
 from tracehound.analysis.operator_tree import Tree, rows_of
 from tracehound.analysis.result import Share
 from tracehound.intervals import Ints
+from tracehound.lookup import looked_up
 from tracehound.nesting import nearest
 from tracehound.trace import collected
 
@@ -40,12 +41,13 @@ def forward_of(share: Share, calls: Tree) -> Gradients:
     """
     found = np.full(calls.events.height, -1, np.int64)
     told = share.facet("called").filter(pl.col("sequence") >= 0).select("record", "sequence", "forward")
-    numbers = collected(told).unique("record", keep="first")
+    numbers = collected(told)
     if numbers.is_empty():
         return Gradients(found)
-    records = collected(share.threads.select("lane", "start", "record")).with_row_index("row")
-    known = records.join(numbers, on="record", how="inner", maintain_order="left").with_columns(
-        pl.col("row").cast(pl.Int64), pl.col("forward").fill_null(0)
+    records = collected(share.threads.select("lane", "start", "record"))
+    numbered = pl.concat([records, looked_up(numbers, "record", records["record"])], how="horizontal")
+    known = numbered.with_columns(row=pl.int_range(pl.len()), forward=pl.col("forward").fill_null(0)).filter(
+        pl.col("sequence").is_not_null()
     )
     makers = (
         known.filter(pl.col("forward") <= 0)

@@ -14,7 +14,7 @@ import polars as pl
 
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, clip, complement, merge, subtract, union
-from tracehound.native import groups
+from tracehound.lookup import rows_with
 from tracehound.nesting import own_stretches
 from tracehound.trace import collected
 
@@ -136,28 +136,3 @@ def local_parent(events: pl.DataFrame) -> Ints:
     if parent.null_count() == events.height:
         return np.full(events.height, -1, np.int64)
     return rows_with(events["id"].to_numpy(), parent.fill_null(-1).to_numpy())
-
-
-def rows_with(ids: Ints, wanted: Ints) -> Ints:
-    """The row of each wanted id among `ids`, which are sorted; -1 where it is not there."""
-    if len(ids) == 0:
-        return np.full(len(wanted), -1, np.int64)
-    if ids[-1] - ids[0] == len(ids) - 1:  # none between the first and the last is left out
-        if (found := groups.rows_from(int(ids[0]), len(ids), wanted)) is not None:
-            return found
-        row: Ints = wanted - ids[0]
-        outside = row.view(np.uint64) >= len(ids)
-        if outside.any():
-            row[outside] = -1
-        return row
-    if ids[-1] - ids[0] < _DENSE * len(ids):
-        row_of = np.full(ids[-1] - ids[0] + 1, -1, np.int32)
-        row_of[ids - ids[0]] = np.arange(len(ids))
-        near = (wanted >= ids[0]) & (wanted <= ids[-1])
-        return np.where(near, row_of[np.where(near, wanted - ids[0], 0)], -1)
-    row = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    return np.where(ids[row] == wanted, row, -1)
-
-
-_DENSE = 8
-"""Of ids that are so many times as far apart as there are, at most, a table is made: looking up is slower."""

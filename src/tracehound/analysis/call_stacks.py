@@ -11,9 +11,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.numbering import alike, codes
 from tracehound.analysis.result import Share
 from tracehound.forest import Forest
 from tracehound.intervals import Ints
+from tracehound.lookup import looked_up
 from tracehound.trace import collected
 
 _SUMS: Final = ("count", "total")
@@ -33,17 +35,14 @@ class Texts(NamedTuple):
 
 def texts(share: Share) -> Texts:
     """The stacks of the host's events, in the order of their ids."""
-    told = collected(share.facet("called").select("record", "stack").filter(pl.col("stack").is_not_null()))
-    told = told.with_columns(pl.col("stack").cast(pl.String)).filter(pl.col("stack") != "")
+    told = collected(share.facet("called").select("record", "stack").filter(pl.col("stack") != ""))
     if told.is_empty():
         return Texts(np.zeros(0, np.int64), ())
-    words = told["stack"].unique(maintain_order=True)
-    numbered = told.unique("record", keep="first", maintain_order=True).with_columns(
-        pl.col("stack").replace_strict(words, pl.int_range(1, len(words) + 1, eager=True), return_dtype=pl.Int64)
-    )
-    records = collected(share.threads.select("record"))
-    number = records.join(numbered, on="record", how="left", maintain_order="left")["stack"].fill_null(0).to_numpy()
-    return Texts(number, tuple(_frames(text) for text in words.to_list()))
+    number, first = alike(codes(told["stack"]))
+    numbered = told.select("record", number=pl.Series(number + 1))
+    records = collected(share.threads.select("record"))["record"]
+    found = looked_up(numbered, "record", records)["number"].fill_null(0).to_numpy()
+    return Texts(found, tuple(_frames(text) for text in told["stack"][first].cast(pl.String)))
 
 
 def _frames(text: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import polars as pl
 from tracehound.analysis.result import Share
 from tracehound.analysis.threads import having
 from tracehound.formats.xla_copies import HOST
+from tracehound.lookup import looked_up
 from tracehound.trace import collected
 
 DEVICE: Final = "device"
@@ -52,7 +53,7 @@ def kinds_of(share: Share, copies: pl.DataFrame) -> pl.Series:
     silent = [kind != "memset" and direction(name) is None for name, kind in _words(named).iter_rows()]
     asking = copies.join(named.filter(pl.Series(silent, dtype=pl.Boolean)), on=["name", "kind"], how="semi")["launch"]
     calls = collected(having(share, asking).select(launch="id", call="name"))
-    called = copies.select("name", "kind", "launch").join(calls, on="launch", how="left", maintain_order="left")
+    called = pl.concat([copies.select("name", "kind"), looked_up(calls, "launch", copies["launch"])], how="horizontal")
     each = called.select("name", "kind", "call").unique()
     told = each.with_columns(pl.Series("told", [kind_of(*row) for row in _words(each).iter_rows()], pl.String))
     keys = ["name", "kind", "call"]

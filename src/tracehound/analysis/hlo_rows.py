@@ -14,13 +14,13 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.async_ops import executions_of, joined
-from tracehound.analysis.busy import rows_with
 from tracehound.analysis.core_time import core_time, rest_time
 from tracehound.analysis.lane_rows import of_device
 from tracehound.analysis.measured import LENGTH, measured
 from tracehound.analysis.own_clock import CLOCKED, has_clock
 from tracehound.analysis.result import Options, Share
 from tracehound.intervals import union
+from tracehound.lookup import rows_with
 from tracehound.trace import OPS, collected
 
 KEY: Final = ("name", "category", "module", "program")

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import local_parent, rows_with
+from tracehound.analysis.busy import local_parent
 from tracehound.analysis.host_waits import blocking
 from tracehound.analysis.host_words import ASLEEP, doing_codes, in_words
 from tracehound.analysis.result import Analysis, Column, OfHost, Options, Result, Scene, Share, answer, stacked, without
@@ -16,6 +16,7 @@ from tracehound.analysis.settings import Given
 from tracehound.analysis.silence import nothing
 from tracehound.analysis.threads import THREADS, batches, during, names_of
 from tracehound.intervals import Intervals
+from tracehound.lookup import rows_with
 from tracehound.trace import collected
 
 DEFINITION = """\

@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.analysis.busy import local_parent, rows_with
+from tracehound.analysis.busy import local_parent
 from tracehound.analysis.compilations import recorded_by_torch
 from tracehound.analysis.host_parts import FETCHING, SENDING
 from tracehound.analysis.threads import nearest_around, told_by_name
 from tracehound.formats.runtime_calls import ALLOCATION, BLOCKING, WAIT
 from tracehound.intervals import Ints
+from tracehound.lookup import rows_with
 from tracehound.nesting import inherited
 
 COMPILING: Final = "compiling"

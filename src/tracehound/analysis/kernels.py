@@ -13,6 +13,7 @@ from tracehound.analysis.kernel_classes import OWN, classified
 from tracehound.analysis.measured import measured
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
+from tracehound.lookup import looked_up
 from tracehound.trace import collected
 from tracehound.units import share as percent
 
@@ -129,10 +130,8 @@ def _with_grid(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     """With grid and block of each kernel, null where the file has none."""
     records = collected(share.device.select("id", "record"))
     launched = collected(share.facet("launched").select("record", *_GRID))
-    found = rows.select("id").join(records, on="id", how="left", maintain_order="left")
-    return pl.concat(
-        [rows, found.join(launched, on="record", how="left", maintain_order="left").select(_GRID)], how="horizontal"
-    )
+    record = looked_up(records, "id", rows["id"])["record"]
+    return pl.concat([rows, looked_up(launched, "record", record)], how="horizontal")
 
 
 def _executions(share: Share) -> pl.DataFrame:

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import rows_with
 from tracehound.analysis.launched import WORK, Launched, doubts, enqueued, launched
 from tracehound.analysis.numbering import turns
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.analysis.settings import Setting, length, one_of
+from tracehound.lookup import rows_with
 from tracehound.trace import collected
 from tracehound.units import plural
 

@@ -16,6 +16,7 @@ from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.silence import nothing
 from tracehound.intervals import Ints
+from tracehound.lookup import looked_up
 from tracehound.nesting import nearest
 from tracehound.trace import collected
 from tracehound.units import flops as rate_words
@@ -126,11 +127,10 @@ def _with_inputs(share: Share, calls: Tree, rows: pl.DataFrame) -> pl.DataFrame:
     named = calls.events.select("id", "name")[rows["row"]]
     recorded = collected(share.threads.filter(pl.col("id").is_in(named["id"].to_list())).select("id", "record"))
     said = collected(share.facet("called").select("record", *_SHAPED))
-    return (
-        pl.concat([rows, named], how="horizontal")
-        .join(recorded, on="id", how="left")
-        .join(said, on="record", how="left")
-        .with_columns(pl.col(*_KEY, "most_kernel").cast(pl.String).fill_null(""))
+    record = looked_up(recorded, "id", named["id"])
+    inputs = looked_up(said, "record", record["record"])
+    return pl.concat([rows, named, record, inputs], how="horizontal").with_columns(
+        pl.col(*_KEY, "most_kernel").cast(pl.String).fill_null("")
     )
 
 

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.busy import local_parent, rows_with
+from tracehound.analysis.busy import local_parent
 from tracehound.analysis.result import Share
 from tracehound.intervals import Ints, Mask
+from tracehound.lookup import rows_with
 from tracehound.nesting import nearest
 from tracehound.trace import collected
 

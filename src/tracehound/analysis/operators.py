@@ -18,6 +18,7 @@ from tracehound.forest import Forest
 from tracehound.formats.torch_names import MODULE
 from tracehound.ids import part_of
 from tracehound.intervals import Ints, Mask
+from tracehound.lookup import looked_up
 from tracehound.nesting import again, nearest, self_time
 from tracehound.sums import summed
 from tracehound.trace import PROFILERS, collected
@@ -181,8 +182,8 @@ def _shapes(calls: Tree, share: Share) -> pl.Series:
     """The shapes of each event's inputs, as JSON; null where they were not recorded."""
     records = collected(share.threads.select("id", "record"))
     dims = collected(share.facet("called").select("record", "dims"))
-    found = calls.events.select("id").join(records, on="id", how="left", maintain_order="left")
-    return found.join(dims, on="record", how="left", maintain_order="left")["dims"]
+    record = looked_up(records, "id", calls.events["id"])["record"]
+    return looked_up(dims, "record", record)["dims"]
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

@@ -14,6 +14,7 @@ import polars as pl
 from tracehound.formats.curves import Curve, Floats, stacked
 from tracehound.formats.residency import LAUNCHED, Device, residency
 from tracehound.intervals import Intervals, Ints, covered
+from tracehound.lookup import looked_up
 
 MEASURES: Final = ("utilisation", "sm_efficiency", "occupancy", "blocks_per_sm", "occupancy_limit")
 
@@ -23,10 +24,9 @@ def resident(kernels: pl.DataFrame, launched: pl.DataFrame, calls: pl.DataFrame,
 
     `kernels` need `record` and `launch`; `launched` is the facet, and `calls` have `id` and `name` of launching calls.
     """
-    told = launched.select("record", *LAUNCHED).unique("record", keep="first")
-    named = kernels.select("record", "launch").join(told, on="record", how="left", maintain_order="left")
-    names = calls.select(pl.col("id").alias("launch"), pl.col("name").alias("call"))
-    return residency(named.join(names, on="launch", how="left", maintain_order="left"), of)
+    told = looked_up(launched.select("record", *LAUNCHED), "record", kernels["record"])
+    names = looked_up(calls.select("id", call="name"), "id", kernels["launch"])
+    return residency(pl.concat([told, names], how="horizontal"), of)
 
 
 def curves(kernels: pl.DataFrame) -> dict[str, Curve]:

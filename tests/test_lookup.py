@@ -1,13 +1,15 @@
-"""Rows of ids, against a dictionary."""
+"""Rows of numbers, against a dictionary and a join."""
 
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
-from tracehound.analysis.busy import rows_with
+from tracehound.lookup import looked_up, rows_with
 from tracehound.native import groups
 
 FAR = 2**62
@@ -31,3 +33,20 @@ def test_rows_of_ids(*, compiled: bool, first: int, gaps: list[int], wanted: lis
 
 def test_no_rows_have_no_ids() -> None:
     assert rows_with(np.empty(0, np.int64), np.array([0, -1])).tolist() == [-1, -1]
+
+
+NUMBERS = st.lists(st.none() | st.integers(0, 12) | st.sampled_from([1000, FAR, -FAR]), max_size=20)
+
+
+@given(numbers=NUMBERS, wanted=NUMBERS, ordered=st.booleans())
+def test_rows_are_looked_up_as_a_join_finds_them(
+    numbers: list[int | None], wanted: list[int | None], *, ordered: bool
+) -> None:
+    """Of several rows with a number the first, and nothing for null."""
+    words = pl.Series([f"word {row % 3}" for row in range(len(numbers))], dtype=pl.Categorical())
+    told = pl.DataFrame({"number": pl.Series(numbers, dtype=pl.Int64), "word": words, "row": range(len(numbers))})
+    told = told.sort("number", maintain_order=True) if ordered else told
+    asked = pl.DataFrame({"number": pl.Series(wanted, dtype=pl.Int64)})
+    once = told.unique("number", keep="first", maintain_order=True)
+    joined = asked.join(once, on="number", how="left", maintain_order="left").drop("number")
+    assert_frame_equal(looked_up(told, "number", asked["number"]), joined)

@@ -1,0 +1,58 @@
+"""Rows found by a number that tells them from others: the id of an event, its record.
+
+Owns how they are found. Such numbers mostly grow from row to row, and so do those that are looked for: each is found
+near the one before, where a join would make a table of all of them first, and one more to keep their order.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracehound.intervals import Ints
+from tracehound.native import groups
+
+_DENSE: Final = 8
+"""Of numbers that are so many times as far apart as there are, at most, a table is made: looking up is slower."""
+
+
+def rows_with(numbers: Ints, wanted: Ints) -> Ints:
+    """The row of each wanted number among `numbers`, of which each is above the one before; -1 where it is in none."""
+    if len(numbers) == 0:
+        return np.full(len(wanted), -1, np.int64)
+    span = int(numbers[-1]) - int(numbers[0])
+    if span == len(numbers) - 1:  # none between the first and the last is left out
+        if (found := groups.rows_from(int(numbers[0]), len(numbers), wanted)) is not None:
+            return found
+        row: Ints = wanted - numbers[0]
+        outside = row.view(np.uint64) >= len(numbers)
+        if outside.any():
+            row[outside] = -1
+        return row
+    if span < _DENSE * len(numbers):
+        row_of = np.full(span + 1, -1, np.int32)
+        row_of[numbers - numbers[0]] = np.arange(len(numbers))
+        near = (wanted >= numbers[0]) & (wanted <= numbers[-1])
+        return np.where(near, row_of[np.where(near, wanted - numbers[0], 0)], -1)
+    row = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    return np.where(numbers[row] == wanted, row, -1)
+
+
+def looked_up(told: pl.DataFrame, by: str, wanted: pl.Series) -> pl.DataFrame:
+    """The other columns of `told` for each of the wanted numbers, in their order; null where no row has the number.
+
+    `by` is the column of whole numbers that has them, in any order: of several rows with one number the first counts.
+    What is null in either is the number of nothing.
+    """
+    if told[by].null_count():
+        told = told.filter(pl.col(by).is_not_null())
+    numbers, first = told[by].to_numpy(), None
+    if (numbers[1:] <= numbers[:-1]).any():
+        numbers, first = np.unique(numbers, return_index=True)
+    rows = rows_with(numbers, wanted.fill_null(0).to_numpy())
+    rows = rows if first is None else np.append(first, -1)[rows]
+    missing = pl.Series(rows < 0) | wanted.is_null()
+    at = pl.Series(rows).set(missing, None) if missing.any() else pl.Series(rows)
+    return told.select(pl.all().exclude(by).gather(at))
