@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import COMMUNICATION, COPY, local_parent, work
+from tracehound.analysis.numbering import alike, codes
 from tracehound.analysis.operator_tree import Tree, launchers, rows_of
 from tracehound.analysis.result import Share
 from tracehound.intervals import Ints, Mask, covered, union
@@ -42,31 +43,38 @@ def launched_inside(share: Share, calls: Tree) -> pl.DataFrame:
     first[np.unique(owner, return_index=True)[1]] = 1
     piece, at = _around(calls, calls.events["kind"].is_in(MARKS).to_numpy(), call[owner])
     kinds = device["kind"].cast(pl.String).gather(owner)
-    told = calls.events.select("lane", pl.col("name").cast(pl.String), "start", event="id").gather(at)
+    told = calls.events.select("lane", "start", event="id").gather(at)
     told = told.with_columns(pl.Series("device", (end - start)[piece]), pl.Series("launched", first[piece]))
-    name = (told["name"].rank("dense").cast(pl.Int64) - 1).to_numpy()
+    name, words = _named(calls.events["name"], at)
     busy = _united(name, start[piece], end[piece])
     computes = ~kinds.is_in([*COMMUNICATION, *COPY]).to_numpy()
     told_of = np.flatnonzero(kinds.is_in(COMMUNICATION).to_numpy()[piece])
     communicating = _united(name[told_of], start[piece[told_of]], end[piece[told_of]])
     hidden = covered(union(start[computes], end[computes]), communicating.start, communicating.end)
-    many, leads = int(name.max(initial=-1)) + 1, pl.col("lane") == pl.col("lane").min().over("number")
+    many, leads = len(words), pl.col("lane") == pl.col("lane").min().over("number")
     return (
         told.with_columns(pl.Series("number", name))
         .group_by("lane", "number")
         .agg(
-            pl.col("name").first(),
             pl.col("device", "launched").sum(),
-            pl.col("event").sort_by("start", "event").first(),
-            pl.col("start").min(),
+            pl.col("event", "start").min(),  # the events of a lane begin in the order of their ids
         )
         .sort("lane", "number")
         .with_columns(
+            pl.lit(words).gather(pl.col("number")).alias("name"),
             _gathered("busy", summed(busy.name, busy.length, many), leads),
             _gathered("exposed", summed(communicating.name, communicating.length - hidden, many), leads),
         )
         .drop("number")
     )
+
+
+def _named(names: pl.Series, at: Ints) -> tuple[Ints, pl.Series]:
+    """The names of these rows as numbers, and what they are in words: in the order of the alphabet."""
+    number, first = alike(codes(names.gather(at)))
+    words = names.gather(at[first]).cast(pl.String)
+    place = words.rank("ordinal").cast(pl.Int64).to_numpy() - 1
+    return place[number], words.sort()
 
 
 def _gathered(column: str, of_names: Ints, leads: pl.Expr) -> pl.Expr:

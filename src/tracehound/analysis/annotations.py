@@ -81,7 +81,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             pl.col("length").min().alias("min"),
             pl.col("length").max().alias("max"),
             pl.col("own").sum().alias("self"),
-            pl.col("id").sort_by("start", "id").first().alias("event"),
+            pl.col("id").min().alias("event"),  # the events of a lane begin in the order of their ids
             pl.col("start").min(),
         )
         .with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))
@@ -113,8 +113,12 @@ def _with_work(rows: pl.DataFrame, inside: pl.DataFrame, share: Share) -> pl.Dat
 
 def _measured(events: pl.LazyFrame, share: Share) -> pl.DataFrame:
     """The events with their lengths in the window of the share. What is cut needs its children to be measured."""
-    found = collected((events if share.windowed else events.filter(pl.col("kind").is_in(MARKS))).sort("id"))
+    read = events.select(_READ)
+    found = collected((read if share.windowed else read.filter(pl.col("kind").is_in(MARKS))).sort("id"))
     return measured(found, share.start, share.end)
+
+
+_READ: Final = ("id", "lane", "rank", "start", "end", "name", "kind", "parent", "self", "device_start", "device_end")
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
