@@ -78,6 +78,11 @@ def turns(numbers: npt.NDArray[np.integer[Any]]) -> Ints:
     return np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
 
 
+def stretch(numbers: npt.NDArray[np.integer[Any]]) -> Ints:
+    """In which run of one number each row is, from 0."""
+    return np.cumsum(np.append(0, numbers[1:] != numbers[:-1])[: len(numbers)])
+
+
 def occurring(numbers: npt.NDArray[np.integer[Any]]) -> Mask:
     """Which numbers from 0 on occur; they are not negative."""
     many = int(numbers.max(initial=0)) + 1

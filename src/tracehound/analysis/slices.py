@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
 from tracehound.analysis.measured import measured
+from tracehound.analysis.numbering import alike, codes, most, stretch, turns
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, pattern
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import union
+from tracehound.sums import summed
 from tracehound.trace import collected
 from tracehound.units import count, duration, plural
 
@@ -63,25 +66,23 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def _by_name(events: pl.DataFrame, share: Share) -> pl.DataFrame:
     """The events (sorted by id) of some lanes, by lane and name, the longest of each, and when the lane was busy."""
     rows = measured(events, share.start, share.end)
-    longest = pl.col("length").arg_max()  # of several the first
-    named = rows.group_by("lane", "name", "kind").agg(
-        pl.len().cast(pl.Int64).alias("count"),
-        pl.col("own").sum().alias("self"),
-        pl.col("length").sum().alias("total"),
-        pl.col("length").max().alias("most"),
-        pl.col("id").get(longest).alias("event"),
+    lane, own, length = (rows[name].to_numpy() for name in ("lane", "own", "length"))
+    group, first = alike(stretch(lane), codes(rows["name"]), codes(rows["kind"]))
+    many, longest = len(first), most(group, length, np.zeros_like(length), len(first))  # of several the first
+    named = rows[first].select(
+        "lane",
+        pl.col("name", "kind").cast(pl.String),
+        pl.Series("count", np.bincount(group, minlength=many)),
+        pl.Series("self", summed(group, own, many)),
+        pl.Series("total", summed(group, length, many)),
+        pl.Series("most", length[longest]),
+        pl.Series("event", rows["id"].to_numpy()[longest]),
     )
-    busy = pl.DataFrame(
-        [(key, _covered(lane, share)) for (key,), lane in events.group_by("lane", maintain_order=True)],
-        schema={"lane": pl.Int64, "busy": pl.Int64},
-        orient="row",
-    ).with_columns(pl.lit(share.end - share.start, pl.Int64).alias("window"))
-    return named.with_columns(pl.col("name", "kind").cast(pl.String)).join(busy, on="lane")
-
-
-def _covered(lane: pl.DataFrame, share: Share) -> int:
-    low, high = (np.clip(lane[side].to_numpy(), share.start, share.end) for side in ("start", "end"))
-    return union(low, high).length
+    edges = [0, *turns(lane).tolist(), events.height] if events.height else []
+    times = [np.clip(events[side].to_numpy(), share.start, share.end) for side in ("start", "end")]
+    busy = [(lane[low], union(*(time[low:high] for time in times)).length) for low, high in itertools.pairwise(edges)]
+    of_lane = pl.DataFrame(busy, schema={"lane": pl.Int64, "busy": pl.Int64}, orient="row")
+    return named.join(of_lane, on="lane").with_columns(pl.lit(share.end - share.start, pl.Int64).alias("window"))
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

@@ -15,7 +15,7 @@ import polars as pl
 
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.lane_rows import in_rows, of_lanes
-from tracehound.analysis.numbering import Pairs, alike, most, occurring
+from tracehound.analysis.numbering import Pairs, alike, codes, most, occurring, stretch
 from tracehound.analysis.result import Share
 from tracehound.intervals import Intervals, Ints, Mask, merge, pairs_of, passed
 from tracehound.nesting import Owned, nearest, one_at_a_time
@@ -188,12 +188,13 @@ def during(threads: pl.DataFrame, windows: Intervals) -> pl.DataFrame:
 
 
 def _numbered(events: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
-    """The rows of categories and numbers that differ, as text and in order, and for every event which it has."""
-    every = events.with_row_index("row").group_by(events.columns).agg("row")
-    every = every.with_columns(pl.col(pl.Categorical).cast(pl.String)).sort(events.columns)
-    number = np.empty(events.height, np.int64)
-    number[every["row"].explode().to_numpy()] = np.repeat(np.arange(every.height), every["row"].list.len().to_numpy())
-    return every.drop("row"), number
+    """The rows of lane, name and annotation that differ, as text and in order, and for every event which it has."""
+    number, first = alike(stretch(events["lane"].to_numpy()), codes(events["name"]), codes(events["inside"]))
+    every = events[first].with_columns(pl.col(pl.Categorical).cast(pl.String)).with_row_index("number")
+    every = every.sort(events.columns)
+    place = np.empty(every.height, np.int64)
+    place[every["number"].to_numpy()] = np.arange(every.height)
+    return every.drop("number"), place[number]
 
 
 def _annotation(threads: pl.DataFrame, parent: Ints) -> pl.Series:
