@@ -67,8 +67,8 @@ def residency(kernels: pl.DataFrame, of: Device) -> pl.DataFrame:
     threads of the grid / threads that all multiprocessors hold, at most 1; `strange` says that a value recorded cannot
     be true (below 0, an occupancy above 1): it is taken for none.
     """
-    in_threads = kernels["call"].cast(pl.String).is_in(_IN_THREADS).fill_null(value=False)
-    work = _sizes(kernels.select(pl.col("grid", "block").cast(pl.String), in_threads.alias("in_threads")))
+    in_threads = pl.col("call").is_in(_IN_THREADS).fill_null(value=False).alias("in_threads")
+    work = _sizes(kernels.select("grid", "block", in_threads))
     threads = pl.col("threads")
     told, occupancy = pl.col("blocks_per_sm"), pl.col("occupancy")
     believed = told.is_finite() & (told >= 0) & (told <= _MOST)
@@ -92,7 +92,7 @@ def _sizes(work: pl.DataFrame) -> pl.DataFrame:
     columns = {"launched": pl.Float64(), "threads": pl.Float64()}
     rows = list[tuple[float | None, float | None]]()
     seen = work.unique(maintain_order=True)
-    for grid, block, in_threads in seen.iter_rows():
+    for grid, block, in_threads in seen.with_columns(pl.col("grid", "block").cast(pl.String)).iter_rows():
         sides, threads = _sides(grid), _sides(block)
         if sides and threads and in_threads:
             sides = [-(-side // thread) for side, thread in zip_longest(sides, threads, fillvalue=1)]
