@@ -13,8 +13,8 @@ MI300 = Device(304, 2048, 192 * 2**30)
 def one(of: Device = MI300, **told: object) -> dict[str, object]:
     """What a single kernel fills."""
     columns = {"grid": pl.String, "block": pl.String, "blocks_per_sm": pl.Float64, "occupancy": pl.Float64}
-    frame = pl.DataFrame([told], schema={**columns, "call": pl.String})
-    return residency(frame, of).row(0, named=True)
+    frame = pl.DataFrame([told], schema={**columns, "in_threads": pl.Boolean})
+    return residency(frame.with_columns(pl.col("in_threads").fill_null(value=False)), of).row(0, named=True)
 
 
 def test_what_is_recorded_counts() -> None:
@@ -29,12 +29,12 @@ def test_blocks_follow_from_the_grid() -> None:
 
 
 def test_extended_launches_of_hip_tell_their_grid_in_threads() -> None:
-    found = one(grid="77824,1,1", block="256,1,1", call="hipExtModuleLaunchKernel")
+    found = one(grid="77824,1,1", block="256,1,1", in_threads=True)
     assert (found["blocks"], found["limit"]) == (1.0, pytest.approx(256 / 2048))
 
 
 def test_each_side_of_such_a_grid_has_whole_blocks() -> None:
-    found = one(grid="784,1,64", block="256,1,1", call="hipExtModuleLaunchKernel")
+    found = one(grid="784,1,64", block="256,1,1", in_threads=True)
     assert found["blocks"] == pytest.approx(4 * 64 / 304)
 
 

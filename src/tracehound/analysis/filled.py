@@ -18,9 +18,8 @@ from tracehound.analysis.own_clock import CLOCKED, OwnClock, own_clock
 from tracehound.analysis.result import Share
 from tracehound.analysis.series import Series
 from tracehound.analysis.stretches import stretches
-from tracehound.analysis.threads import having
 from tracehound.formats.curves import Curve, Floats, bucket, buckets
-from tracehound.formats.fill import curves, means, resident
+from tracehound.formats.fill import curves, in_threads, means, resident
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.nesting import own_stretches
 from tracehound.trace import collected
@@ -108,8 +107,7 @@ def _instant(events: pl.DataFrame, span: tuple[int, int]) -> int:
 
 def _resident(share: Share, kernels: pl.DataFrame) -> pl.DataFrame:
     """What each of the kernels fills."""
-    calls = collected(having(share, kernels["launch"]).select("id", "name"))
-    return resident(kernels, collected(share.facet("launched")), calls, share.properties)
+    return resident(kernels, collected(share.facet("launched")), in_threads(share.threads), share.properties)
 
 
 SERIES_BUCKETS: Final = 1000

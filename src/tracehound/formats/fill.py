@@ -12,21 +12,27 @@ import numpy as np
 import polars as pl
 
 from tracehound.formats.curves import Curve, Floats, stacked
-from tracehound.formats.residency import LAUNCHED, Device, residency
+from tracehound.formats.residency import IN_THREADS, LAUNCHED, Device, residency
 from tracehound.intervals import Intervals, Ints, covered
 from tracehound.lookup import looked_up
+from tracehound.trace import collected
 
 MEASURES: Final = ("utilisation", "sm_efficiency", "occupancy", "blocks_per_sm", "occupancy_limit")
 
 
-def resident(kernels: pl.DataFrame, launched: pl.DataFrame, calls: pl.DataFrame, of: Device) -> pl.DataFrame:
+def in_threads(calls: pl.LazyFrame) -> pl.Series:
+    """The ids of those of the host's calls whose grid is told in threads."""
+    return collected(calls.filter(pl.col("name").is_in(IN_THREADS)).select("id")).to_series()
+
+
+def resident(kernels: pl.DataFrame, launched: pl.DataFrame, calls: pl.Series, of: Device) -> pl.DataFrame:
     """What each kernel fills, by `residency`, in the order of the kernels.
 
-    `kernels` need `record` and `launch`; `launched` is the facet, and `calls` have `id` and `name` of launching calls.
+    `kernels` need `record` and `launch`; `launched` is the facet, and `calls` are the ids that `in_threads` gives.
     """
     told = looked_up(launched.select("record", *LAUNCHED), "record", kernels["record"])
-    names = looked_up(calls.select("id", call="name"), "id", kernels["launch"])
-    return residency(pl.concat([told, names], how="horizontal"), of)
+    by_threads = kernels["launch"].is_in(calls.implode()).fill_null(value=False)
+    return residency(told.with_columns(in_threads=by_threads), of)
 
 
 def curves(kernels: pl.DataFrame) -> dict[str, Curve]:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.formats.curves import bucket, buckets
-from tracehound.formats.fill import curves, means, resident
+from tracehound.formats.fill import curves, in_threads, means, resident
 from tracehound.formats.residency import device
 from tracehound.formats.torch_names import CURVES
 from tracehound.intervals import union
@@ -71,7 +71,7 @@ def _curves(found: Part) -> Iterator[_Curve]:
     kernels = collected(found.scan.filter(of_kernels & (pl.col("end") > pl.col("start"))).select(columns))
     if kernels.is_empty():
         return
-    calls = _calls(found, kernels)
+    calls = in_threads(found.scan.filter(pl.col("rank").is_null() & (pl.col("kind") == "runtime")))
     launched = collected(found.facets["launched"]) if "launched" in found.facets else _NOTHING_TOLD
     for row, (host, ordinal) in enumerate(found.ranks.select("host", "device").iter_rows()):
         mine = kernels.filter(pl.col("rank") == row)
@@ -94,13 +94,6 @@ _NOTHING_TOLD: Final = pl.DataFrame(
         "occupancy": pl.Float64,
     }
 )
-
-
-def _calls(found: Part, kernels: pl.DataFrame) -> pl.DataFrame:
-    """The names of the calls that launched the kernels."""
-    ids = kernels["launch"].drop_nulls().unique()
-    calls = found.scan.filter(pl.col("rank").is_null() & (pl.col("kind") == "runtime")).select("id", "name")
-    return collected(calls.filter(pl.col("id").is_in(ids.implode())))
 
 
 def _measured(kernels: pl.DataFrame) -> pl.DataFrame:

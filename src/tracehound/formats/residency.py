@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 LAUNCHED: Final = ("grid", "block", "blocks_per_sm", "occupancy")
-"""The columns of the facet `launched` that `residency` needs; it also needs `call`, the name of the launching call."""
+"""The columns of the facet `launched` that `residency` needs; it also needs `in_threads`: how the grid is told."""
 
-_IN_THREADS: Final = ("hipExtModuleLaunchKernel",)
+IN_THREADS: Final = ("hipExtModuleLaunchKernel",)
 """Calls whose grid is told in threads (HIP's global work size), and not in blocks."""
 
 _MOST: Final = 1 << 40
@@ -67,8 +67,7 @@ def residency(kernels: pl.DataFrame, of: Device) -> pl.DataFrame:
     threads of the grid / threads that all multiprocessors hold, at most 1; `strange` says that a value recorded cannot
     be true (below 0, an occupancy above 1): it is taken for none.
     """
-    in_threads = pl.col("call").is_in(_IN_THREADS).fill_null(value=False).alias("in_threads")
-    work = _sizes(kernels.select("grid", "block", in_threads))
+    work = _sizes(kernels.select("grid", "block", "in_threads"))
     threads = pl.col("threads")
     told, occupancy = pl.col("blocks_per_sm"), pl.col("occupancy")
     believed = told.is_finite() & (told >= 0) & (told <= _MOST)
