@@ -133,7 +133,7 @@ class Cache:
         Raises OSError and DamagedError. Where another process was faster, its entry counts.
         """
         (folder / _SOURCE).write_text(str(of.path.absolute()), "utf-8", "surrogateescape")
-        final = self.root / "entries" / of.key
+        final, ours = self.root / "entries" / of.key, True
         self._use(of.key)
         try:
             folder.rename(final)
@@ -141,7 +141,8 @@ class Cache:
             if not final.is_dir():
                 raise
             shutil.rmtree(folder, ignore_errors=True)
-        part = load(final, of.path)
+            ours = False
+        part = load(final, of.path, fresh=ours)
         self._used[of.key] = of.path
         return part
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -63,6 +64,11 @@ def save(part: Part, folder: Path) -> None:
         files = sorted(folder.glob(EVENTS_FILES))
     if not facets.files(folder):
         facets.written(part.facets, folder)
+    beside = facets.files(folder)
+    with ThreadPoolExecutor(1) as checker:
+        checks = checker.map(_checked, [*files, *beside])  # while the frames are compressed
+        frames = {name: _stream(getattr(part, name)) for name in _FRAMES}
+        checked = dict(zip([*files, *beside], checks, strict=True))
     head = _Head(
         format=part.format,
         hosts=part.hosts,
@@ -70,23 +76,27 @@ def save(part: Part, folder: Path) -> None:
         facts=json.dumps(dict(part.facts)),
         notes=tuple((note.level, note.text, note.count, note.where) for note in part.notes),
         places=msgspec.msgpack.encode(part.places, enc_hook=_encoded),
-        frames={name: _stream(getattr(part, name)) for name in _FRAMES},
-        files={file.name: _checked(file) for file in files},
-        facets={file.name: _checked(file) for file in facets.files(folder)},
+        frames=frames,
+        files={file.name: checked[file] for file in files},
+        facets={file.name: checked[file] for file in beside},
     )
     encoded = msgspec.msgpack.encode(head)
     (folder / HEAD).write_bytes(_digest(encoded) + encoded)
 
 
-def load(folder: Path, path: Path) -> Part:
-    """The part of the file at `path` that was written to a folder. Raises DamagedError where it is not as it was."""
+def load(folder: Path, path: Path, *, fresh: bool = False) -> Part:
+    """The part of the file at `path` that was written to a folder. Raises DamagedError where it is not as it was.
+
+    What is `fresh` was written just now, by this process or its workers: its events are not read again to be sure.
+    """
     try:
         said = (folder / HEAD).read_bytes()
         digest, encoded = said[:_DIGEST], said[_DIGEST:]
         if digest != _digest(encoded):  # Arrow that is damaged would panic, not raise
             raise DamagedError(str(folder))
         head = msgspec.msgpack.decode(encoded, type=_Head)
-        if any(_checked(folder / name) != checked for name, checked in (head.files | head.facets).items()):
+        files = {} if fresh else head.files | head.facets
+        if any(_checked(folder / name) != checked for name, checked in files.items()):
             raise DamagedError(str(folder))
         frames = {name: pl.read_ipc_stream(io.BytesIO(head.frames[name])) for name in _FRAMES}
         if any(frames[name].schema != schema for name, schema in _FRAMES.items()):

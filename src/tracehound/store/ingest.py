@@ -95,7 +95,7 @@ def keep(cache: Cache, folder: Path, found: Found, before: Stamp) -> Part:
     (folder / _BOARD).unlink(missing_ok=True)
     if not cache.fleeting and stamp(found.path) == before:
         return cache.keep(folder, before)
-    return load(folder, found.path)
+    return load(folder, found.path, fresh=True)
 
 
 @dataclass
