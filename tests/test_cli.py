@@ -17,12 +17,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-import tracehound.cli
 from tracehound import __version__, native
 from tracehound.__main__ import FAULT, _fault
 from tracehound.analysis import ANALYSES, Analysis
 from tracehound.arguments import as_summary, parsed
 from tracehound.cli import main
+from tracehound.commands import traces
 from tracehound.progress import Progress, sentence
 from tracehound.query import TABLES
 from tracehound.report import WRITERS
@@ -486,7 +486,7 @@ def test_control_c_ends_silently(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tracehound.cli, "load", interrupted)
+    monkeypatch.setattr(traces, "load", interrupted)
     assert main(["summary", str(job)]) == 130
     assert capsys.readouterr() == ("", "")
 
@@ -658,6 +658,22 @@ def test_a_headless_run_imports_no_terminal_toolkit(job: Path) -> None:
         "import sys; from tracehound.cli import main\n"
         f"for words in (['summary'], ['report']): main([*words, {str(job)!r}, *(['gaps'] * (words == ['report']))])\n"
         "print([name for name in ('textual', 'plotext', 'asyncio') if name in sys.modules], file=sys.stderr)"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert found.stderr == "[]\n"
+
+
+def test_a_command_imports_nothing_of_the_others(job: Path) -> None:
+    others = (
+        "tracehound.diff",
+        "tracehound.query",
+        "tracehound.hlo",
+        "tracehound.commands.d",
+        "tracehound.analysis.gaps",
+    )
+    script = (
+        f"import sys; from tracehound.cli import main; main(['report', {str(job)!r}, 'ops'])\n"
+        f"print([name for name in sys.modules if name.startswith({others!r})], file=sys.stderr)"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert found.stderr == "[]\n"

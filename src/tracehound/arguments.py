@@ -19,17 +19,15 @@ from argparse import (
     RawDescriptionHelpFormatter,
     _ArgumentGroup,
 )
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, get_args
+from typing import TYPE_CHECKING, Final, NoReturn, get_args
 
 from tracehound import __version__, console, manual, native
 from tracehound.alignment import WAYS
-from tracehound.analysis import ANALYSES
-from tracehound.diff import ALONE, DEFINITION, GRAMMAR
+from tracehound.analysis import ANALYSES, NAMES
 from tracehound.errors import BAD_INPUT, TracehoundError, printable
 from tracehound.export import FORMS
-from tracehound.query import TABLES
 from tracehound.report import WRITERS
 from tracehound.store.pool import default_jobs
 from tracehound.units import TimeUnit
@@ -70,7 +68,7 @@ MOST = 1_000_000_000
 
 
 def parsed(arguments: Sequence[str]) -> Namespace:
-    """The arguments as a namespace whose `command` is one of `_PARSERS`.
+    """The arguments as a namespace whose `command` is one of `COMMANDS`.
 
     Prints help or one line of what is wrong, and exits, where argparse would. Raises TracehoundError for a word that is
     nearly a command.
@@ -158,7 +156,18 @@ class _Version(Action):
 
 
 class _Parser(ArgumentParser):
-    """One that says what is wrong in one line."""
+    """One that says what is wrong in one line.
+
+    `describe` gives what its help begins with: what that names is imported by who asks for help, and by nobody else.
+    """
+
+    describe: Callable[[], str] | None = None
+
+    def format_help(self) -> str:
+        """The help, as argparse lays it out."""
+        if self.describe is not None:
+            self.description = self.describe()
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_INPUT, f"tracehound: {printable(message)}; see {self.prog} --help\n")
@@ -171,16 +180,18 @@ class _Parser(ArgumentParser):
             file.write(message)
 
 
-def _parser(prog: str, usage: str, description: str, examples: str) -> _Parser:
+def _parser(prog: str, usage: str, description: str | Callable[[], str], examples: str) -> _Parser:
     parser = _Parser(
         prog=prog,
         usage=usage,
-        description=description,
+        description=description if isinstance(description, str) else None,
         epilog=examples,
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
         add_help=False,
     )
+    if not isinstance(description, str):
+        parser.describe = description
     group = parser.add_argument_group("general")
     group.add_argument(
         "--run",
@@ -234,12 +245,13 @@ def _summary_parser() -> _Parser:
 
 
 def _report_parser() -> _Parser:
-    width = max(len(analysis.name) for analysis in ANALYSES)
-    listing = "\n".join(f"  {analysis.name:<{width}}  {analysis.question}" for analysis in ANALYSES)
-    description = manual.REPORT.format(analyses=listing)
-    parser = _parser(
-        "tracehound report", "tracehound report [options] PATH... ANALYSIS", description, manual.REPORT_EXAMPLES
-    )
+    def described() -> str:
+        width = max(map(len, NAMES))
+        listing = "\n".join(f"  {analysis.name:<{width}}  {analysis.question}" for analysis in ANALYSES)
+        return manual.REPORT.format(analyses=listing)
+
+    usage = "tracehound report [options] PATH... ANALYSIS"
+    parser = _parser("tracehound report", usage, described, manual.REPORT_EXAMPLES)
     parser.add_argument("paths", nargs="*", metavar="PATH... ANALYSIS", help=SUPPRESS)
     parser.add_argument("--list", action="store_true", help="name the analyses and their questions as text, and exit")
     parser.add_argument(
@@ -257,10 +269,15 @@ def _report_parser() -> _Parser:
 
 
 def _query_parser() -> _Parser:
-    width = max(len(table.name) for table in TABLES)
-    listing = "\n".join(f"  {table.name:<{width}}  {table.meaning}" for table in TABLES)
+    def described() -> str:
+        from tracehound.query import TABLES  # noqa: PLC0415, by who asks for help
+
+        width = max(len(table.name) for table in TABLES)
+        listing = "\n".join(f"  {table.name:<{width}}  {table.meaning}" for table in TABLES)
+        return manual.QUERY.format(tables=listing)
+
     usage = "tracehound query [options] PATH... 'SELECT ...'"
-    parser = _parser("tracehound query", usage, manual.QUERY.format(tables=listing), manual.QUERY_EXAMPLES)
+    parser = _parser("tracehound query", usage, described, manual.QUERY_EXAMPLES)
     parser.add_argument("words", nargs="*", metavar="PATH... STATEMENT", help=SUPPRESS)
     parser.add_argument("--tables", action="store_true", help="list all tables, or those named, as text, and exit")
     return _with_report_options(parser)
@@ -277,15 +294,23 @@ def _hlo_parser() -> _Parser:
 
 
 def _diff_parser() -> _Parser:
-    text = manual.DIFF.format(grammar=_indented(GRAMMAR), definition=_indented(DEFINITION))
-    parser = _parser("tracehound diff", "tracehound diff [options] BASE OTHER", text, manual.DIFF_EXAMPLES)
+    def described() -> str:
+        from tracehound.diff import DEFINITION, GRAMMAR  # noqa: PLC0415, by who asks for help
+
+        return manual.DIFF.format(grammar=_indented(GRAMMAR), definition=_indented(DEFINITION))
+
+    parser = _parser("tracehound diff", "tracehound diff [options] BASE OTHER", described, manual.DIFF_EXAMPLES)
     parser.add_argument("paths", nargs=2, metavar="BASE OTHER", help=SUPPRESS)
     return _with_gate_options(parser, "OTHER")
 
 
 def _check_parser() -> _Parser:
-    text = manual.CHECK.format(grammar=_indented(ALONE))
-    parser = _parser("tracehound check", "tracehound check [options] PATH...", text, manual.CHECK_EXAMPLES)
+    def described() -> str:
+        from tracehound.diff import ALONE  # noqa: PLC0415, by who asks for help
+
+        return manual.CHECK.format(grammar=_indented(ALONE))
+
+    parser = _parser("tracehound check", "tracehound check [options] PATH...", described, manual.CHECK_EXAMPLES)
     parser.add_argument("paths", nargs="+", metavar="PATH", help=SUPPRESS)
     return _with_gate_options(parser, "the run")
 
@@ -400,3 +425,6 @@ _PARSERS = {
     "export": _export_parser,
     "cache": _cache_parser,
 }
+
+COMMANDS: Final = tuple(_PARSERS)
+"""All commands; `tracehound.commands` has a module of each name."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from tracehound.analysis.result import Result
 from tracehound.draw.table import Line
 from tracehound.errors import TracehoundError
-from tracehound.report import csv, explain, hlo, json, markdown, paint, schema, text
 from tracehound.report.about import About, Look, about
-from tracehound.report.junit import junit
-from tracehound.report.page import Page, check, comparison
 from tracehound.report.summary import Summary, summarise
+
+if TYPE_CHECKING:
+    from tracehound.report.page import Page
 
 READABLE = 1_000
 """Rows of a query that people are shown when they do not say how many."""
@@ -26,25 +28,40 @@ READABLE = 1_000
 class Writer:
     """One form of a report. `notes` tells whether the form has a place for the notes of a result.
 
-    `readable` is how many rows of a query it shows when nobody says: what people read has an end, data has none.
+    `module` has its functions, and is imported when one is wanted. `readable` is how many rows of a query it shows when
+    nobody says: what people read has an end, data has none.
     """
 
     name: str
     purpose: str
-    result: Callable[[About, Result, Look], Iterator[Line]]
-    summary: Callable[[Summary, Look], Iterator[Line]]
-    page: Callable[[Page, Look], Iterator[Line]]
+    module: str
     notes: bool = True
     readable: int | None = None
 
+    @property
+    def result(self) -> Callable[[About, Result, Look], Iterator[Line]]:
+        """What writes a table."""
+        write: Callable[[About, Result, Look], Iterator[Line]] = import_module(self.module).result
+        return write
+
+    @property
+    def summary(self) -> Callable[[Summary, Look], Iterator[Line]]:
+        """What writes a summary."""
+        write: Callable[[Summary, Look], Iterator[Line]] = import_module(self.module).summary
+        return write
+
+    @property
+    def page(self) -> Callable[[Page, Look], Iterator[Line]]:
+        """What writes a page of several results."""
+        write: Callable[[Page, Look], Iterator[Line]] = import_module(self.module).page
+        return write
+
 
 WRITERS: tuple[Writer, ...] = (
-    Writer("text", "aligned tables for a terminal", text.result, text.summary, text.page, readable=READABLE),
-    Writer(
-        "markdown", "tables for issues and notes", markdown.result, markdown.summary, markdown.page, readable=READABLE
-    ),
-    Writer("csv", "raw numbers for spreadsheets", csv.result, csv.summary, csv.page, notes=False),
-    Writer("json", "raw numbers for programs", json.result, json.summary, json.page),
+    Writer("text", "aligned tables for a terminal", "tracehound.report.text", readable=READABLE),
+    Writer("markdown", "tables for issues and notes", "tracehound.report.markdown", readable=READABLE),
+    Writer("csv", "raw numbers for spreadsheets", "tracehound.report.csv", notes=False),
+    Writer("json", "raw numbers for programs", "tracehound.report.json"),
 )
 
 
@@ -59,21 +76,4 @@ def writer(name: str) -> Writer:
     raise TracehoundError(f"no form {name!r}", remedy=hint)
 
 
-__all__ = [
-    "WRITERS",
-    "About",
-    "Look",
-    "Page",
-    "Summary",
-    "Writer",
-    "about",
-    "check",
-    "comparison",
-    "explain",
-    "hlo",
-    "junit",
-    "paint",
-    "schema",
-    "summarise",
-    "writer",
-]
+__all__ = ["READABLE", "WRITERS", "About", "Look", "Summary", "Writer", "about", "summarise", "writer"]

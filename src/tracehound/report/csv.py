@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -18,8 +19,10 @@ from tracehound.draw.cells import cell, shown
 from tracehound.draw.table import Line
 from tracehound.errors import printable
 from tracehound.report.about import About, Look
-from tracehound.report.page import Page
 from tracehound.report.summary import Summary
+
+if TYPE_CHECKING:
+    from tracehound.report.page import Page
 
 ROWS = 1 << 14
 """So many rows are turned into text at once."""

@@ -29,7 +29,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -37,8 +37,10 @@ from tracehound import __version__
 from tracehound.analysis.result import Result
 from tracehound.draw.table import Line
 from tracehound.report.about import About, Look
-from tracehound.report.page import Page
 from tracehound.report.summary import Summary
+
+if TYPE_CHECKING:
+    from tracehound.report.page import Page
 
 RESULT = "tracehound.result/1"
 SUMMARY = "tracehound.summary/1"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tracehound.analysis.result import Result
 from tracehound.analysis.trees import depths, stem
@@ -16,8 +17,10 @@ from tracehound.draw.cells import alignment, heading, meanings, readable, words
 from tracehound.draw.table import UNLIMITED, Line, caption
 from tracehound.errors import printable
 from tracehound.report.about import About, Look, narrowed, sentences
-from tracehound.report.page import Page
 from tracehound.report.summary import Summary
+
+if TYPE_CHECKING:
+    from tracehound.report.page import Page
 
 LEVEL = "· "
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tracehound.analysis.result import Result
 from tracehound.draw.cells import meanings
@@ -16,9 +17,11 @@ from tracehound.draw.roof import roofline
 from tracehound.draw.table import Line, body, caption, notes, table, wrapped
 from tracehound.errors import printable
 from tracehound.report.about import About, Look, narrowed, sentences
-from tracehound.report.page import Page
 from tracehound.report.summary import Summary
 from tracehound.units import count, duration, middle
+
+if TYPE_CHECKING:
+    from tracehound.report.page import Page
 
 PARTS = (("compute", "█"), ("communication", "▓"), ("copy", "░"), ("idle", " "))
 """The parts of a rank's time and what they are drawn with."""

@@ -1,0 +1,31 @@
+"""What the cache holds."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from tracehound import console
+from tracehound.errors import TracehoundError
+from tracehound.report.kept import listing
+from tracehound.store import cache
+from tracehound.units import plural
+
+
+def run(asked: Namespace) -> int:
+    """List what the cache holds, or clear it."""
+    root = asked.cache or cache.default_root()
+    try:
+        kept = cache.existing(root)
+    except OSError as error:
+        raise TracehoundError(f"no cache here: {(error.strerror or str(error)).lower()}", root) from error
+    if asked.action == "clear":
+        gone, stay = kept.clear() if kept else (0, 0)
+        console.say(
+            f"{plural(gone, 'entry', 'entries')} removed"
+            + (f", {plural(stay, 'entry', 'entries')} in use kept" if stay else "")
+        )
+    else:
+        console.show(listing(kept.entries() if kept else [], root), asked)
+    if kept:
+        kept.close()
+    return 0

@@ -1,0 +1,43 @@
+"""What a command found, printed: data on stdout, and what has no place there on stderr.
+
+Owns which notes go where. Knows no command.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+
+from tracehound import console
+from tracehound.analysis import Result
+from tracehound.errors import TracehoundError, printable
+from tracehound.report import WRITERS, Writer, about, writer
+from tracehound.trace import Trace, Window
+
+
+def show(result: Result, trace: Trace, window: Window, form: Writer, asked: Namespace) -> int:
+    """Print a result in its form; notes that have no place there go to stderr."""
+    console.show(form.result(about(trace, window), result, console.look(asked)), asked)
+    if not form.notes:
+        for note in _remarks(result):
+            console.say(printable(note))
+    return 0
+
+
+def tell(form: Writer, results: Sequence[Result], runs: Sequence[tuple[str, str]] = ()) -> None:
+    """Facts and notes of a page to stderr, the notes under the names of their results, where its form has none."""
+    if not form.notes:
+        told = [(result.analysis, note) for result in results for note in _remarks(result)]
+        for name, note in (*runs, *told):
+            console.say(printable(f"{name}: {note}"))
+
+
+def _remarks(result: Result) -> list[str]:
+    """What is to be known of the rows: how many there are of how many, and the notes."""
+    return [*([result.cut] if result.cut else []), *result.notes]
+
+
+def refuse_forms(asked: Namespace, option: str) -> None:
+    """What an option prints is for people: text, and no form for programs."""
+    if writer(asked.format) is not WRITERS[0]:
+        raise TracehoundError(f"{option} prints text alone, no {asked.format}", remedy="leave --format out")
