@@ -46,6 +46,17 @@ def test_a_window_has_its_part_of_a_launch_of_the_whole_graph() -> None:
     assert result.notes == ("in graphs: 3 of 3 kernels, copies and memsets, 22.00 us (100.00 %) of device time",)
 
 
+def test_a_window_between_the_nodes_of_a_launch_is_a_gap_of_it() -> None:
+    b = Building()
+    launch(b, 0, 1, "gemm", "norm", "gemm")
+    trace = b.trace()
+    parts = []
+    for window in (Window(16 * US, 19 * US), Window(10 * US, 33 * US), Window(33 * US, 90 * US)):
+        (row,) = run(named("graphs"), trace, window).table.to_dicts()
+        parts.append([row["launches"], *(row[name] // US for name in ("device", "span", "gaps"))])
+    assert parts == [[1, 0, 3, 3], [1, 5 + 10, 23, 5 + 3], [1, 10, 12, 2]]
+
+
 def test_without_graphs_that_is_said() -> None:
     b = Building()
     b.event(stream(), "eager", 0, 10)

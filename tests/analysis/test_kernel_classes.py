@@ -26,6 +26,7 @@ def told(name: str, kind: str = "kernel", category: str | None = None, own: str 
         ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>()", "gemm", False),
         ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute", "gemm", True),
         ("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize32x32x8_stage3_ffma_aligna4_execute", "gemm", False),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x32x8_ffma_aligna4_execute_kernel__5x_cublas", "gemm", False),
         ("nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT", "gemm", True),
         ("cutlass3x_sm100_tensorop_s256x128x16gemm_bf16", "gemm", True),
         ("void cublasLt::splitKreduce_kernel<32, 16, int, float>()", "gemm", False),

@@ -149,10 +149,24 @@ def test_on_streams_kernels_hide_copies() -> None:
 
 def test_a_rate_above_that_of_the_memory_is_none() -> None:
     b = Building(facts={"planes": {"/device:TPU:0": {"peak_hbm_bw_gigabytes_per_second": 1638.0}}})
-    b.event(stream(), "Memcpy DtoD", 0, 1, "copy", bytes=1_700_000_000)
+    b.event(stream(), "Memcpy DtoD", 0, 1, "copy", bytes=1_700_000)
     result = transfers(b.trace())
     assert result.table["rate"].to_list() == [None]
     assert "no rate of 1 row: above 1.64 TB/s" in result.notes[0]
+
+
+def test_a_copy_faster_than_any_memory_is_in_no_rate() -> None:
+    b = Building()
+    b.event(stream(), "Memcpy HtoD (Pinned -> Device)", 0, 1, "copy", bytes=1 << 28)
+    b.event(stream(), "Memcpy HtoD (Pinned -> Device)", 10, 110, "copy", bytes=4096)
+    b.event(stream(), "Memcpy DtoH (Device -> Pinned)", 200, 201, "copy", bytes=1 << 28)
+    result = transfers(b.trace())
+    rows = {row["source"]: row for row in result.table.to_dicts()}
+    assert (rows["host"]["rate"], rows["host"]["bytes"]) == (4096 / 100e-6, (1 << 28) + 4096)
+    assert rows["device"]["rate"] is None
+    assert "host to device 41.0 MB/s (0.0 GiB/s)" in result.notes[0]
+    assert "device to host" not in result.notes[0]
+    assert "in no rate: 2 copies above 8.00 TB/s" in result.notes
 
 
 def test_a_copy_that_says_nothing_has_unknown_ends_and_no_rate() -> None:

@@ -15,6 +15,7 @@ from jobs import Rank, asked, job
 from tracehound.analysis import ANALYSES, Analysis, Options
 from tracehound.analysis.share import shares
 from tracehound.analysis.windows import of_lanes, of_ranks
+from tracehound.errors import TracehoundError
 from tracehound.query import answer, prepare
 from tracehound.report.window import chosen
 from tracehound.trace import Trace, Window
@@ -110,8 +111,11 @@ def test_averages_are_of_the_step_alone(apart: Trace) -> None:
 
 
 def test_steps_that_do_not_follow_one_another(apart: Trace) -> None:
-    table = asked("steps", apart, chosen(apart, steps="5,7")).table
-    assert table.select("step", "rank").rows() == [(5, 0), (5, 1), (7, 0), (7, 1)]
+    with pytest.raises(TracehoundError, match="steps 5, 7 are no stretch of time: step 6 lies between") as refused:
+        chosen(apart, steps="5,7")
+    assert refused.value.remedy == "take all, 5-7, or ask once for each stretch"
+    table = asked("steps", apart, chosen(apart, steps="7,6")).table
+    assert table.select("step", "rank").rows() == [(6, 0), (6, 1), (7, 0), (7, 1)]
 
 
 def test_work_that_outlasts_its_mark_is_of_its_own_step_alone(tmp_path: Path) -> None:

@@ -330,8 +330,14 @@ def test_each_repair_keeps_the_event_and_is_counted_with_its_place(tmp_path, fie
         ("{}", "array element without a phase"),
         ('{"name": null, "args": null}', "array element without a phase"),
         ('{"ph": null, "name": null, "dur": null}', "array element without a phase"),
-        ('{"ph": "X", "name": null, "ts": null, "dur": 1}', "event without a time, or with one that is not a number"),
-        ('{"ph": "X", "name": null, "ts": "soon", "dur": 1}', "event without a time, or with one that is not a number"),
+        (
+            '{"ph": "X", "name": null, "ts": null, "dur": 1}',
+            "event without a time, or with one that cannot be",
+        ),
+        (
+            '{"ph": "X", "name": null, "ts": "soon", "dur": 1}',
+            "event without a time, or with one that cannot be",
+        ),
     ],
 )
 def test_what_is_left_out_is_counted_once(element: str, said: str, tmp_path: Path) -> None:

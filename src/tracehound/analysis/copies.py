@@ -42,8 +42,8 @@ class Copies(NamedTuple):
 
     @property
     def sized(self) -> Intervals:
-        """When a copy whose size is known is under way."""
-        rows = self.rows.drop_nulls("bytes")
+        """When a copy that tells of a speed is under way."""
+        rows = self.rows.drop_nulls("moved")
         return union(rows["start"].to_numpy(), rows["end"].to_numpy())
 
     def only(self, mine: pl.Expr) -> Copies:
@@ -124,6 +124,9 @@ def _on_streams(share: Share) -> Copies:
     return Copies(inside, NONE.waits, merge(state.compute, state.communication), state.start, state.end)
 
 
+FASTEST: Final = 8e12
+"""No memory is faster, in bytes per second."""
+
 _INSIDE: Final = (pl.col("high") - pl.col("low")) / (pl.col("end") - pl.col("start"))
 """Which part of a copy's time lies in the window, and so of its bytes, where nothing tells when it moves them."""
 
@@ -150,10 +153,12 @@ def _served(copies: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
 def _inside(copies: pl.DataFrame, start: int, end: int, part: pl.Expr) -> pl.DataFrame:
     """What of copies lies in the window, from `low` to `high`; `part` is which part of its bytes each moves there.
 
-    `moved` are these bytes to the fraction, null of a copy of no length: it tells of no speed.
+    `moved` are these bytes to the fraction, null of a copy that tells of no speed: of no length, or beyond `FASTEST`.
     """
     bounds = pl.col("start").clip(lower_bound=start).alias("low"), pl.col("end").clip(upper_bound=end).alias("high")
-    moved = pl.when(pl.col("end") > pl.col("start")).then(pl.col("bytes") * part.clip(upper_bound=1)).alias("moved")
+    length = pl.col("end") - pl.col("start")
+    true = (length > 0) & (pl.col("bytes") * 1e12 <= FASTEST * length)
+    moved = pl.when(true).then(pl.col("bytes") * part.clip(upper_bound=1)).alias("moved")
     whole = pl.when(part < 1).then((pl.col("bytes") * part).round().cast(pl.Int64)).otherwise("bytes").alias("bytes")
     return (
         collected(overlapping(copies.lazy(), start, end))

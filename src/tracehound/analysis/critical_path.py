@@ -269,6 +269,8 @@ def _bound(rank: int, what: str, mine: pl.DataFrame) -> str:
     shares = mine.group_by("class").agg(pl.col("duration").sum()).sort("duration", "class", descending=[True, False])
     much = [(name, time) for name, time in shares.iter_rows() if time >= _LEAST * whole]
     told = ", ".join(f"{name} {proportion(time / whole)}" for name, time in much)
+    missing = int(mine["missing"][0])
+    what = f"{what} less its first {duration(missing)}" if missing else what
     return f"rank {rank} is bound by {told} of {duration(whole)}: {what}"
 
 

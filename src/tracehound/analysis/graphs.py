@@ -10,6 +10,7 @@ import polars as pl
 
 from tracehound.analysis.busy import work
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
+from tracehound.analysis.share import overlapping
 from tracehound.intervals import covered, union
 from tracehound.trace import collected
 from tracehound.units import count, duration
@@ -21,7 +22,7 @@ its correlation id. The profiler seldom says which graph a launch is of: launche
 the same order are taken for one graph, a row each. nodes = those of one launch that ran on the device. device =
 lengths of the nodes, summed over all launches; span = from the first start to the last end of each launch, summed; gaps
 = the part of the spans in which no node of any graph ran. call = time of the launching calls on the host. share is
-device of all device time. A window takes launches of which a part runs in it: of that part are device, span and gaps,
+device of all device time. A window takes launches whose span reaches into it: of that part are device, span and gaps,
 nodes and call are of the whole. The operators that were captured are not recorded when a graph is launched: nodes keep
 only their kernels' names.
 
@@ -60,18 +61,15 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     length = pl.col("end") - pl.col("start")
     totals = device.select(length.sum().alias("work"), pl.len().cast(pl.Int64).alias("all"))
     inside = device.join(calls, on="launch", maintain_order="left")
-    if inside.is_empty():
+    nodes = _whole(share, calls["launch"]) if share.windowed else inside
+    launches = _here(_graphs(nodes), share).join(calls, on="launch", maintain_order="left")
+    if launches.is_empty():
         return totals.with_columns(pl.lit(None, pl.Int64).alias("launches")) if device.height else pl.DataFrame()
     ran = union(*(inside.sort("start")[name].to_numpy() for name in ("start", "end")))
-    launches = inside.group_by("launch", maintain_order=True).agg(
-        length.sum().alias("device"),
-        pl.len().cast(pl.Int64).alias("inside"),
-        pl.col("start").min(),
-        pl.col("end").max(),
-        pl.col("call").first(),
+    ran_of = inside.group_by("launch").agg(length.sum().alias("device"), pl.len().cast(pl.Int64).alias("inside"))
+    launches = launches.join(ran_of, on="launch", how="left", maintain_order="left").with_columns(
+        pl.col("device", "inside").fill_null(0)
     )
-    nodes = _whole(share, launches["launch"]) if share.windowed else inside
-    launches = launches.join(_graphs(nodes), on="launch", maintain_order="left")
     start, end = launches["start"].to_numpy(), launches["end"].to_numpy()
     return (
         launches.with_columns(pl.Series("span", end - start), pl.Series("gaps", end - start - covered(ran, start, end)))
@@ -96,7 +94,7 @@ def _whole(share: Share, launches: pl.Series) -> pl.DataFrame:
 
 
 def _graphs(nodes: pl.DataFrame) -> pl.DataFrame:
-    """Of each launch the names of all its nodes in order, the first of them, and how many they are."""
+    """Of each launch the names of all its nodes in order, the first of them, how many they are, and when they run."""
     return (
         nodes.sort("start", "id")
         .group_by("launch", maintain_order=True)
@@ -104,8 +102,19 @@ def _graphs(nodes: pl.DataFrame) -> pl.DataFrame:
             pl.col("name").to_physical().alias("codes"),
             pl.col("name").first().cast(pl.String).alias("first"),
             pl.len().cast(pl.Int64).alias("nodes"),
+            pl.col("start").min(),
+            pl.col("end").max(),
         )
     )
+
+
+def _here(launches: pl.DataFrame, share: Share) -> pl.DataFrame:
+    """Those of which a part lies in the window, and from when to when it does."""
+    if not share.windowed:
+        return launches
+    within = overlapping(launches.lazy(), share.start, share.end)
+    bounds = pl.col("start").clip(lower_bound=share.start), pl.col("end").clip(upper_bound=share.end)
+    return collected(within.with_columns(bounds))
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:

@@ -79,6 +79,9 @@ _NO_TENSOR_CORES: Final = "|".join(
 )
 """What helps products and attention, and what multiplies without them: attention before sm70; 32-bit before sm80."""
 
+_WITHOUT: Final = "simt|ffma"
+"""What says of any name, whoever gave it, that it multiplies without tensor cores."""
+
 _BY_AUTHOR: Final = "|".join(
     (
         r"^triton_tem_|^triton_b?mm|^_?(?:matmul|attn|fused_moe|kernel_unified)|_matmul_ogs|^gemm_fusion|wvSplitK",
@@ -155,5 +158,6 @@ def _type(kind: pl.Expr) -> pl.Expr:
 
 def _tensor_cores(name: pl.Expr, kind: pl.Expr) -> pl.Expr:
     uses = name.str.contains(f"(?i){_TENSOR_CORES}") & ~name.str.contains(f"(?i){_NO_TENSOR_CORES}")
-    unknown = name.str.contains(_BY_AUTHOR) & pl.col("class").is_in(_PRODUCTS)
+    by_author = name.str.contains(_BY_AUTHOR) & ~name.str.contains(f"(?i){_WITHOUT}")
+    unknown = by_author & pl.col("class").is_in(_PRODUCTS)
     return pl.when((kind == "kernel") & (uses | ~unknown)).then(uses)

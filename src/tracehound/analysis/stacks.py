@@ -117,9 +117,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     )
     notes = [f"{duration(roots)} on threads of hosts"] if roots else []
     if whole and unlaunched:
-        notes.append(
-            f"{proportion(unlaunched / whole)} of the device time has no known launch ({duration(unlaunched)})"
-        )
+        place = "has no known launch" if FRAMES.of(options.given) == "all" else "was launched in no frame that is known"
+        notes.append(f"{proportion(unlaunched / whole)} of the device time {place} ({duration(unlaunched)})")
     known = {table["frames"][0] for table in tables if table.height}
     if known == {""}:
         notes.append(missing(scene, "python"))

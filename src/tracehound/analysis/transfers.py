@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.async_ops import kept
-from tracehound.analysis.copies import KEY, Copies, copies_of
+from tracehound.analysis.copies import FASTEST, KEY, Copies, copies_of
 from tracehound.analysis.own_clock import window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
@@ -28,10 +28,11 @@ own names tell, else those of the calls that launched them; memsets are none.
 in flight = length of the union of these stretches, never their sum: copies that wait for one another overlap. exposed =
 time in which the core does nothing else: on TPUs the self time of the starting and waiting ops themselves; on GPUs in
 flight less the time in which a kernel runs. hidden = the rest of in flight. rate = bytes / the time in flight of the
-copies whose size the file states and that take any time: what the link gave while one in this direction was under way,
-queueing included; a note says how many have no size. Of the copies that a window cuts those bytes count that were moved
-inside: of several pairs in flight from one memory to another at once, the link moves that which ends first, and the
-others wait. On TPUs all times, and the bounds of a window, are on the device's own clock.
+copies whose size the file states and that take any time, less those that would be faster than 8,000 GB/s by themselves:
+what the link gave while one in this direction was under way, queueing included; notes say how many are in no rate. Of
+the copies that a window cuts those bytes count that were moved inside: of several pairs in flight from one memory to
+another at once, the link moves that which ends first, and the others wait. On TPUs all times, and the bounds of a
+window, are on the device's own clock.
 
 XProf takes a wait for the host's memory (copy-done with S(5)) for work that is bound by HBM, and counts it as duty. Its
 analyze_async_overlap adds up stretches that overlap. A rate above the device's memory bandwidth (as the profile states
@@ -40,9 +41,6 @@ it, else 8,000 GB/s) is none: such copies are not measured, and a note says so.
 With the setting by=op there is a row for each op that copies, over all ranks."""
 
 BY: Final = Setting("by", "memory", "what a row is: a pair of memories (of each rank) or an op", one_of("memory", "op"))
-
-BEYOND: Final = 8e12
-"""No memory is faster, in bytes per second."""
 
 BOUND: Final = 0.2
 """A device that waits for host copies for more than this share of its time is said to be bound by them."""
@@ -117,11 +115,12 @@ def _link(found: Copies) -> dict[str, float]:
 
 def _measured(found: Copies) -> dict[str, object]:
     """The figures of one group of copies."""
-    rows = found.rows
+    rows, lasting = found.rows, pl.col("end") > pl.col("start")
     return {
         "copies": rows.height,
         "bytes": int(rows["bytes"].sum()) if rows["bytes"].count() else None,
         "sized": rows["bytes"].count(),
+        "strange": rows.filter(pl.col("moved").is_null() & pl.col("bytes").is_not_null() & lasting).height,
         "moved": float(rows["moved"].sum()),
         "timed": found.sized.length,
         **kept(rows, found.waits, found.flight.length, *found.exposed()),
@@ -152,14 +151,19 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         table,
         scene,
         options,
-        [*_verdict(rows), *_sizeless(rows), *_absurd(table, peak), *window_apart(rows["span"], scene)],
+        [
+            *_verdict(rows, peak),
+            *_doubts(rows),
+            *_absurd(table, peak),
+            *window_apart(rows["span"], scene),
+        ],
     )
 
 
 def _over_ranks(rows: pl.DataFrame) -> pl.DataFrame:
     whole = int(rows.group_by("rank").agg(pl.col("span").first())["span"].sum())
     return rows.group_by(KEY).agg(
-        pl.col("copies", "sized", "moved", "timed", "in_flight", "exposed", "hidden").sum(),
+        pl.col("copies", "sized", "strange", "moved", "timed", "in_flight", "exposed", "hidden").sum(),
         pl.when(pl.col("bytes").count() > 0).then(pl.col("bytes").sum()).alias("bytes"),
         pl.lit(whole).alias("span"),
         pl.col("event").sort_by("longest", "event", descending=[True, False]).first(),
@@ -174,12 +178,12 @@ def _peak(scene: Scene) -> float:
         for plane in planes.values() if isinstance(planes, Mapping) else ():
             for name, unit in (("peak_hbm_bw_gigabytes_per_second", 1e9), ("memory_bandwidth", 1.0)):
                 value = plane.get(name) if isinstance(plane, Mapping) else None
-                if isinstance(value, (int, float)) and 0 < value * unit < BEYOND:
+                if isinstance(value, (int, float)) and 0 < value * unit < FASTEST:
                     found.append(value * unit)
-    return max(found) or BEYOND
+    return max(found) or FASTEST
 
 
-def _verdict(rows: pl.DataFrame) -> list[str]:
+def _verdict(rows: pl.DataFrame, peak: float) -> list[str]:
     """What the link to the host costs, over all ranks."""
     ranks = rows.group_by("rank").agg(pl.col("span", "host_wait").first())
     span, wait = int(ranks["span"].sum()), int(ranks["host_wait"].sum())
@@ -191,7 +195,7 @@ def _verdict(rows: pl.DataFrame) -> list[str]:
     speeds = [
         f"{source} to {target} {rate(moved / flight * 1e12)} ({moved / flight * 1e12 / (1 << 30):.1f} GiB/s)"
         for source, target, moved, flight in ways.iter_rows()
-        if moved and flight
+        if moved and flight and moved / flight * 1e12 <= peak
     ]
     told = f"waiting for copies from and to the host: {percent(wait / span)} of device time, {duration(wait)}"
     notes = [f"{told}; {', '.join(speeds)}" if speeds else told]
@@ -200,14 +204,16 @@ def _verdict(rows: pl.DataFrame) -> list[str]:
     return notes
 
 
-def _sizeless(rows: pl.DataFrame) -> list[str]:
-    """How many copies are in no rate."""
-    copies, sized = int(rows["copies"].sum()), int(rows["sized"].sum())
-    if sized == copies:
-        return []
+def _doubts(rows: pl.DataFrame) -> list[str]:
+    """How many copies are in no rate, and why."""
+    copies, sized, strange = (int(rows[name].sum()) for name in ("copies", "sized", "strange"))
+    notes = [f"in no rate: {plural(strange, 'copy', 'copies')} above {rate(FASTEST)}"] if strange else []
     if not sized:
         return ["no size is recorded of any copy: there are no bytes and no rates"]
-    return [f"no size is recorded of {copies - sized:,} of {copies:,} copies: bytes and rates are those of the others"]
+    if sized < copies:
+        of = f"{copies - sized:,} of {copies:,} copies"
+        notes.append(f"no size is recorded of {of}: bytes and rates are those of the others")
+    return notes
 
 
 def _absurd(table: pl.DataFrame, peak: float) -> list[str]:

@@ -38,7 +38,7 @@ def chosen(trace: Trace, ranks: str = "", steps: str = "", between: str = "") ->
 
     Steps last on every rank as long as they do there, within their first start and last end over the chosen ranks;
     ranks that have none of them are not in the window. Raises TracehoundError when the trace has no such rank or step,
-    or nothing in that time.
+    when there are others between the steps, or when nothing happens in that time.
     """
     window = Window(ranks=_ranks(trace, ranks) if ranks else None)
     if steps:
@@ -73,6 +73,9 @@ def _stepped(trace: Trace, asked: tuple[int, ...], window: Window) -> Window:
     if missing:
         remedy = _there(there) if there else "the profiler marked none, and none could be inferred"
         raise TracehoundError(f"no step{'s' * (len(missing) != 1)} {runs(missing)} here", remedy=remedy)
+    if between := [step for step in there if asked[0] < step < asked[-1] and step not in asked]:
+        why = f"steps {runs(asked)} are no stretch of time: step {runs(between)} lies between"
+        raise TracehoundError(why, remedy=f"take all, {asked[0]}-{asked[-1]}, or ask once for each stretch")
     spans = of_ranks(trace, replace(window, steps=asked))
     chosen = window.ranks if len(spans) == ranks.height else tuple(spans)
     first, last = min(start for start, _ in spans.values()), max(end for _, end in spans.values())
