@@ -93,6 +93,10 @@ def test_the_span_is_that_of_the_steps_and_their_work() -> None:
     kernel(b, 30, 40, call="cudaLaunchKernel")
     kernel(b, 50, 80, call="cudaLaunchKernel")
     assert (row(b.trace())["span"], row(b.trace())["utilisation"]) == (60 * US, pytest.approx(40 / 60))
+    alone = "of the steps alone: 60.00 us of 80.00 us"
+    assert alone in told(b.trace()).notes
+    assert alone in told(b.trace(), name="utilisation_curve").notes
+    assert not any("alone" in note for note in told(b.trace(), by="step").notes)
     steps = told(b.trace(), by="step").table.rows(named=True)
     assert [(s["step"], s["duration"] // US, s["utilisation"]) for s in steps] == [(1, 20, 0.5), (2, 40, 0.75)]
 

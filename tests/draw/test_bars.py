@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 from rich.cells import cell_len
@@ -11,7 +12,7 @@ from tracehound.analysis.result import Column, Result, blank
 from tracehound.diff import columns as compared
 from tracehound.draw import bars, plots
 from tracehound.draw.bars import LESS, MORE
-from tracehound.draw.divided import WHOLES
+from tracehound.draw.divided import WHOLES, divided
 from tracehound.draw.plain import in_ascii
 
 MS = 10**9
@@ -123,3 +124,12 @@ def test_a_heap_is_a_curve_of_what_it_holds_from_0() -> None:
     assert lines[-4].startswith("     0 B")
     assert lines[-1].startswith("jit_f device, bytes held")
     assert "held: " in plots.plot(heap, "", 5, (78, 10))[-1], "two points are rather bars"
+
+
+def test_a_legend_is_on_as_many_lines_as_it_takes_and_there_is_room_for() -> None:
+    glyphs = dict(zip(("one part", "another one", "the third", "rest"), "█▓░∙", strict=True))
+    names, parts = [f"step {n}" for n in range(9)], np.full((9, 4), MS)
+    *_, first, second = divided(names, parts, glyphs, 0, (40, 9))
+    assert (first.rstrip(), second.rstrip()) == ("█ one part  ▓ another one  ░ the third", "∙ rest  2 more")
+    assert divided(names, parts, glyphs, 0, (40, 4))[-1].rstrip() == "█ one part  ▓ another one  …  6 more"
+    assert all(cell_len(line) == 40 for line in divided(names, parts, glyphs, 0, (40, 9)))

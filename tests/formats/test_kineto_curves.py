@@ -48,6 +48,22 @@ def test_what_is_not_recorded_has_no_curve(tmp_path: Path) -> None:
     assert list(curves(read(tmp_path, FEWEST))) == ["GPU utilisation"]
 
 
+def test_what_is_not_recorded_of_many_kernels_has_no_curve(tmp_path: Path) -> None:
+    """It would be at 0 while they run, which is false; of a few among many that is not seen."""
+
+    def also(count: int) -> list[dict[str, object]]:
+        return [
+            {
+                "ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10 * n, "dur": 5,
+                "args": {"device": 0, "stream": 7, "blocks per SM": 0.25},
+            }
+            for n in range(100, 100 + count)
+        ]  # fmt: skip
+
+    assert list(curves(read(tmp_path, 20, also(80)))) == ["GPU utilisation"]
+    assert list(curves(read(tmp_path, 1, also(80)))) == ["GPU utilisation", "SM efficiency"]
+
+
 def test_a_few_kernels_speak_for_themselves(tmp_path: Path) -> None:
     assert not curves(read(tmp_path, FEWEST - 1))
 

@@ -38,7 +38,7 @@ from tracehound.ui.widgets.leaf_view import LeafView
 from tracehound.ui.widgets.prompt import PromptInput
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.timeline import Timeline
-from tracehound.ui.words import empty
+from tracehound.ui.words import about, empty
 
 
 def slices() -> list[dict[str, object]]:
@@ -102,6 +102,13 @@ async def test_header_says_how_many_ranks_are_shown(samples: Path) -> None:
         assert " 1 of 2 ranks" in header(explorer)
         await press(pilot, "X")
         assert " 2 ranks" in header(explorer)
+
+
+def test_header_names_a_device_that_all_ranks_are_on() -> None:
+    apart = replace(TRACE, ranks=TRACE.ranks.with_columns(model=pl.lit(None, pl.String)))
+    assert not {"GPU 0", "GPU 1"} & set(about(apart))
+    assert "GPU 1" in about(apart, [1])
+    assert "GPU 0" in about(replace(apart, ranks=apart.ranks.with_columns(label=pl.lit("GPU 0"))))
 
 
 async def test_header_says_whole_facts_beside_a_window(opening: Opening) -> None:

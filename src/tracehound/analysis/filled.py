@@ -19,10 +19,11 @@ from tracehound.analysis.result import Share
 from tracehound.analysis.series import Series
 from tracehound.analysis.stretches import stretches
 from tracehound.formats.curves import Curve, Floats, bucket, buckets
-from tracehound.formats.fill import curves, in_threads, means, resident
+from tracehound.formats.fill import curves, drawn, in_threads, means, resident
 from tracehound.intervals import Intervals, Ints, union
 from tracehound.nesting import own_stretches
 from tracehound.trace import collected
+from tracehound.units import duration
 
 DEFINITION: Final = """\
 utilisation = time in which a kernel runs, collectives included and copies not, / span. SM efficiency = blocks per
@@ -88,6 +89,26 @@ def filled(share: Share) -> Filled:
     return Filled(events, span, clock, own_span, kernels, instant, union(*_times(kernels)), curves(kernels))
 
 
+def spans(share: Share, device: Filled) -> dict[str, pl.Expr]:
+    """The columns `spanned` and `whole`: the time that is looked at, and that of all work of the rank; ps."""
+    low, high = bounds(device.events, share)
+    return {
+        "spanned": pl.lit(device.span[1] - device.span[0], pl.Int64),
+        "whole": pl.lit(high - low, pl.Int64),
+    }
+
+
+def of_steps(rows: pl.DataFrame) -> list[str]:
+    """That only the steps are looked at, where there is work beside them; `rows` has the columns of `spans`."""
+    ranks = rows.unique("rank", keep="first")
+    spanned, whole = (int(ranks[name].sum()) for name in ("spanned", "whole"))
+    return [f"of the steps alone: {duration(spanned)} of {duration(whole)}"] if spanned < _NEARLY * whole else []
+
+
+_NEARLY: Final = 0.999
+"""Steps that fill so much of the work's time are all of it."""
+
+
 def runs_kernels(share: Share) -> bool:
     """Whether a kernel ever runs on the rank, in the window or out of it."""
     lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())["lane"].to_list()
@@ -124,9 +145,7 @@ def series(share: Share) -> Sequence[Series]:
     found = device.measures(*device.own(start, end))
     named = {"utilisation": "GPU", "sm_efficiency": "SM", "occupancy": "occupancy"}
     return [
-        _series(title, start, end, found[measure].fill_null(0.0).to_numpy())
-        for measure, title in named.items()
-        if found[measure].null_count() < found.height
+        _series(named[measure], start, end, found[measure].fill_null(0.0).to_numpy()) for measure in drawn(found, named)
     ]
 
 

@@ -149,8 +149,10 @@ def _by_marks(rows: pl.DataFrame) -> list[str]:
     apart = (rows["traced"] - rows["marked"]).abs()
     if int(apart.sum()) <= _LITTLE * int(rows["marked"].sum()):
         return []
-    median = duration(round(float(np.median(rows["marked"].to_numpy()))))
-    return [f"{_UNTIL}: by their marks on the host alone (bounds=mark) the median is {median}"]
+    traced, marked = (duration(round(float(np.median(rows[name].to_numpy())))) for name in ("traced", "marked"))
+    if marked == traced:
+        return []
+    return [f"{_UNTIL}: by their marks on the host alone (bounds=mark) the median is {marked}"]
 
 
 _UNTIL: Final = "steps last until the work that they launched is done"

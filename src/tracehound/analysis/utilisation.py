@@ -11,7 +11,7 @@ import polars as pl
 
 from tracehound.analysis.busy import COPY
 from tracehound.analysis.filled import DEFINITION as FILLED
-from tracehound.analysis.filled import Filled, filled, runs_kernels
+from tracehound.analysis.filled import Filled, filled, of_steps, runs_kernels, spans
 from tracehound.analysis.own_clock import clocks_apart, window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
@@ -94,6 +94,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(here.height, pl.Int64).alias("all kernels"),
         pl.lit(device.instant, pl.Int64).alias("instant kernels"),
         pl.lit(share.properties.multiprocessors, pl.Int64).alias("multiprocessors"),
+        **spans(share, device),
     )
 
 
@@ -170,7 +171,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return without(shown, scene, options, _nothing(by, scene))
     order = {"run": ["rank"], "step": ["step", "rank", "start"], "kernel": ["total", "name", "rank"]}[by]
     table = rows.sort(order, descending=[name == "total" for name in order])
-    return answer(shown, table, scene, options, [*_whole(table, by), *doubts(rows), *_clocks(table, by, scene)])
+    alone = of_steps(rows) if by == "run" else []
+    notes = [*_whole(table, by), *alone, *doubts(rows), *_clocks(table, by, scene)]
+    return answer(shown, table, scene, options, notes)
 
 
 def _clocks(table: pl.DataFrame, by: str, scene: Scene) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.filled import DEFINITION as FILLED
-from tracehound.analysis.filled import filled, runs_kernels
+from tracehound.analysis.filled import filled, of_steps, runs_kernels, spans
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, length
 from tracehound.analysis.silence import nothing
@@ -69,6 +69,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(kernels.height, pl.Int64).alias("all kernels"),
         pl.lit(device.instant, pl.Int64).alias("instant kernels"),
         pl.lit(share.properties.multiprocessors, pl.Int64).alias("multiprocessors"),
+        **spans(share, device),
     )
 
 
@@ -78,7 +79,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if rows.is_empty():
         note = nothing(scene, "no kernels", "profile with ProfilerActivity.CUDA (or XPU)")
         return without(ANALYSIS, scene, options, note)
-    told = [f"stretches of {duration(int(rows['duration'][0]))}", *doubts(rows.filter(pl.col("utilisation") > 0))]
+    stretches = f"stretches of {duration(int(rows['duration'][0]))}"
+    told = [stretches, *of_steps(rows), *doubts(rows.filter(pl.col("utilisation") > 0))]
     return answer(ANALYSIS, rows, scene, options, told)
 
 

@@ -15,10 +15,11 @@ from rich.cells import cell_len
 
 from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
-from tracehound.draw.apart import fitted
+from tracehound.draw.apart import filled
 from tracehound.draw.bars import in_sight
 from tracehound.draw.cells import cell
 from tracehound.draw.labels import labels
+from tracehound.draw.wrap import flowed
 
 GLYPHS = MappingProxyType(
     {
@@ -111,15 +112,26 @@ def divided(
     most = int(lengths.max(initial=0))
     if space < NARROWEST or height < 2 or most <= 0:
         return []
-    first = in_sight(cursor, len(names), height - 1)
-    lines = []
-    for row in range(first, min(len(names), first + height - 1)):
-        bar = chart.stacked((parts[row] / most).tolist(), [*glyphs.values()], space)
-        lines.append(f"{names[row]:<{room}} {bar} {words[row]:>{beside}}")
     here = parts.sum(axis=0) > 0
     legend = [
         f"{glyph} {name.replace('_', ' ')}" for (name, glyph), some in zip(glyphs.items(), here, strict=True) if some
     ]
-    more = len(names) - len(lines)
-    line = fitted("  ".join([*legend, *([f"{more:,} more"] if more > 0 else [])]), width)
-    return [*lines, line + " " * (width - cell_len(line))]
+    below = _legend(legend, [], width, max(1, height // 3))
+    shown = min(height - len(below), len(names))
+    if shown < len(names):
+        below = _legend(legend, [f"{len(names) - shown:,} more"], width, len(below))
+    first = in_sight(cursor, len(names), shown)
+    lines = []
+    for row in range(first, min(len(names), first + shown)):
+        bar = chart.stacked((parts[row] / most).tolist(), [*glyphs.values()], space)
+        lines.append(f"{names[row]:<{room}} {bar} {words[row]:>{beside}}")
+    return [*lines, *(filled(line, width) for line in below)]
+
+
+def _legend(words: list[str], last: list[str], width: int, most: int) -> list[str]:
+    """The words and the last ones on at most so many lines; those for which there is no room go from the end."""
+    left, told = len(words), [*words, *last]
+    while left and len(flowed(told, width)) > most:
+        left -= 1
+        told = [*words[:left], "…", *last]
+    return flowed(told, width)[:most]

@@ -17,6 +17,7 @@ from tracehound.draw import chart
 from tracehound.draw.apart import filled
 from tracehound.draw.bars import in_sight
 from tracehound.draw.labels import labels
+from tracehound.draw.wrap import flowed
 from tracehound.units import duration, share
 
 Size = tuple[int, int]
@@ -91,13 +92,7 @@ def _legend(glyphs: str, named: Sequence[object], fractions: Sequence[float], si
     """Which glyph is which part, and its share; on as many lines as half of the height allows."""
     words = [*(str(name) for name in named), "other"]
     told = [f"{glyph} {word} {share(part)}" for glyph, word, part in zip(glyphs, words, fractions, strict=False)]
-    lines: list[str] = []
-    for each in told:
-        if lines and cell_len(lines[-1]) + 2 + cell_len(each) <= size[0]:
-            lines[-1] += f"  {each}"
-        else:
-            lines.append(each)
-    return lines[: max(1, size[1] // 2)]
+    return flowed(told, size[0])[: max(1, size[1] // 2)]
 
 
 def _label(key: Sequence[object], names: Sequence[str]) -> str:

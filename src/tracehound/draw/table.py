@@ -92,7 +92,7 @@ def table(result: Result, width: int, unit: TimeUnit = "auto") -> list[Line]:
     layout = _layout(result, width, unit)
     texts = []
     if not result.table.is_empty():
-        texts += _missing(layout.missing)
+        texts += _missing(layout.missing, "in these rows" if result.cut else "")
         texts += meanings([block.column for block in layout.beside])
     return [*caption(result, width, unit), *_rows(layout, width), *notes([*texts, *result.notes], width)]
 
@@ -149,10 +149,11 @@ def _layout(result: Result, width: int, unit: TimeUnit) -> _Layout:
     return _Layout(kept, below, [block for block in beside if block not in kept])
 
 
-def _missing(blocks: Sequence[_Block]) -> list[str]:
-    """What there is no room for; by itself what would be seen to be nothing."""
+def _missing(blocks: Sequence[_Block], where: str) -> list[str]:
+    """What there is no room for; by itself what would be seen to be nothing, `where` not all rows are here."""
     told = []
-    for what, void_ones in (("no room for", False), ("no room for, and nothing in", True)):
+    empty = f"no room for, and empty {where}" if where else "no room for, and nothing in"
+    for what, void_ones in (("no room for", False), (empty, True)):
         names = [heading(block.column) for block in blocks if block.void is void_ones]
         told += [f"{what}: {', '.join(names)}"] if names else []
     return told

@@ -26,6 +26,17 @@ def joined(parts: Sequence[str], width: int) -> str:
     return ", ".join(parts[:fit])
 
 
+def flowed(words: Sequence[str], width: int) -> list[str]:
+    """The words on lines of at most `width` cells, each whole (one that is longer has a line of its own)."""
+    lines: list[str] = []
+    for each in words:
+        if lines and cell_len(lines[-1]) + 2 + cell_len(each) <= width:
+            lines[-1] += f"  {each}"
+        else:
+            lines.append(each)
+    return lines
+
+
 def wrap(text: str, width: int, hang: str = "") -> list[str]:
     """The words of a text on lines of at most `width` cells, the second and later ones behind `hang`."""
     if cell_len(text) == len(text):

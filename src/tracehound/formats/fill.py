@@ -5,7 +5,7 @@ Owns these quantities for the kernels of one device, and their means over stretc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -65,6 +65,20 @@ def means(works: Intervals, of: Mapping[str, Curve], start: Ints, end: Ints) -> 
             "known": _ratio(sums["has blocks"], sums["runs"]),
         }
     ).with_columns(pl.all().fill_nan(None))
+
+
+def drawn(found: pl.DataFrame, measures: Iterable[str]) -> list[str]:
+    """Those of the measures that are known when kernels run: a curve has no gaps, and where one is missing, 0 is false.
+
+    `found` is what `means` gives. A measure may lack one in `_SELDOM` of the stretches in which kernels run.
+    """
+    busy = found["utilisation"] > 0
+    lacking = {name: int((busy & found[name].is_null()).sum()) for name in measures}
+    most = int(busy.sum()) // _SELDOM
+    return [name for name, count in lacking.items() if count <= most and found[name].null_count() < found.height]
+
+
+_SELDOM: Final = 50
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.formats.curves import bucket, buckets
-from tracehound.formats.fill import curves, in_threads, means, resident
+from tracehound.formats.fill import curves, drawn, in_threads, means, resident
 from tracehound.formats.residency import device
 from tracehound.formats.torch_names import CURVES
 from tracehound.intervals import union
@@ -102,7 +102,7 @@ def _measured(kernels: pl.DataFrame) -> pl.DataFrame:
     start, end = buckets(low, high, bucket(high - low, STRETCHES))
     works = union(kernels["start"].to_numpy(), kernels["end"].to_numpy())
     found = means(works, curves(kernels), start, end)
-    known = [name for name in CURVES if found[name].null_count() < found.height]
+    known = drawn(found, CURVES)
     values = found.select(pl.col(known).fill_null(0.0))
     last = pl.DataFrame({name: [0.0] for name in known})
     return pl.concat([values, last]).with_columns(pl.Series("time", np.append(start, end[-1])))

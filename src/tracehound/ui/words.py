@@ -45,11 +45,17 @@ def _devices(trace: Trace, shown: Sequence[int] | None) -> list[str]:
         return []
     every = ranks.height
     ranks = ranks if shown is None else ranks.filter(pl.col("rank").is_in(shown))
-    models = ranks["model"].drop_nulls().unique(maintain_order=True).to_list() or ranks["label"].head(1).to_list()
-    model = models[0] if len(models) == 1 else f"{len(models)} models"
+    models = ranks["model"].drop_nulls().unique(maintain_order=True).to_list() or _label(ranks)
+    model = f"{len(models)} models" if len(models) > 1 else "".join(models)
     number = f"{ranks.height:,} of {units.plural(every, 'rank')}" if shown is not None else units.plural(every, "rank")
     inferred = " (inferred)" if ranks["inferred"].any() and every > 1 else ""
     return [f"{number}{inferred}", model] if model else [f"{number}{inferred}"]
+
+
+def _label(ranks: pl.DataFrame) -> list[str]:
+    """What all of these ranks are called, where that is one name."""
+    labels: list[str] = ranks["label"].drop_nulls().unique().to_list()
+    return labels if len(labels) == 1 else []
 
 
 def progress(reading: Reading | None, dot: str) -> str:
