@@ -11,7 +11,7 @@ from runs import changed, measured, run
 from jobs import Rank, job
 from tracehound.diff import Profile, compare, condition, judged, judged_alone, not_whole, profile
 from tracehound.errors import TracehoundError
-from tracehound.report import comparison
+from tracehound.report.page import comparison
 from tracehound.trace import Window
 from tracehound.units import duration
 

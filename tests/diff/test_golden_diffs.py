@@ -12,7 +12,8 @@ import pytest
 from test_compare import compared, opened, steps, verdicts
 
 from tracehound.diff import Comparison, compare, profile
-from tracehound.report import Look, comparison, writer
+from tracehound.report import Look, writer
+from tracehound.report.page import comparison
 from tracehound.trace import Window
 
 PAIRS = (

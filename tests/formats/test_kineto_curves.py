@@ -48,20 +48,26 @@ def test_what_is_not_recorded_has_no_curve(tmp_path: Path) -> None:
     assert list(curves(read(tmp_path, FEWEST))) == ["GPU utilisation"]
 
 
-def test_what_is_not_recorded_of_many_kernels_has_no_curve(tmp_path: Path) -> None:
-    """It would be at 0 while they run, which is false; of a few among many that is not seen."""
+def test_a_curve_is_there_where_it_is_known(tmp_path: Path) -> None:
+    """At 0 while kernels run of which nothing is told it would be false."""
 
-    def also(count: int) -> list[dict[str, object]]:
+    def known(*numbers: int) -> list[dict[str, object]]:
         return [
             {
                 "ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10 * n, "dur": 5,
                 "args": {"device": 0, "stream": 7, "blocks per SM": 0.25},
             }
-            for n in range(100, 100 + count)
+            for n in numbers
         ]  # fmt: skip
 
-    assert list(curves(read(tmp_path, 20, also(80)))) == ["GPU utilisation"]
-    assert list(curves(read(tmp_path, 1, also(80)))) == ["GPU utilisation", "SM efficiency"]
+    later = curves(read(tmp_path, 20, known(*range(50, 130))))
+    assert (later["GPU utilisation"][0], later["SM efficiency"][0]) == ((0, 100.0), (500, 25.0))
+    apart = curves(read(tmp_path, 20, known(*range(20, 60))))
+    assert apart["SM efficiency"][0] == (200, 25.0)
+    unknown = [{**event, "args": {"device": 0, "stream": 7}} for event in known(*range(60, 80))]
+    between = [*known(*range(20, 60)), *unknown, *known(*range(80, 120))]
+    assert list(curves(read(tmp_path, 1, between))) == ["GPU utilisation"]
+    assert "SM efficiency" in curves(read(tmp_path, 1, [*known(*range(20, 120)), *unknown[:1]]))
 
 
 def test_a_few_kernels_speak_for_themselves(tmp_path: Path) -> None:

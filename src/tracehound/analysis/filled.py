@@ -145,7 +145,8 @@ def series(share: Share) -> Sequence[Series]:
     found = device.measures(*device.own(start, end))
     named = {"utilisation": "GPU", "sm_efficiency": "SM", "occupancy": "occupancy"}
     return [
-        _series(named[measure], start, end, found[measure].fill_null(0.0).to_numpy()) for measure in drawn(found, named)
+        _series(named[measure], start[over], end[over], found[measure].fill_null(0.0).to_numpy()[over])
+        for measure, over in drawn(found, named).items()
     ]
 
 

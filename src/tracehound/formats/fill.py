@@ -67,15 +67,24 @@ def means(works: Intervals, of: Mapping[str, Curve], start: Ints, end: Ints) -> 
     ).with_columns(pl.all().fill_nan(None))
 
 
-def drawn(found: pl.DataFrame, measures: Iterable[str]) -> list[str]:
-    """Those of the measures that are known when kernels run: a curve has no gaps, and where one is missing, 0 is false.
+def drawn(found: pl.DataFrame, measures: Iterable[str]) -> dict[str, slice]:
+    """The measures that make a curve, and the stretches over which it goes; `found` is what `means` gives.
 
-    `found` is what `means` gives. A measure may lack one in `_SELDOM` of the stretches in which kernels run.
+    A curve has no gaps, and 0 is false where kernels run of which nothing is told: it begins behind those at the
+    beginning and ends before those at the end. Where more than one in `_SELDOM` is left between, it is none.
     """
-    busy = found["utilisation"] > 0
-    lacking = {name: int((busy & found[name].is_null()).sum()) for name in measures}
-    most = int(busy.sum()) // _SELDOM
-    return [name for name, count in lacking.items() if count <= most and found[name].null_count() < found.height]
+    busy = (found["utilisation"] > 0).to_numpy()
+    curves = dict[str, slice]()
+    for name in measures:
+        lacking = busy & found[name].is_null().to_numpy()
+        known = np.flatnonzero(busy & ~lacking)
+        if not len(known):
+            continue
+        first, last = int(known[0]), int(known[-1]) + 1
+        over = slice(first if lacking[:first].any() else 0, last if lacking[last:].any() else len(busy))
+        if np.count_nonzero(lacking[over]) * _SELDOM <= np.count_nonzero(busy[over]):
+            curves[name] = over
+    return curves
 
 
 _SELDOM: Final = 50

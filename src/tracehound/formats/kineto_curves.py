@@ -80,8 +80,7 @@ def _curves(found: Part) -> Iterator[_Curve]:
         filled = resident(mine, launched, calls, device(found.facts, ordinal))
         measured = _measured(pl.concat([mine.drop("record"), filled], how="horizontal"))
         for place, (measure, name) in enumerate(CURVES.items(), start=_FIRST):
-            if measure in measured.columns:
-                changes = measured.select("time", (pl.col(measure) * 100).alias("value"))
+            if (changes := measured.get(measure)) is not None:
                 yield _Curve(row, host, name, place, changes.filter(_changed(changes["value"])))
 
 
@@ -96,16 +95,21 @@ _NOTHING_TOLD: Final = pl.DataFrame(
 )
 
 
-def _measured(kernels: pl.DataFrame) -> pl.DataFrame:
-    """The means in stretches from the first kernel to the last: `time`, and the measures that are known; then 0."""
+def _measured(kernels: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The means of each measure that is known, in stretches, with 0 at the end: `time`, and `value` in percent."""
     low, high = int(kernels["start"].to_numpy().min()), int(kernels["end"].to_numpy().max())
     start, end = buckets(low, high, bucket(high - low, STRETCHES))
     works = union(kernels["start"].to_numpy(), kernels["end"].to_numpy())
     found = means(works, curves(kernels), start, end)
-    known = drawn(found, CURVES)
-    values = found.select(pl.col(known).fill_null(0.0))
-    last = pl.DataFrame({name: [0.0] for name in known})
-    return pl.concat([values, last]).with_columns(pl.Series("time", np.append(start, end[-1])))
+    return {
+        name: pl.DataFrame(
+            {
+                "time": np.append(start[over], end[over][-1]),
+                "value": np.append(found[name].fill_null(0.0).to_numpy()[over] * 100, 0.0),
+            }
+        )
+        for name, over in drawn(found, CURVES).items()
+    }
 
 
 def _changed(value: pl.Series) -> pl.Series:
