@@ -472,3 +472,39 @@ def test_nothing_is_behind_events_that_are_cut(tmp_path: Path) -> None:
         said = [note.text for note in KINETO.read(path).notes]
         assert said
         assert not [words for words in said if "behind" in words], text[end - 20 : end]
+
+
+def one(number: int) -> str:
+    return json.dumps(
+        {"ph": "X", "cat": "kernel", "name": f"k{number}", "pid": 0, "tid": 7, "ts": 10 * number, "dur": 5}
+    )
+
+
+@pytest.mark.parametrize("count", [6, 2000])
+@pytest.mark.parametrize("torn", ["2, 3]}}", "]}", '"x": [{"flow": 3}]}}', "]}]}"])
+def test_brackets_that_a_hole_left_end_nothing(tmp_path: Path, torn: str, count: int) -> None:
+    """An event whose beginning is lost leaves the end of a list, and then of objects: as the array's end looks."""
+    events = [one(number) for number in range(count)]
+    events[count // 2] = torn
+    path = tmp_path / "trace.json"
+    path.write_text('{"traceEvents": [' + ",\n".join(events) + '\n], "distributedInfo": {"rank": 3}}')
+    part = KINETO.read(path)
+    assert part.events["name"].cast(pl.String).to_list() == [f"k{n}" for n in range(count) if n != count // 2]
+    assert part.ranks["rank"].to_list() == [3]
+    assert any(note.level in ("dropped", "repaired") for note in part.notes)
+
+
+def test_traces_one_after_the_other_are_read_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(f'{{"traceEvents": [{one(0)}]}}\n{{"traceEvents": [{one(1)}, {one(2)}]}}\n')
+    part = KINETO.read(path)
+    assert part.events.height == 3
+    assert any(note.level in ("dropped", "repaired") for note in part.notes)
+
+
+def test_a_second_array_of_events_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(f'{{"traceEvents": [{one(0)}], "traceEvents": [{one(1)}, {one(2)}]}}')
+    part = KINETO.read(path)
+    assert part.events.height == 1
+    assert [(note.level, note.count) for note in part.notes if "second array" in note.text] == [("dropped", 2)]

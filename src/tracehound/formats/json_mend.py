@@ -39,7 +39,9 @@ _NEXT: Final = re.compile(rb'\}\s*,?\s*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*
 inside one; it may lie inside a list of objects among an event's args."""
 
 _START: Final = re.compile(rb'\{\s*"(?:' + _KEYS.encode() + rb')"\s*:')
-_END: Final = re.compile(rb'\]\s*(?:\}|,\s*"|$)')
+_END: Final = re.compile(rb'\]\s*(?:(?:\}\s*)?,\s*"|[\s}]*$)')
+"""The end of the array: of the file too, or facts follow. Other brackets end it where no event is behind them."""
+
 _ARRAY_END: Final = re.compile(rb"\}[\s,]*(?=\])")
 _GOES_ON: Final = re.compile(rb'\s*(?:\]|,\s*(?:[^"\s]|"[^"]*"\s*[^:\s]))')
 """What follows an element of the array, and does not follow a string or list that damage tore out of something."""

@@ -315,6 +315,9 @@ def _add_metadata(data: bytes, extent: Extent, at: int) -> None:
         return
     for kind in found.kinds:
         extent.mends.tell("repaired", f"facts around the events: {kind}", at)
+    again = found.value.pop("traceEvents", ())
+    for _ in again if isinstance(again, list) else ():
+        extent.mends.tell("dropped", "event in a second array of that name", at)
     extent.metadata.update(found.value)  # an object, since the bytes begin with its bracket
 
 
