@@ -494,17 +494,17 @@ def test_brackets_that_a_hole_left_end_nothing(tmp_path: Path, torn: str, count:
     assert any(note.level in ("dropped", "repaired") for note in part.notes)
 
 
-def test_traces_one_after_the_other_are_read_as_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("between", "events", "said"),
+    [
+        ("]}\n{", 3, ("repaired", "stray characters between events", 1)),
+        ("], ", 1, ("dropped", "event in a second array of that name", 2)),
+    ],
+    ids=["one after the other", "of one object"],
+)
+def test_two_arrays_of_events_in_a_file(tmp_path: Path, between: str, events: int, said: tuple[str, str, int]) -> None:
     path = tmp_path / "trace.json"
-    path.write_text(f'{{"traceEvents": [{one(0)}]}}\n{{"traceEvents": [{one(1)}, {one(2)}]}}\n')
+    path.write_text(f'{{"traceEvents": [{one(0)}{between}"traceEvents": [{one(1)}, {one(2)}]}}\n')
     part = KINETO.read(path)
-    assert part.events.height == 3
-    assert any(note.level in ("dropped", "repaired") for note in part.notes)
-
-
-def test_a_second_array_of_events_is_counted(tmp_path: Path) -> None:
-    path = tmp_path / "trace.json"
-    path.write_text(f'{{"traceEvents": [{one(0)}], "traceEvents": [{one(1)}, {one(2)}]}}')
-    part = KINETO.read(path)
-    assert part.events.height == 1
-    assert [(note.level, note.count) for note in part.notes if "second array" in note.text] == [("dropped", 2)]
+    assert part.events.height == events
+    assert said in [(note.level, note.text, note.count) for note in part.notes]

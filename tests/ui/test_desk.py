@@ -138,7 +138,7 @@ async def test_choose_ranks() -> None:
         assert app.views[-1].ranks == (1,)
         await pilot.press("R", *"9")
         assert timeline.view.ranks == (1,)
-        assert "no rank 9; there are 0-1" in str(app.query_one(Desk).prompt._said.render())
+        assert "no rank 9 in this trace; there are 0-1" in str(app.query_one(Desk).prompt._said.render())
         await pilot.press("escape", "R", "backspace", "enter")
         assert timeline.view.ranks is None
         assert shape(timeline) == USUAL

@@ -16,11 +16,11 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
+from tracehound.analysis.launched import calls_of
 from tracehound.analysis.result import Share
-from tracehound.analysis.threads import batches, having, lanes_with, told_by_name
+from tracehound.analysis.threads import batches, lanes_with, told_by_name
 from tracehound.formats.runtime_calls import WAIT
 from tracehound.intervals import Intervals, Ints, Mask, covered, union
-from tracehound.lookup import looked_up
 from tracehound.nesting import one_at_a_time, outermost, own_stretches
 from tracehound.trace import collected, schema
 
@@ -172,15 +172,14 @@ def _on_device(share: Share, calls: pl.DataFrame) -> pl.DataFrame:
     rows = collected(share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list())).select(*_READ, "launch")).sort(
         "id"
     )
-    launches = rows["launch"] if streams else rows["launch"].clear()
-    launched = collected(having(share, launches).select(launch="id", launched="start"))
+    on_stream = pl.col("lane").is_in(streams)
+    launch = rows.select(pl.when(on_stream).then("launch")).to_series()
+    rows = rows.with_columns(launched=calls_of(share, launch)["called"])
     parent = np.full(rows.height, -1) if len(streams) == lanes.height else local_parent(rows)
     own = own_stretches(rows["start"].to_numpy(), rows["end"].to_numpy(), parent)
     pieces = rows[own.owner].with_columns(pl.Series("begin", own.start), pl.Series("until", own.end))
-    on_stream = pl.col("lane").is_in(streams)
-    pieces = pl.concat([pieces, looked_up(launched, "launch", pieces["launch"])], how="horizontal")
     pieces = pieces.filter(pl.col("kind") != "collective")
-    called = pieces.select(pl.when(on_stream).then("launched").fill_null(pl.col("begin"))).to_series().to_numpy()
+    called = pieces.select(pl.coalesce("launched", "begin")).to_series().to_numpy()
     issued = calls["issued" if streams else "start"].to_numpy()
     time = (pieces["until"] - pieces["begin"]).to_numpy()
     order = np.argsort(issued, kind="stable")

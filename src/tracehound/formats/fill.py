@@ -88,6 +88,7 @@ def drawn(found: pl.DataFrame, measures: Iterable[str]) -> dict[str, slice]:
 
 
 _SELDOM: Final = 50
+"""One stretch in so many may lack a measure: in a chart that is not seen."""
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:

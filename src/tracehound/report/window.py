@@ -40,7 +40,7 @@ def chosen(trace: Trace, ranks: str = "", steps: str = "", between: str = "") ->
     ranks that have none of them are not in the window. Raises TracehoundError when the trace has no such rank or step,
     when there are others between the steps, or when nothing happens in that time.
     """
-    window = Window(ranks=_ranks(trace, ranks) if ranks else None)
+    window = Window(ranks=among(trace.ranks["rank"].to_list(), ranks) if ranks else None)
     if steps:
         return _stepped(trace, parse_numbers(steps, "step"), window)
     if between:
@@ -57,8 +57,8 @@ def beyond(trace: Trace, window: Window) -> str:
     return "" if inside else f"the window is cut: {_extent(trace)}"
 
 
-def _ranks(trace: Trace, text: str) -> tuple[int, ...]:
-    there = trace.ranks["rank"].to_list()
+def among(there: Sequence[int], text: str) -> tuple[int, ...]:
+    """The ranks of a list such as ``0,2-5``, all of which are there. Raises TracehoundError for others."""
     asked = parse_numbers(text, "rank")
     missing = [rank for rank in asked if rank not in there]
     if missing:

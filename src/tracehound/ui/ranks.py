@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracehound.errors import TracehoundError
-from tracehound.units import parse_numbers, runs, which_ranks
+from tracehound.report.window import among
 
 
 def read(text: str, known: Sequence[int]) -> tuple[int, ...] | None:
@@ -18,10 +17,7 @@ def read(text: str, known: Sequence[int]) -> tuple[int, ...] | None:
     """
     if not text.strip():
         return None
-    asked = parse_numbers(text.strip(), "rank")
-    missing = [rank for rank in asked if rank not in known]
-    if missing:
-        raise TracehoundError(f"no {which_ranks(missing)}; there {'is' if len(known) == 1 else 'are'} {runs(known)}")
+    asked = among(known, text.strip())
     return None if len(asked) == len(known) else asked
 
 

@@ -164,7 +164,7 @@ class Desk(Column):
         try:
             self.prompt.say(self._choose(message.what, message.text))
         except TracehoundError as error:
-            self.prompt.say(error.message)
+            self.prompt.say(str(error))
 
     def _choose(self, what: What, text: str) -> str:
         """Show the lanes or ranks that a text means; what there is to say of them. Raises TracehoundError for none."""
@@ -194,7 +194,7 @@ class Desk(Column):
         try:
             self._choose(message.what, message.text)
         except TracehoundError as error:
-            self.prompt.say(error.message)
+            self.prompt.say(str(error))
         else:
             self._done()
 
