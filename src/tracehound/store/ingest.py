@@ -48,8 +48,9 @@ def guessed_size(found: Found) -> int:
 def on_disk(found: Found, cache: Cache, progress: Progress, pool: Pool) -> Part:
     """Read a file in this process, with what does not fit in memory on disk.
 
-    Of a large one the pool's workers decode a portion each; this process has one too, and finishes all. Raises what
-    reading raises, OSError where the disk is full, and BrokenExecutor when a worker was killed.
+    Of a large one the pool's workers decode a portion each; this process has one too, and finishes all: the workers go
+    before that, and what they hold with them. Raises what reading raises, OSError where the disk is full, and
+    BrokenExecutor when a worker was killed.
     """
     before, folder = stamp(found.path), cache.bench()
     reader = found.format.reader
@@ -77,6 +78,8 @@ def on_disk(found: Found, cache: Cache, progress: Progress, pool: Pool) -> Part:
     except BaseException:
         abandon(board, helpers)
         raise
+    if helpers:
+        pool.close()
     finished(found, portions, folder)
     del portions
     release()
