@@ -119,9 +119,9 @@ def test_what_is_read_near_windows_is_all_that_ran_in_them(
     every, some = (frame.select(*THREADS).collect() for frame in (share.threads, share.threads.filter(near(windows))))
     assert_frame_equal(during(some, windows), during(every, windows))
     lane = share.lanes.filter(pl.col("rank").is_null())["lane"].to_numpy()[[-1] * len(windows.start)]
-    whole = told(share, lane, lambda lane: on_lanes(share, [lane])).spent(lane, *windows)
+    whole = told(share, lane, (), lambda lane: on_lanes(share, [lane])).spent(lane, *windows)
     assert np.array_equal(
-        told(share, lane, lambda lane: on_lanes(share, [lane]).filter(near(windows))).spent(lane, *windows), whole
+        told(share, lane, (), lambda lane: on_lanes(share, [lane]).filter(near(windows))).spent(lane, *windows), whole
     )
 
 

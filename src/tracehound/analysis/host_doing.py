@@ -13,7 +13,6 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
-from tracehound.analysis.host_waits import blocking
 from tracehound.analysis.host_words import QUIET, WORDS, doing_codes
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
@@ -62,12 +61,13 @@ Read = Callable[[int], pl.LazyFrame]
 """Gives the events of a host lane, or as many of them as overlap the times of interest; sorted by id."""
 
 
-def told(share: Share, launching: Ints, read: Read) -> Told:
+def told(share: Share, launching: Ints, waits: Collection[int], read: Read) -> Told:
     """What the threads that matter are at: the program's own, and in a PyTorch trace those that launch.
 
-    It holds in the times of interest of `read`.
+    It holds in the times of interest of `read`. `waits` are the calls that wait for a copy of the rank's device
+    (`host_waits.blocking`).
     """
-    waits, known = blocking(share), PROGRAM.found(share)
+    known = PROGRAM.found(share)
     if known is None or waits:
         known = Told({}, main_thread(share))
     launchers = set() if _xla(share) else set(pl.Series(launching).unique().to_list())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -141,7 +141,8 @@ def within(
         cause[_waiting_in_vain(pauses, cause, unexplained)] = _OTHER
         edged = _with_edges(when, pauses, cause, events, calls, delay) if name == DEVICE else (pauses, cause)
         paused.append((name, *_inside(when, *edged)))
-    doings = _during(share, calls.lane, [pauses for _, pauses, _ in paused])
+    waits = events.filter(pl.Series(calls.waits) & (pl.col("kind") == "copy"))["launch"].unique().to_list()
+    doings = _during(share, calls.lane, waits, [pauses for _, pauses, _ in paused])
     lead = mattering(share, doings, calls.lane)
     sums = list[dict[str, object]]()
     for name, pauses, cause in paused:
@@ -163,12 +164,14 @@ def within(
     return pl.concat([table, alone])
 
 
-def _during(share: Share, launching: Ints, paused: Sequence[Pauses]) -> Told:
-    """What the threads that matter are at from the first to the last of these pauses."""
+def _during(share: Share, launching: Ints, waits: Collection[int], paused: Sequence[Pauses]) -> Told:
+    """What the threads that matter are at from the first to the last of these pauses, which leave little of a run."""
+    launching = launching[np.concatenate([pauses.after for pauses in paused])]
+    if not share.windowed:
+        return told(share, launching, waits, lambda lane: on_lanes(share, [lane]))
     low = min((int(pauses.start[0]) for pauses in paused if len(pauses.start)), default=0)
     high = max((int(pauses.end[-1]) for pauses in paused if len(pauses.end)), default=0)
-    launching = launching[np.concatenate([pauses.after for pauses in paused])]
-    return told(share, launching, lambda lane: overlapping(on_lanes(share, [lane]), low, high))
+    return told(share, launching, waits, lambda lane: overlapping(on_lanes(share, [lane]), low, high))
 
 
 def _with_edges(
