@@ -27,7 +27,7 @@ from tracehound.formats.inflate import whole
 from tracehound.formats.json_window import Sizes
 from tracehound.formats.kineto import decode, finish
 from tracehound.formats.spill import Spill
-from tracehound.trace import Part
+from tracehound.trace import Note, Part
 
 BROKEN = [
     ("truncated_gzip.pt.trace.json.gz", 1331, ["gzip ends early", "cut off at the end", "events has no end"]),
@@ -296,7 +296,8 @@ def spelled(event: dict, **fields: object) -> str:
         ({"name": "7"}, "7", ["name that is not text"]),
         ({"pid": '"CUDA functions"'}, "aten::op1", []),
         ({"pid": str(2**63 + 5), "tid": str(2**70)}, "aten::op1", []),
-        ({"args": '{"External id": 18446744073709551616, "correlation": -1}'}, "aten::op1", []),
+        ({"args": '{"External id": 18446744073709551615, "correlation": -1}'}, "aten::op1", []),
+        ({"name": '"a\\ud800b"'}, "a\ufffdb", ["half of a character (a lone surrogate) in a string"]),
         ({"name": '"twice", "name": "once"'}, "once", []),
         ({"name": '"a\nb\x1b[2J"'}, "a\nb\x1b[2J", ["control character in a string"]),
         ({"name": '"say "no" now"'}, 'say "no" now', ["unescaped quote in a string"]),
@@ -338,6 +339,10 @@ def test_each_repair_keeps_the_event_and_is_counted_with_its_place(tmp_path, fie
             '{"ph": "X", "name": null, "ts": "soon", "dur": 1}',
             "event without a time, or with one that cannot be",
         ),
+        (
+            '{"ph": "X", "name": "a", "ts": true, "dur": 1}',
+            "event without a time, or with one that cannot be",
+        ),
     ],
 )
 def test_what_is_left_out_is_counted_once(element: str, said: str, tmp_path: Path) -> None:
@@ -358,6 +363,52 @@ def test_a_duration_that_is_missing_is_counted_in_every_portion(spelling: str, t
     part = finish(path, [decode(path, Portion(n, 2), Spill(), silent, sizes) for n in range(2)], Spill())
     notes = [(note.text, note.count, note.where) for note in part.notes if note.level == "repaired"]
     assert notes == [("complete event without a duration, read as 0", 500, f"event {len(EVENTS)}")]
+
+
+@pytest.mark.parametrize("key", ["External id", "correlation"])
+@pytest.mark.parametrize("number", [2**63, 2**64, 10**30])
+def test_an_id_that_no_int64_holds_is_none_and_counted(key: str, number: int, tmp_path: Path) -> None:
+    event = {**EVENTS[1], "args": {key: number}}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({**HEAD, "traceEvents": [*EVENTS, event, event]}))
+    part = KINETO.read(path)
+    assert found(part) == drawn([*EVENTS, event, event])
+    notes = [(note.text, note.count, note.where) for note in part.notes if note.level == "repaired"]
+    assert notes == [("id of more than 63 bits, read as none", 2, f"event {len(EVENTS)}")]
+
+
+@pytest.mark.parametrize("count", [6, 2000])
+@pytest.mark.parametrize(
+    ("between", "said"),
+    [
+        ("", "no comma between two events"),
+        ("\n", "no comma between two events"),
+        (",,", "more than one comma between two events"),
+        (", ,\n,", "more than one comma between two events"),
+    ],
+)
+def test_commas_that_lack_or_are_too_many_are_counted(between: str, said: str, count: int, tmp_path: Path) -> None:
+    first, rest = (",".join(map(one, part)) for part in (range(count // 2), range(count // 2, count)))
+    path = tmp_path / "a.json"
+    path.write_text(f'{{"traceEvents": [{first}{between}{rest}]}}')
+    assert [(each.text, each.count, each.where) for each in notes_of(path, count)] == [
+        (said, 1, f"byte {path.read_text().index(between + rest):,}")
+    ]
+
+
+@pytest.mark.parametrize("count", [6, 20_000])
+@pytest.mark.parametrize("comma", [",", " ,\n", ",,"])
+def test_a_comma_behind_the_last_event_is_counted(comma: str, count: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(f'{{"traceEvents": [{",".join(map(one, range(count)))}{comma}]}}')
+    assert [(each.text, each.count) for each in notes_of(path, count)] == [("trailing comma", 1)]
+
+
+def notes_of(path: Path, events: int) -> list[Note]:
+    """What reading a file repaired or dropped of so many events of `one`, none of which is lost."""
+    part = KINETO.read(path)
+    assert part.events["name"].cast(pl.String).to_list() == [f"k{number}" for number in range(events)]
+    return [note for note in part.notes if note.level in ("dropped", "repaired")]
 
 
 def test_repairs_of_the_facts_around_the_events_are_counted(tmp_path: Path) -> None:

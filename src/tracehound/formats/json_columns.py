@@ -144,6 +144,14 @@ def whole_numbers(values: Sequence[Any]) -> Ints:
         return np.fromiter(map(whole_number, values), np.int64, len(values))
 
 
+def too_large(value: object) -> bool:
+    """Whether this is an id that Int64 cannot hold; the unsigned -1 stands for none."""
+    return isinstance(value, int) and value >= 2**63 and value != _NO_ID
+
+
+_NO_ID: Final = 2**64 - 1
+
+
 def whole_number(value: object) -> int:
     """One id or count, as `whole_numbers` reads it; text may be hexadecimal (``0x1f``)."""
     if not isinstance(value, int | float | str | Decimal):

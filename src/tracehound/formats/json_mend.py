@@ -20,7 +20,7 @@ from json import JSONDecodeError
 from math import isfinite
 from typing import Any, Final
 
-from tracehound.formats.json_text import REFUSALS, STRICT, Lenient, Value, number, repaired
+from tracehound.formats.json_text import COMMA, REFUSALS, STRICT, Lenient, Value, number, repaired
 from tracehound.trace import Level, Note
 
 CUT_OFF: Final = "event cut off at the end of the file"
@@ -32,6 +32,8 @@ STRAY: Final = "stray characters between events"
 NO_NAME: Final = "name that is not text"
 NO_ARGS: Final = "args that are not an object, read as none"
 TEXT_TIME: Final = "time that is text read as a number"
+NO_COMMA: Final = "no comma between two events"
+COMMAS: Final = "more than one comma between two events"
 
 _KEYS: Final = "ph|name|cat|pid|tid|ts|dur|args|id|bp|s"
 _NEXT: Final = re.compile(rb'\}\s*,?\s*(?=\{\s*"(?:' + _KEYS.encode() + rb')"\s*:)')
@@ -49,7 +51,7 @@ _GOES_ON: Final = re.compile(rb'\s*(?:\]|,\s*(?:[^"\s]|"[^"]*"\s*[^:\s]))')
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
 _PHASE: Final = re.compile(r'\s*:\s*"')
 _BLANKS: Final = re.compile(rb"[\s,]*")
-_OPEN, _CLOSE = b"{]"
+_OPEN, _CLOSE, _COMMA = b"{],"
 
 _GLANCE: Final = 1000
 """Bytes from the start of an object in which its phase is looked for where its brackets tell nothing."""
@@ -122,12 +124,14 @@ def walk(data: bytes, until: int, base: int, tally: Tally, *, final: bool) -> Wa
     walker = _Walker(data, base, tally, final=final)
     events: list[dict[str, Any] | None] = []
     spans: list[tuple[int, int]] = []
-    at = _past_blanks(data, 0)
+    last, at = 0, _past_blanks(data, 0)  # where the blanks before `at` begin
     while at < len(data):
         if data[at] == _CLOSE:
             if not final and len(data) - at < _WINDOW:
                 return Walked(events, spans, at, ended=False, partial=True)
             if walker.ends(at):
+                if (comma := data.find(_COMMA, last, at)) >= 0:
+                    tally("repaired", COMMA, base + comma)
                 return Walked(events, spans, at + 1, ended=True, partial=False)
         if at >= until:
             break
@@ -135,10 +139,19 @@ def walk(data: bytes, until: int, base: int, tally: Tally, *, final: bool) -> Wa
         if found is None:
             return Walked(events, spans, at, ended=False, partial=True)
         event, end = found
+        if not events and data.count(_COMMA, last, at) > 1:
+            tally("repaired", COMMAS, base + last)
         events.append(event)
         spans.append((at, end))
-        at = _past_blanks(data, end)
+        last, at = end, _past_blanks(data, end)
+        if event is not None and data.startswith(b"{", at):
+            _tell_of_commas(data.count(_COMMA, last, at), base + last, tally)
     return Walked(events, spans, at, ended=False, partial=False)
+
+
+def _tell_of_commas(commas: int, at: int, tally: Tally) -> None:
+    if commas != 1:
+        tally("repaired", COMMAS if commas else NO_COMMA, at)
 
 
 def is_event(text: str, at: int) -> bool:

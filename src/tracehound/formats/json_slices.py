@@ -234,7 +234,9 @@ class _Reader(Generic[Some, E]):
         return last if between.strip() == b"," else walked.end - 1
 
     def _lenient(self, walked: Walked, extent: Extent) -> Slice[list[E]]:
-        found = [(event, span) for event, span in zip(walked.events, walked.spans, strict=True) if event is not None]
+        found = [
+            (_timed(event), span) for event, span in zip(walked.events, walked.spans, strict=True) if event is not None
+        ]
         with memoryview(self._window.buffer) as view:
             events = [self._shape.lenient(event, bytes(view[1 + low : 1 + high])) for event, (low, high) in found]
         for ordinal, (event, (start, stop)) in enumerate(found, extent.elements):
@@ -319,6 +321,12 @@ def _add_metadata(data: bytes, extent: Extent, at: int) -> None:
     for _ in again if isinstance(again, list) else ():
         extent.mends.tell("dropped", "event in a second array of that name", at)
     extent.metadata.update(found.value)  # an object, since the bytes begin with its bracket
+
+
+def _timed(event: dict[str, Any]) -> dict[str, Any]:
+    """The event without times that are true or false, which Python takes for 1 and 0."""
+    none = {key: None for key in ("ts", "dur") if isinstance(event.get(key), bool)}
+    return {**event, **none} if none else event
 
 
 def _encoded(event: Mapping[str, Any]) -> msgspec.Raw:

@@ -19,6 +19,7 @@ import msgspec
 NO_VALUE: Final = "value that is not JSON (NaN, Infinity, N/A) read as null"
 CONTROL: Final = "control character in a string"
 NO_UTF8: Final = "bytes that are not UTF-8"
+SURROGATE: Final = "half of a character (a lone surrogate) in a string"
 BACKSLASH: Final = "backslash that escapes nothing"
 QUOTE: Final = "unescaped quote in a string"
 COMMA: Final = "trailing comma"
@@ -116,7 +117,10 @@ class Lenient:
         if not text.isascii() and _ESCAPED_BYTE.search(text, 0, stop):
             kinds.append(NO_UTF8)
         if _MAY_NOT_ENCODE.search(text, 0, stop):
-            value = _encodable(value)
+            sound = _encodable(value)
+            if sound != value and NO_UTF8 not in kinds:
+                kinds.append(SURROGATE)
+            value = sound
         return Value(value, stop, tuple(kinds))
 
     def _constant(self, _: str) -> None:

@@ -24,6 +24,7 @@ from tracehound.formats.json_columns import (
     as_text,
     exact_ticks,
     ticks,
+    too_large,
     whole_number,
     whole_numbers,
 )
@@ -50,7 +51,7 @@ from tracehound.formats.kineto_piece import GLOO, NO_EVENTS, OWN, PARAMS, Piece,
 from tracehound.formats.kineto_piece import MEMORY as MEMORY_NAME
 from tracehound.formats.kineto_scan import Scanned
 from tracehound.formats.kineto_scanned import FromScan
-from tracehound.formats.kineto_tally import COUNTERS, ENDLESS, FLOWS, MEMORY, NO_PHASE, STRANGE, Tally
+from tracehound.formats.kineto_tally import COUNTERS, ENDLESS, FLOWS, MEMORY, NO_PHASE, STRANGE, TOO_LARGE, Tally
 from tracehound.intervals import Ints, Mask
 
 Events = Slice[Scanned | list[Element]]
@@ -138,6 +139,7 @@ class Columns:
         )
         self._pieces.append(columns)
         self._count_endless(events, columns)
+        self._count_too_large(args, columns)
         manner, by_name = self._manner.of(columns.signature), self._manner_by_name.of(columns.name)
         manner = np.where(manner == _PLAIN, by_name, manner)
         if manner.any():
@@ -156,6 +158,11 @@ class Columns:
         silent = [row for row in np.flatnonzero(columns.length == 0).tolist() if events[row].dur is False]
         rows = [row for row in silent if isinstance(events[row], Complete)]
         self.tally.add(ENDLESS, len(rows), int(columns.record[rows[0]]) if rows else 0)
+
+    def _count_too_large(self, args: Sequence[Args], columns: Piece) -> None:
+        none = np.flatnonzero((columns.correlation == MISSING) | (columns.external == MISSING)).tolist()
+        rows = [row for row in none if any(map(too_large, (args[row].correlation, args[row].external)))]
+        self.tally.add(TOO_LARGE, len(rows), int(columns.record[rows[0]]) if rows else 0)
 
     def _add_devices(self, rows: Ints, args: Sequence[Args], columns: Piece) -> None:
         args = [args[row] for row in rows.tolist()]

@@ -30,11 +30,12 @@ AT_ZERO: Final[What] = ("dropped", "event at time 0, far from all others")
 FAR: Final[What] = ("dropped", "event more than 50 days from the others")
 NEGATIVE: Final[What] = ("repaired", "negative duration read as 0")
 ENDLESS: Final[What] = ("repaired", "complete event without a duration, read as 0")
+TOO_LARGE: Final[What] = ("repaired", "id of more than 63 bits, read as none")
 UNSIZED: Final[What] = ("repaired", NO_SIZE)
 
 _ORDER: Final = (
     COUNTERS, MEMORY, FLOWS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NO_NUMBER, UNPLACED, NEGATIVE, ENDLESS,
-    UNSIZED, NO_TOTALS,
+    TOO_LARGE, UNSIZED, NO_TOTALS,
 )  # fmt: skip
 
 
