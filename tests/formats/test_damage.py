@@ -404,6 +404,26 @@ def test_a_comma_behind_the_last_event_is_counted(comma: str, count: int, tmp_pa
     assert [(each.text, each.count) for each in notes_of(path, count)] == [("trailing comma", 1)]
 
 
+@pytest.mark.parametrize("inner", ["[]", "[1]", '["x", {"y": 2}]'])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_the_array_is_that_of_the_document_not_one_inside_its_facts(
+    inner: str, indent: int | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.json"
+    facts = {"note": 'of "traceEvents": [ {', "meta": {"x": {"traceEvents": json.loads(inner)}}}
+    path.write_text(json.dumps({**facts, **HEAD, "traceEvents": EVENTS}, indent=indent))
+    part = KINETO.read(path)
+    assert found(part) == drawn(EVENTS)
+    assert not [note for note in part.notes if note.level in ("dropped", "repaired")]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_an_array_of_events_inside_something_else_is_found(indent: int | None, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"result": {"of": {**HEAD, "traceEvents": EVENTS}}}, indent=indent))
+    assert found(KINETO.read(path)) == drawn(EVENTS)
+
+
 def notes_of(path: Path, events: int) -> list[Note]:
     """What reading a file repaired or dropped of so many events of `one`, none of which is lost."""
     part = KINETO.read(path)

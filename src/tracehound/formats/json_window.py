@@ -25,7 +25,11 @@ _OBJECT = re.compile(rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:')
 _LIST_FOR_PHASE = re.compile(rb'\{\s*"ph"\s*:\s*[\[{]')
 _CUT = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:')
 _PHASE = re.compile(rb'\{\s*"ph"\s*:')
+_HOLDS = re.compile(rb"\s*" + _OBJECT.pattern)
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _OPEN, _CLOSE = b"[]"
+_DEEP: Final = 2
+"""So many brackets around the array are more than those of the document."""
 
 T = TypeVar("T")
 
@@ -146,7 +150,7 @@ class Window:
 
         Where neither is and nothing more can be seen, it begins before the first event.
         """
-        bare, named = _BARE.match(self.buffer, 0, self.seen), _NAMED.search(self.buffer, 0, self.seen)
+        bare, named = _BARE.match(self.buffer, 0, self.seen), self._named()
         first = _OBJECT.search(self.buffer, bare.end(), self.seen) if bare else None
         if bare and (named is None or (first is not None and first.start() < named.start())):
             return Array(0, bare.end() - 1)
@@ -158,6 +162,20 @@ class Window:
             if self._is_event(match.start()) and not _LIST_FOR_PHASE.match(self.buffer, match.start(), self.seen):
                 return Array(match.start(), match.start() - 1, told=False)
         return None
+
+    def _named(self) -> re.Match[bytes] | None:
+        """The array that is named so: the first that holds events, or is not deep in something else.
+
+        Where no such one is, and nothing more can be seen, the first of all.
+        """
+        first, known, depth = None, 0, 0
+        for match in _NAMED.finditer(self.buffer, 0, self.seen):
+            first = first or match
+            outside = _TEXT.sub(b"", self.buffer[known : match.start()])
+            known, depth = match.start(), depth + sum(map(outside.count, b"{[")) - sum(map(outside.count, b"}]"))
+            if depth < _DEEP or _HOLDS.match(self.buffer, match.end(), self.seen):
+                return match
+        return first if self.last or self.widest else None
 
     def first_cut(self, low: int) -> Cut | None:
         """The first good cut from `low` on of which enough is seen to tell."""
