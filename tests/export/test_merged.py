@@ -76,14 +76,38 @@ def test_it_reads_back_as_one_trace_of_all_ranks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("ranks", "told"), [((0, 1), 1), ((1,), 0)])
-def test_read_back_health_says_that_hosts_of_several_ranks_are_one(
-    tmp_path: Path, ranks: tuple[int, ...], told: int
-) -> None:
+def test_read_back_health_says_that_it_was_merged(tmp_path: Path, ranks: tuple[int, ...], told: int) -> None:
     out = tmp_path / "out.json"
     written(opened(*job(tmp_path, rank(0), rank(1))), out, Window(ranks=ranks))
-    assert [note.text.startswith("several ranks exported into one file") for note in opened(out).notes].count(
+    notes = [note.text for note in opened(out).notes]
+    assert [note.startswith("merged of the files of several ranks: rank 0, rank 1") for note in notes].count(
         True
     ) == told
+
+
+def test_of_processes_without_names_health_says_that_their_hosts_are_one(tmp_path: Path) -> None:
+    nameless = [rank(0), rank(1)]
+    for each in nameless:
+        each["traceEvents"] = [event for event in each["traceEvents"] if event["ph"] != "M"]
+    written(opened(*job(tmp_path, *nameless)), tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    assert len(again.hosts) == 1
+    assert any(note.text.startswith("several ranks exported into one file") for note in again.notes)
+
+
+def test_read_back_each_rank_has_its_own_host(tmp_path: Path) -> None:
+    trace = opened(*job(tmp_path, rank(0), rank(1, at=150), rank(2, at=90)))
+    written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    assert [host.name.split()[0] for host in again.hosts] == ["python"] * 3
+    assert again.ranks["host"].to_list() == [0, 1, 2]
+
+
+def test_what_is_known_of_a_device_goes_with_it(tmp_path: Path) -> None:
+    properties = {"id": 0, "name": "A100", "numSms": 108, "totalGlobalMem": 1 << 36}
+    documents = [{**rank(number), "deviceProperties": [properties, {**properties, "id": 1}]} for number in range(2)]
+    found = document(opened(*job(tmp_path, *documents)))
+    assert found["deviceProperties"] == [properties, {**properties, "id": 1}]
 
 
 def test_every_rank_has_its_own_curves(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ NONE = np.empty(0, np.int64)
 def in_turn(called: list[int], begun: list[int]) -> list[int]:
     """The place of the call of each execution, -1 for none."""
     ids, steps = np.arange(len(called)), np.zeros(len(called), np.int32)
-    launches = Launches((NONE, NONE, NONE), (0, 0, 0, 0), ids, steps, (None, None, None), np.array(called, np.int64))
+    executes, none = np.array(called, np.int64), (None, None, None)
+    launches = Launches((NONE, NONE, NONE), (0, 0, 0, 0), ids, steps, none, executes, np.zeros(1, np.int64))
     start = Column(np.array(begun, np.int64))
     found: list[int] = launches.in_turn(Rows(np.zeros(len(begun), np.int64), {"start": start}, 0)).tolist()
     return found

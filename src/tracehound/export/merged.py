@@ -58,13 +58,27 @@ def facts(trace: Trace, window: Window) -> dict[str, Any]:
     """
     numbers = devices(trace)
     known = [
-        {"id": numbers.get(rank, device), "name": model or label}
-        for rank, device, model, label in trace.ranks.select("rank", "device", "model", "label").iter_rows()
+        {
+            "name": model or label,
+            **_listed(trace.parts[trace.hosts[host].part].facts, device),
+            "id": numbers.get(rank, device),
+        }
+        for rank, host, device, model, label in trace.ranks.select(_DEVICE).iter_rows()
         if device is not None and (window.ranks is None or rank in window.ranks)
     ]
     clock = {} if trace.origin_ns is None else {"baseTimeNanoseconds": trace.origin_ns}
     ranks = [rank for rank in trace.ranks["rank"].to_list() if window.ranks is None or rank in window.ranks]
     return {"schemaVersion": 1, MERGED: ranks, "deviceProperties": known, **clock, "displayTimeUnit": "ms"}
+
+
+def _listed(facts: Mapping[str, Any], device: int) -> Mapping[str, Any]:
+    """What a file says of a device."""
+    listed = facts.get("devices")
+    every = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    return next((each for each in every if each.get("id") == device), {})
+
+
+_DEVICE: Final = ("rank", "host", "device", "model", "label")
 
 
 def devices(trace: Trace) -> dict[int, int]:

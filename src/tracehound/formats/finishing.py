@@ -280,7 +280,7 @@ def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[d
         return np.where(told == OPEN, step, told)
 
     in_turn = untold(ran, lanes.rank[ran.lane])
-    calls = HostCalls(raw.columns(MODULES, OTHERS), consumed(ran), in_turn)
+    calls = HostCalls(raw.columns(MODULES, OTHERS), consumed(ran), in_turn, lanes.host)
     for batch in _nested(raw, HOSTS, _no_call):
         step = own_step(batch.events)
         calls.add(batch.events, step)

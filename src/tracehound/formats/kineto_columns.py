@@ -71,15 +71,15 @@ class Columns:
 
     `signatures` (category, pid, tid), `names` and `devices` (number of the signature; device and stream as the args
     have them) number the values that the columns stand for. `metadata` has the names that metadata events give to
-    a (pid, tid), and `messages` the bytes of the message (-1: unknown) for the External id of every operator that
-    started a collective. `tally` counts what is no event of the columns; `samples` are those of counters, by
-    `Series` or `Memory`; `facets` what only some events carry, `known` what earlier segments had of it.
+    a (pid, tid), and `messages` the bytes of the message (-1: unknown) for the pid and the External id of every
+    operator that started a collective. `tally` counts what is no event of the columns; `samples` are those of
+    counters, by `Series` or `Memory`; `facets` what only some events carry, `known` what earlier segments had of it.
     """
 
     def __init__(self, known: Known) -> None:
         self.signatures, self.names, self.devices = Codes(), Codes(), Codes()
         self.metadata: dict[tuple[str, Id, Id], str] = {}
-        self.messages: dict[int, int] = {}
+        self.messages: dict[tuple[Id, int], int] = {}
         self.tally = Tally()
         self.samples = Samples()
         self.facets = Facets(known)
@@ -180,9 +180,11 @@ class Columns:
         self.facets.add("launched", columns.record[rows], args)
 
     def _add_parameters(self, rows: Ints, args: Sequence[Args], columns: Piece) -> None:
+        spelled = list(self.signatures) if len(rows) else []
         for row in rows.tolist():
             columns.bytes[row] = _size(args[row])
-            self.messages[int(columns.external[row])] = int(columns.bytes[row])
+            _, pid, _ = spelled[columns.signature[row]]
+            self.messages[pid, int(columns.external[row])] = int(columns.bytes[row])
 
     def _add_messages(self, rows: Ints, args: Sequence[Args], columns: Piece) -> None:
         """What names a collective, on devices and on the host."""

@@ -63,7 +63,7 @@ class Share:
     stretches: tuple[Stretch, ...]
     lanes: dict[LaneKey, int]
     named: dict[tuple[str, Id, Id], str]
-    messages: dict[int, int]
+    messages: dict[tuple[Id, int], int]
     tally: Tally
     sample: Ints
     span: tuple[int, int] | None

@@ -12,8 +12,10 @@ import polars as pl
 
 from tracehound.formats.json_glance import value_of
 from tracehound.formats.kineto_lanes import claimed_rank
+from tracehound.formats.kineto_members import Members
 from tracehound.formats.torch_names import MODULE
 from tracehound.trace import Note, collected
+from tracehound.units import several
 
 MERGED: Final = "mergedRanks"
 """The key under which an export of several ranks' files into one lists them."""
@@ -22,8 +24,8 @@ _OPTIONS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops"
 _LEVELS: Final = ("ERROR", "WARNING", "INFO")
 
 
-def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None) -> dict[str, Any]:
-    """The facts of a file; a key is missing where the file says nothing.
+def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None, whose: Members) -> dict[str, Any]:
+    """The facts of a file; a key is missing where the file says nothing, or (merged of several) says it of one alone.
 
     `rank` is the one that the file claims, `world_size` and `backend` are those of the job, `distributed` and `devices`
     what the file has of it and of its devices, `options` the profiler's, `versions` those of drivers and libraries,
@@ -31,6 +33,8 @@ def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None) -> dict[
     warnings.
     """
     distributed = metadata.get("distributedInfo")
+    if whose.several and isinstance(distributed, Mapping):
+        distributed = {name: value for name, value in distributed.items() if name != "rank"}
     found: dict[str, Any] = {
         "options": {name: bool(metadata[name]) for name in _OPTIONS if name in metadata},
         "versions": {name: metadata[name] for name in sorted(metadata) if name.endswith("_version")},
@@ -43,12 +47,16 @@ def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None) -> dict[
         found["rank"] = claimed_rank(distributed)
         found["world_size"] = distributed.get("world_size")
         found["backend"] = distributed.get("backend")
-    found.update({name: metadata[name] for name in ("host_name", "trace_id", "Framework") if name in metadata})
+    of_run = ("Framework",) if whose.several else ("host_name", "trace_id", "Framework")
+    found.update({name: metadata[name] for name in of_run if name in metadata})
     return {name: value for name, value in found.items() if value not in (None, {}, [])}
 
 
-def merged(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
-    """That a file has the threads of several ranks, where it says so: which are whose is told by names alone."""
+def merged(metadata: Mapping[str, Any], whose: Members) -> tuple[Note, ...]:
+    """That a file has the threads of several ranks, and whether it is known which are whose."""
+    if whose.several:
+        how = f"merged of the files of several ranks: {several(list(whose.marks), 4)}"
+        return (Note("inferred", f"{how}; which process is whose is told by their ids or names", len(whose.marks)),)
     ranks = _list(metadata.get(MERGED))
     if len(ranks) < 2:
         return ()

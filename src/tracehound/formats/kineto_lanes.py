@@ -21,6 +21,7 @@ from tracehound.formats.assemble import RAW_LANES
 from tracehound.formats.json_columns import MISSING
 from tracehound.formats.kineto_columns import Columns, number_in
 from tracehound.formats.kineto_elements import Id
+from tracehound.formats.kineto_members import Members, members, unmarked
 from tracehound.formats.kineto_names import category, thread_name
 from tracehound.formats.kineto_piece import Piece, Signature
 from tracehound.trace import RANKS
@@ -43,15 +44,23 @@ class Thread(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """A lane of a device: its role, which device, which stream (-1: none)."""
+    """A lane of a device: its role, which device, which stream (-1: none), and the process that it is filed under."""
 
     role: str
     device: int
     stream: int
+    pid: Id
 
 
 LaneKey = Thread | Stream
 """What tells the lanes of a file apart."""
+
+
+class Device(NamedTuple):
+    """A device of one of the runs that a file was merged of."""
+
+    member: int
+    ordinal: int
 
 
 def lane_keys(columns: Columns, events: Piece) -> tuple[list[LaneKey], npt.NDArray[np.int32]]:
@@ -68,11 +77,16 @@ def lane_keys(columns: Columns, events: Piece) -> tuple[list[LaneKey], npt.NDArr
 
 @dataclass(frozen=True)
 class Placed:
-    """The lanes in the order of their keys, the ranks, and the name of the process."""
+    """The lanes, the row of the lane of each key, the ranks, and the names of the processes that drive them.
+
+    `members` are the runs that the file was merged of: each has a host of its number.
+    """
 
     lanes: pl.DataFrame
+    row: Mapping[LaneKey, int]
     ranks: pl.DataFrame
-    host: str
+    hosts: tuple[str, ...]
+    members: Members
 
 
 def place(
@@ -84,28 +98,38 @@ def place(
     """What the lanes of a file are; `used` says how many events each has.
 
     One rank for each device that works, else a single one without a device. The rank that the file records is that of
-    the device with most events: a process may touch others, as when it sets memory of the first.
+    the device with most events: a process may touch others, as when it sets memory of the first. Of a file that was
+    merged each run has its own host and ranks, numbered by its mark.
     """
-    streams = [key for key in used if isinstance(key, Stream)]
-    working = Counter[int]()
-    for key in streams:
-        if key.role == "stream" and used[key]:
-            working[key.device] += used[key]
+    names = {(what, tidy(pid), tidy(tid)): name.strip() for (what, pid, tid), name in named.items()}
+    threads = _Threads(names, {key: count for key, count in used.items() if isinstance(key, Thread) and count})
+    whose = members(dict.fromkeys(key.pid for key, count in used.items() if count), threads.processes)
+    working = Counter[Device]()
+    for key, count in used.items():
+        if isinstance(key, Stream) and key.role == "stream" and count:
+            working[Device(whose.member(key.pid), key.device)] += count
     devices = sorted(working)
-    tidy = {(what, _tidy(pid), _tidy(tid)): name.strip() for (what, pid, tid), name in named.items()}
-    threads = _Threads(tidy, {key: count for key, count in used.items() if isinstance(key, Thread) and count})
-    rows = [_stream_lane(key, devices) if isinstance(key, Stream) else threads.lane(key) for key in used]
+    lanes, row, known = list[dict[str, object]](), dict[LaneKey, int](), dict[tuple[int, LaneKey], int]()
+    for key in used:
+        member = whose.member(key.pid)
+        own = member, (key._replace(pid=None) if isinstance(key, Stream) else key)
+        row[key] = known.setdefault(own, len(lanes))
+        if row[key] == len(lanes):
+            lanes.append(_stream_lane(key, member, devices) if isinstance(key, Stream) else threads.lane(key, member))
+    ranks = _merged_ranks if whose.several else _ranks
     return Placed(
-        lanes=pl.DataFrame(rows, schema=RAW_LANES, orient="row"),
-        ranks=_ranks(working, family or "GPU", metadata),
-        host=threads.host(metadata),
+        lanes=pl.DataFrame(lanes, schema=RAW_LANES, orient="row"),
+        row=row,
+        ranks=ranks(working, family or "GPU", metadata, whose),
+        hosts=tuple(threads.host(metadata, whose, member) for member in range(len(whose.marks))),
+        members=whose,
     )
 
 
 def _thread(pid: Id, tid: Id) -> LaneKey:
     if pid == LEGACY_DEVICE:
-        return Stream("stream", 0, max(number_in(tid), 0))
-    return Thread(_tidy(pid), _tidy(tid))
+        return Stream("stream", 0, max(number_in(tid), 0), pid)
+    return Thread(tidy(pid), tidy(tid))
 
 
 def _stream(signature: Signature, device: Id, stream: Id) -> Stream:
@@ -116,10 +140,11 @@ def _stream(signature: Signature, device: Id, stream: Id) -> Stream:
         role=category(cat).row,
         device=ordinal if 0 <= ordinal < 2**31 else 0,
         stream=MISSING if number >= _NO_STREAM else number,
+        pid=tidy(pid),
     )
 
 
-def _tidy(value: Id) -> Id:
+def tidy(value: Id) -> Id:
     """An id in text as a number: files spell one thread both ways."""
     return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
 
@@ -127,11 +152,12 @@ def _tidy(value: Id) -> Id:
 _WHOLE: Final = re.compile(r"-?[0-9]{1,30}")
 
 
-def _stream_lane(key: Stream, devices: Sequence[int]) -> dict[str, object]:
+def _stream_lane(key: Stream, member: int, devices: Sequence[Device]) -> dict[str, object]:
     """A lane of a device; of one that does no work (all it has are waits) it is drawn with the host."""
+    device = Device(member, key.device)
     return {
-        "host": 0,
-        "rank": devices.index(key.device) if key.device in devices else None,
+        "host": member,
+        "rank": devices.index(device) if device in devices else None,
         "role": key.role,
         "work": key.role == "stream",
         "name": _SHOWN.get(key.role, key.role) + (f" {key.stream}" if key.stream >= 0 else ""),
@@ -154,48 +180,77 @@ class _Threads:
         return sorted(-count for count in self.used.values())
 
     @cached_property
-    def _processes(self) -> dict[Id, str]:
+    def processes(self) -> dict[Id, str]:
         """The first name that each process was given."""
         return {pid: name for (what, pid, _), name in reversed(list(self.named.items())) if what == "process_name"}
 
-    def lane(self, key: Thread) -> dict[str, object]:
+    def lane(self, key: Thread, member: int) -> dict[str, object]:
         """The main thread first, then by the number of events."""
         return {
-            "host": 0,
+            "host": member,
             "rank": None,
             "role": "thread",
             "work": False,
             "name": thread_name(self.named.get(("thread_name", *key), ""), key.tid),
-            "process": self._processes.get(key.pid) or str(key.pid),
+            "process": self.processes.get(key.pid) or str(key.pid),
             "thread": str(key.tid),
             "stream": None,
-            "order": 0 if key.pid == key.tid else 1 + bisect_left(self._fullness, -self.used.get(key, 0)),
+            "order": 0 if _is_main(key) else 1 + bisect_left(self._fullness, -self.used.get(key, 0)),
         }
 
-    def host(self, metadata: Mapping[str, Any]) -> str:
-        """The process: its machine where recorded, its name and its id.
+    def host(self, metadata: Mapping[str, Any], whose: Members, member: int) -> str:
+        """The process of one of the runs: its machine where recorded, its name and its id.
 
         Where no thread has events, that with a name and the highest number: processes of devices have their ordinals.
         """
-        main = max(self.used, key=lambda key: (key.pid == key.tid, self.used[key]), default=None)
-        pid = (
-            max((each for each in self._processes if isinstance(each, int)), default=None) if main is None else main.pid
-        )
-        process = "" if pid in ("", None) else f"{self._processes.get(pid) or 'process'} ({pid})"
-        machine = metadata.get("host_name")
+        mine = [key for key in self.used if whose.member(key.pid) == member]
+        main = max(mine, key=lambda key: (_is_main(key), self.used[key]), default=None)
+        rest = (each for each in self.processes if isinstance(each, int) and whose.member(each) == member)
+        pid = max(rest, default=None) if main is None else main.pid
+        name = self.processes.get(pid) or "process"
+        if whose.several:
+            name, pid = str(unmarked(name)), unmarked(pid)
+        process = "" if pid in ("", None) else f"{name} ({pid})"
+        machine = None if whose.several else metadata.get("host_name")
         return ": ".join(part for part in (machine if isinstance(machine, str) else "", process) if part) or "host"
 
 
-def _ranks(working: Mapping[int, int], family: str, metadata: Mapping[str, Any]) -> pl.DataFrame:
+def _is_main(key: Thread) -> bool:
+    """Whether this is the thread with which its process began."""
+    return key.tid == unmarked(key.pid)
+
+
+def _merged_ranks(
+    working: Mapping[Device, int], family: str, metadata: Mapping[str, Any], whose: Members
+) -> pl.DataFrame:
+    """The ranks of devices in a file that was merged: what it records of itself is of one of its runs alone.
+
+    A run has the rank of its mark where it has one device, or none.
+    """
+    ordinals = sorted({device.ordinal for device in working})
+    many = Counter(device.member for device in working)
+    idle = [Device(member, -1) for member in range(len(whose.marks)) if not many[member]]
+    rows = [
+        {"rank": whose.ranks[device.member] if many[device.member] < 2 else None, "host": device.member,
+         "device": device.ordinal if device.ordinal >= 0 else None,
+         "label": f"{family} {device.ordinal}" if device.ordinal >= 0 else "CPU",
+         "model": _model(device.ordinal, ordinals, metadata), "inferred": many[device.member] > 1}
+        for device in sorted([*working, *(idle if not working else ())])
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=RANKS)
+
+
+def _ranks(working: Mapping[Device, int], family: str, metadata: Mapping[str, Any], _: Members) -> pl.DataFrame:
     """The ranks of devices, of which `working` has the numbers of events."""
-    rank, devices = claimed_rank(metadata.get("distributedInfo")), sorted(working)
+    rank = claimed_rank(metadata.get("distributedInfo"))
+    devices = {device.ordinal: working[device] for device in sorted(working)}
     if not devices:
         rows = [{"rank": rank, "host": 0, "device": None, "label": "CPU", "model": None, "inferred": rank is None}]
         return pl.DataFrame(rows, schema=RANKS)
-    own = max(devices, key=lambda device: (working[device], -device))
+    own = max(devices, key=lambda device: (devices[device], -device))
     rows = [
         {"rank": rank if device == own else None, "host": 0, "device": device, "label": f"{family} {device}",
-         "model": _model(device, devices, metadata), "inferred": rank is None or device != own}
+         "model": _model(device, list(devices), metadata), "inferred": rank is None or device != own}
         for device in devices
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=RANKS)

@@ -20,6 +20,7 @@ What = tuple[Level, str]
 COUNTERS: Final[What] = ("info", "counter samples, drawn as graphs")
 MEMORY: Final[What] = ("info", "memory allocations and frees, drawn as graphs of what is held")
 NO_TOTALS: Final[What] = ("inferred", "memory events without totals: drawn is what was allocated since the start")
+MINGLED: Final[What] = ("missing", "memory of several ranks in one file, which is not told apart")
 NO_NUMBER: Final[What] = ("dropped", "counter sample without a time, or with a value that is not a number")
 UNPLACED: Final[What] = ("dropped", "counter sample at time 0 or more than 50 days from the events")
 FLOWS: Final[What] = ("info", "flow arrows, not drawn: launches are joined by correlation id")
@@ -35,7 +36,7 @@ UNSIZED: Final[What] = ("repaired", NO_SIZE)
 
 _ORDER: Final = (
     COUNTERS, MEMORY, FLOWS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NO_NUMBER, UNPLACED, NEGATIVE, ENDLESS,
-    TOO_LARGE, UNSIZED, NO_TOTALS,
+    TOO_LARGE, UNSIZED, NO_TOTALS, MINGLED,
 )  # fmt: skip
 
 

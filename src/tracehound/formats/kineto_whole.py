@@ -17,12 +17,13 @@ from tracehound.formats.assemble import Piece
 from tracehound.formats.counters import Counters, Sampled, joined
 from tracehound.formats.facets import beside
 from tracehound.formats.json_columns import INVALID, whole_number
-from tracehound.formats.kineto_counters import drawn, tells_no_totals
+from tracehound.formats.kineto_counters import drawn, of_memory, tells_no_totals
 from tracehound.formats.kineto_elements import Id
 from tracehound.formats.kineto_events import FARTHEST, Share, Stretch
-from tracehound.formats.kineto_lanes import LaneKey, Placed, place
+from tracehound.formats.kineto_lanes import LaneKey, Placed, place, tidy
 from tracehound.formats.kineto_piece import GLOO
-from tracehound.formats.kineto_tally import AT_ZERO, FAR, NO_TOTALS, UNPLACED, Tally
+from tracehound.formats.kineto_tally import AT_ZERO, FAR, MINGLED, NO_TOTALS, UNPLACED, Tally
+from tracehound.formats.links import of_host
 from tracehound.formats.spill import Spill
 from tracehound.intervals import Ints, Mask
 from tracehound.trace import KIND, Note
@@ -71,7 +72,8 @@ class _Times(NamedTuple):
 def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str, Any], spill: Spill) -> Whole:
     """Put the segments of a file together; `firsts` is the ordinal of the first element of each."""
     base = max(whole_number(metadata.get("baseTimeNanoseconds")), 0)
-    lanes, named, messages, tally = dict[LaneKey, int](), dict[tuple[str, Id, Id], str](), dict[int, int](), Tally()
+    lanes, named, tally = dict[LaneKey, int](), dict[tuple[str, Id, Id], str](), Tally()
+    messages = dict[tuple[Id, int], int]()
     for share, first in zip(shares, firsts, strict=True):
         named.update(share.named)
         messages.update(share.messages)
@@ -79,21 +81,21 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
             lanes[key] = lanes.get(key, 0) + count
         tally.merge(share.tally, first)
     placed = place(lanes, named, next((share.family for share in shares if share.family), ""), metadata)
-    times, found = _times(shares, base), list[tuple[Stretch, Share, int]]()
-    amendments = _amendments(messages, placed)
+    times, found = _times(shares, base), list[tuple[Stretch, Ints, int]]()
+    amendments, of_lane = _amendments(messages, placed), placed.lanes["host"].cast(pl.Int64).to_numpy()
     for share, first in zip(shares, firsts, strict=True):
         for stretch in share.stretches:
             held = stretch if times.hold(stretch) else _sifted(stretch, times, first, tally, spill)
             if held is not None:
-                found.append((_amended(held, amendments, first, spill), share, first))
+                rows = np.array([placed.row[key] for key in share.lanes], np.int64)
+                amended = _amended(held, amendments, of_lane[rows], first, spill)
+                found.append((amended, rows, first))
     samples = _samples(shares, times, firsts, tally)
+    if placed.members.several:
+        tally.add(MINGLED, of_memory(samples), 0)
     origin = min((stretch.start for stretch, *_ in found), default=int(samples.time.min(initial=2**62)))
     origin = 0 if origin == 2**62 else origin
-    row = {key: row for row, key in enumerate(lanes)}
-    pieces = tuple(
-        Piece(stretch.kept, np.array([row[key] for key in of.lanes], np.int64), (stretch.start - origin) * 1000, first)
-        for stretch, of, first in found
-    )
+    pieces = tuple(Piece(stretch.kept, rows, (stretch.start - origin) * 1000, first) for stretch, rows, first in found)
     return Whole(
         pieces=pieces,
         placed=placed,
@@ -101,7 +103,7 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
         span_ns=_span(shares, base),
         notes=tally.notes(),
         facets=beside([share.facets for share in shares], firsts, lambda ns: _placed(ns, times, origin), spill),
-        counters=drawn(samples, origin, [-2 if device is None else device for device in placed.ranks["device"]]),
+        counters=drawn(samples, origin, placed.ranks, placed.members),
     )
 
 
@@ -145,19 +147,22 @@ def _sifted(stretch: Stretch, times: _Times, first: int, tally: Tally, spill: Sp
     return Stretch(spill.keep(frame, name), begin, int(start[kept].max()), int(end[kept].max()), stretch.open)
 
 
-def _amendments(messages: Mapping[int, int], placed: Placed) -> tuple[pl.Expr, ...]:
+def _amendments(messages: Mapping[tuple[Id, int], int], placed: Placed) -> tuple[pl.Expr, ...]:
     """Kernels that run for an operator that started a collective are that collective and have its bytes.
 
-    So are Gloo's annotations on the host, where no device works.
+    So are Gloo's annotations on the host, where no device works. External ids are those of `of_host`.
     """
-    operators = [external for external in messages if external >= 0]
+    known = [(placed.members.member(tidy(pid)), external, size) for (pid, external), size in messages.items()]
+    known = [(host, external, size) for host, external, size in known if external >= 0]
+    host, external = (np.array([each[part] for each in known], np.int64) for part in (0, 1))
+    operators = of_host(external, host).tolist()
     collective = pl.col("kind") == "collective"
     collective |= (pl.col("kind") == "kernel") & pl.col("external").is_in(operators)
     if placed.ranks["device"].is_null().all():
         collective |= (pl.col("kind") == "annotation") & pl.col("name").cast(pl.String).str.starts_with(GLOO)
     elif not operators:
         return ()
-    sizes = {external: messages[external] for external in operators if messages[external] >= 0}
+    sizes = {operator: size for operator, (_, _, size) in zip(operators, known, strict=True) if size >= 0}
     size = pl.col("external").replace_strict(sizes, default=None, return_dtype=pl.Int64)
     return (
         pl.when(collective).then(pl.lit("collective", KIND)).otherwise("kind").alias("kind"),
@@ -165,18 +170,28 @@ def _amendments(messages: Mapping[int, int], placed: Placed) -> tuple[pl.Expr, .
     )
 
 
-def _amended(stretch: Stretch, amendments: tuple[pl.Expr, ...], first: int, spill: Spill) -> Stretch:
-    """A stretch whose events the rest of the file had a say in."""
+def _amended(stretch: Stretch, amendments: tuple[pl.Expr, ...], host: Ints, first: int, spill: Spill) -> Stretch:
+    """A stretch whose events the rest of the file had a say in; `host` is that of each of its lanes."""
     if not (stretch.open and amendments):
         return stretch
     rows = stretch.kept.rows(columns=[name for name in _SAID if name in stretch.kept.dtypes])
     absent = [pl.lit(None, pl.Int64).alias(name) for name in ("external", "bytes") if name not in rows.columns]
     said = rows.with_columns(absent)
-    amended = said.with_columns(amendments)
+    amended = _on_hosts(said, stretch, host).with_columns(amendments).with_columns(said["external"])
     if amended.equals(said):  # the kernels of collectives said it all themselves
         return stretch
     kept = spill.keep(stretch.kept.rows().with_columns(amended.get_columns()), f"amended-{first}-{stretch.start}")
     return stretch._replace(kept=kept)
+
+
+def _on_hosts(rows: pl.DataFrame, stretch: Stretch, host: Ints) -> pl.DataFrame:
+    """The rows of a stretch with External ids that tell hosts apart."""
+    runs = stretch.kept.runs
+    if runs is None or not host.any():
+        return rows
+    of_row = np.repeat(host[runs.lane], np.diff(runs.bounds))
+    external = of_host(rows["external"].fill_null(-1).to_numpy(), of_row)
+    return rows.with_columns(pl.Series("external", external).set(rows["external"].is_null(), None))
 
 
 _SAID: Final = ("kind", "name", "external", "bytes")

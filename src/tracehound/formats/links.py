@@ -110,16 +110,32 @@ def consumed(executions: Rows) -> Ints:
     return np.unique(executions.columns["consumes"].values[has]) if has.any() else np.empty(0, np.int64)
 
 
+def of_host(ids: Ints, host: Ints) -> Ints:
+    """Ids that each host counts for itself, told apart: no two hosts have one. Those of the first stay as they are.
+
+    Nobody counts to 2^40: larger ids mean the same on all hosts.
+    """
+    if not host.any():
+        return ids
+    counted = (host > 0) & (ids >= 0) & (ids < _COUNTED)
+    return np.where(counted, -(host * _COUNTED + ids) - 2, ids)
+
+
+_COUNTED: Final = 1 << 40
+
+
 @dataclass
 class HostCalls:
     """Collects from batch after batch of host events what events of devices, with columns `pointing`, may point at.
 
-    `consumed` are the ids that executions on devices consume, sorted; `untold` says whether some have no id at all.
+    `consumed` are the ids that executions on devices consume, sorted; `untold` says whether some have no id at all;
+    `host` is that of each lane.
     """
 
     pointing: Collection[str]
     consumed: Ints
     untold: bool
+    host: Ints
     _found: tuple[list[_Called], ...] = field(default_factory=lambda: tuple([] for _ in _JOINS))
     _executes: list[_Called] = field(default_factory=list)
 
@@ -140,7 +156,7 @@ class HostCalls:
             if there == _RUN:
                 rows = rows[~self._took(events, rows)]
             if len(rows):
-                key, late = events.columns[there].values[rows], kind[rows] != _RUNTIME
+                key, late = _known_by(events, there, rows, self.host), kind[rows] != _RUNTIME
                 where = events.lane[rows], events.start[rows], events.end[rows]
                 called = _Called(key, rows + events.first, step[rows].astype(np.int32), late, *where)
                 found.append(called.apart() if there == _REPEATED else called.firsts())
@@ -182,7 +198,14 @@ class HostCalls:
             np.concatenate([table.step for table in some]) if some else np.empty(0, np.int32),
             tuple(None if table is None else _begun(table) for table in tables),
             np.empty(0, np.int64) if turns is None else turns.start,
+            self.host,
         )
+
+
+def _known_by(events: Rows, name: str, rows: npt.NDArray[np.intp], host: Ints) -> Ints:
+    """The ids of some events in a column; those that hosts count for themselves are told apart."""
+    ids = events.columns[name].values[rows]
+    return of_host(ids, host[events.lane[rows]]) if name == _REPEATED else ids
 
 
 class _Begun(NamedTuple):
@@ -210,6 +233,7 @@ class Launches(NamedTuple):
     step: npt.NDArray[np.int32]
     begun: tuple[_Begun | None, ...]
     executes: Ints
+    host: Ints
 
     @property
     def repeated(self) -> int:
@@ -231,7 +255,7 @@ class Launches(NamedTuple):
             rows = np.flatnonzero(events.valid(here))
             if not len(key) or not len(rows):
                 continue
-            wanted = events.columns[here].values[rows]
+            wanted = _known_by(events, here, rows, self.host)
             at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
             known = key[at] == wanted
             if begun is not None:

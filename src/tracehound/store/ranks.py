@@ -145,7 +145,7 @@ def _notes(
     if silent and len(parts) > 1:
         how = "from the file name" if named else "from the order of the files' names"
         yield Note("inferred", f"no rank recorded in the file: taken {how}", len(silent), str(parts[silent[0]].path))
-    several = [at for at in files if parts[at].ranks.height > 1]
+    several = [at for at in files if parts[at].ranks.height > 1 and parts[at].ranks["rank"].null_count()]
     for text, chosen in (
         ("several devices in a file of one rank: it is that of the one with most events", True),
         ("several devices and no rank recorded: they are counted through", False),
