@@ -362,7 +362,11 @@ def _with_window_options(parser: _Parser) -> _ArgumentGroup:
     narrow.add_argument("--rank", action=_Listed, default="", metavar="LIST", help="only these ranks: 0,2-5")
     when = narrow.add_mutually_exclusive_group()
     when.add_argument(
-        "--step", action=_Listed, default="", metavar="LIST", help="only the time of these steps: 12 or 12-14"
+        "--step",
+        action=_Listed,
+        default="",
+        metavar="LIST",
+        help="only the time of these steps: 12, 12-14, or first, last, longest",
     )
     when.add_argument(
         "--window", action=_Given, default="", metavar="A..B", help="only this time: 10ms..20ms, 1.5s.., ..300us"

@@ -104,6 +104,29 @@ def test_a_window_of_a_step_says_that_it_is_the_mark(job: Trace) -> None:
     assert narrowed(Window(steps=(1,)), job.span) == "only step 1 of each rank, as marked"
 
 
+@pytest.mark.parametrize(
+    ("word", "ranks", "step"),
+    [
+        ("first", "", 5), ("last", "", 7), ("longest", "", 6), ("longest", "0", 6), ("longest", "1", 5),
+        ("last", "1", 6), ("first", "1", 5), ("longest", "0,1", 6),
+    ],
+)  # fmt: skip
+def test_steps_have_words(job: Trace, word: str, ranks: str, step: int) -> None:
+    rows = [(0, 5, 0, 100), (0, 6, 100, 250), (0, 7, 250, 300), (1, 5, 10, 110), (1, 6, 110, 150)]
+    marks = [
+        {"host": host, "step": step, "start": start * US, "end": end * US, "inferred": False, "name": ""}
+        for host, step, start, end in rows
+    ]
+    marked = replace(job, steps=pl.DataFrame(marks, schema=STEPS))
+    assert chosen(marked, ranks=ranks, steps=word).steps == (step,)
+
+
+@pytest.mark.parametrize("word", ["first", "last", "longest"])
+def test_words_for_steps_that_there_are_not_say_so(job: Trace, word: str) -> None:
+    with pytest.raises(TracehoundError, match=f"no {word} step here; the profiler marked none"):
+        chosen(replace(job, steps=job.steps.clear()), steps=word)
+
+
 def test_a_step_of_some_ranks_is_theirs_alone(job: Trace) -> None:
     assert chosen(job, steps="5", ranks="1") == Window(10 * US, 100 * US, (1,), steps=(5,))
 

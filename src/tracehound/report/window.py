@@ -1,13 +1,14 @@
 """What a person asked for on the command line -> the window of a report.
 
-Owns the notations of ranks, steps and times (``0,2-5``, ``12-14``, ``10ms..20ms``) and what to say when a trace has no
-such thing.
+Owns the notations of ranks, steps and times (``0,2-5``, ``12-14``, ``last``, ``10ms..20ms``) and what to say when a
+trace has no such thing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import polars as pl
 
@@ -42,7 +43,7 @@ def chosen(trace: Trace, ranks: str = "", steps: str = "", between: str = "") ->
     """
     window = Window(ranks=among(trace.ranks["rank"].to_list(), ranks) if ranks else None)
     if steps:
-        return _stepped(trace, parse_numbers(steps, "step"), window)
+        return _stepped(trace, steps, window)
     if between:
         start, end = times(between)
         _overlaps(trace, start, end)
@@ -66,12 +67,20 @@ def among(there: Sequence[int], text: str) -> tuple[int, ...]:
     return asked
 
 
-def _stepped(trace: Trace, asked: tuple[int, ...], window: Window) -> Window:
+FIRST, LAST, LONGEST = STEPS = ("first", "last", "longest")
+"""Words for a step of the chosen ranks; the longest is that of any of them."""
+
+
+def _stepped(trace: Trace, said: str, window: Window) -> Window:
     ranks = trace.ranks if window.ranks is None else trace.ranks.filter(pl.col("rank").is_in(list(window.ranks)))
-    there = of_their_ranks(trace, ranks)["step"].unique().sort().to_list()
+    steps = of_their_ranks(trace, ranks)
+    there = steps["step"].unique().sort().to_list()
+    if said in STEPS and not there:
+        raise TracehoundError(f"no {said} step here", remedy=_NO_STEPS)
+    asked = (_step_called(said, steps),) if said in STEPS else parse_numbers(said, "step")
     missing = [step for step in asked if step not in there]
     if missing:
-        remedy = _there(there) if there else "the profiler marked none, and none could be inferred"
+        remedy = _there(there) if there else _NO_STEPS
         raise TracehoundError(f"no step{'s' * (len(missing) != 1)} {runs(missing)} here", remedy=remedy)
     if between := [step for step in there if asked[0] < step < asked[-1] and step not in asked]:
         why = f"steps {runs(asked)} are no stretch of time: step {runs(between)} lies between"
@@ -80,6 +89,14 @@ def _stepped(trace: Trace, asked: tuple[int, ...], window: Window) -> Window:
     chosen = window.ranks if len(spans) == ranks.height else tuple(spans)
     first, last = min(start for start, _ in spans.values()), max(end for _, end in spans.values())
     return Window(first, last, chosen, steps=asked)
+
+
+def _step_called(word: str, steps: pl.DataFrame) -> int:
+    by = {FIRST: pl.col("step"), LAST: -pl.col("step"), LONGEST: pl.col("start") - pl.col("end")}[word]
+    return int(steps.sort(by, "step")["step"][0])
+
+
+_NO_STEPS: Final = "the profiler marked none, and none could be inferred"
 
 
 def _there(numbers: Sequence[int]) -> str:
