@@ -29,6 +29,7 @@ from tracehound.trace import Trace, collected
          ("rank 0", "rank 4"), (0, 4)),
         ([10, 11], {10: "ranks 0,1: python", 11: "ranks 2-3: python"}, ("ranks 0,1", "ranks 2-3"), (None, None)),
         (["[a1] 10", "[b1] 10"], {}, ("a1", "b1"), (None, None)),
+        (["[TP03] 10", "[TP03] 0"], {}, ("TP03",), (3,)),
     ],
 )  # fmt: skip
 def test_marks_tell_whose_processes_are(processes: list, names: dict, marks: tuple, ranks: tuple) -> None:
@@ -43,7 +44,9 @@ def test_marks_tell_whose_processes_are(processes: list, names: dict, marks: tup
     [
         ([], {}),
         ([10, 0], {10: "python", 0: "python"}),
-        (["[TP00] 10", "[TP00] 0"], {}),
+        (["[python] 10", "[python] 0"], {}),
+        (["[DP00-TP00] 10"], {}),
+        ([10, 0], {10: "rank 5: python", 0: "rank 5: python"}),
         (["[TP00] 10", "[TP01] 11", 0], {}),
         ([10, 11], {10: "rank 0: python"}),
         (["CPU functions", "CUDA functions"], {}),
@@ -54,6 +57,7 @@ def test_marks_tell_whose_processes_are(processes: list, names: dict, marks: tup
 def test_other_files_are_of_one_run(processes: list, names: dict) -> None:
     found = members(processes, names)
     assert not found.several
+    assert not found.marked
     assert found.ranks == (None,)
     assert [found.member(each) for each in processes] == [0] * len(processes)
 
@@ -148,6 +152,18 @@ def test_it_is_said_that_a_file_was_merged(tmp_path: Path) -> None:
     assert "TP00, TP01, TP02" in note.text
     assert not [note for note in trace.notes if re.search("counted through|no rank", note.text)]
     assert "rank" not in trace.parts[0].facts
+
+
+def test_a_piece_of_a_merged_file_has_its_own_rank(tmp_path: Path) -> None:
+    path = tmp_path / "piece.json"
+    whole = merged(ranks(3), MARKS["bracketed"])
+    mine = [event for event in whole["traceEvents"] if str(event["pid"]).startswith("[TP02]")]
+    path.write_text(json.dumps({**whole, "traceEvents": mine}))
+    trace = opened(path)
+    assert trace.ranks.select("rank", "inferred").rows() == [(2, False)]
+    assert [note.text for note in trace.notes if "merged" in note.text] == [
+        "a piece of a file merged of several ranks' files: TP02"
+    ]
 
 
 def test_memory_of_several_ranks_is_said_to_be_one(tmp_path: Path) -> None:

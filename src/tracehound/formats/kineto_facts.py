@@ -33,7 +33,7 @@ def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None, whose: M
     warnings.
     """
     distributed = metadata.get("distributedInfo")
-    if whose.several and isinstance(distributed, Mapping):
+    if whose.marked and isinstance(distributed, Mapping):
         distributed = {name: value for name, value in distributed.items() if name != "rank"}
     found: dict[str, Any] = {
         "options": {name: bool(metadata[name]) for name in _OPTIONS if name in metadata},
@@ -47,7 +47,7 @@ def facts(metadata: Mapping[str, Any], span_ns: tuple[int, int] | None, whose: M
         found["rank"] = claimed_rank(distributed)
         found["world_size"] = distributed.get("world_size")
         found["backend"] = distributed.get("backend")
-    of_run = ("Framework",) if whose.several else ("host_name", "trace_id", "Framework")
+    of_run = ("Framework",) if whose.marked else ("host_name", "trace_id", "Framework")
     found.update({name: metadata[name] for name in of_run if name in metadata})
     return {name: value for name, value in found.items() if value not in (None, {}, [])}
 
@@ -57,6 +57,8 @@ def merged(metadata: Mapping[str, Any], whose: Members) -> tuple[Note, ...]:
     if whose.several:
         how = f"merged of the files of several ranks: {several(list(whose.marks), 4)}"
         return (Note("inferred", f"{how}; which process is whose is told by their ids or names", len(whose.marks)),)
+    if whose.marked:
+        return (Note("inferred", f"a piece of a file merged of several ranks' files: {whose.marks[0]}"),)
     ranks = _list(metadata.get(MERGED))
     if len(ranks) < 2:
         return ()

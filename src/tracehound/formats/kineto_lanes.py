@@ -116,7 +116,7 @@ def place(
         row[key] = known.setdefault(own, len(lanes))
         if row[key] == len(lanes):
             lanes.append(_stream_lane(key, member, devices) if isinstance(key, Stream) else threads.lane(key, member))
-    ranks = _merged_ranks if whose.several else _ranks
+    ranks = _merged_ranks if whose.marked else _ranks
     return Placed(
         lanes=pl.DataFrame(lanes, schema=RAW_LANES, orient="row"),
         row=row,
@@ -208,10 +208,10 @@ class _Threads:
         rest = (each for each in self.processes if isinstance(each, int) and whose.member(each) == member)
         pid = max(rest, default=None) if main is None else main.pid
         name = self.processes.get(pid) or "process"
-        if whose.several:
+        if whose.marked:
             name, pid = str(unmarked(name)), unmarked(pid)
         process = "" if pid in ("", None) else f"{name} ({pid})"
-        machine = None if whose.several else metadata.get("host_name")
+        machine = None if whose.marked else metadata.get("host_name")
         return ": ".join(part for part in (machine if isinstance(machine, str) else "", process) if part) or "host"
 
 

@@ -25,11 +25,16 @@ _NUMBERS: Final = re.compile(r"\d+")
 class Members:
     """The runs that a file was merged of, by their marks, in order, and to which of them each process belongs.
 
-    A file that nobody merged is one, without a mark.
+    A file that nobody merged is one, without a mark; a piece of a merged one may be one with a mark.
     """
 
     marks: tuple[str, ...] = ("",)
     of: Mapping[Id, int] | None = None
+
+    @property
+    def marked(self) -> bool:
+        """Whether the file was merged: what it records of its run need not be true of all of it."""
+        return self.of is not None
 
     @property
     def several(self) -> bool:
@@ -51,13 +56,15 @@ class Members:
 def members(processes: Iterable[Id], names: Mapping[Id, str]) -> Members:
     """Whose these processes, of which all have events, are; `names` are those that the file gives them.
 
-    They are of several runs where each has a mark, in its id or before its name, and these differ.
+    They are of several runs where each has a mark, in its id or before its name, and these differ. They are of one that
+    was merged with others where all have one with a number in their ids; a name may be the title that a program gave
+    itself.
     """
     marks = {process: _mark(process) or _mark(names.get(process)) for process in processes}
     found = sorted(set(marks.values()), key=_in_order)
-    if len(found) < 2 or "" in found:
-        return Members()
-    return Members(tuple(found), {process: found.index(mark) for process, mark in marks.items()})
+    whose = Members(tuple(found), {process: found.index(mark) for process, mark in marks.items()})
+    alone = len(found) == 1 and (whose.ranks == (None,) or not all(map(_mark, marks)))
+    return Members() if not found or "" in found or alone else whose
 
 
 def unmarked(process: Id) -> Id:
