@@ -10,7 +10,7 @@ import pytest
 from tracehound.analysis.result import Column
 from tracehound.draw.apart import MOST
 from tracehound.draw.table import NAMED
-from tracehound.ui.widgets.columns import GAP, needed, place, scrolled, sighted, told_apart
+from tracehound.ui.widgets.columns import GAP, arranged, needed, place, scrolled, sighted, told_apart
 
 COLUMNS = (
     Column("name", "text", ""),
@@ -94,9 +94,12 @@ def test_many_short_columns_do_not_take_the_room_of_names() -> None:
     columns = (*COLUMNS[:2], *(Column(f"count_{n}", "count", "") for n in range(8)))
     rows = ROWS.select("name", "kind", *(ROWS["count"].alias(column.name) for column in columns[2:]))
     places = place(needed(columns, rows), 79)
-    assert (places[0].width, len(places)) == (NAMED, len(columns))
+    assert len(places) == len(columns)
     seen = sighted(places, 0, 79)
     assert 3 < len(seen) < len(places)
+    whole = seen[-1].left + seen[-1].width
+    assert whole == 79, "the name has the cells that the next column has no room in"
+    assert places[0].width > NAMED
     left = scrolled(places, "count_7", 0, 79)
     there = sighted(places, left, 79)
     assert (there[0], there[-1].column.name) == (places[0], "count_7"), "names stay where others are scrolled to"
@@ -138,6 +141,16 @@ def test_different_names_look_different_where_they_are_cut() -> None:
     many = pl.DataFrame({"name": [f"{kinds[0]}{number}" for number in range(MOST + 1)], "self": range(MOST + 1)})
     name, _ = told_apart(place(needed(columns, many), 40), many)
     assert not name.short, "nobody sees so many together"
+
+
+def test_names_without_their_templates_leave_their_cells_to_others() -> None:
+    columns = [Column("before", "text", ""), Column("after", "text", ""), Column("self", "time", "", brief=False)]
+    kinds = [f"void at::native::{name}<float, 5>(int, {'float const*, ' * 9})" for name in ("gemm", "vectorized_copy")]
+    plain = [f"a_name_without_a_template_that_ends_in_{number}" for number in (1, 2)]
+    rows = pl.DataFrame({"before": kinds, "after": plain, "self": [1, 2]})
+    before, after, self = arranged(needed(columns, rows), rows, 70)
+    assert [before.fits(kind).rstrip() for kind in kinds] == ["gemm", "vectorized_copy"]
+    assert (before.width, after.width, self.column.name) == (len("vectorized_copy"), len(plain[0]), "self")
 
 
 def test_no_rows_are_no_reason_to_fail() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 import numpy as np
 import polars as pl
@@ -111,7 +112,7 @@ def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
     Void ones make way first, then those that are not brief, of each the last ones first. Text is cut before a column
     goes, first where few rows differ, but the one that says what a row is about last and not below `NAMED` cells or a
     third of the line. Headings of numbers are cut where all columns fit then. What still does not fit reaches beyond
-    the edge.
+    the edge; texts before it take the cells that it leaves blank.
     """
     widths = {needs.column.name: needs.width for needs in columns}
     leads = {needs.column.name: needs.lead(width) for needs in columns}
@@ -129,7 +130,9 @@ def place(columns: Sequence[Needed], width: int) -> tuple[Placed, ...]:
         for needs in sorted(texts, key=lambda needs: (needs.column.name == names, needs.distinct)):
             name, spare = needs.column.name, width - _line(shown, widths)
             widths[name] = max(min(widths[name], max(words, floors[name]) + leads[name]), widths[name] + min(0, spare))
-    widths |= _headed([needs for needs in columns if needs.column in shown], widths, width)
+    kept = [needs for needs in columns if needs.column in shown]
+    widths |= _headed(kept, widths, width)
+    widths |= _grown(kept, widths, names, width)
     result, left = [], 0
     for column in shown:
         result.append(Placed(column, left, widths[column.name], column.name == names))
@@ -149,6 +152,24 @@ def _headed(columns: Sequence[Needed], widths: Mapping[str, int], width: int) ->
     return found
 
 
+def _grown(columns: Sequence[Needed], widths: Mapping[str, int], names: str, width: int) -> dict[str, int]:
+    """The widths of texts that are cut before blank cells: the name grows first, and stays in place yet."""
+    ends = list(accumulate(widths[needs.column.name] + GAP for needs in columns))
+    seen = [needs for needs, end in zip(columns, ends, strict=True) if end - GAP <= width]
+    order = [needs.column.name for needs in seen]
+    spare = width + GAP - (ends[len(seen) - 1] if seen else width + GAP)
+    end = ends[order.index(names)] - GAP if names in order else 0
+    stays = width * 2 // 3 - end if 0 < end * 3 <= width * 2 else spare
+    found: dict[str, int] = {}
+    texts = [needs for needs in seen if needs.column.unit in TEXTS]
+    for needs in sorted(texts, key=lambda needs: (needs.column.name != names, -needs.distinct)):
+        name = needs.column.name
+        before = names in order and order.index(name) <= order.index(names)
+        gain = max(0, min(needs.width - widths[name], spare, stays if before else spare))
+        found[name], spare, stays = widths[name] + gain, spare - gain, stays - (gain if before else 0)
+    return found
+
+
 def told_apart(places: Sequence[Placed], rows: pl.DataFrame) -> tuple[Placed, ...]:
     """The same, with the names that are cut cut so that those of different rows stay different."""
     return tuple(_told_apart(placed, rows[placed.column.name]) for placed in places)
@@ -164,6 +185,31 @@ def _told_apart(placed: Placed, values: pl.Series) -> Placed:
     if all(cell_len(text) <= placed.width for text in texts):
         return placed
     return replace(placed, short=apart(texts, placed.width))
+
+
+def arranged(columns: Sequence[Needed], rows: pl.DataFrame, width: int) -> tuple[Placed, ...]:
+    """The columns of these rows that a line shows, with different names told apart.
+
+    A column of names takes no more cells than what stands for them: a kernel without its template leaves some.
+    """
+    places = told_apart(place(columns, width), rows)
+    trees = {needs.column.name for needs in columns if needs.deepest >= 0}
+    cut = {placed.column.name: placed for placed in places if placed.short and placed.column.name not in trees}
+    taken = {name: cells for name, placed in cut.items() if (cells := _taken(placed)) < placed.width}
+    if not taken:
+        return places
+    modest = [replace(needs, width=taken.get(needs.column.name, needs.width)) for needs in columns]
+    again = told_apart(place(modest, width), rows)
+    same = [placed.width == taken.get(placed.column.name) for placed in again]
+    return tuple(
+        replace(placed, short=cut[placed.column.name].short) if kept else placed
+        for placed, kept in zip(again, same, strict=True)
+    )
+
+
+def _taken(placed: Placed) -> int:
+    """The cells that the heading of a column and its short names need."""
+    return max(map(cell_len, (heading(placed.column), *placed.short.values())))
 
 
 def sighted(places: Sequence[Placed], left: int, width: int) -> tuple[Placed, ...]:

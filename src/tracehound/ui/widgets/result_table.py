@@ -28,7 +28,7 @@ from tracehound.ui.folding import UNTOUCHED, Tree, Way
 from tracehound.ui.sheet import Choice, Order, Sheet
 from tracehound.ui.tones import Tones, tones
 from tracehound.ui.widgets import table_lines
-from tracehound.ui.widgets.columns import GAP, Needed, Placed, moved, needed, place, scrolled, sighted, told_apart
+from tracehound.ui.widgets.columns import GAP, Needed, Placed, arranged, moved, needed, scrolled, sighted
 from tracehound.ui.widgets.page import Page
 from tracehound.ui.widgets.plain_bars import suit
 from tracehound.ui.widgets.walked import Walked
@@ -338,8 +338,7 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
         """Choose the columns that fit."""
         room = self._room
         self._page = Page(self._rows.select(needs.column.name for needs in self._needed))
-        places = place(self._needed, room - 1) if self._needed and room > 1 else ()
-        self._places = told_apart(places, self._rows)
+        self._places = arranged(self._needed, self._rows, room - 1) if self._needed and room > 1 else ()
 
     @property
     def _sighted(self) -> tuple[Placed, ...]:
