@@ -52,6 +52,23 @@ def test_what_differs_stays(names: tuple[str, ...], width: int, told: tuple[str,
     assert tuple(apart(names, width)[name] for name in names) == told
 
 
+def test_the_end_of_a_name_takes_the_cells_that_the_rest_of_it_leaves() -> None:
+    shapes = [f"[[32, {n}, 56, 56], [64, 3, 7, 7], []{', []' * more}]" for n in (3, 64) for more in (0, 5)]
+    told = apart(shapes, 20)
+    assert len(set(told.values())) == 4
+    assert {len(text) for text in told.values()} <= {19, 20}
+
+
+def test_a_name_makes_way_for_its_own_template_and_for_no_other() -> None:
+    kernel = "void at::native::vectorized_elementwise_kernel<4, at::native::{}Functor<{}> >(int, float)"
+    names = [kernel.format(*each) for each in (("Binary", "float"), ("Fill", "int"), ("Fill", "bool"))]
+    assert [apart(names, 24)[name] for name in names] == [
+        "vectorize…BinaryFunctor]",
+        "vecto…FillFunctor]<int>",
+        "vecto…FillFunctor]<bool>",
+    ]
+
+
 @given(st.lists(st.text(alphabet="ab_<>,( )12", max_size=40), max_size=8), st.integers(1, 30))
 def test_every_name_fits_and_those_that_were_different_stay_so(names: list[str], width: int) -> None:
     told = apart(names, width)

@@ -76,10 +76,13 @@ def _told(names: Sequence[str], width: int) -> dict[str, str]:
         base, _, functor = bases[group[0]].removesuffix("]").partition("[")
         if any(functor in sign.split(",") for sign in found):  # not that of all of them
             bases.update(dict.fromkeys(group, base))
-    different = sorted(set(bases.values()))
-    if len(different) == 1:
+    rooms = dict.fromkeys(bases.values(), width)
+    for name in names:
+        rooms[bases[name]] = min(rooms[bases[name]], width - len(signs[name]))
+    if len(rooms) == 1:
         return {name: middle(bases[name], width - len(signs[name])) + signs[name] for name in names}
-    short = dict(zip(different, _middles(different, width - max(map(len, signs.values()))), strict=True))
+    different = sorted(rooms)
+    short = dict(zip(different, _middles(different, [rooms[base] for base in different]), strict=True))
     return {name: short[bases[name]] + signs[name] for name in names}
 
 
@@ -103,15 +106,16 @@ def _signs(names: Sequence[str]) -> list[str]:
     return signs
 
 
-def _middles(names: Sequence[str], width: int) -> list[str]:
-    """Names cut on both sides of where they differ, which stays."""
+def _middles(names: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """Names cut, each to its width, on both sides of where they differ, which stays."""
     first = _shared(names)
     rest = [name[first:] for name in names]
     last = min(_shared([text[::-1] for text in rest]), *(len(text) for text in rest))
-    short = [_around(name, first, len(name) - last, width, width // 3) for name in names]
+    both = list(zip(names, widths, strict=True))
+    short = [_around(name, first, len(name) - last, width, width // 3) for name, width in both]
     if len(set(short)) == len(set(names)):
         return short
-    return [_around(name, first, len(name) - last, width, 0) for name in names]
+    return [_around(name, first, len(name) - last, width, 0) for name, width in both]
 
 
 def _around(name: str, first: int, last: int, width: int, outside: int) -> str:
@@ -120,8 +124,9 @@ def _around(name: str, first: int, last: int, width: int, outside: int) -> str:
         return name
     kept = middle(name[first:last], width - min(outside, first + len(name) - last))
     room = width - len(kept)
-    tail = name[last:] if len(name) - last <= room // 3 else "…" + name[len(name) - max(0, room // 3 - 1) :]
-    tail = "" if room // 3 < 1 else tail
+    end = max(room // 3, room - first)  # what the beginning leaves
+    tail = name[last:] if len(name) - last <= end else "…" + name[len(name) - max(0, end - 1) :]
+    tail = "" if end < 1 else tail
     head = name[:first] if first <= room - len(tail) else name[: max(0, room - len(tail) - 1)] + "…"
     return head + kept + tail if room > 0 else middle(kept, width)
 
