@@ -157,6 +157,16 @@ def test_of_a_device_without_streams_the_asynchronous_lines_count() -> None:
     assert QUEUED in run(named("bandwidth"), b.trace()).notes
 
 
+def test_ranks_without_copies_are_told() -> None:
+    b = copies((0, 10, 1000))
+    assert not run(named("bandwidth"), b.trace()).notes
+    b.event(stream(1), "gemm", 0, 10)
+    b.event(stream(2), "gemm", 0, 10)
+    told = run(named("bandwidth"), b.trace())
+    assert told.table["rank"].to_list() == [0]
+    assert told.notes == ("no copy on ranks 1-2: none is recorded on a stream or an asynchronous line there",)
+
+
 def test_copies_on_streams_are_not_said_to_queue() -> None:
     b = Building()
     b.event(stream(), "Memcpy HtoD", 0, 10, "copy", bytes=100)

@@ -28,7 +28,7 @@ from tracehound.analysis.series import Series, Steps, added, spread
 from tracehound.analysis.settings import Given, Setting, whole
 from tracehound.intervals import Ints, union
 from tracehound.trace import collected
-from tracehound.units import PS, duration, plural
+from tracehound.units import PS, duration, plural, which_ranks
 
 PEAK: Final = Setting(
     "peak", "8000", "copies above so many GB/s are too short to be measured: no device's memory is faster", whole
@@ -228,7 +228,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return without(ANALYSIS, scene, options, note)
     rows = rows.with_columns(pl.col("rank").rle_id().alias("place"))
     table = rows.sort("place", "busy", "kind", descending=[False, True, False])
-    notes = [*_notes(table, PEAK.of(options.given)), *window_apart(table["span"], scene)]
+    notes = [*_notes(table, PEAK.of(options.given)), *_silent(rows, scene), *window_apart(table["span"], scene)]
     return answer(ANALYSIS, table, scene, options, notes)
 
 
@@ -236,6 +236,15 @@ QUEUED: Final = (
     "copies of asynchronous lines last as long as they are in flight, where most may only queue: several at once add up"
     " to more than a link gives; transfers has the speed of links"
 )
+
+
+def _silent(rows: pl.DataFrame, scene: Scene) -> list[str]:
+    """Which ranks have no row, and why."""
+    silent = sorted(set(scene.ranks["rank"].to_list()) - set(rows["rank"].to_list()))
+    if not silent:
+        return []
+    others = "; HLO ops that copy are among the ops" if scene.xla else ""
+    return [f"no copy on {which_ranks(silent)}: none is recorded on a stream or an asynchronous line there{others}"]
 
 
 def _notes(table: pl.DataFrame, peak: int) -> list[str]:
