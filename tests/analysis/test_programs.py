@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, named, run
+from tracehound.analysis.programs import ANALYSIS, EXECUTIONS
 from tracehound.analysis.result import Result
 from tracehound.trace import Trace, Window
 
@@ -66,6 +67,17 @@ def test_one_row_for_each_execution() -> None:
         ("jit_f", 2, 60, 1, 20 * US, 10, True),
     ]
     assert [r["enqueue"] for r in rows] == ["DoEnqueueProgram"] * 3
+
+
+def test_late_and_delay_are_not_taken_for_those_of_launches() -> None:
+    launches, whole, each = named("launches").columns, ANALYSIS.columns, EXECUTIONS
+    for columns in (whole, each):
+        meant = {column.name: column.meaning for column in columns}
+        assert "start of the enqueue" in meant["delay"] or "start of its enqueue" in meant["delay"]
+        assert "however short" in meant["late"]
+    meant = {column.name: column.meaning for column in launches}
+    assert "end of the call" in meant["delay"]
+    assert "whose delay is long" in meant["late"]
 
 
 def test_an_execution_that_begins_before_its_enqueue_has_no_delay() -> None:

@@ -70,7 +70,7 @@ COLUMNS = (
     Column("delay_max", "time", "longest delay", brief=False),
     Column("short", "count", "launches that take longer than their work"),
     Column("long", "count", "long calls"),
-    Column("late", "count", "launches whose work begins late"),
+    Column("late", "count", "launches whose delay is long, whatever the device did meanwhile"),
     Column("queued", "count", "of these launches those behind earlier work of the stream", brief=False),
     Column("blocking", "count", "calls that waited for their work", brief=False),
     Column("correlation", "number", "id that the call shares with its device events", brief=False),

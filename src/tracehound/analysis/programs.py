@@ -29,8 +29,10 @@ What the SparseCores of a TPU execute of it meanwhile is a part of the execution
 enqueue = the host event that launched the execution: on TPUs the DoEnqueueProgram whose producer id it consumes (else
 the one of the same run_id on its device), on GPUs the launch with the correlation id of its first kernel, on CPUs the
 Execute of its run, or that of its turn where the calls have no run_id (PyTorch/XLA). delay = start of the execution -
-start of its enqueue: a long one means that the host is far ahead, which is well.
-late = enqueued only after the execution before had ended: the device had run dry, and the gap is the host's. Where an
+start of its enqueue: a long one means that the host is far ahead, which is well. The delay of
+`launches` is another: it begins as the call of the launch ends.
+late = enqueued only after the execution before had ended: the device had run dry, and the gap is the host's (in
+`launches`, work is late whose delay is long, whatever the device did before). Where an
 execution begins before its enqueue the clocks disagree, or the ids do: its delay is left out, and a note counts them.
 
 XProf has no such table; its trace viewer draws the modules, and the arrows from their enqueues.
@@ -56,9 +58,9 @@ COLUMNS = (
     Column("gap", "time", "median from the latest end of all executions before; 0 where they overlap"),
     Column("gaps", "time", "sum of these gaps", brief=False),
     Column("enqueued", "count", "executions whose enqueue on the host is known", brief=False),
-    Column("delay", "time", "median from enqueue to start"),
-    Column("max_delay", "time", "longest from enqueue to start", brief=False),
-    Column("late", "count", "enqueued only after the device had run dry"),
+    Column("delay", "time", "median from the start of the enqueue on the host to the start of the execution"),
+    Column("max_delay", "time", "longest of these delays", brief=False),
+    Column("late", "count", "executions enqueued only after the one before had ended, however short their delay"),
     Column("event", "id", "the longest execution"),
 )
 
@@ -74,8 +76,8 @@ EXECUTIONS = (
     Column("period", "time", "from the start of the program's execution before", brief=False),
     Column("gap", "time", "from the end of the execution before, of any program"),
     Column("enqueue", "text", "host event that launched it", brief=False),
-    Column("delay", "time", "from its enqueue to its start"),
-    Column("late", "flag", "enqueued only after the device had run dry"),
+    Column("delay", "time", "from the start of its enqueue on the host to its start"),
+    Column("late", "flag", "enqueued only after the execution before had ended, however short its delay"),
     Column("event", "id", "the execution"),
 )
 
