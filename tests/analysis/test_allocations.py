@@ -170,6 +170,14 @@ def test_the_curve_has_the_most_of_every_stretch() -> None:
     assert sum(r["duration"] for r in rows(m.trace(), "memory_curve")) == 999 * US
 
 
+def test_the_curve_says_that_each_of_its_columns_is_the_most_of_a_stretch() -> None:
+    m = Memory()
+    m.give(0, 100, 1)
+    found = told(m.trace(), "memory_curve")
+    assert all("at any time of" in found.column(name).meaning for name in ("allocated", "reserved", "unused"))
+    assert memory_curve.MOST in found.notes
+
+
 def test_what_is_held_as_a_stretch_begins_counts_in_it() -> None:
     """Unused is most after the release, and still as the next stretch begins; between them nothing changes."""
     m = Memory()

@@ -25,9 +25,13 @@ COLUMNS: Final = (
     Column("device", "text", "whose memory"),
     Column("start", "instant", "start of the stretch"),
     Column("duration", "time", "length of the stretch", brief=False),
-    Column("allocated", "bytes", "most that is allocated in it"),
-    Column("reserved", "bytes", "most that is reserved in it"),
-    Column("unused", "bytes", "most that is reserved and not allocated"),
+    Column("allocated", "bytes", "most that is allocated at any time of the stretch"),
+    Column("reserved", "bytes", "most that is reserved at any time of it"),
+    Column(
+        "unused",
+        "bytes",
+        "most that is reserved and not allocated at any time of it: the three may be so at different times",
+    ),
     Column("changes", "count", "times that memory was given or taken back"),
 )
 
@@ -89,13 +93,19 @@ def _stretches(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
 _LEVELS: Final = ("allocated", "reserved", "unused")
 
 
+MOST: Final = (
+    "allocated, reserved and unused are each the most in a stretch, maybe at different times of it: unused is seldom"
+    " the difference of the others"
+)
+
+
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The stretches of all ranks, of devices before the host, in the order of time."""
     rows = of_ranks(tables, scene)
     if rows.is_empty():
         return without(ANALYSIS, scene, options, unrecorded(scene, tables))
     table = rows.with_columns(named(pl.col("number"))).sort("rank", pl.col("number") == HOST, "number", "start")
-    return answer(ANALYSIS, table, scene, options)
+    return answer(ANALYSIS, table, scene, options, [MOST])
 
 
 ANALYSIS = Analysis(
