@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from building import US, Building, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.filled import series
 from tracehound.analysis.share import shares
+from tracehound.analysis.utilisation import NO_GPU
+from tracehound.store import load, open_paths
 from tracehound.trace import Trace, Window
 
 MAIN = thread("python (1)")
@@ -64,6 +67,18 @@ def test_kernels_without_a_length_are_told_of_and_weigh_nothing() -> None:
     for name in ("utilisation", "utilisation_curve"):
         assert note in told(b.trace(), name=name).notes
     assert "not counted: 1 kernel without a length" in " ".join(told(b.trace(), Window(25 * US, 40 * US)).notes)
+
+
+def test_measures_of_gpus_are_missed_on_gpus_alone(samples: Path) -> None:
+    cpus = load(open_paths([samples / "jax_cpu8_b128"]))
+    b = Building()
+    kernel(b, 0, 20)
+    for name in ("utilisation", "utilisation_curve"):
+        notes = told(cpus, name=name).notes
+        assert NO_GPU in notes
+        assert not [note for note in notes if "CUDA" in note or "SMs" in note]
+        assert "CUDA" in " ".join(told(b.trace(), name=name).notes)
+        assert NO_GPU not in told(b.trace(), name=name).notes
 
 
 def test_multiprocessors_are_taken_once() -> None:

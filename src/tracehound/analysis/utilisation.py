@@ -172,7 +172,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     order = {"run": ["rank"], "step": ["step", "rank", "start"], "kernel": ["total", "name", "rank"]}[by]
     table = rows.sort(order, descending=[name == "total" for name in order])
     alone = of_steps(rows) if by == "run" else []
-    notes = [*_whole(table, by), *alone, *doubts(rows), *_clocks(table, by, scene)]
+    notes = [*_whole(table, by), *alone, *doubts(rows, scene), *_clocks(table, by, scene)]
     return answer(shown, table, scene, options, notes)
 
 
@@ -199,14 +199,32 @@ def _whole(table: pl.DataFrame, by: str) -> list[str]:
     return [f"all together: kernels run {percent(busy / whole)} of the time"] if whole else []
 
 
-def doubts(rows: pl.DataFrame) -> list[str]:
+def doubts(rows: pl.DataFrame, scene: Scene) -> list[str]:
     """What of the measures was not recorded, derived, or not believed; `rows` has columns of `per_rank`."""
-    notes = []
     ranks = rows.unique("rank", keep="first", maintain_order=True)
-    kernels, derived, strange, instant = (
-        int(ranks[f"{name} kernels"].sum()) for name in ("all", "derived", "strange", "instant")
-    )
-    known = rows["known"].fill_null(0.0)
+    strange, instant = (int(ranks[f"{name} kernels"].sum()) for name in ("strange", "instant"))
+    notes = _of_gpus(rows, ranks) if _gpus(ranks, scene) else [NO_GPU]
+    if instant:
+        weightless = "without a length, which weigh nothing in averages over time"
+        notes.append(f"not counted: {plural(instant, 'kernel')} {weightless}")
+    if strange:
+        notes.append(f"not counted: {strange:,} recorded values that cannot be true, such as an occupancy above 100 %")
+    return notes
+
+
+NO_GPU: Final = "SM efficiency and occupancy are measures of GPUs: there are none here, only utilisation"
+
+
+def _gpus(ranks: pl.DataFrame, scene: Scene) -> bool:
+    """Whether some of these ranks may be GPUs."""
+    labels = scene.ranks.filter(pl.col("rank").is_in(ranks["rank"].to_list()))["label"]
+    return not labels.str.contains("^(TPU|CPU)").all()
+
+
+def _of_gpus(rows: pl.DataFrame, ranks: pl.DataFrame) -> list[str]:
+    """What of SM efficiency and occupancy is not known, or derived."""
+    notes = []
+    kernels, derived, strange = (int(ranks[f"{name} kernels"].sum()) for name in ("all", "derived", "strange"))
     if rows["occupancy"].null_count() == rows.height:
         limited = rows["occupancy_limit"].null_count() < rows.height
         why = (
@@ -224,13 +242,8 @@ def doubts(rows: pl.DataFrame) -> list[str]:
         notes.append(
             "blocks per SM are not recorded here, nor a grid and the number of SMs: SM efficiency is not known"
         )
-    elif float(known.to_numpy().min()) < _KNOWN:
+    elif float(rows["known"].fill_null(0.0).to_numpy().min()) < _KNOWN:
         notes.append("SM efficiency is at least this: not all kernels tell a grid (see known), replayed graphs none")
-    if instant:
-        weightless = "without a length, which weigh nothing in averages over time"
-        notes.append(f"not counted: {plural(instant, 'kernel')} {weightless}")
-    if strange:
-        notes.append(f"not counted: {strange:,} recorded values that cannot be true, such as an occupancy above 100 %")
     return notes
 
 

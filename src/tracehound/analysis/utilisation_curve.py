@@ -80,7 +80,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         note = nothing(scene, "no kernels", "profile with ProfilerActivity.CUDA (or XPU)")
         return without(ANALYSIS, scene, options, note)
     stretches = f"stretches of {duration(int(rows['duration'][0]))}"
-    told = [stretches, *of_steps(rows), *doubts(rows.filter(pl.col("utilisation") > 0))]
+    told = [stretches, *of_steps(rows), *doubts(rows.filter(pl.col("utilisation") > 0), scene)]
     return answer(ANALYSIS, rows, scene, options, told)
 
 
