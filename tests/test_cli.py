@@ -172,6 +172,17 @@ def test_a_window_that_goes_beyond_the_trace_is_told_to_be_cut(job: Path, capsys
         assert "the window is cut: the trace goes from 0 s to" in capsys.readouterr().err
 
 
+def test_a_value_may_be_below_zero(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--window", "-5ms..1ms"], ["--window=-5ms..1ms"]):
+        assert main(["report", str(job), "ops", *words]) == 0
+        out, err = capsys.readouterr()
+        assert "window 0.000 us to 1.000 ms" in out
+        assert "the window is cut" in err
+    with pytest.raises(SystemExit):
+        main(["report", str(job), "ops", "--top", "-3"])
+    assert "'-3' is not a whole number from 1" in capsys.readouterr().err
+
+
 def test_csv_keeps_its_notes_out_of_the_data(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["report", str(job), "gaps", "--top", "1", "--format", "csv"])
     out, err = capsys.readouterr()

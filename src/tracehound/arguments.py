@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 from argparse import (
     SUPPRESS,
@@ -63,6 +64,9 @@ VALUED = (
 EMPTY = "an empty value; give one, or leave the option out"
 """What is wrong with an option without a value."""
 
+_BELOW_ZERO = re.compile(r"-[\d.]")
+"""How a value begins that is below zero."""
+
 MOST = 1_000_000_000
 """The largest number that an option takes."""
 
@@ -73,7 +77,7 @@ def parsed(arguments: Sequence[str]) -> Namespace:
     Prints help or one line of what is wrong, and exits, where argparse would. Raises TracehoundError for a word that is
     nearly a command.
     """
-    rest = list(arguments)
+    rest = _joined(arguments)
     command = _command(rest)
     parser = _PARSERS[command]()
     asked = parser.parse_args(rest) if "--" in rest else parser.parse_intermixed_args(rest)
@@ -95,6 +99,22 @@ def as_diff(asked: Namespace) -> Namespace:
     for name in vars(diff).keys() & vars(asked).keys() - {"paths"}:
         setattr(diff, name, getattr(asked, name))
     return diff
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """The arguments, with a value that begins with a minus and a number in one word with the option before it.
+
+    Argparse takes such a word, as in ``--window -5ms..5ms``, for an option.
+    """
+    rest = list[str]()
+    for place, word in enumerate(arguments):
+        if word == "--":
+            return [*rest, *arguments[place:]]
+        if rest and rest[-1] in VALUED and _BELOW_ZERO.match(word):
+            rest[-1] += f"={word}"
+        else:
+            rest.append(word)
+    return rest
 
 
 def _command(rest: list[str]) -> str:
