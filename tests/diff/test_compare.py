@@ -240,6 +240,15 @@ def test_what_runs_more_often_in_the_same_time_is_told() -> None:
     assert set(compared(run(halves), run(halves, seed=3)).ops.table["verdict"]) <= {"the same", "noise", "unclear"}
 
 
+def test_a_category_that_one_run_alone_has_is_removed_or_added() -> None:
+    base, other = run(), run([kernel for kernel in MODEL if kernel.kind != "copy"])
+    for found, word in ((compared(base, other), "removed"), (compared(other, base), "added")):
+        told = dict(found.categories.table.select("category", "verdict").iter_rows())
+        assert told["copy"] == word
+        assert word not in {said for category, said in told.items() if category != "copy"}
+        assert found.waterfall.table.filter(part="copy")["verdict"].to_list() == [word]
+
+
 def test_memsets_are_copies_in_the_step_and_in_the_categories() -> None:
     model = (*MODEL, Kernel("Memset (Device)", "aten::zero_", 10, kind="memset"))
     found = compared(run(model), run((*model[:-1], replace(model[-1], length=25))))

@@ -41,7 +41,8 @@ the step.
 
 Ops are the same in both runs by the surest of these that finds a partner: module, scope, shapes, name and operator
 alike; then fewer of them. Numbers that a compiler gives (.123, .clone, .remat) are no part of a name, and of a match
-one op may stand against many. What has no partner is listed as added or removed.
+one op may stand against many. What has no partner is listed as added or removed, and so is a
+category that one run alone has.
 
 Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. Of a counter of bytes the peak
 in a step is compared, of others the average over its time; only counters that both runs have.
@@ -182,14 +183,16 @@ def _by_category(base: Side, other: Side) -> list[Match]:
     ours, theirs = (
         {name: (at,) for at, (name,) in enumerate(side.ops.select("category").iter_rows())} for side in (base, other)
     )
-    return [Match(ours.get(name, ()), theirs.get(name, ()), "category") for name in sorted({*ours, *theirs})]
+    both = [(ours.get(name, ()), theirs.get(name, ())) for name in sorted({*ours, *theirs})]
+    return [Match(here, there, "category" if here and there else ALONE) for here, there in both]
 
 
 def _categories(
     base: Profile, sides: tuple[Side, Side], found: Sequence[Match], own: Pair, told: Sequence[str]
 ) -> pl.DataFrame:
     names = [_largest(match, sides)["category"] for match in found]
-    rows = {"category": names, **_weighed(base, sides, found, own), "verdict": told}
+    said = [_alone(match) or word for match, word in zip(found, told, strict=True)]
+    rows = {"category": names, **_weighed(base, sides, found, own), "verdict": said}
     return _by_weight(rows, CATEGORIES)
 
 
@@ -291,7 +294,7 @@ def _largest(match: Match, sides: tuple[Side, Side]) -> dict[str, str]:
 
 
 def _alone(match: Match) -> str:
-    """What is said of an op without a partner; "" for others."""
+    """What is said of an op, or of a category, without a partner; "" for others."""
     return "" if match.how != ALONE else "removed" if match.base else "added"
 
 
