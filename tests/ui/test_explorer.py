@@ -12,6 +12,7 @@ import orjson
 import polars as pl
 import pytest
 from textual.containers import VerticalScroll
+from textual.widgets import Input
 
 from building import US
 from exploring import explored, header, press, said, selected, settled
@@ -597,6 +598,16 @@ async def test_an_analysis_without_a_key_has_a_pane_too_that_leads_to_its_event(
         assert lines(table(explorer, name))[0].split()[0] == "rank"
         await press(pilot, "enter")
         assert selected(explorer) in ("gemm", "cudaLaunchKernel")
+
+
+@pytest.mark.parametrize("keys", [("2", "f"), ("9", "f"), (":",), ("backslash",), ("R",)], ids="".join)
+async def test_while_text_is_typed_no_key_is_named_that_would_be_text(opening: Opening, keys: tuple[str, ...]) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "enter", *keys)
+        assert isinstance(explorer.focused, Input)
+        assert said(explorer).split() == ["Esc", "leave"]
+        await press(pilot, "escape")
+        assert "q quit" in said(explorer)
 
 
 async def test_what_was_said_goes_with_the_next_key_that_does_something(opening: Opening) -> None:

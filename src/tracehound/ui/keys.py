@@ -328,6 +328,9 @@ def shown(table: Sequence[Key], id_: str) -> str:
 
 
 def footer(table: Sequence[Key], group: Group) -> list[Key]:
-    """The keys that the footer names while a widget of this group has the focus; a page of its own has all keys."""
-    groups = (group,) if group in ("source", "hlo") else (group, "everywhere")
+    """The keys that the footer names while a widget of this group has the focus.
+
+    A page of its own has all keys, and in a prompt those of the panes are text.
+    """
+    groups = (group,) if group in ("source", "hlo", "prompt") else (group, "everywhere")
     return [key for key in table if key.keys and key.label and key.group in groups]

@@ -31,6 +31,7 @@ NOTHING = "no event selected: Enter or a click in the timeline selects one"
 class FindBox(Input):
     """Where what is searched for is typed."""
 
+    BINDING_GROUP_TITLE = "Prompts"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave(True)", "leave", show=False, tooltip="Leave the search", id="find.cancel"),
         Binding("enter,down", "leave(False)", "facts", show=False, tooltip="Go to the match", id="find.done"),
@@ -45,7 +46,7 @@ class FindBox(Input):
         self.cursor_blink = False
         self._left = left
 
-    def action_leave(self, forget: bool) -> None:  # noqa: FBT001 - an action's argument is a literal in the bindings
+    def action_leave(self, forget: bool = True) -> None:  # noqa: FBT001, FBT002 - an action's argument is a literal in the bindings
         """Go back to the facts, at the match or without one."""
         if forget:
             self.value = ""

@@ -27,14 +27,15 @@ HINTS: dict[What, str] = {
 class LaneInput(Input):
     """What is typed."""
 
+    BINDING_GROUP_TITLE = "Prompts"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", "cancel", show=False, tooltip="Leave it as it was", id="lanes.cancel")
+        Binding("escape", "leave", "leave", show=False, tooltip="Leave it as it was", id="lanes.cancel")
     ]
     DEFAULT_CSS = """
     LaneInput, LaneInput:focus { border: none; height: 1; padding: 0; width: 1fr; background: $panel; }
     """
 
-    def action_cancel(self) -> None:
+    def action_leave(self) -> None:
         """Tell that nothing is asked for."""
         self.post_message(LanePrompt.Left())
 
