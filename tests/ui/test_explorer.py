@@ -600,6 +600,21 @@ async def test_an_analysis_without_a_key_has_a_pane_too_that_leads_to_its_event(
         assert selected(explorer) in ("gemm", "cudaLaunchKernel")
 
 
+async def test_keys_of_the_timeline_that_have_nothing_to_go_to_say_what_to_do(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "f")
+        assert "nothing to zoom to" in said(explorer)
+        for key in ("n", "N"):
+            await press(pilot, "0", key)
+            assert "/ searches, Enter selects an event" in said(explorer)
+        await press(pilot, "enter", "f")
+        assert explorer.view.event is not None
+        assert "? help" in said(explorer), "the keys are back"
+        explorer.walk = None
+        await press(pilot, "n")
+        assert explorer.walk is not None, "an op is walked again"
+
+
 @pytest.mark.parametrize("keys", [("2", "f"), ("9", "f"), (":",), ("backslash",), ("R",)], ids="".join)
 async def test_while_text_is_typed_no_key_is_named_that_would_be_text(opening: Opening, keys: tuple[str, ...]) -> None:
     async with explored(opening) as (explorer, pilot):

@@ -157,10 +157,16 @@ class Travels:
 
     def walk(self, by: int) -> None:
         """To the next (1) or previous (-1) one; where they are not known yet, as soon as they are."""
-        if self._screen.walk is None:
+        screen = self._screen
+        if screen.walk is not None:
+            self.to(screen.walk.step(by))
+        elif screen.background.busy:
             self._steps_due += by
+        elif screen.trace is not None and screen.view.event is not None:
+            self.begin(screen.trace, screen.view.event)
+            self._steps_due = by
         else:
-            self.to(self._screen.walk.step(by))
+            screen.key_bar.say(words.NO_WALK)
 
     def to(self, walk: Walk) -> None:
         """To the present event of a walk."""

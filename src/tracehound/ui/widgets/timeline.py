@@ -287,6 +287,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_frame(self) -> None:
         """Zoom to what is selected."""
+        if self.view.selection is None and self.view.event is None:
+            self.refuse(words.NO_CHOICE)
         self._move(navigate.to_chosen)
 
     def action_vertical(self, direction: int) -> None:
