@@ -14,6 +14,7 @@ from tracehound.ui import navigate, ranks
 from tracehound.ui.view import View
 from tracehound.ui.widgets.desk import Desk
 from tracehound.ui.widgets.timeline import Timeline
+from tracehound.units import duration
 
 
 def shape(timeline: Timeline) -> list[str]:
@@ -109,7 +110,10 @@ async def test_filter_lanes_by_name() -> None:
         assert not prompt.display
         assert app.focused is timeline
         assert shape(timeline) == USUAL[:2]
-        assert lines(timeline)[timeline._top - 1].startswith(" STR ")
+        corner, length = timeline._top - 1, duration(timeline.view.end - timeline.view.start)
+        assert lines(timeline)[corner].partition("│")[0].split() == ["STR"], "there is no room for the length, too"
+        await pilot.resize_terminal(200, 24)
+        assert lines(timeline)[corner].startswith(f" STR · {length} ")
         await pilot.press("backslash", *"xyz", "escape")
         assert shape(timeline) == USUAL[:2]
         await pilot.press("backslash", "backspace", "enter")

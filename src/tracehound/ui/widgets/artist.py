@@ -38,6 +38,10 @@ NOT_READ = "not read yet"
 """What the header says of a rank whose file has its turn later."""
 
 
+MARGIN = 3
+"""Cells of the gutter in which no name stands: one before it, two behind."""
+
+
 @dataclass(frozen=True)
 class Shown:
     """What a frame shows: `width` cells of lanes beside `gutter` cells of names, over `[start, end)`."""
@@ -258,7 +262,7 @@ class Artist:
     def _corner(self, text: str, width: int) -> list[Segment]:
         glyphs, theme = self.looks.glyphs, self.looks.theme
         return [
-            Segment(set_cell_size(f" {glyphs.cut(text, width - 3)}", width - 1), theme.ruler),
+            Segment(set_cell_size(f" {glyphs.cut(text, width - MARGIN)}", width - 1), theme.ruler),
             Segment(glyphs.gutter, theme.dim),
         ]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import events, on
 from textual.actions import SkipAction
 from textual.geometry import Region, Size
@@ -24,12 +25,13 @@ from tracehound.draw.path import Path
 from tracehound.draw.seats import PINNED, Seats, seated
 from tracehound.draw.shelf import Rows
 from tracehound.draw.sight import Sight, needs
+from tracehound.errors import printable
 from tracehound.trace import Trace
 from tracehound.ui import navigate, words
 from tracehound.ui.keys import bindings
 from tracehound.ui.supply import UNKNOWN, Move, Slot, Supply
 from tracehound.ui.view import View
-from tracehound.ui.widgets.artist import Artist, Picture, Shown, shown
+from tracehound.ui.widgets.artist import MARGIN, Artist, Picture, Shown, shown
 from tracehound.ui.widgets.looks import CSS, PARTS, looks
 from tracehound.ui.widgets.pointed import pointed
 from tracehound.ui.widgets.ranging import Mark, Pointer, Spot
@@ -134,9 +136,16 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return self._artist.draw(y, picture)
 
     def _pictured(self) -> Picture:
-        length = duration(self.view.end - self.view.start)
-        corner = "selecting" if self._mark.at else f"{self.seats.needle} {length}".strip()
-        return Picture(self.view, self._sight, self.shown, self._chosen, corner)
+        return Picture(self.view, self._sight, self.shown, self._chosen, self._corner)
+
+    @property
+    def _corner(self) -> str:
+        """What is said beside the times: their length, and before it what names of lanes have, if there is room."""
+        if self._mark.at:
+            return "selecting"
+        needle, length = printable(self.seats.needle), duration(self.view.end - self.view.start)
+        both = f"{needle} {self._glyphs.dot} {length}"
+        return both if needle and cell_len(both) <= self.shown.gutter - MARGIN else needle or length
 
     def notify_style_update(self) -> None:
         """Colours may have changed: forget what was drawn with the old ones."""
