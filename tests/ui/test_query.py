@@ -35,7 +35,9 @@ async def test_a_query_is_typed_and_answered(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, ":")
         assert pilot.app.focused is explorer.deck.questions.prompt.input
-        assert "tables: events, lanes" in " ".join(lines(table(explorer, "query")))
+        told = " ".join(lines(table(explorer, "query"))).split()
+        assert told[:3] == ["tables:", "events,", "lanes,"]
+        assert told[-3:] == ["lists", "the", "columns."], "to its end, on a small screen, too"
         await press(pilot, *"select count(*) from events where kind = 'kernel'", "enter")
         assert rows(explorer) == [(8,)]
         assert pilot.app.focused is table(explorer, "query"), "the rows have the keys"

@@ -11,6 +11,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.message import Message
 
+from tracehound.analysis import NAMES
 from tracehound.analysis.result import Result
 from tracehound.draw.glyphs import UNICODE, Glyphs
 from tracehound.query import TABLES
@@ -20,9 +21,9 @@ from tracehound.ui.widgets.prompt import Prompt
 
 HINT = "SELECT name, count(*) AS runs, sum(duration) AS total FROM events GROUP BY name ORDER BY total DESC"
 NOTHING = (
-    f"tables: {', '.join(table.name for table in TABLES)}. Times are written 1.5ms. Enter on a row goes to its event "
-    "where the query selects id, or to its window where it selects start and duration. "
-    "tracehound query --tables lists the columns."
+    f"tables: {', '.join(table.name for table in TABLES if table.name not in NAMES)}, and every analysis in the menu, "
+    "such as steps, ops or gaps. Times are written 1.5ms. Enter on a row goes to its event where the query selects id, "
+    "or to its window where it selects start and duration. tracehound query --tables lists the columns."
 )
 
 
