@@ -39,6 +39,10 @@ _ELSEWHERE = MappingProxyType(
 )
 """What other tools call the columns of events."""
 
+_SPREAD = re.compile(r"`(?P<what>std|var)` operation not supported for dtype `time`")
+_SPREADS = MappingProxyType({"std": "stddev", "var": "variance"})
+"""What measures spread, which polars has for numbers alone, and how that is called in SQL."""
+
 _TIMES = ("duration[μs]", "Duration('μs')")
 """How polars calls the type of times."""
 
@@ -101,6 +105,11 @@ def _other(line: str) -> TracehoundError:
     for theirs in _TIMES:
         line = line.replace(theirs, "time")
     line = _QUALIFIED.sub(r"'\g<table>.\g<name>'", line)
+    if found := _SPREAD.fullmatch(line):
+        name = _SPREADS[found["what"]]
+        return TracehoundError(
+            f"no {name} of times", where="query", remedy=f"take that of numbers: {name}(duration / 1us)"
+        )
     if "unknown type" in line:
         remedy = "a time cannot be mixed with a plain number: write 0ms"
     elif not about_times:
