@@ -209,6 +209,14 @@ def test_a_rank_in_a_name_is_that_of_the_device_that_works() -> None:
     assert notes == ["no rank recorded in the file", "several devices in a file of one rank"]
 
 
+def test_notes_name_files_in_one_way_whoever_makes_them() -> None:
+    first, second = (part(f"/runs/{name}.json", 0, None) for name in "ab")
+    note = Note("repaired", "cut", where="byte 9")
+    notes = place("t", [replace(first, notes=(note,)), second]).notes
+    assert {note.where.partition(",")[0] for note in notes} == {"a.json"}
+    assert len(notes) > 1
+
+
 def test_notes_tell_files_of_one_name_apart() -> None:
     paths = ["/runs/a/0/trace.json", "/runs/b/0/trace.json", "/runs/b/1/trace.json", "/runs/b/other.json"]
     cut = [Note("repaired", "cut", where=where) for where in ("byte 9", "trace.json, byte 9", "", "")]

@@ -32,8 +32,7 @@ def place(name: str, parts: Sequence[Part], notes: Sequence[Note] = (), alignmen
     all_notes = [
         *notes,
         *(_located(note, part, name) for part, name in zip(parts, apart, strict=True) for note in part.notes),
-        *clock.notes,
-        *numbering.notes,
+        *_of_files([*clock.notes, *numbering.notes], parts, apart),
     ]
     return Trace(
         name=name,
@@ -137,6 +136,12 @@ def _apart(paths: Sequence[Path]) -> list[str]:
         unsettled = [at for at in unsettled if shared[tails[at]] > 1 and size < len(paths[at].parts)]
         size += 1
     return [str(Path(*tail)) for tail in tails]
+
+
+def _of_files(notes: Sequence[Note], parts: Sequence[Part], names: Sequence[str]) -> list[Note]:
+    """Notes whose places are paths of the parts, with the names of these files, as all others have."""
+    named = {str(part.path): name for part, name in zip(parts, names, strict=True)}
+    return [replace(note, where=named.get(note.where, note.where)) for note in notes]
 
 
 def _located(note: Note, part: Part, name: str) -> Note:
