@@ -10,7 +10,8 @@ import pytest
 from rich.cells import cell_len
 
 from results import every_unit
-from tracehound.analysis.result import Column, Result
+from tracehound.analysis import named
+from tracehound.analysis.result import Column, Result, blank
 from tracehound.draw import plots
 from tracehound.draw.plain import in_ascii
 
@@ -112,3 +113,23 @@ def test_nothing_is_no_chart() -> None:
     assert plots.plot(breakdown(0), "", 0, (78, 8)) == []
     assert plots.histogram(np.array([], np.int64), (78, 8)) == []
     assert len(plots.histogram(np.array([5]), (78, 8))) == 8
+
+
+def _judged(**peaks: float | None) -> Result:
+    """One op under the roof of its device, or under none."""
+    columns = named("roofline").columns
+    row = {"name": "dot", "self": 10**9, "share": 1.0, "intensity": 100.0, "rate": 1e12, "efficiency": 0.5, **peaks}
+    table = pl.DataFrame([row], schema=blank(columns).schema)
+    return Result("roofline", "Roofline", columns, table, 1)
+
+
+def test_bars_in_place_of_a_roofline_say_why() -> None:
+    known, unknown = _judged(peak=2e12, memory_peak=1e11), _judged(peak=None, memory_peak=None)
+    small, large = (78, 6), (78, 12)
+    assert not any("too little room" in line for line in plots.plot(known, "self", 0, large))
+    for result, size, why in ((known, small, "too little room for the roofline"), (unknown, large, "no peak is known")):
+        lines = plots.plot(result, "self", 0, size)
+        assert why in lines[-1]
+        assert "…" not in lines[-1]
+        assert len(lines) <= size[1]
+        assert any("█" in line for line in lines)

@@ -20,7 +20,7 @@ from tracehound.draw.divided import WHOLES, queue, step_parts, whole
 from tracehound.draw.heap import hlo_heap
 from tracehound.draw.over_time import memory_curve, utilisation_curve
 from tracehound.draw.parts import DIVISIONS, divided, paired
-from tracehound.draw.roof import roofline
+from tracehound.draw.roof import missing, roofline
 from tracehound.draw.sentences import prose, sentences
 from tracehound.draw.waterfall import waterfall
 from tracehound.draw.wrap import joined
@@ -55,7 +55,14 @@ def plot(result: Result, column: str, cursor: int, size: Size) -> list[str]:
     draw = _PLOTS.get(result.analysis)
     if draw is None or (result.analysis in WHOLES and bars.holds(result, column)):
         return bars.bars(result, column, cursor, size)
-    return draw(result, cursor, size) or bars.bars(result, column, cursor, size)
+    return draw(result, cursor, size) or _instead(result, column, cursor, size)
+
+
+def _instead(result: Result, column: str, cursor: int, size: Size) -> list[str]:
+    """Bars, and where a roofline was asked for, below them why there is none."""
+    why = missing(result) if result.analysis == "roofline" else ""
+    drawn = bars.bars(result, column, cursor, (size[0], size[1] - bool(why)))
+    return [*drawn, filled(why, size[0])] if drawn and why else drawn
 
 
 def follows(result: Result) -> bool:

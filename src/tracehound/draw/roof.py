@@ -72,6 +72,15 @@ def roofline(result: Result, cursor: int, size: Size) -> list[str]:
     return [*drawn, *(filled(text, width) for text in (*told, caption))] if drawn else []
 
 
+def missing(result: Result) -> str:
+    """Why there is no plot, in one line."""
+    if not _roofs(result):
+        return "no roofline: no peak is known of the device; set one"
+    if not _points(result):
+        return "no roofline: no op has both operations and bytes"
+    return f"too little room for the roofline ({FEWEST_LINES} lines of {NARROWEST} cells): z gives it the screen"
+
+
 def _roofs(result: Result) -> list[tuple[float, float]]:
     """The peaks of the rows: operations and bytes per second, the highest first."""
     pairs = result.table.select("peak", "memory_peak").drop_nulls().unique().sort("peak", descending=True)
