@@ -163,3 +163,18 @@ async def test_two_keys_in_one_burst_leave_the_menu_once(samples: Path, keys: tu
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await settled(pilot)
         assert isinstance(app.screen, Explorer)
+
+
+async def test_a_key_that_was_on_its_way_to_a_pane_while_the_menu_opened_is_meant_for_it(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+        assert isinstance(pilot.app, TracehoundApp)
+        letter = menu.choices(KEYS)["operators"]
+        key = events.Key(letter, letter)
+        assert not pilot.app.typed.take(key), "it goes to the pane that has the focus"
+        explorer.action_menu()
+        await settled(pilot)
+        key._set_forwarded()
+        assert pilot.app.typed.take(key), "it comes back, and goes to the menu"
+        await settled(pilot)
+        assert explorer.deck.active == "operators"
+        assert pilot.app.screen is explorer

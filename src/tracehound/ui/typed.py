@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from textual.app import App
 from textual.events import Key
+from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input
 
@@ -22,6 +23,9 @@ SETTLED = 2
 PATIENCE = 40
 """Looks after which it is not to be expected any more."""
 
+MOST = 100
+"""Keys that may be on their way to a widget at a time; a terminal sends fewer while one is dealt with."""
+
 
 class TypedAhead:
     """Holds keys of an app back from `expect` until what is expected is there."""
@@ -30,6 +34,7 @@ class TypedAhead:
         self._app = app
         self._held: list[Key] = []
         self._again: list[Key] = []
+        self._sent: list[tuple[Key, Screen[object]]] = []
         self._timer: Timer | None = None
         self._there: Callable[[], bool] = self._prompted
         self._looks = self._found = 0
@@ -51,10 +56,16 @@ class TypedAhead:
             self._timer = self._app.set_interval(TURN, self._look)
 
     def take(self, key: Key) -> bool:
-        """Whether this key has to wait, or was on its way to another pane while a prompt got the focus."""
+        """Whether this key has to wait, or was on its way elsewhere while a prompt or a screen opened."""
         if self.waits:
             key.stop()
             self._held.append(key)
+            return True
+        if not key.is_forwarded:
+            self._sent = [*self._sent[-MOST:], (key, self._app.screen)]
+        elif self._overtaken(key):
+            key.stop()
+            self._app.post_message(Key(key.key, key.character))
             return True
         prompt = self._app.focused
         if not key.is_forwarded or not key.is_printable or not isinstance(prompt, Input) or key in self._again:
@@ -65,6 +76,11 @@ class TypedAhead:
         key.stop()
         prompt._forward_event(copy)  # noqa: SLF001, there is no other way to give a widget a key
         return True
+
+    def _overtaken(self, key: Key) -> bool:
+        """Whether another screen opened over the one that this key was sent to."""
+        stack = self._app.screen_stack
+        return any(sent is key and screen in stack[:-1] for sent, screen in self._sent)
 
     def _prompted(self) -> bool:
         return isinstance(self._app.focused, Input)
