@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import gzip
 import json
+from typing import Any
 
 import polars as pl
 import pytest
 
 from tracehound.formats import CHROME, XPLANE, chrome, chrome_rows
-from tracehound.formats.chrome_columns import whole, wholes
+from tracehound.formats.chrome_columns import hashed, hashes, whole, wholes
 from tracehound.formats.format import silent
 from tracehound.formats.json_columns import INVALID
 
@@ -311,3 +312,15 @@ def test_numbers_in_names_that_cannot_be_are_names(part, digits):
 def test_numbers_in_args_of_any_spelling(values, numbers):
     assert wholes(values).tolist() == [INVALID if number is None else number for number in numbers]
     assert [whole(value) for value in values] == numbers
+
+
+_SIGNED = [("7", 7), (-1, -1), ("-6255983156473747731", -6255983156473747731), (2**63 - 1, 2**63 - 1)]
+_UNSIGNED = [(12190760917235803885, -6255983156473747731), (str(2**64 - 1), -1), (2**62, 2**62)]
+_NONE = [(2**64, None), (-(2**63), None), ("x", None), (None, None), ("", None)]
+
+
+@pytest.mark.parametrize("said", [_SIGNED, _SIGNED + _UNSIGNED, _SIGNED + _UNSIGNED + _NONE, []])
+def test_ids_that_are_hashes_take_all_of_64_bits(said: list[tuple[Any, int | None]]) -> None:
+    values, numbers = [value for value, _ in said], [number for _, number in said]
+    assert [hashed(value) for value in values] == numbers
+    assert hashes(values).tolist() == [INVALID if number is None else number for number in numbers]

@@ -173,7 +173,7 @@ class Columns:
             start=start,
             length=length,
             op=np.full(len(events), MISSING, np.int32),
-            run=wholes([said.run_id for said in args]),
+            run=hashes([said.run_id for said in args]),
             device=wholes([said.device_ordinal for said in args]),
             step=np.where(np.abs(step) < 2**31, step, INVALID),
             correlation=wholes([said.correlation_id for said in args]),
@@ -268,6 +268,27 @@ def wholes(values: Sequence[Text]) -> Ints:
         numbers = np.array([INVALID if (number := whole(value)) is None else number for value in given], np.int64)
     found[rows] = np.where((numbers > -(2**62)) & (numbers < 2**62), numbers, INVALID)
     return found
+
+
+def hashes(values: Sequence[Text]) -> Ints:
+    """Ids in args as `hashed` reads them; `INVALID` for what is none."""
+    found = np.full(len(values), INVALID, np.int64)
+    rows = [row for row, value in enumerate(values) if value is not None]
+    given: list[Any] = [values[row] for row in rows]
+    try:
+        found[rows] = np.fromiter(map(int, given), np.int64, len(given))
+    except (ValueError, OverflowError):
+        found[rows] = [INVALID if (number := hashed(value)) is None else number for value in given]
+    return found
+
+
+def hashed(value: Text) -> int | None:
+    """An id of 64 bits in an arg, written with a sign or without, as Int64; None for what is none."""
+    try:
+        number = 2**64 if value is None else int(value)
+    except (ValueError, OverflowError):
+        return None
+    return number - 2**64 * (number >= 2**63) if -(2**63) < number < 2**64 else None
 
 
 def whole(value: Text) -> int | None:

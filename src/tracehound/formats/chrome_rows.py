@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tracehound.formats.chrome_columns import Columns, Op, Piece, Text, whole
+from tracehound.formats.chrome_columns import Columns, Op, Piece, Text, hashed, whole
 from tracehound.formats.counters import Counters, Series, counters, titled
 from tracehound.formats.gathered import Gathered
 from tracehound.formats.json_columns import INVALID
@@ -128,7 +128,7 @@ def _frame(columns: Columns, kept: Piece, rows: npt.NDArray[np.int64], lane: npt
             "said_op": range(len(ops)),
             "hlo_op": [op.name for op in ops],
             "module": [op.module or None for op in ops],
-            "program": [whole(op.program) for op in ops],
+            "program": [hashed(op.program) for op in ops],
         },
         schema={"said_op": pl.Int64, "hlo_op": pl.String, "module": pl.String, "program": pl.Int64},
     )
