@@ -49,6 +49,27 @@ def test_of_the_run_and_of_a_window(tmp_path: Path) -> None:
     assert result.notes[0] == "all ranks: 20.00 % of the communication only waits for the last rank"
 
 
+def test_where_calls_end_apart_ranks_may_have_waited_longer(tmp_path: Path) -> None:
+    """As those of Gloo: the shortest call is that of a rank that was late and took long itself."""
+    found = [Rank(0), Rank(1)]
+    for rank, (start, end) in zip(found, ((0, 50), (40, 100)), strict=True):
+        rank.collective(max(start - 1, 0), start, end, Seq=1)
+    trace = job(tmp_path, *found)
+    result = asked("distributed", trace)
+    assert sum(result.table["synchronising"]) == 10 * US
+    told = "by when the last rank came, all ranks together waited 40.00 us (arrivals): calls end apart here"
+    assert told in result.notes
+    assert told not in asked("distributed", trace, by="step").notes
+    assert not [note for note in asked("distributed", trace, Window(0, 50 * US)).notes if "by when" in note]
+
+
+def test_where_calls_end_together_nothing_is_said_of_when_ranks_came(tmp_path: Path) -> None:
+    found = [Rank(0), Rank(1)]
+    for rank, start in zip(found, (0, 40), strict=True):
+        rank.collective(max(start - 1, 0), start, 100, Seq=1)
+    assert not [note for note in asked("distributed", job(tmp_path, *found)).notes if "by when" in note]
+
+
 def test_without_a_device_operators_compute() -> None:
     b = Building()
     b.event(thread(), "aten::mm", 0, 30, "op")

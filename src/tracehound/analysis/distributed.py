@@ -20,8 +20,8 @@ from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
 from tracehound.intervals import Intervals, clip, covered, intersect, subtract, union
 from tracehound.trace import collected
+from tracehound.units import duration, which_ranks
 from tracehound.units import share as percent
-from tracehound.units import which_ranks
 
 DEFINITION = f"""\
 Per rank, and with the setting by=step per rank and step: computation = computation runs and no communication, overlap =
@@ -32,7 +32,9 @@ and the bounds of steps and of a window, are on that, as in breakdown.
 
 transfer and synchronising share out the time in which communication runs, hidden or not: of each call the last part,
 as long as the shortest call of that collective on any rank, is transfer, and what is before is synchronising: waiting
-for the last to come. Both are unions: where another collective transfers at once, a wait is hidden. unmatched is the
+for the last to come. That needs no common clock, and is least where the calls of a collective end apart (gloo): by the
+time at which the last one came, as in arrivals and stragglers, a rank may have waited longer, which a note then says.
+Both are unions: where another collective transfers at once, a wait is hidden. unmatched is the
 rest: communication that no other rank here has.
 
 {HOW}
@@ -155,6 +157,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     order = ("step", "rank", "start") if by_step else ("rank",)
     notes = [
         *_notes(table, found),
+        *([] if by_step or scene.windowed else _longer(met, table)),
         *_hosted(table),
         *offset_notes(found.clocks),
         *absentees(found.calls, scene),
@@ -210,6 +213,24 @@ def _notes(table: pl.DataFrame, found: Matched) -> list[str]:
     if table["rank"].n_unique() > 1:
         return ["no communication of these ranks could be matched: nothing tells transfer and waiting apart"]
     return ["transfer and waiting are told apart where the files of several ranks are open together"]
+
+
+_LONGER: Final = 1.25
+
+
+def _longer(calls: pl.DataFrame, table: pl.DataFrame) -> list[str]:
+    """That ranks waited for longer by when the last of each collective came, if it is much longer."""
+    known = calls.filter(pl.col("meeting").is_not_null())
+    came = known.with_columns(pl.min_horizontal("end", pl.col("start").max().over("meeting")).alias("came"))
+    waited = sum(
+        union(mine["start"].to_numpy(), mine["came"].to_numpy()).length
+        for mine in came.partition_by("rank", maintain_order=True)
+    )
+    if waited <= _LONGER * int(table["synchronising"].sum()):
+        return []
+    return [
+        f"by when the last rank came, all ranks together waited {duration(waited)} (arrivals): calls end apart here"
+    ]
 
 
 def _hosted(table: pl.DataFrame) -> list[str]:
