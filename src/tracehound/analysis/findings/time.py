@@ -86,7 +86,7 @@ def communication(evidence: Evidence) -> Iterator[Finding]:
             told = f"it takes {duration(round(cost))} of {evidence.whose}, {percent(share)}"
             yield Finding(
                 "processes spend their time in communication",
-                f"{told}, whatever other threads do then",
+                f"{told}, whatever other threads do then{_awaited(evidence, cost)}",
                 advice(evidence, "communication"),
                 place,
                 round(cost),
@@ -94,6 +94,14 @@ def communication(evidence: Evidence) -> Iterator[Finding]:
             )
         return
     yield from _exposed(evidence, "communication", COMMUNICATION, "communication is not hidden behind computation")
+
+
+def _awaited(evidence: Evidence, cost: float) -> str:
+    """Which part of communication may be waiting for late ranks, where any is late by much."""
+    late = [evidence.per_step(each.late, 1) for each in latecomers(evidence.table("stragglers"), evidence.scene.ranks)]
+    told = sum(cost for cost in late if evidence.share(cost) > LATE)
+    part = f"up to {duration(told)}" if told < cost else "all"
+    return f"; {part} of it may be waiting for late ranks" if told else ""
 
 
 def copies(evidence: Evidence) -> Iterator[Finding]:
