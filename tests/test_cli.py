@@ -279,8 +279,8 @@ def test_the_peak_of_a_device_is_given_in_short(job: Path, peak: list[str], caps
 @pytest.mark.parametrize(
     ("analysis", "peak", "why"),
     [
-        ("health", "H100", "no setting 'peak=H100'; this analysis has none"),
-        ("idle", "H100", "no setting 'peak=H100'; there are"),
+        ("health", "H100", "no setting 'peak'; this analysis has none"),
+        ("idle", "H100", "no setting 'peak'; there is delay"),
         ("roofline", "nonsense", "peak: 'nonsense' is neither a peak nor a device of the table"),
         ("roofline", "100", "peak: '100' has no unit; write a device (H100) or figures: 989T,3.35TB/s"),
         ("roofline", "989T,f32:67", "peak: 'f32:67' has no unit"),

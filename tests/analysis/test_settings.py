@@ -34,9 +34,9 @@ def test_the_last_choice_counts_and_their_order_does_not() -> None:
 @pytest.mark.parametrize(
     ("word", "why"),
     [
-        ("dealy=1us", "no setting 'dealy=1us'; did you mean delay=...?"),
-        ("delay", "no setting 'delay'; did you mean delay=...?"),
-        ("zzz=1", "no setting 'zzz=1'; there are delay, least, by, group: NAME=VALUE"),
+        ("dealy=1us", "no setting 'dealy'; did you mean delay=...?"),
+        ("delay", "no value for the setting delay; write delay=..."),
+        ("zzz=1", "no setting 'zzz'; there are delay, least, by, group"),
         ("delay=5", "delay: '5' is not a time; write a number and a unit"),
         ("delay=-5us", "delay: '-5us' is less than no time"),
         ("least=-1", "least: '-1' is not a whole number"),

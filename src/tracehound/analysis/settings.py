@@ -86,8 +86,10 @@ def chosen(settings: Sequence[Setting[Any]], words: Sequence[str]) -> Given:
     for word in words:
         name, equals, value = word.partition("=")
         found = next((setting for setting in settings if setting.name == name), None)
-        if found is None or not equals:
-            raise TracehoundError(f"no setting {printable(word)!r}", remedy=_hint(settings, name))
+        if found is None:
+            raise TracehoundError(f"no setting {printable(name)!r}", remedy=_hint(settings, name))
+        if not equals:
+            raise TracehoundError(f"no value for the setting {name}", remedy=f"write {name}=...")
         try:
             found.read(value)
         except TracehoundError as error:
@@ -101,4 +103,4 @@ def _hint(settings: Sequence[Setting[Any]], name: str) -> str:
     near = difflib.get_close_matches(name, names, 1)
     if not names:
         return "this analysis has none"
-    return f"did you mean {near[0]}=...?" if near else f"there are {', '.join(names)}: NAME=VALUE"
+    return f"did you mean {near[0]}=...?" if near else f"there {'are' if len(names) > 1 else 'is'} {', '.join(names)}"

@@ -21,13 +21,13 @@ from tracehound.units import count, duration, plural
 DEFINITION = """\
 For every lane (a stream or line of a device, a thread of a host), the events that overlap the window, by name and kind:
 total = sum of their lengths, clipped to the window, self = total less the time that events nested inside them cover,
-mean = total / count. busy is the time in which anything ran on the lane, overlaps once. "of lane" is self / sum of
-self over the lane: of a lane whose events overlap one another (asynchronous copies) the sum is more than busy.
+mean = total / count. busy is the time in which anything ran on the lane, overlaps once. share is self / sum of self
+over the lane: of a lane whose events overlap one another (asynchronous copies) the sum is more than busy.
 Perfetto's table "Slices" of an area selection has count, wall duration (our total) and average (our mean), and adds up
 what is nested. Lanes in the order of the timeline, names by self time."""
 
 COLUMNS = (
-    Column("rank", "count", "rank; none for a thread of a host", brief=False),
+    Column("rank", "count", "rank; none for a thread of a host"),
     Column("lane", "text", "stream or line of the device, or thread of the host"),
     Column("name", "text", "name of the events"),
     Column("kind", "text", "what they are", brief=False),

@@ -29,9 +29,10 @@ from tracehound.draw.flame import ALL, PASSED_ON, Bar
 from tracehound.draw.glyphs import Glyphs
 from tracehound.draw.palette import HUES, TINTS
 from tracehound.draw.wrap import paragraphs
-from tracehound.errors import TracehoundError, printable
+from tracehound.errors import TracehoundError
 from tracehound.ui import keys
 from tracehound.ui.frames import Frames, Weight, frames
+from tracehound.ui.outside import copy
 from tracehound.ui.tones import Tones, tones
 
 HEAD = 1
@@ -337,7 +338,7 @@ class FlameView(Widget, can_focus=True, inherit_bindings=False):
     def action_copy(self) -> None:
         """Copy the frame's name."""
         if self._frames is not None and self.cursor != ALL:
-            self.app.copy_to_clipboard(printable(self._frames.flame.names[self.cursor]))
+            copy(self.app, self._frames.flame.names[self.cursor])
 
     def on_click(self, event: events.Click) -> None:
         """A bar: put the cursor there, and the second time zoom."""
