@@ -460,7 +460,10 @@ def test_the_default_is_the_longest_step_of_each_rank() -> None:
     assert found.table["duration"].sum() == 100 * US
     assert found.notes[0].startswith("rank 0 is bound by compute 67.00 %")
     assert found.notes[0].endswith("of 100.0 us: ProfilerStep#1, the longest step")
-    assert result(trace, Window(0, 45 * US, steps=(1,))).notes[0].endswith("of 100.0 us: step 1")
+    of_step = result(trace, Window(0, 45 * US, steps=(1,)))
+    assert of_step.notes[0].endswith("of 100.0 us: step 1")
+    assert of_step.window == (0, 100 * US)  # the work of the step is done after its mark
+    assert found.window is None
 
 
 def test_what_begins_long_after_its_launch_waited_for_what_is_not_recorded() -> None:

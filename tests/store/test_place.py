@@ -193,6 +193,17 @@ def test_devices_of_one_process_are_ranks() -> None:
     assert several[0] == [(0, True), (1, True), (2, True), (3, True)]
 
 
+def test_files_of_unlike_devices_need_not_be_of_one_job() -> None:
+    def of(name: str, model: str, claim: int | None = None) -> Part:
+        made = process(name, 1, claim=claim)
+        return replace(made, ranks=made.ranks.with_columns(model=pl.lit(model)))
+
+    unlike = "files of different devices, of which not all say that they are of one job"
+    assert unlike in told(of("a.json", "H100"), of("b.json", "MI300X"))[1]
+    assert unlike not in told(of("a.json", "H100"), of("b.json", "H100"))[1]
+    assert unlike not in told(of("a.json", "H100", 0), of("b.json", "MI300X", 1))[1]
+
+
 def test_a_device_that_a_process_only_touches_takes_no_rank_of_another() -> None:
     """Four processes, of which the third sets memory of the first device."""
     files = [process(f"{rank}.json", 5, claim=rank, world=4) for rank in range(4)]

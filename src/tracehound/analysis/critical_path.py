@@ -214,7 +214,15 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return without(ANALYSIS, scene, options, _why_empty(scene))
     table = _summed(rows, BY.of(options.given))
     table = table.with_columns((pl.col("duration") / pl.col("duration").sum().over("rank")).alias("share"))
-    return answer(ANALYSIS, table, scene, options, _notes(rows))
+    result = answer(ANALYSIS, table, scene, options, _notes(rows))
+    return replace(result, window=_extent(result.window, rows))
+
+
+def _extent(window: tuple[int, int] | None, rows: pl.DataFrame) -> tuple[int, int] | None:
+    """The window with what of the paths lies behind it: that of a step lasts until the work of the step is done."""
+    if window is None:
+        return None
+    return window[0], max(window[1], int((rows["start"] + rows["duration"]).to_numpy().max()))
 
 
 def _summed(rows: pl.DataFrame, by: str) -> pl.DataFrame:

@@ -17,7 +17,7 @@ import polars as pl
 
 from tracehound.store.natural import natural
 from tracehound.trace import Note, Part
-from tracehound.units import runs
+from tracehound.units import runs, several
 
 RANKED = "kineto"
 """The format whose files are written by one rank of a job each; the devices of an XLA profile are counted through."""
@@ -145,14 +145,18 @@ def _notes(
     if silent and len(parts) > 1:
         how = "from the file name" if named else "from the order of the files' names"
         yield Note("inferred", f"no rank recorded in the file: taken {how}", len(silent), str(parts[silent[0]].path))
-    several = [at for at in files if parts[at].ranks.height > 1 and parts[at].ranks["rank"].null_count()]
+    mixed = [at for at in files if parts[at].ranks.height > 1 and parts[at].ranks["rank"].null_count()]
     for text, chosen in (
         ("several devices in a file of one rank: it is that of the one with most events", True),
         ("several devices and no rank recorded: they are counted through", False),
     ):
-        found = [at for at in several if (owners[at] is not None and (claims[at] is not None or bool(named))) == chosen]
+        found = [at for at in mixed if (owners[at] is not None and (claims[at] is not None or bool(named))) == chosen]
         if found:
             yield Note("inferred", text, len(found), str(parts[found[0]].path))
+    models = list(dict.fromkeys(model for at in files for model in parts[at].ranks["model"].drop_nulls()))
+    if len(models) > 1 and silent:
+        text = f"files of different devices, of which not all say that they are of one job: {several(models, 4)}"
+        yield Note("inferred", text, len(models))
 
 
 def _by_name(paths: Sequence[Path]) -> dict[Path, int]:
