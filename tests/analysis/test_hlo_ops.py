@@ -61,6 +61,22 @@ def test_a_loop_and_what_runs_in_it() -> None:
     assert found["while"]["bound_by"] is None
 
 
+def test_ops_far_from_any_peak_are_told_of() -> None:
+    near = op(0, "near", flops=900_000, bytes_accessed=100)  # in 10 us, of 1,000,000 and 10,000
+    far = op(1, "far", flops=50_000, bytes_accessed=900)
+    trace = one([near, far, op(2, "nothing"), op(3, "more")])
+    told = (
+        "less than a tenth of any peak: 1 op, 25.00 % of the self time; what such an op is bound by is only what it"
+        " uses most, if little"
+    )
+    assert told in table(trace, PEAK).notes
+    assert rows(trace, PEAK)["far"]["bound_by"] == "HBM"
+    assert not [note for note in table(trace).notes if "of any peak" in note]
+    assert not [note for note in table(one([near]), PEAK).notes if "of any peak" in note]
+    sent = one([op(0, "all-reduce", "all-reduce", flops=10, bytes_accessed=10)], kind="collective")
+    assert not [note for note in table(sent, PEAK).notes if "of any peak" in note]
+
+
 def test_a_device_is_idle_when_none_of_the_ops_that_run_at_once_runs() -> None:
     b = Building(ops=[op(0, "dot"), op(1, "dot.1"), op(2, "add")], format="xplane")
     b.event(OPS, "dot", 0, 60, "op", op=0)

@@ -147,7 +147,21 @@ def _about(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[str]:
     waiting = int(rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))["self"].sum())
     if whole and waiting > whole / 20:
         notes.append(f"{share(waiting / whole)} of the ops' self time waits for the host's memory")
+    far = rows.filter(pl.col("bound").is_not_null() & (pl.col("nearest") < FAR) & ~pl.col("bound").is_in(_LINKS))
+    if whole and far.height:
+        part = share(int(far["self"].sum()) / whole)
+        notes.append(
+            f"less than a tenth of any peak: {plural(far.height, 'op')}, {part} of the self time; what such an op is"
+            " bound by is only what it uses most, if little"
+        )
     return notes
+
+
+FAR: Final = 0.1
+"""Ops that come to less of any peak wait for something else: latency, what they depend on, or their own start."""
+
+_LINKS: Final = ("host link", "interconnect")
+"""How far from their peaks ops come that are bound by these is not known well enough."""
 
 
 def coverage(tables: Sequence[pl.DataFrame]) -> list[str]:
