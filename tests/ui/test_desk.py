@@ -53,6 +53,17 @@ async def test_hide_and_show_all() -> None:
         assert shape(timeline) == USUAL
 
 
+@pytest.mark.parametrize("key", ["x", "p", "e", "<", ">"])
+async def test_without_a_lane_under_the_cursor_that_is_said(key: str) -> None:
+    async with stage() as (app, timeline, pilot):
+        timeline.view = View(*TRACE.span)
+        await pilot.pause()
+        await pilot.press(key)
+        await pilot.pause()
+        assert app.refused == ["no lane under the cursor: j and k go to one"]
+        assert shape(timeline) == USUAL
+
+
 async def test_a_pinned_lane_stays_while_the_others_scroll() -> None:
     async with stage((80, 9)) as (_, timeline, pilot):
         await on(timeline, pilot, lane("stream 7", 1))

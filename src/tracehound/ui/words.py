@@ -133,6 +133,7 @@ NOTHING = {
 
 NO_WALK = "n and N go through what was found, or an op: / searches, Enter selects an event"
 NO_CHOICE = "nothing to zoom to: Enter selects the event at the focus, v begins a range"
+NO_LANE = "no lane under the cursor: j and k go to one"
 NO_EVENT = "no event selected: Enter selects the one at the focus"
 
 

@@ -80,12 +80,14 @@ class Desk(Column):
 
     # -- the lane under the cursor
 
-    @property
     def _track(self) -> Track | None:
-        """The lane that a key is about."""
+        """The lane that a key is about; where there is none, that is said."""
         lane = self.timeline.view.lane
         tracks = (track for group in self.timeline.sheet.groups for track in group.tracks)
-        return next((track for track in tracks if track.lane == lane), None)
+        found = next((track for track in tracks if track.lane == lane), None)
+        if found is None:
+            self.timeline.refuse(words.NO_LANE)
+        return found
 
     def action_fold(self) -> None:
         """Fold the group of the cursor's lane into one line, or unfold it."""
@@ -95,12 +97,13 @@ class Desk(Column):
 
     def action_expand(self) -> None:
         """Show all rows of the cursor's lane, or few again."""
-        if self.timeline.view.lane is not None:
-            self.timeline.relay(self.timeline.sheet.expand(self.timeline.view.lane))
+        track = self._track()
+        if track is not None:
+            self.timeline.relay(self.timeline.sheet.expand(track.lane))
 
     def action_hide(self) -> None:
         """Hide the cursor's lane; the cursor goes to the next one."""
-        track = self._track
+        track = self._track()
         if track is not None:
             stops = [lane for lane, _ in self.timeline.sheet.stops()]
             self.timeline.action_lane(-1 if track.lane in stops[-1:] else 1)
@@ -113,13 +116,13 @@ class Desk(Column):
 
     def action_pin(self) -> None:
         """Pin the cursor's lane to the top, or put it back."""
-        track = self._track
+        track = self._track()
         if track is not None:
             self.timeline.seat(self.timeline.seats.pin(track.key))
 
     def action_move_lane(self, by: int) -> None:
         """Move the cursor's lane down or up in its group."""
-        track = self._track
+        track = self._track()
         if track is not None:
             self.timeline.seat(self.timeline.seats.move(self.timeline.sheet.groups, track.key, by))
 
