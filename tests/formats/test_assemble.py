@@ -138,11 +138,11 @@ def test_any_pieces_in_any_batches(rows: list[Event], cuts: list[int], size: int
 
 def many(count: int) -> list[Event]:
     """A deep lane, whose outermost event lasts to the end, and a device that it launches on."""
-    rows: list[Event] = [{"lane": 1, "start": 0, "end": 10 * count, "name": "all", "kind": "op"}]
+    rows: list[Event] = [{"lane": 4, "start": 0, "end": 10 * count, "name": "all", "kind": "op"}]
     for i in range(count):
-        rows.append({"lane": 1, "start": 10 * i, "end": 10 * i + 9, "name": "op", "kind": "op"})
+        rows.append({"lane": 4, "start": 10 * i, "end": 10 * i + 9, "name": "op", "kind": "op"})
         rows.append(
-            {"lane": 1, "start": 10 * i + 1, "end": 10 * i + 2, "name": "call", "kind": "runtime", "correlation": i}
+            {"lane": 4, "start": 10 * i + 1, "end": 10 * i + 2, "name": "call", "kind": "runtime", "correlation": i}
         )
         rows.append(
             {"lane": 5, "start": 10 * i + 5, "end": 10 * i + 25, "name": "k", "kind": "kernel", "correlation": i}
@@ -158,6 +158,7 @@ def test_a_long_lane_is_cut_without_a_trace(tmp_path: Path) -> None:
     rows = many(500)
     whole = part(decoded(held(frame(rows))))
     assert whole.events["self"][0] == 10 * 500 - 9 * 500, "children in all batches count"
+    assert whole.events["launch"].count() == 500
     spill = Spill(tmp_path)
     cut = part(decoded(in_pieces(rows, [100, 700, 701], spill)), spill, 64)
     assert same(whole, cut)
