@@ -165,6 +165,9 @@ def test_ranks_without_copies_are_told() -> None:
     told = run(named("bandwidth"), b.trace())
     assert told.table["rank"].to_list() == [0]
     assert told.notes == ("no copy on ranks 1-2: none is recorded on a stream or an asynchronous line there",)
+    assert not run(named("bandwidth"), b.trace(), Window(ranks=(0,))).notes
+    (note,) = run(named("bandwidth"), b.trace(), Window(ranks=(0, 2))).notes
+    assert note.startswith("no copy on rank 2: ")
 
 
 def test_copies_on_streams_are_not_said_to_queue() -> None:

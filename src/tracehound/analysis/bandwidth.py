@@ -173,7 +173,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     time = _time(share)
     kinds = list(_kinds(share, options.given, time.clock))
     if not kinds:
-        return pl.DataFrame()
+        return pl.DataFrame({_SILENT: [share.rank]})
     length = time.end - time.start
     rows = [_row(copies, share, time) for copies in kinds]
     queue = not share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "async")).is_empty()
@@ -222,13 +222,13 @@ def _row(copies: _Copies, share: Share, time: _Time) -> dict[str, object]:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The rows of all ranks in their order, of each the kind that runs longest first."""
-    rows = stacked(tables)
+    silent = [int(table[_SILENT][0]) for table in tables if _SILENT in table.columns]
+    rows = stacked([table for table in tables if _SILENT not in table.columns])
     if rows.is_empty():
-        note = "no copy: none ran on a stream here; HLO ops that copy are among the ops"
-        return without(ANALYSIS, scene, options, note)
+        return without(ANALYSIS, scene, options, f"no copy: none ran on a stream here{_others(scene)}")
     rows = rows.with_columns(pl.col("rank").rle_id().alias("place"))
     table = rows.sort("place", "busy", "kind", descending=[False, True, False])
-    notes = [*_notes(table, PEAK.of(options.given)), *_silent(rows, scene), *window_apart(table["span"], scene)]
+    notes = [*_notes(table, PEAK.of(options.given)), *_without(silent, scene), *window_apart(table["span"], scene)]
     return answer(ANALYSIS, table, scene, options, notes)
 
 
@@ -238,13 +238,18 @@ QUEUED: Final = (
 )
 
 
-def _silent(rows: pl.DataFrame, scene: Scene) -> list[str]:
+_SILENT: Final = "silent"
+"""The column of a rank without a copy, which has its number."""
+
+
+def _without(silent: Sequence[int], scene: Scene) -> list[str]:
     """Which ranks have no row, and why."""
-    silent = sorted(set(scene.ranks["rank"].to_list()) - set(rows["rank"].to_list()))
-    if not silent:
-        return []
-    others = "; HLO ops that copy are among the ops" if scene.xla else ""
-    return [f"no copy on {which_ranks(silent)}: none is recorded on a stream or an asynchronous line there{others}"]
+    why = f"none is recorded on a stream or an asynchronous line there{_others(scene)}"
+    return [f"no copy on {which_ranks(sorted(silent))}: {why}"] if silent else []
+
+
+def _others(scene: Scene) -> str:
+    return "; HLO ops that copy are among the ops" if scene.xla else ""
 
 
 def _notes(table: pl.DataFrame, peak: int) -> list[str]:
