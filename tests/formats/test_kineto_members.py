@@ -30,6 +30,7 @@ from tracehound.trace import Trace, collected
         ([10, 11], {10: "ranks 0,1: python", 11: "ranks 2-3: python"}, ("ranks 0,1", "ranks 2-3"), (None, None)),
         (["[a1] 10", "[b1] 10"], {}, ("a1", "b1"), (None, None)),
         (["[TP03] 10", "[TP03] 0"], {}, ("TP03",), (3,)),
+        (["[20261125120000] 10", "[20261125120001] 10"], {}, ("20261125120000", "20261125120001"), (None, None)),
     ],
 )  # fmt: skip
 def test_marks_tell_whose_processes_are(processes: list, names: dict, marks: tuple, ranks: tuple) -> None:
@@ -152,6 +153,14 @@ def test_it_is_said_that_a_file_was_merged(tmp_path: Path) -> None:
     assert "TP00, TP01, TP02" in note.text
     assert not [note for note in trace.notes if re.search("counted through|no rank", note.text)]
     assert "rank" not in trace.parts[0].facts
+
+
+def test_marks_that_are_no_ranks_leave_ranks_to_be_counted(tmp_path: Path) -> None:
+    path = tmp_path / "merged.json"
+    path.write_text(json.dumps(merged(ranks(2), lambda number, pid: f"[2026112512000{number}] {pid}")))
+    trace = opened(path)
+    assert trace.ranks.select("rank", "inferred").rows() == [(0, True), (1, True)]
+    assert len(trace.hosts) == 2
 
 
 def test_a_piece_of_a_merged_file_has_its_own_rank(tmp_path: Path) -> None:

@@ -116,11 +116,11 @@ def place(
         row[key] = known.setdefault(own, len(lanes))
         if row[key] == len(lanes):
             lanes.append(_stream_lane(key, member, devices) if isinstance(key, Stream) else threads.lane(key, member))
-    ranks = _merged_ranks if whose.marked else _ranks
+    called = family or "GPU"
     return Placed(
         lanes=pl.DataFrame(lanes, schema=RAW_LANES, orient="row"),
         row=row,
-        ranks=ranks(working, family or "GPU", metadata, whose),
+        ranks=(_merged_ranks(working, called, metadata, whose) if whose.marked else _ranks(working, called, metadata)),
         hosts=tuple(threads.host(metadata, whose, member) for member in range(len(whose.marks))),
         members=whose,
     )
@@ -229,18 +229,19 @@ def _merged_ranks(
     """
     ordinals = sorted({device.ordinal for device in working})
     many = Counter(device.member for device in working)
-    idle = [Device(member, -1) for member in range(len(whose.marks)) if not many[member]]
+    idle = [Device(member, -1) for member in range(len(whose.marks))]
+    ranks = [rank if many[member] < 2 else None for member, rank in enumerate(whose.ranks)]
     rows = [
-        {"rank": whose.ranks[device.member] if many[device.member] < 2 else None, "host": device.member,
+        {"rank": ranks[device.member], "host": device.member,
          "device": device.ordinal if device.ordinal >= 0 else None,
          "label": f"{family} {device.ordinal}" if device.ordinal >= 0 else "CPU",
-         "model": _model(device.ordinal, ordinals, metadata), "inferred": many[device.member] > 1}
-        for device in sorted([*working, *(idle if not working else ())])
+         "model": _model(device.ordinal, ordinals, metadata), "inferred": ranks[device.member] is None}
+        for device in sorted(working or idle)
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=RANKS)
 
 
-def _ranks(working: Mapping[Device, int], family: str, metadata: Mapping[str, Any], _: Members) -> pl.DataFrame:
+def _ranks(working: Mapping[Device, int], family: str, metadata: Mapping[str, Any]) -> pl.DataFrame:
     """The ranks of devices, of which `working` has the numbers of events."""
     rank = claimed_rank(metadata.get("distributedInfo"))
     devices = {device.ordinal: working[device] for device in sorted(working)}

@@ -20,6 +20,9 @@ _MARK: Final = re.compile(
 
 _NUMBERS: Final = re.compile(r"\d+")
 
+_LONGEST_RANK: Final = 8
+"""A number of so many digits is a date, or an id of something else."""
+
 
 @dataclass(frozen=True)
 class Members:
@@ -49,7 +52,7 @@ class Members:
     def ranks(self) -> tuple[int | None, ...]:
         """The rank of each: the one number in its mark, where all have one that is no other's; else unknown."""
         said = [_NUMBERS.findall(mark) for mark in self.marks]
-        numbers = [int(found[0]) for found in said if len(found) == 1]
+        numbers = [int(found[0]) for found in said if len(found) == 1 and len(found[0]) < _LONGEST_RANK]
         return tuple(numbers) if len(set(numbers)) == len(said) else (None,) * len(said)
 
 

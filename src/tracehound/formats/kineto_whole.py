@@ -84,12 +84,11 @@ def whole(shares: Sequence[Share], firsts: Sequence[int], metadata: Mapping[str,
     times, found = _times(shares, base), list[tuple[Stretch, Ints, int]]()
     amendments, of_lane = _amendments(messages, placed), placed.lanes["host"].cast(pl.Int64).to_numpy()
     for share, first in zip(shares, firsts, strict=True):
+        rows = np.array([placed.row[key] for key in share.lanes], np.int64)
         for stretch in share.stretches:
             held = stretch if times.hold(stretch) else _sifted(stretch, times, first, tally, spill)
             if held is not None:
-                rows = np.array([placed.row[key] for key in share.lanes], np.int64)
-                amended = _amended(held, amendments, of_lane[rows], first, spill)
-                found.append((amended, rows, first))
+                found.append((_amended(held, amendments, of_lane[rows], first, spill), rows, first))
     samples = _samples(shares, times, firsts, tally)
     if placed.members.several:
         tally.add(MINGLED, of_memory(samples), 0)
