@@ -16,6 +16,7 @@ from tracehound.export.narrow import ps, shift
 from tracehound.formats.json_elements import encoded
 from tracehound.formats.json_text import STRICT
 from tracehound.formats.kineto_facts import MERGED
+from tracehound.formats.residency import listed
 from tracehound.trace import Trace, Window
 from tracehound.units import which_ranks
 
@@ -73,9 +74,7 @@ def facts(trace: Trace, window: Window) -> dict[str, Any]:
 
 def _listed(facts: Mapping[str, Any], device: int) -> Mapping[str, Any]:
     """What a file says of a device."""
-    listed = facts.get("devices")
-    every = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
-    return next((each for each in every if each.get("id") == device), {})
+    return next((each for each in listed(facts) if each.get("id") == device), {})
 
 
 _DEVICE: Final = ("rank", "host", "device", "model", "label")

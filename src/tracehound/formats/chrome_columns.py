@@ -5,7 +5,7 @@ Owns which fields of an event are read: XLA writes a profile's stats as args, al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
@@ -257,28 +257,24 @@ def _op(event: Event) -> Op:
 
 def wholes(values: Sequence[Text]) -> Ints:
     """Numbers in args as `whole` reads them; `INVALID` for what is none."""
-    found = np.full(len(values), INVALID, np.int64)
-    rows = [row for row, value in enumerate(values) if value is not None]
-    if not rows:
-        return found
-    given: list[Any] = [values[row] for row in rows]
-    try:
-        numbers = np.fromiter(map(int, given), np.int64, len(given))
-    except (ValueError, OverflowError):
-        numbers = np.array([INVALID if (number := whole(value)) is None else number for value in given], np.int64)
-    found[rows] = np.where((numbers > -(2**62)) & (numbers < 2**62), numbers, INVALID)
-    return found
+    numbers = _each(values, whole)
+    return np.where((numbers > -(2**62)) & (numbers < 2**62), numbers, INVALID)
 
 
 def hashes(values: Sequence[Text]) -> Ints:
     """Ids in args as `hashed` reads them; `INVALID` for what is none."""
+    return _each(values, hashed)
+
+
+def _each(values: Sequence[Text], read: Callable[[Text], int | None]) -> Ints:
+    """Numbers in args: all at once, where Int64 holds them."""
     found = np.full(len(values), INVALID, np.int64)
     rows = [row for row, value in enumerate(values) if value is not None]
     given: list[Any] = [values[row] for row in rows]
     try:
         found[rows] = np.fromiter(map(int, given), np.int64, len(given))
     except (ValueError, OverflowError):
-        found[rows] = [INVALID if (number := hashed(value)) is None else number for value in given]
+        found[rows] = [INVALID if (number := read(value)) is None else number for value in given]
     return found
 
 

@@ -144,9 +144,13 @@ def whole_numbers(values: Sequence[Any]) -> Ints:
         return np.fromiter(map(whole_number, values), np.int64, len(values))
 
 
-def too_large(value: object) -> bool:
-    """Whether this is an id that Int64 cannot hold; the unsigned -1 stands for none."""
-    return isinstance(value, int) and value >= 2**63 and value != _NO_ID
+def ids(values: Sequence[Any]) -> tuple[Ints, list[int]]:
+    """The same, and which rows have an id that Int64 cannot hold; the unsigned -1 stands for none."""
+    try:
+        return np.maximum(np.fromiter(values, np.int64, len(values)), MISSING), []
+    except (TypeError, ValueError, OverflowError):
+        large = [row for row, value in enumerate(values) if isinstance(value, int) and value >= 2**63]
+        return whole_numbers(values), [row for row in large if values[row] != _NO_ID]
 
 
 _NO_ID: Final = 2**64 - 1

@@ -23,10 +23,9 @@ from tracehound.formats.json_columns import (
     Codes,
     as_text,
     exact_ticks,
+    ids,
     ticks,
-    too_large,
     whole_number,
-    whole_numbers,
 )
 from tracehound.formats.json_slices import Slice
 from tracehound.formats.kineto_args import Args
@@ -125,21 +124,24 @@ class Columns:
     def _add_events(self, events: list[Complete | Instant], rows: Ints, piece: Events, first: int) -> None:
         """Append events; `rows` says where in the slice each is."""
         count, args = len(events), [event.args for event in events]
+        correlation, large = ids([said.correlation for said in args])
+        external, larger = ids([said.external_old if said.external is None else said.external for said in args])
         columns = Piece(
             record=rows + first,
             signature=self.signatures.column(_signatures(events), count),
             name=self.names.column([event.name for event in events], count),
             start=_ticks([event.ts for event in events], piece.starts, rows),
             length=_ticks([event.dur for event in events], piece.lengths, rows),
-            correlation=whole_numbers([said.correlation for said in args]),
-            external=whole_numbers([said.external_old if said.external is None else said.external for said in args]),
+            correlation=correlation,
+            external=external,
             device=np.full(count, MISSING, np.int32),
             bytes=np.full(count, MISSING, np.int64),
             collective=np.zeros(count, np.bool_),
         )
         self._pieces.append(columns)
         self._count_endless(events, columns)
-        self._count_too_large(args, columns)
+        none = sorted({*large, *larger})
+        self.tally.add(TOO_LARGE, len(none), int(columns.record[none[0]]) if none else 0)
         manner, by_name = self._manner.of(columns.signature), self._manner_by_name.of(columns.name)
         manner = np.where(manner == _PLAIN, by_name, manner)
         if manner.any():
@@ -158,11 +160,6 @@ class Columns:
         silent = [row for row in np.flatnonzero(columns.length == 0).tolist() if events[row].dur is False]
         rows = [row for row in silent if isinstance(events[row], Complete)]
         self.tally.add(ENDLESS, len(rows), int(columns.record[rows[0]]) if rows else 0)
-
-    def _count_too_large(self, args: Sequence[Args], columns: Piece) -> None:
-        none = np.flatnonzero((columns.correlation == MISSING) | (columns.external == MISSING)).tolist()
-        rows = [row for row in none if any(map(too_large, (args[row].correlation, args[row].external)))]
-        self.tally.add(TOO_LARGE, len(rows), int(columns.record[rows[0]]) if rows else 0)
 
     def _add_devices(self, rows: Ints, args: Sequence[Args], columns: Piece) -> None:
         args = [args[row] for row in rows.tolist()]

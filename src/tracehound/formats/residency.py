@@ -39,15 +39,20 @@ def device(facts: Mapping[str, Any], ordinal: int | None) -> Device:
 
     ROCm counts other devices than those it lists: where none has the number, and all are alike, it is one of them.
     """
-    listed = facts.get("devices")
-    known = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    known = listed(facts)
     mine = [_properties(each) for each in known if each.get("id") == ordinal]
     alike = {_properties(each) for each in known}
     return mine[0] if mine else alike.pop() if len(alike) == 1 else UNKNOWN
 
 
-def _properties(listed: Mapping[str, Any]) -> Device:
-    values = (next((listed[name] for name in names if name in listed), None) for names in _SPELLED)
+def listed(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What a part says of its devices, as its file spells it."""
+    said = facts.get("devices")
+    return [each for each in said if isinstance(each, Mapping)] if isinstance(said, list) else []
+
+
+def _properties(said: Mapping[str, Any]) -> Device:
+    values = (next((said[name] for name in names if name in said), None) for names in _SPELLED)
     return Device(*(v if isinstance(v, int) and not isinstance(v, bool) and 0 < v < 1 << 62 else 0 for v in values))
 
 
