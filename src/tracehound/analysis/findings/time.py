@@ -98,8 +98,7 @@ def communication(evidence: Evidence) -> Iterator[Finding]:
 
 def _awaited(evidence: Evidence, cost: float) -> str:
     """Which part of communication may be waiting for late ranks, where any is late by much."""
-    late = [evidence.per_step(each.late, 1) for each in latecomers(evidence.table("stragglers"), evidence.scene.ranks)]
-    told = sum(cost for cost in late if evidence.share(cost) > LATE)
+    told = sum(finding.cost or 0 for finding in late_ranks(evidence))
     part = f"up to {duration(told)}" if told < cost else "all"
     return f"; {part} of it may be waiting for late ranks" if told else ""
 
@@ -146,7 +145,8 @@ def _exposed(evidence: Evidence, part: str, threshold: float, what: str) -> Iter
             what,
             f"{percent(share)} of {evidence.time} is {part} alone, most on rank {ranks['rank'][0]}:"
             f" {percent(ranks['share'][0])}"
-            + (f"; {percent(hidden)} of the devices' time in {evidence.extent} is hidden {part}" if hidden else ""),
+            + (f"; {percent(hidden)} of the devices' time in {evidence.extent} is hidden {part}" if hidden else "")
+            + (_awaited(evidence, share * evidence.stretch) if part == "communication" else ""),
             advice(evidence, {"copy": "HLO copies" if evidence.xla else "copies"}.get(part, part)),
             Place(rank=ranks["rank"][0], event=_longest_of(evidence, part)),
             round(share * evidence.stretch),
