@@ -34,8 +34,8 @@ transfer and synchronising share out the time in which communication runs, hidde
 as long as the shortest call of that collective on any rank, is transfer, and what is before is synchronising: waiting
 for the last to come. That needs no common clock, and is least where the calls of a collective end apart (gloo): by the
 time at which the last one came, as in arrivals and stragglers, a rank may have waited longer, which a note then says.
-Both are unions: where another collective transfers at once, a wait is hidden. unmatched is the
-rest: communication that no other rank here has.
+Both are unions: where another collective transfers at once, a wait is hidden. unmatched is the rest: communication that
+no other rank here has.
 
 {HOW}
 
@@ -157,7 +157,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     order = ("step", "rank", "start") if by_step else ("rank",)
     notes = [
         *_notes(table, found),
-        *([] if by_step or scene.windowed else _longer(met, table)),
+        *([] if by_step or scene.windowed else _longer(found.calls, table)),
         *_hosted(table),
         *offset_notes(found.clocks),
         *absentees(found.calls, scene),
@@ -216,10 +216,11 @@ def _notes(table: pl.DataFrame, found: Matched) -> list[str]:
 
 
 _LONGER: Final = 1.25
+"""So many times what durations tell is said."""
 
 
 def _longer(calls: pl.DataFrame, table: pl.DataFrame) -> list[str]:
-    """That ranks waited for longer by when the last of each collective came, if it is much longer."""
+    """That ranks waited for longer by when the last of each collective came, on the trace's clock, if much longer."""
     known = calls.filter(pl.col("meeting").is_not_null())
     came = known.with_columns(pl.min_horizontal("end", pl.col("start").max().over("meeting")).alias("came"))
     waited = sum(
