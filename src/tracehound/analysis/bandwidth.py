@@ -228,7 +228,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         return without(ANALYSIS, scene, options, f"no copy: none ran on a stream here{_others(scene)}")
     rows = rows.with_columns(pl.col("rank").rle_id().alias("place"))
     table = rows.sort("place", "busy", "kind", descending=[False, True, False])
-    notes = [*_notes(table, PEAK.of(options.given)), *_without(silent, scene), *window_apart(table["span"], scene)]
+    notes = [*_notes(table, PEAK.of(options.given)), *_uncopied(silent, scene), *window_apart(table["span"], scene)]
     return answer(ANALYSIS, table, scene, options, notes)
 
 
@@ -242,7 +242,7 @@ _SILENT: Final = "silent"
 """The column of a rank without a copy, which has its number."""
 
 
-def _without(silent: Sequence[int], scene: Scene) -> list[str]:
+def _uncopied(silent: Sequence[int], scene: Scene) -> list[str]:
     """Which ranks have no row, and why."""
     why = f"none is recorded on a stream or an asynchronous line there{_others(scene)}"
     return [f"no copy on {which_ranks(sorted(silent))}: {why}"] if silent else []

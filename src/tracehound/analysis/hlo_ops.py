@@ -147,7 +147,7 @@ def _about(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[str]:
     waiting = int(rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))["self"].sum())
     if whole and waiting > whole / 20:
         notes.append(f"{share(waiting / whole)} of the ops' self time waits for the host's memory")
-    far = rows.filter(pl.col("bound").is_not_null() & (pl.col("nearest") < FAR) & ~pl.col("bound").is_in(_LINKS))
+    far = rows.filter(pl.col("bound").is_not_null() & (pl.col("nearest") < _FAR) & ~pl.col("bound").is_in(_LINKS))
     if whole and far.height:
         part = share(int(far["self"].sum()) / whole)
         notes.append(
@@ -157,7 +157,7 @@ def _about(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[str]:
     return notes
 
 
-FAR: Final = 0.1
+_FAR: Final = 0.1
 """Ops that come to less of any peak wait for something else: latency, what they depend on, or their own start."""
 
 _LINKS: Final = ("host link", "interconnect")

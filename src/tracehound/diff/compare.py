@@ -41,8 +41,8 @@ the step.
 
 Ops are the same in both runs by the surest of these that finds a partner: module, scope, shapes, name and operator
 alike; then fewer of them. Numbers that a compiler gives (.123, .clone, .remat) are no part of a name, and of a match
-one op may stand against many. What has no partner is listed as added or removed, and so is a
-category that one run alone has.
+one op may stand against many. What has no partner is listed as added or removed, and so is a category that one run
+alone has.
 
 Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. Of a counter of bytes the peak
 in a step is compared, of others the average over its time; only counters that both runs have.

@@ -6,6 +6,7 @@ that has the focus; without this, what is typed next would be obeyed as keys of 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from textual.app import App
@@ -34,7 +35,7 @@ class TypedAhead:
         self._app = app
         self._held: list[Key] = []
         self._again: list[Key] = []
-        self._sent: list[tuple[Key, Screen[object]]] = []
+        self._sent = deque[tuple[Key, Screen[object]]](maxlen=MOST)
         self._timer: Timer | None = None
         self._there: Callable[[], bool] = self._prompted
         self._looks = self._found = 0
@@ -62,7 +63,7 @@ class TypedAhead:
             self._held.append(key)
             return True
         if not key.is_forwarded:
-            self._sent = [*self._sent[-MOST:], (key, self._app.screen)]
+            self._sent.append((key, self._app.screen))
         elif self._overtaken(key):
             key.stop()
             self._app.post_message(Key(key.key, key.character))
