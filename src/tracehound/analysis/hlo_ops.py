@@ -80,7 +80,8 @@ NO_OPS: Final = (
     " device_tracer_level of 1 for GPUs); the kernels and operators of others are in the analysis ops"
 )
 NO_PEAK: Final = (
-    "no peak is known of the device, so nothing is said of what bounds ops: --set peak=H100 or 989T,3.35TB/s"
+    "no peak is known of the device, so nothing is said of what bounds ops:"
+    " the setting peak (H100, or 989T,3.35TB/s) tells"
 )
 
 

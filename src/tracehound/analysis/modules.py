@@ -158,7 +158,7 @@ def _of_threads(guessed: int) -> list[str]:
 
 def _why_empty(scene: Scene) -> str:
     if scene.xla:
-        return "no modules: an XLA profile has the scopes of HLO ops instead: see hlo_ops with --set by=scope"
+        return "no modules: an XLA profile has the scopes of HLO ops instead: see hlo_ops with the setting by=scope"
     option = "profile with with_stack=True (with_modules=True alone records none of them)"
     return nothing(scene, "no nn.Module", option)
 

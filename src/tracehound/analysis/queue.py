@@ -174,7 +174,7 @@ def _notes(rows: pl.DataFrame, limit: int) -> list[str]:
         told.append(f"a queue of {longest:,} launches: {CUDA_LIMIT:,} is not a limit here, as HIP has none")
     elif _NEARLY * limit <= longest < limit:
         near = longest - longest % 10
-        told.append(f"nearly full: up to {longest:,} of {limit:,} launches; --set limit={near} tells how long")
+        told.append(f"nearly full: up to {longest:,} of {limit:,} launches; the setting limit={near} tells how long")
     return [*told, *doubts(int(ranks["unknown"].sum()), int(ranks["early"].sum()))]
 
 
