@@ -194,6 +194,8 @@ def test_what_is_no_time_is_refused_in_one_line(text: str) -> None:
         ("_ZN7cutlass13device_kernelIN5flash19enable_sm90_or_laterINS1_16FlashAttnFwdSm90I", "FlashAttnFwdSm90"),
         ("_Z10my_kernel2PfS_", "my_kernel2"),
         ("_ZN4mine6kernelIfEEvT_", "mine::kernel"),
+        ("[3] CommonPjRtLoadedExecutable::Execute (jit_train_step)", "Execute (jit_train_step)"),
+        ("void (anonymous namespace)::softmax_warp_forward<float>(float*, int)", "softmax_warp_forward"),
         ("_Zebra", "_Zebra"),
         ("_Z", "_Z"),
         ("_Z0", "_Z0"),

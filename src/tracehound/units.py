@@ -232,6 +232,9 @@ def _scaled(value: float, step: int, names: tuple[str, ...]) -> str:
     return f"{text} {name}"
 
 
+_REMARK: Final = re.compile(r" \([^()<>*&,]*\)$")
+"""What stands behind a call in brackets of its own: no arguments, which follow a name without a space."""
+
 _OTHERS = re.compile(r" and [0-9,]+ more$")
 """How many others a name stands for."""
 
@@ -264,8 +267,9 @@ def short_name(name: str, width: int = 0) -> str:
     ``void at::native::vectorized_elementwise_kernel<4, ...>(int)`` becomes ``vectorized_elementwise_kernel``. The
     innermost functor, which tells two elementwise kernels apart, is kept in brackets, and how many others the name
     stands for (``and 3 more``) behind it. Where every kernel of a library has one name, it is that of its first
-    template argument. Mangled names are read likewise, without their functors. With `width` it is cut in the middle, so
-    that both ends stay.
+    template argument. Mangled names are read likewise, without their functors. A remark behind a call stays, as the
+    program in XLA's ``PjRtLoadedExecutable::Execute (jit_step)``. With `width` it is cut in the middle, so that both
+    ends stay.
     """
     name = printable(name)
     more = found[0] if (found := _OTHERS.search(name)) else ""
@@ -273,7 +277,8 @@ def short_name(name: str, width: int = 0) -> str:
     if _MANGLED.match(name):
         name = _unmangled(name)
     elif name.endswith(")") and "(" in name and ("::" in name or "<" in name or name.startswith("void ")):
-        name = _bare(name)
+        remark = found[0] if (found := _REMARK.search(name)) else ""
+        name = _bare(name.removesuffix(remark)) + remark
     name += more
     return middle(name, width) if width else name
 
