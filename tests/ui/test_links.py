@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import Building, stream, thread
+from building import Building, Lane, stream, thread
 from tracehound.store import load, open_paths
 from tracehound.trace import Trace
 from tracehound.ui.links import cause, effects
@@ -55,6 +55,21 @@ def test_from_a_kernel_out_to_the_python_line() -> None:
         seen.append(TRACE.event(at)["name"])
     assert seen == ["cudaLaunchKernel", "aten::addmm", "train.py(7): step"], "an operator leads over others to Python"
     assert link.words == "train.py(7): step: nothing is recorded around it"
+
+
+def test_an_annotation_on_a_device_leads_to_the_one_of_the_host_whose_work_it_spans() -> None:
+    b, ranges = Building(), Lane("ranges 7", 0, "ranges")
+    for start in (0, 100):
+        b.event(thread(), "forward", start, start + 50, "annotation", external=start + 1)
+    b.event(thread("other"), "backward", 100, 150, "annotation", external=101)
+    b.event(ranges, "forward", 130, 180, "annotation", external=101)
+    b.event(ranges, "forward", 230, 240, "annotation")
+    trace = b.trace()
+    here = trace.events().filter(pl.col("name") == "forward").collect().sort("start")
+    first, second, spanning, alone = here["id"].to_list()
+    assert cause(trace, spanning).target == second != first
+    assert cause(trace, spanning).words == "forward on the host, whose work the device's spans"
+    assert cause(trace, alone).words == "forward: no launch is recorded"
 
 
 def test_the_words_say_how_long_before_it_was_launched() -> None:

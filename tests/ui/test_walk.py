@@ -81,6 +81,14 @@ def test_needles(needle: str, count: int) -> None:
     assert found.result.table["count"].sum() == count
 
 
+def test_what_a_device_repeats_of_the_host_is_a_row_of_its_own() -> None:
+    b = Building()
+    b.event(thread(), "forward", 0, 50, "annotation")
+    b.event(stream(), "forward", 30, 90, "annotation")
+    rows = search.find(search.names(b.trace()), "forward").result.table.select("name", "on", "count", "total").rows()
+    assert rows == [("forward", "device", 1, 60 * US), ("forward", "host", 1, 50 * US)]
+
+
 def test_matches_are_gone_through_like_any_events() -> None:
     for needle, condition in (("~^gemm$", pl.col("name") == "gemm"), ("_small", pl.col("name") == "Gemm_small")):
         found, alike = search.find(search.names(TRACE), needle).walk, walk(TRACE, needle, condition)

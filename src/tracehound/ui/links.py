@@ -1,9 +1,9 @@
 """Following links through the layers of a program: device, launch, operator, Python.
 
 Owns where a link leads; it is looked for in a thread, since the way back down has to be searched. Knows no widget but
-the one that is told. Up, an event of a device leads to the host event that enqueued it, and an event of a host to
-the nearest one around it on a layer further out; down, an event leads to what it enqueued, or to what enqueues inside
-it.
+the one that is told. Up, an event of a device leads to the host event that enqueued it, an annotation there to the one
+of the host whose work it spans, and an event of a host to the nearest one around it on a layer further out; down, an
+event leads to what it enqueued, or to what enqueues inside it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ OUTERMOST = 2
 OUTER = {"op": 1, "annotation": 1, "module": 1, "step": 1, "python": OUTERMOST}
 """How far out a host event is by its kind; calls of the runtime, and all others, are the innermost."""
 
+ANNOTATIONS = ("annotation", "step")
+
 
 @dataclass(frozen=True)
 class Link:
@@ -46,17 +48,33 @@ def cause(trace: Trace, event: int) -> Link:
     """The event that enqueued this one; of a host event, or where no launch is known, the one around it.
 
     Around a host event that is the nearest on a layer further out (call, operator, Python), else the nearest of all.
+    What a profiler draws on a device for an annotation of the host comes from that.
     """
-    found = _columns(trace, event, "name", "start", "rank", "kind", "launch", "parent")
+    found = _columns(trace, event, "name", "lane", "start", "rank", "kind", "launch", "parent", "external")
     name = _short(found)
     if found["launch"] is not None:
         launch = _columns(trace, found["launch"], "name", "start")
         return Link(found["launch"], f"launch, {duration(found['start'] - launch['start'])} before {name}")
+    if (annotated := _annotated(trace, event, found)) is not None:
+        return Link(annotated, f"{name} on the host, whose work the device's spans")
     if found["parent"] is None:
         why = "no launch is recorded" if found["rank"] is not None else "nothing is recorded around it"
         return Link(None, f"{name}: {why}")
     target = found["parent"] if found["rank"] is not None else _further_out(trace, found)
     return Link(target, f"around {name}")
+
+
+def _annotated(trace: Trace, event: int, found: dict[str, Any]) -> int | None:
+    """The annotation of the host that one on a device repeats: of the same name and External id."""
+    if found["rank"] is None or found["external"] is None or found["kind"] not in ANNOTATIONS:
+        return None
+    host = trace.lanes.filter(pl.col("lane") == found["lane"])["host"][0]
+    here = pl.col("rank").is_null() & (pl.col("host") == host) & in_part("lane", part_of(event))
+    events = trace.events(trace.lanes.filter(here)["lane"].to_list())
+    alike = (pl.col("external") == found["external"]) & pl.col("kind").is_in(ANNOTATIONS)
+    named = events.filter(alike & (pl.col("name").cast(pl.String) == found["name"]))
+    same = collected(named.select("id"))["id"]
+    return int(same[0]) if len(same) else None
 
 
 def _further_out(trace: Trace, found: dict[str, Any]) -> int:

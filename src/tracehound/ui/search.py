@@ -21,16 +21,19 @@ from tracehound.ui.walk import Walk
 COLUMNS = (
     Column("name", "text", "name of the events"),
     Column("kind", "text", "what they are"),
+    Column("on", "text", "host, or device: a profiler may draw an annotation of the host there, too"),
     Column("count", "count", "how many there are in the whole trace"),
     Column("total", "time", "sum of their lengths, on the device's own clock where it has one"),
     Column("mean", "time", "total / count", brief=False),
     Column("event", "id", "the longest"),
 )
 
+_WHERE = pl.when(pl.col("rank").is_null()).then(pl.lit("host")).otherwise(pl.lit("device"))
+
 
 @dataclass(frozen=True)
 class Names:
-    """Every distinct (name, kind) of a trace with count, total and longest event: what a needle is held against.
+    """Every distinct (name, kind, on) of a trace with count, total and longest event: what a needle is held against.
 
     `events` are all events in the order of their `starts`, each with the `code` of its name, and `codes` has the code
     of every name: from names to events it is one look at each event, and no sorting.
@@ -64,14 +67,14 @@ def names(trace: Trace) -> Names:
     """The names of the trace, and its events in order; all that searching needs to read."""
     query = (
         trace.events()
-        .group_by("name", "kind")
+        .group_by("name", "kind", _WHERE.alias("on"))
         .agg(
             pl.len().cast(pl.Int64).alias("count"),
             LENGTH.sum().alias("total"),
             pl.col("id").sort_by(LENGTH, "id", descending=[True, False]).first().alias("event"),
         )
         .with_columns(pl.col("name").cast(pl.String), (pl.col("total") / pl.col("count")).alias("mean"))
-        .sort("total", "name", "kind", descending=[True, False, False])
+        .sort("total", "name", "kind", "on", descending=[True, False, False, False])
         .select(column.name for column in COLUMNS)
     )
     found = collected(trace.events().select("id", "start", "name"))
