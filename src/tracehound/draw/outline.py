@@ -108,6 +108,7 @@ def groups(
     a group without tracks.
     """
     tracks: dict[Key, list[Track]] = {key: [] for key in _unread(trace, ranks, unread)}
+    labels = {(host, rank): label for host, rank, label in trace.ranks.select("host", "rank", "label").iter_rows()}
     shown = trace.lanes_of(ranks).select("host", "rank", "lane", "name", "rows", "events", "role")
     for host, rank, lane, name, rows, events, role in shown.iter_rows():
         if events:
@@ -116,7 +117,8 @@ def groups(
             track = Track(lane, name or "", HEIGHT, graph=True)
         else:
             continue
-        named = replace(track, key=f"{_key((host, rank))}/{track.name}")
+        bare = track.name.removeprefix(f"{labels.get((host, rank))} ")  # which the title of the group says
+        named = replace(track, name=bare or track.name, key=f"{_key((host, rank))}/{track.name}")
         tracks.setdefault((host, rank), []).append(named)
     titles, driven = _rank_titles(trace), _driven(trace)
     return tuple(
