@@ -64,6 +64,15 @@ async def test_without_a_lane_under_the_cursor_that_is_said(key: str) -> None:
         assert shape(timeline) == USUAL
 
 
+async def test_a_lane_whose_rows_are_all_shown_is_not_expanded() -> None:
+    async with stage() as (app, timeline, pilot):
+        await on(timeline, pilot, lane("stream 7", 1))
+        await pilot.press("e")
+        await pilot.pause()
+        assert app.refused == ["this lane has one row"]
+        assert not timeline.sheet.expanded
+
+
 async def test_a_pinned_lane_stays_while_the_others_scroll() -> None:
     async with stage((80, 9)) as (_, timeline, pilot):
         await on(timeline, pilot, lane("stream 7", 1))

@@ -64,7 +64,7 @@ _IN_ASCII = {"←": "Left", "→": "Right", "↑": "Up", "↓": "Down", "⇧": "
 
 
 KEYS: tuple[Key, ...] = (
-    Key("help", ("?", "f1"), "?", "help", "Show this page", "everywhere", "help"),
+    Key("help", ("?", "f1"), "? F1", "help", "Show this page", "everywhere", "help"),
     Key("search", ("/",), "/", "search",
         "Search every event name of the whole trace", "everywhere", "search", asks=True),
     Key("walk.next", ("n",), "n", "travel('walk', 1)", "Next match, or next instance of the op", "everywhere"),
@@ -81,7 +81,7 @@ KEYS: tuple[Key, ...] = (
     Key("palette", ("ctrl+p",), "Ctrl+P", "app.command_palette", "Find any command by its name", "everywhere"),
     Key("focus.next", ("tab",), "Tab", "app.focus_next", "Go to the next pane on the screen", "everywhere"),
     Key("focus.previous", ("shift+tab",), "Shift+Tab", "app.focus_previous", "Go to the pane before", "everywhere"),
-    Key("menu", ("M", "f2"), "M", "menu",
+    Key("menu", ("M", "f2"), "M F2", "menu",
         "Menu: all there is to look at, each with a key of its own", "everywhere", "menu"),
     Key("pane.timeline", ("T",), "T", "show('timeline')", "Timeline", "everywhere"),
     Key("pane.overview", ("1",), "1", "show('overview')",

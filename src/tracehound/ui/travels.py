@@ -158,7 +158,9 @@ class Travels:
     def walk(self, by: int) -> None:
         """To the next (1) or previous (-1) one; where they are not known yet, as soon as they are."""
         screen = self._screen
-        if screen.walk is not None:
+        if screen.walk is not None and not len(screen.walk):
+            screen.key_bar.say(words.no_match(screen.walk.what))
+        elif screen.walk is not None:
             self.to(screen.walk.step(by))
         elif screen.background.busy:
             self._steps_due += by

@@ -96,10 +96,14 @@ class Desk(Column):
             self.timeline.relay(self.timeline.sheet.fold(group.key))
 
     def action_expand(self) -> None:
-        """Show all rows of the cursor's lane, or few again."""
-        track = self._track()
-        if track is not None:
-            self.timeline.relay(self.timeline.sheet.expand(track.lane))
+        """Show all rows of the cursor's lane, or few again; where all are shown anyway, say so."""
+        track, sheet = self._track(), self.timeline.sheet
+        if track is None:
+            return
+        if track.graph or track.lane in sheet.expanded or track.rows > sheet.most:
+            self.timeline.relay(sheet.expand(track.lane))
+        else:
+            self.timeline.refuse(words.all_rows(track.rows))
 
     def action_hide(self) -> None:
         """Hide the cursor's lane; the cursor goes to the next one."""
