@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from building import Building, stream, thread
+from building import Building, Lane, stream, thread
 from tracehound.draw.outline import Outline, groups
 from tracehound.draw.shelf import Rows
 from tracehound.trace import Trace
@@ -98,3 +98,12 @@ def test_where_a_lane_is() -> None:
     assert outline().places(lane("deep"), None) == [5, 6, 7, 8]
     assert outline().places(lane("deep"), 6) == [6]
     assert [line.first for line in outline().lines[5:9]] == [True, False, False, False]
+
+
+def test_a_lane_does_not_repeat_the_device_of_the_title() -> None:
+    b = Building()
+    for name in ("GPU 0 Utilization", "GPU 01", "stream 7"):
+        b.event(Lane(name, 0, "stream", work=True), "work", 0, 10)
+    (group,) = groups(b.trace(), None, lambda _: ())
+    assert [track.name for track in group.tracks] == ["Utilization", "GPU 01", "stream 7"]
+    assert group.tracks[0].key == "rank 0/GPU 0 Utilization", "it is found by its whole name, too"
