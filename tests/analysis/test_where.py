@@ -58,9 +58,11 @@ def names(text: str) -> list[str]:
     return TABLE.filter(condition(text, COLUMNS))["name"].to_list()
 
 
-def test_of_many_columns_it_is_said_how_many_are_not_named() -> None:
+def test_all_columns_are_named_where_none_is_near() -> None:
     many = [Column(f"column_{letter}", "count", "") for letter in "abcdefghijklm"]
-    with pytest.raises(TracehoundError, match=r"there are column a, .*, column j and 3 more; in quotes it is text"):
+    with pytest.raises(
+        TracehoundError, match=r"there are column a, .*, column j, column k, column l, column m; in quotes it is text"
+    ):
         condition("zzz > 1", many)
 
 

@@ -15,14 +15,11 @@ from typing import Final
 
 from tracehound.analysis.result import Column, Unit
 from tracehound.errors import TracehoundError
-from tracehound.units import parse_duration, several
+from tracehound.units import parse_duration
 
 NUMBER: Final = re.compile(r"[+-]?(?:[0-9][0-9_,]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 UNIT: Final = re.compile(r"(?!(?:and|or)\b)(?:%|[a-zµμ]{1,3}(?:/s)?(?!\w))", re.IGNORECASE)
 """What may stand after a number."""
-
-SHOWN: Final = 10
-"""So many columns are named where none is near."""
 
 _LIKE: MappingProxyType[Unit, Unit] = MappingProxyType({"instant": "time", "number": "count", "depth": "count"})
 """Units whose values are compared with those of another."""
@@ -81,7 +78,7 @@ def near(name: str, columns: Sequence[Column]) -> str:
     close = close or difflib.get_close_matches(plain, names, 1)
     if len(close) == 1:
         return f"did you mean {close[0]}?"
-    listed = several(close or names, SHOWN) or "none"
+    listed = ", ".join(close or names) or "none"
     return f"there are {listed}; in quotes it is text" if name else f"there are {listed}"
 
 
