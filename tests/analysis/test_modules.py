@@ -228,7 +228,7 @@ def test_gradients_without_numbers_are_told(tmp_path: Path) -> None:
     assert shown.notes[1] == "backward() ran, but no sequence number of autograd says for which module"
 
 
-@pytest.mark.parametrize(("form", "word"), [("kineto", "with_stack=True"), ("xplane", "hlo_ops with the setting by=scope")])
+@pytest.mark.parametrize(("form", "word"), [("kineto", "with_stack=True"), ("xplane", "with the setting by=scope")])
 def test_without_modules_the_option_that_records_them_is_named(form: str, word: str) -> None:
     b = Building(format=form)
     b.event(thread(), "aten::mm", 0, 10, "op")

@@ -158,7 +158,7 @@ def test_a_device_without_known_peaks_has_rates_and_no_shares() -> None:
     (row,) = result.table.rows(named=True)
     assert row["rate"] == pytest.approx(20e6 / 840e-6)
     assert (row["of_peak"], row["efficiency"], row["bound_by"]) == (None, None, None)
-    assert "the setting peak tells (H100" in result.notes[0]
+    assert "the setting peak gives one (989T" in result.notes[0]
 
 
 def test_runs_without_operators_or_devices_say_so() -> None:

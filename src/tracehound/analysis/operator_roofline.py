@@ -236,7 +236,7 @@ def _notes(table: pl.DataFrame, whole: int, moved: int, peaks: Mapping[int, Peak
     rest = {
         "communication and copies": moved,
         "beyond the peak": above,
-        "of devices without known peaks: the setting peak tells (H100, or 989T,3.35TB/s)": of_costed - of_judged - above,
+        "of devices without known peaks: the setting peak gives one (989T,3.35TB/s)": of_costed - of_judged - above,
         "in known operators whose inputs were not recorded (record_shapes=True), or not in full": of_known - of_costed,
         "in kernels of other operators, or of none": whole - moved - of_known,
     }

@@ -137,8 +137,6 @@ NO_LANE = "no lane under the cursor: j and k go to one"
 NO_EVENT = "no event selected: Enter selects the one at the focus"
 
 
-
-
 def all_rows(rows: int) -> str:
     """Why a lane of so many rows cannot be shown with more."""
     return "this lane has one row" if rows == 1 else f"all {rows:,} rows of this lane are shown"
