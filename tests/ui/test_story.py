@@ -74,7 +74,7 @@ def test_from_an_op_to_its_line_of_python_and_back(samples: Path) -> None:
         terminal.press("T", "j", "j", ".")
         terminal.wait_for("· XLA Ops")
         terminal.press("o")
-        terminal.wait_for("Execute · ", "launch, ")
+        terminal.wait_for("Execute (jit_train_step) · ", "launch, ")
         terminal.press("o")
         terminal.wait_for("forward_backward", "around Execute")
         terminal.press("o")
