@@ -82,7 +82,7 @@ def test_from_an_op_to_its_line_of_python_and_back(samples: Path) -> None:
         terminal.press("i")
         terminal.wait_for("launches in $jax", "1 of 4")
         terminal.press("i")
-        terminal.wait_for("jit_train_step(0)", "launched by Execute: 1 of 1,384")
+        terminal.wait_for("jit_train_step(0)", "n_step) 1 of 1,384")
         terminal.press("u", "u")
         terminal.wait_for("$jax_train.py:100 train", "place ")
         terminal.press("g", "step 5", "enter")
