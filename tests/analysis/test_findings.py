@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -521,6 +522,38 @@ def test_ranks_that_come_together_keep_nobody_waiting() -> None:
 
     assert told_of(0) == []
     assert told_of(20) == ["the other ranks wait for rank 1"]
+
+
+def warm_up(name: str, kind: str) -> Building:
+    """A long event of the main thread, and a collective to which rank 1 comes 900 us late; then four punctual steps."""
+    b = Building()
+    b.event(MAIN, name, 0, 900, kind)
+    for number in range(-1, 4):
+        start = 1000 + number * 100
+        for rank in (0, 1):
+            begin = start - 890 if number < 0 and not rank else start + 60
+            b.event(stream(rank), "k", start - 900 if number < 0 else start, begin)
+            b.event(stream(rank), "ncclDevKernel_AllReduce", begin, start + 99, "collective")
+        if number >= 0:
+            b.event(MAIN, f"ProfilerStep#{number}", start, start + 100, "step", step=number)
+    return b
+
+
+def test_what_comes_before_the_steps_costs_none_of_them() -> None:
+    assert not [name for name in found(warm_up("prepare", "annotation").trace()) if "wait for rank" in name]
+    row = found(warm_up("backend_compile", "compile").trace())["programs are compiled during the run"]
+    assert (row["cost"], row["share"]) == (None, pytest.approx(900 / 1399, abs=0.01))
+    assert "all of it outside of whole steps" in row["evidence"]
+
+
+@pytest.mark.parametrize("name", ["torch_ddp_gloo", "jax_cpu8_b128", "torch_xla_spmd4"])
+def test_nothing_costs_more_than_there_is(samples: Path, name: str) -> None:
+    trace = load(open_paths([samples / name]))
+    (low, high), random = trace.span, np.random.default_rng(1)
+    for _ in range(12):
+        start, end = np.sort(random.integers(low, high, 2)).tolist()
+        rows = run(ANALYSIS, trace, Window(start, end)).table
+        assert rows["share"].max() is None or rows["share"].max() <= 1, (start, end)
 
 
 OPS = Lane("XLA Ops", 0, "ops", work=True)

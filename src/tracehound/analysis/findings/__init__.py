@@ -119,6 +119,10 @@ def _evidence(ranks: Sequence[Sequence[pl.DataFrame]], scene: Scene) -> Evidence
         kept = results["step_parts"].table.filter(pl.col("rank").is_in(working.implode()))
         results["step_parts"] = replace(results["step_parts"], table=kept)
     steps = results["step_parts"].table.filter(~pl.col("partial"))
+    if steps.height:
+        late = results["stragglers"]
+        inside = late.table.filter(pl.col("step").is_in(steps["step"].unique().implode()))
+        results["stragglers"] = replace(late, table=inside)
     lengths = (steps if steps.height else results["breakdown"].table.rename({"span": "duration"}))["duration"]
     return Evidence(
         results=results,

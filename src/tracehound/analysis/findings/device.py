@@ -145,15 +145,17 @@ def compiling(evidence: Evidence) -> Iterator[Finding]:
     if worst.is_empty() or worst["compiling"][0] / worst["window"][0] <= COMPILED:
         return
     row: Mapping[str, Any] = worst.row(0, named=True)
-    share = row["compiling"] / row["window"]
+    share, in_steps = row["compiling"] / row["window"], row["compiling_in_steps"]
+    cost = evidence.per_step(in_steps or 0 if evidence.steps else row["compiling"], 1)
+    where = evidence.extent if cost else f"{evidence.extent}, all of it outside of whole steps"
     yield Finding(
         "programs are compiled during the run",
         f"{plural(row['compilations'], 'time')}, {duration(row['compiling'])} on the thread that compiles most,"
-        f" {percent(share)} of {evidence.extent}{_functions(row)}",
+        f" {percent(share)} of {where}{_functions(row)}",
         "compile before the loop begins; keep shapes, types and static arguments the same from step to step;"
         " the report compiles lists the functions",
         Place(event=row["compile_event"], rank=row["rank"]),
-        evidence.per_step(row["compiling"], 1),
+        cost or None,
         share,
     )
 
@@ -190,5 +192,9 @@ RULES: Final = (
     Rule("pageable copies", f"they take more than {COPIED:.0%} of the same time as copies", pageable),
     Rule("DataParallel", "it is called, and several devices work (plugin, rule 2)", data_parallel),
     Rule("no NCCL", "DistributedDataParallel is called on CUDA devices, and nothing of NCCL (rule 3)", without_nccl),
-    Rule("compiling", f"compiling takes more than {COMPILED:.0%} of the run or window", compiling),
+    Rule(
+        "compiling",
+        f"compiling takes more than {COMPILED:.0%} of the run or window; the cost is that in whole steps",
+        compiling,
+    ),
 )

@@ -16,7 +16,7 @@ from tracehound.analysis.compilations import compilations
 from tracehound.analysis.findings.pauses import whole_steps
 from tracehound.analysis.result import OfHost, Options, Share
 from tracehound.analysis.settings import Given
-from tracehound.intervals import covered, union
+from tracehound.intervals import Intervals, covered, union
 from tracehound.trace import collected
 
 TRAITS: Final = {
@@ -30,6 +30,7 @@ TRAITS: Final = {
     "pageable": pl.Int64,  # ps of copies from and to pageable memory of the host, in whole steps or the window
     "pageable_event": pl.Int64,  # the longest of them
     "compiling": pl.Int64,  # ps of compiling, on the thread that does most of it
+    "compiling_in_steps": pl.Int64,  # what of it lies in whole steps; null without any
     "compilations": pl.Int64,
     "compile_event": pl.Int64,  # the longest
     "compiled": pl.String,  # the function that it is of
@@ -90,15 +91,18 @@ def _pageable(share: Share) -> pl.DataFrame:
     """How long copies take from and to memory that is not pinned: in whole steps, without any in the window."""
     unpinned = (pl.col("kind") == "copy") & pl.col("name").cast(pl.String).str.contains(_PAGEABLE)
     copies = collected(share.device.filter(unpinned)).with_columns(_length(share))
-    if copies.height:
-        steps = whole_steps(share, work(replace(share, device=share.anytime), "step", "launch"), Options())
-        if steps.height:
-            copies = collected(share.anytime.filter(unpinned))
-            inside = union(steps["start"].to_numpy(), steps["end"].to_numpy())
-            lengths = covered(inside, copies["start"].to_numpy(), copies["end"].to_numpy())
-            copies = copies.with_columns(pl.Series("length", lengths))
+    if copies.height and (steps := _in_steps(share)) is not None:
+        copies = collected(share.anytime.filter(unpinned))
+        lengths = covered(steps, copies["start"].to_numpy(), copies["end"].to_numpy())
+        copies = copies.with_columns(pl.Series("length", lengths))
     longest = copies.sort("length", "id", descending=[True, False])["id"].first()
     return pl.DataFrame({"pageable": [copies["length"].sum()], "pageable_event": [longest]})
+
+
+def _in_steps(share: Share) -> Intervals | None:
+    """When the rank is in a whole step; None where it has none."""
+    steps = whole_steps(share, work(replace(share, device=share.anytime), "step", "launch"), Options())
+    return union(steps["start"].to_numpy(), steps["end"].to_numpy()) if steps.height else None
 
 
 def _compiling(share: Share) -> pl.DataFrame:
@@ -107,22 +111,27 @@ def _compiling(share: Share) -> pl.DataFrame:
     busiest = found.group_by("lane").agg(pl.col("length").sum()).sort("length", "lane", descending=[True, False])
     mine = found.filter(pl.col("lane") == busiest["lane"][0]) if busiest.height else found
     longest = mine.sort("length", "event", descending=[True, False]).head(1)
+    steps = _in_steps(share) if mine.height else None
+    in_steps = None if steps is None else int(covered(steps, mine["start"].to_numpy(), mine["end"].to_numpy()).sum())
     often = mine.filter(pl.col("stage") == "compiling").drop_nulls("function").group_by("function").len()
     often = often.sort("len", "function", descending=[True, False]).head(1)
     return pl.DataFrame(
         {
             "compiling": [int(mine["length"].sum())],
+            "compiling_in_steps": [in_steps],
             "compilations": [mine.height],
             "compile_event": [longest["event"].first()],
             "compiled": [longest["function"].first()],
             "recompiled": [often["function"].first()],
             "recompilations": [often["len"].first()],
         },
-        schema={
-            name: TRAITS[name]
-            for name in ("compiling", "compilations", "compile_event", "compiled", "recompiled", "recompilations")
-        },
+        schema={name: TRAITS[name] for name in _OF_COMPILING},
     )
+
+
+_OF_COMPILING: Final = (
+    "compiling", "compiling_in_steps", "compilations", "compile_event", "compiled", "recompiled", "recompilations",
+)  # fmt: skip
 
 
 def _length(share: Share) -> pl.Expr:
