@@ -23,6 +23,7 @@ class Rank:
     clock: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
     correlation: int = 0
+    groups: list[dict[str, Any]] = field(default_factory=list)
 
     def host(self, name: str, start: int, end: int, cat: str = "cpu_op", **args: Any) -> None:
         """One event of the thread that drives the rank."""
@@ -54,7 +55,7 @@ class Rank:
         self.events.append({**event, "ts": start + self.clock, "dur": end - start})
 
     def document(self) -> dict[str, Any]:
-        about = {"backend": "nccl", "rank": self.rank, "world_size": self.world}
+        about = {"backend": "nccl", "rank": self.rank, "world_size": self.world, "pg_config": self.groups}
         devices = [{"id": 0, "name": "Test GPU"}]
         whole = {"schemaVersion": 1, "distributedInfo": about, "deviceProperties": devices}
         return {**whole, "baseTimeNanoseconds": WALL, "traceEvents": self.events}

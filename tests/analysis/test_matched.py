@@ -54,6 +54,39 @@ def test_what_no_other_rank_has_is_counted(tmp_path: Path) -> None:
     assert told == "all ranks: 20.00 % of the matched communication only waits for the last rank"
 
 
+def two_by_two(**args: Any) -> list[Rank]:
+    """Four ranks in two groups of one name, and all of them in another group of that name."""
+    ranks = [Rank(number, 4) for number in range(4)]
+    for rank in ranks:
+        late = 2 * rank.rank
+        rank.collective(5, 10 + late, 40 + 10 * (rank.rank // 2), **{"Group_size": 2, **args})
+        rank.collective(55, 60 + late, 90, **args)
+    return ranks
+
+
+@pytest.mark.parametrize("number", [{}, {"Seq": 1}])
+def test_groups_of_one_name_are_not_one_group(tmp_path: Path, number: dict[str, int]) -> None:
+    trace = job(tmp_path, *two_by_two(**number))
+    (found,) = rows("collective_calls", trace)
+    assert (times(found, "start", "skew", "transfer"), found["ranks"]) == ([55, 6, 24], 4)
+    why = "of groups that share a name, of which nothing tells the ranks (newer PyTorch records Process Group Ranks)"
+    assert f"not matched: 4 calls {why}" in asked("collective_calls", trace).notes
+
+
+@pytest.mark.parametrize("said", [{}, {"Process_Group_Ranks": "[0, ..., 3]"}])
+def test_the_file_lists_the_ranks_of_groups_that_calls_do_not_name(tmp_path: Path, said: dict[str, str]) -> None:
+    ranks = two_by_two(**said)
+    for rank in ranks:
+        first = 2 * (rank.rank // 2)
+        rank.groups = [{"pg_name": "0", "ranks": [first, first + 1]}, {"pg_name": "1"}, {"ranks": [0]}, 7]
+        del rank.events[2:]
+    found = rows("collective_calls", job(tmp_path, *ranks))
+    assert [(times(row, "start", "skew", "transfer"), row["ranks"]) for row in found] == [
+        ([5, 2, 28], 2),
+        ([9, 2, 34], 2),
+    ]
+
+
 def test_another_collective_with_the_same_number_is_another(tmp_path: Path) -> None:
     trace = pair(tmp_path, [(10, 30, {"Seq": 1})], [(10, 30, {"Seq": 1, "what": "_allgather_base"})])
     assert rows("collective_calls", trace) == []

@@ -25,7 +25,8 @@ sequence number in it (XLA: the same execution of the program by its run_id, HLO
 no sequence numbers, or its devices count executions each for themselves (equal run_ids are rare among them, or at
 different times), calls are matched by their order among those of that group (else stream), collective, type, size and
 step, and only where they overlap in time; calls that a rank lacks or has too many are matched to those that end
-nearest.
+nearest. The ranks of a group are those that a call names, else those that the file lists for its name; where neither
+tells, what more ranks have than the size of their group allows is matched with nothing: it is several groups.
 Sends are matched to receives by both ranks and their order. What no other rank has stays unmatched, and is counted. A
 window keeps the collectives that any rank here has a call of in it, with the calls of all."""
 

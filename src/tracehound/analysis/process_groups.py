@@ -6,8 +6,8 @@ Owns the reading of the members of groups, as PyTorch and HLO spell them. Sees t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -41,15 +41,28 @@ class Circled(NamedTuple):
 
 
 def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
-    """Put the calls of all ranks, in the schema `CALLS`, into their circles."""
+    """Put the calls of all ranks, in the schema `CALLS`, into their circles.
+
+    Where calls do not name the members of their group, the file may list those of each group (`distributedInfo`). Where
+    it does not either, groups that go by one name are told apart by their sizes alone: what more ranks have a name than
+    its size allows are several groups, and nothing tells whose.
+    """
+    calls = _listed(calls, scene)
     placed, known = _told(calls, sorted(scene.ranks["rank"].to_list()))
     rows = calls.join(placed, on=["members", "rank"], how="left", maintain_order="left")
     spelt = pl.col("members").cast(pl.String).str.starts_with(_HLO).fill_null(value=False)
     strangers = _strangers(scene)
     strange = rows["rank"].is_in(sorted(strangers))
     lost = rows.select(spelt & pl.col("number").is_null() | strange).to_series()
-    number = pl.when(lost).then(-1 - pl.col("rank")).otherwise("number").alias("number")
-    rows = rows.with_columns(number).with_columns(pl.struct("group", "members", "number").hash().alias("circle"))
+    rows = rows.with_columns(pl.when(_unnamed()).then("size").alias("of_size"), lost.alias("lost"))
+    alike = pl.when(~pl.col("lost")).then("rank").drop_nulls().n_unique().over("group", "members", "of_size")
+    peers = pl.col("source").is_not_null() & pl.col("destination").is_not_null()
+    many = rows.select((alike > pl.col("of_size")).fill_null(value=False) & ~peers)
+    merged = many.to_series() & ~lost
+    number = pl.when(lost | merged).then(-1 - pl.col("rank")).otherwise("number").alias("number")
+    rows = rows.with_columns(number).with_columns(
+        pl.struct("group", "members", "of_size", "number").hash().alias("circle")
+    )
     seen = rows.group_by("circle", "members", "number").agg(pl.col("rank").unique().sort().alias("seen"))
     circles = seen.join(known, on=["members", "number"], how="left", maintain_order="left").select(
         "circle",
@@ -69,11 +82,45 @@ def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
     rows = rows.with_columns(whole.alias("bytes"))
     why = "with replica groups of more devices than this trace tells apart"
     another = f"of {which_ranks(strangers)}, whose files claim ranks that others have: {ONE_JOB}"
-    here = (
-        (int((which & rows["in_window"]).sum()), words) for which, words in ((lost & ~strange, why), (strange, another))
+    several = (
+        "of groups that share a name, of which nothing tells the ranks (newer PyTorch records Process Group Ranks)"
     )
+    told = ((lost & ~strange, why), (strange, another), (merged, several))
+    here = ((int((which & rows["in_window"]).sum()), words) for which, words in told)
     notes = tuple(f"not matched: {plural(calls, 'call')} {words}" for calls, words in here if calls)
-    return Circled(rows.drop("number", "sure"), circles.drop("sure"), notes)
+    return Circled(rows.drop("number", "sure", "of_size", "lost"), circles.drop("sure"), notes)
+
+
+def _unnamed() -> pl.Expr:
+    """Whether a call does not name all ranks of its group."""
+    return pl.col("members").cast(pl.String).str.contains(_ELIDED, literal=True).fill_null(value=True)
+
+
+def _listed(calls: pl.DataFrame, scene: Scene) -> pl.DataFrame:
+    """The calls, with the members of their groups that the rank's file lists where they do not name them themselves."""
+    wanted = calls.filter(_unnamed()).select("rank", "group").unique().cast({"group": pl.String})
+    parts = {rank: scene.hosts[host].part for rank, host in scene.ranks.select("rank", "host").iter_rows()}
+    alone = {rank: _groups_of(scene.facts[part]) for rank, part in parts.items() if [*parts.values()].count(part) == 1}
+    found = [(rank, group, alone[rank][group]) for rank, group in wanted.iter_rows() if group in alone.get(rank, {})]
+    if not found:
+        return calls
+    listed = pl.DataFrame(found, {"rank": pl.Int64, "group": pl.String, "listed": pl.String}, orient="row")
+    listed = listed.cast({"group": pl.Categorical, "listed": pl.Categorical})
+    rows = calls.join(listed, on=["rank", "group"], how="left", maintain_order="left")
+    members = pl.when(_unnamed()).then(pl.coalesce("listed", "members")).otherwise("members").alias("members")
+    return rows.with_columns(members).drop("listed")
+
+
+def _groups_of(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The members of each process group that a file lists, by its name, as calls spell them."""
+    distributed = facts.get("distributed")
+    listed = distributed.get("pg_config") if isinstance(distributed, Mapping) else None
+    return {
+        str(group["pg_name"]): str(ranks)
+        for group in (listed if isinstance(listed, list) else ())
+        if isinstance(group, Mapping) and "pg_name" in group and isinstance(ranks := group.get("ranks"), list)
+        if ranks and all(isinstance(rank, int) for rank in ranks)
+    }
 
 
 ONE_JOB: Final = "open the files of one run at a time"
