@@ -69,6 +69,13 @@ async def test_enter_goes_to_the_call_of_the_rank(opening: Opening) -> None:
             assert (event["kind"], event["rank"]) == ("collective", rank)
 
 
+async def test_the_command_that_prints_it_is_copied(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await opened(explorer, pilot, 3)
+        await press(pilot, "Y")
+        assert explorer.app.clipboard.endswith(" arrivals")
+
+
 async def test_one_rank_says_what_is_missing(tmp_path: Path) -> None:
     rank = Rank(0)
     rank.collective(0, 10, 20, Seq=1)

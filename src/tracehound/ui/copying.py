@@ -43,11 +43,10 @@ def _command(screen: Explorer, trace: Trace, tab: str) -> str:
         needle = screen.seeking.needle
         return again.search(screen.said, needle) if needle else ""
     window = again.shown(trace, screen.view) if screen.focused is screen.timeline else screen.view.selection
-    given, filter_ = screen.results.given(tab), "" if tab == "overview" else _filter(screen, tab)
-    return again.command(screen.said, trace, screen.view, window, tab, given, filter_)
+    return again.command(screen.said, trace, screen.view, window, tab, screen.results.given(tab), _filter(screen, tab))
 
 
 def _filter(screen: Explorer, tab: str) -> str:
-    """The filter of the table that is in sight."""
-    pane = screen.deck.tables[tab]
-    return pane.table.filter.strip() if pane.display else ""
+    """The filter of the table that is in sight; none of what is no table."""
+    pane = screen.deck.tables.get(tab)
+    return pane.table.filter.strip() if pane is not None and pane.display else ""
