@@ -133,6 +133,7 @@ def test_names_that_do_not_tell_are_counted_as_people_count() -> None:
 
 def test_process_ids_are_no_ranks() -> None:
     assert numbers("host_5724.1795.pt.trace.json", "host_5725.1795.pt.trace.json") == [0, 1]
+    assert numbers("container_1.1795.pt.trace.json") == [0]
 
 
 def test_recorded_ranks_win() -> None:

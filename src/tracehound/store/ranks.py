@@ -162,12 +162,12 @@ def _notes(
 def _by_name(paths: Sequence[Path]) -> dict[Path, int]:
     """A number for each path, or nothing where names do not tell: not all have one, or two have the same.
 
-    A bare number (``host_851``) is as often a process id; it counts only where the numbers of all files are dense.
+    A bare number (``host_851``) is as often a process id; it counts only among several files, whose numbers are dense.
     """
     for found in _by_words(paths):
         if _tell(found, paths):
             return found
-    bare = {path: int(match[1]) for path in paths if (match := _NUMBERED.search(path.name))}
+    bare = {path: int(match[1]) for path in paths if len(paths) > 1 and (match := _NUMBERED.search(path.name))}
     folders = {path: int(match[1]) for path in paths for match in [_in_folder(path)] if match}
     for found in (bare, folders):
         if _tell(found, paths) and max(found.values()) < 2 * len(paths):
