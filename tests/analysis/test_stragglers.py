@@ -102,6 +102,15 @@ def test_a_collective_that_begins_late_after_its_launch(tmp_path: Path) -> None:
     assert [row[name] // US for name in ("took", "usual")] == [400, 100]
 
 
+def test_what_begins_before_its_launch_tells_of_clocks_and_of_no_delay(tmp_path: Path) -> None:
+    job_ = ranks()
+    for rank in job_:
+        rank.step(1, 0, 1000)
+        rank.kernel("gemm", 10, 20, 120)
+        rank.collective(600, 130 + (300 if rank.rank == 2 else 0), 500, Seq=1)
+    assert worst(job(tmp_path, *job_))["cause"] is None
+
+
 def test_a_wait_for_one_rank_is_no_cause_of_the_next(tmp_path: Path) -> None:
     """Rank 1 waits for rank 0 at the first collective, in a synchronisation; at the second it is late by its kernel."""
     job_ = ranks()

@@ -92,7 +92,8 @@ class Causes:
         delay = at["start"] - at["issued"]
         usual = round(float(np.median(delays))) if delays else delay
         least = max(found.excess if found else 0, _TOO_LITTLE * late)
-        if (found is None or found.excess < late / 2) and delay - usual > least:
+        possible = min(delay, *delays) >= 0  # else the clocks of host and device disagree by more than that
+        if possible and (found is None or found.excess < late / 2) and delay - usual > least:
             return Cause("device", DELAY, None, delay, usual, event)
         return found if found is not None and found.excess >= _TOO_LITTLE * late else None
 
