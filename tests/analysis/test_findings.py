@@ -13,6 +13,7 @@ import pytest
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Result, run
 from tracehound.analysis.findings import ANALYSIS, RULES
+from tracehound.analysis.findings.time import _meanwhile
 from tracehound.facets import FACETS
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Note, Trace, Window
@@ -53,6 +54,14 @@ def test_a_busy_run_has_no_finding() -> None:
     assert result.notes == (
         f"none of {len(RULES)} rules finds anything; report findings --explain says what they look for",
     )
+
+
+def test_a_loader_of_another_name_is_found_too() -> None:
+    b = steps(busy=60)
+    for number in range(4):
+        b.event(MAIN, "wait_for_batch", number * 100 + 60, number * 100 + 99, "annotation")
+    (row,) = (row for name, row in found(b.trace()).items() if "data loader" in name)
+    assert row["cost"] == 39 * US
 
 
 def test_the_data_loader_is_found_with_its_cost_per_step() -> None:
@@ -102,6 +111,20 @@ def test_idle_time_is_told_by_its_cause_and_not_twice() -> None:
     assert "3 pauses in steps, the longest 40.00 us on rank 0" in row["evidence"]
     last = rows["the device has nothing to do after its last work"]
     assert (last["start"], last["duration"], last["cost"]) == (360 * US, 40 * US, 10 * US)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([("running operators", 0.6, 100), ("nothing recorded", 0.9, 10)], "the host was mostly running operators"),
+        ([("compiling", 0.5, 50), ("running Python", 0.5, 90)], "the host was running Python in 32.14 % of that"),
+        ([("running operators", 0.5, 100), ("nothing recorded", 0.6, 100)],
+         "nothing is recorded of what the host did in 30.00 % of that"),
+        ([("nothing recorded", 0.6, 100), (None, None, 20)], ""),
+    ],
+)  # fmt: skip
+def test_mostly_is_said_of_half_of_the_time(rows: list[tuple[str | None, float | None, int]], said: str) -> None:
+    assert _meanwhile(pl.DataFrame(rows, ["why", "why_share", "idle"], orient="row"))[1] == said
 
 
 def test_what_a_step_takes_until_its_first_work_is_no_part_of_its_pauses() -> None:
@@ -699,7 +722,7 @@ def test_compiling_names_the_function_and_how_often() -> None:
 def test_a_device_that_runs_dry_while_the_host_waits_for_the_loader_is_advised_so() -> None:
     b = steps(busy=60)
     for number in range(4):
-        b.event(MAIN, "wait_for_batch", number * 100 + 60, number * 100 + 99, "annotation")
+        b.event(MAIN, "DataLoader __next__", number * 100 + 60, number * 100 + 99, "python")
     row = found(b.trace())["the device runs dry while the host fetches data"]
     assert row["evidence"].endswith("the host was mostly waiting for the loader")
     assert "num_workers" in row["advice"]

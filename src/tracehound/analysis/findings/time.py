@@ -185,17 +185,17 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
         if share <= IDLE or (cause == "data loading" and loading) or (cause in _OF_STREAMS and evidence.xla):
             continue
         worst = rows.row(rows["duration"].arg_max() or 0, named=True)
-        why = _meanwhile(rows)
+        why, at = _meanwhile(rows)
         if loading and cause in EDGES and TOPICS.get(why) == "data loading":
             continue
         if 2 * told > int(rows["idle"].sum()) or _PART_OF.get(TOPICS.get(why, "")) in known:
-            why = ""  # that of what other findings tell
-        quiet = cause in _UNTOLD and not why and not told
+            why = at = ""  # that of what other findings tell
+        quiet = cause in _UNTOLD and not at and not told
         yield Finding(
             what,
             f"{percent(share)} of {evidence.time}{_BESIDE if told else ''};"
             f" {_many(cause, int(rows['count'].sum()))} in {evidence.where}, the longest {duration(worst['duration'])}"
-            f" on rank {worst['rank']}" + (f"; the host was mostly {why}" if why else _SILENT if quiet else ""),
+            f" on rank {worst['rank']}" + (f"; {at}" if at else _SILENT if quiet else ""),
             advice(evidence, cause if cause in _UNTOLD else TOPICS.get(why, cause)),
             Place.of(worst),
             round(share * evidence.stretch),
@@ -227,10 +227,22 @@ def _many(cause: str, pauses: int) -> str:
     return f"all that is {BEFORE if cause == QUEUED else cause}" if cause in EDGES else plural(pauses, "pause")
 
 
-def _meanwhile(pauses: pl.DataFrame) -> str:
-    """What the host was mostly at in these pauses; nothing where that is not known."""
-    why = pauses.filter(pl.col("why") != QUIET).sort("idle", descending=True)["why"].head(1).to_list()
-    return str(why[0]) if why else ""
+def _meanwhile(pauses: pl.DataFrame) -> tuple[str, str]:
+    """What the host was at for most of these pauses, and that in a sentence; nothing where nothing is recorded.
+
+    Where no row is what it was at for half of the time, the sentence says for how much it was at what took most.
+    """
+    spent = pauses.group_by("why").agg((pl.col("idle") * pl.col("why_share")).sum().alias("time")).drop_nulls()
+    spent, idle = spent.sort("time", "why", descending=[True, False]), int(pauses["idle"].sum())
+    if spent.filter(pl.col("why") != QUIET).is_empty():
+        return "", ""
+    why, time = spent.row(0)
+    if why == QUIET:
+        return "", f"nothing is recorded of what the host did in {percent(time / idle)} of that"
+    return (
+        why,
+        f"the host was mostly {why}" if 2 * time >= idle else f"the host was {why} in {percent(time / idle)} of that",
+    )
 
 
 def busy(evidence: Evidence) -> Iterator[Finding]:

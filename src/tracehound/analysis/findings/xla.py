@@ -61,8 +61,8 @@ def host_bound(evidence: Evidence) -> Iterator[Finding]:
     unknown = idle.filter(pl.col("cause") == "unknown")
     if _share(evidence, "host") < HOST or unknown["idle"].sum() * 2 < idle["idle"].sum():
         return
-    said = unknown.filter(pl.col("why") != QUIET)
-    why = said.sort("idle", descending=True)["why"].head(1).to_list()
+    spent = unknown.group_by("why").agg((pl.col("idle") * pl.col("why_share")).sum().alias("time")).drop_nulls()
+    why = spent.filter((pl.col("why") != QUIET) & (2 * pl.col("time") >= int(unknown["idle"].sum())))["why"].to_list()
     most = f", mostly {why[0]}" if why else ""
     words = f"idle while the host does something else{most}"
     yield _of_part(evidence, "host", "the device waits for the host", words, _HOST)
