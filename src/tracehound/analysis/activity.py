@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import local_parent
+from tracehound.analysis.host_parts import LOADER
 from tracehound.analysis.own_clock import OwnClock
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
@@ -37,7 +38,10 @@ _OF_HOST: Final[Mapping[str, str]] = MappingProxyType(
 """The parts of kinds of host events. Frames of Python are none: they would cover all of the time."""
 
 _BY_NAME: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
-    {"data_loader": re.compile(r"enumerate\(Data(?:Loader|Pipe)\)#"), "communication": re.compile(r"(?:gloo|mpi|ucc):")}
+    {
+        "data_loader": re.compile(rf"enumerate\(DataPipe\)#|.*(?:{LOADER.default})"),
+        "communication": re.compile(r"(?:gloo|mpi|ucc):"),
+    }
 )
 """What operators and annotations of these names are. Those of NCCL only launch: what they launch is communication."""
 
