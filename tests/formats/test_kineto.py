@@ -661,3 +661,14 @@ def test_a_facet_has_all_its_columns_though_a_segment_lacks_some(tmp_path: Path)
     for part in (decoded(path, sizes=small), by_portions(path, 2, small, tmp_path / "pieces")):
         assert rows(part.facets["called"]) == rows(one.facets["called"])
     assert len(rows(one.facets["called"])) == 80
+
+
+def test_events_of_no_category_of_pytorch_are_told_of(tmp_path: Path) -> None:
+    """As another profiler writes them, which calls its file a trace of PyTorch's."""
+    alike = {"ph": "X", "pid": 1, "tid": 2, "dur": 5}
+    known = [{**alike, "ts": at, "name": "aten::mm", "cat": cat} for at, cat in ((1, "cpu_op"), (9, "Overhead"))]
+    strange = [{**alike, "ts": at, "name": "MatMulV2", **cat} for at, cat in ((20, {}), (30, {"cat": "AI_CORE"}))]
+    part = decoded(write(tmp_path / "t.json", [*known, *strange]))
+    (note,) = (note for note in part.notes if "categories" in note.text)
+    assert (note.level, note.count) == ("info", 2)
+    assert not [note for note in decoded(write(tmp_path / "u.json", known)).notes if "categories" in note.text]

@@ -21,9 +21,9 @@ from tracehound.formats.kineto_columns import Columns
 from tracehound.formats.kineto_elements import Id
 from tracehound.formats.kineto_kinds import KnownKinds, kinds_and_steps, may_be_collective
 from tracehound.formats.kineto_lanes import LaneKey, lane_keys
-from tracehound.formats.kineto_names import category
+from tracehound.formats.kineto_names import category, foreign
 from tracehound.formats.kineto_piece import Piece
-from tracehound.formats.kineto_tally import FAR, NEGATIVE, NO_NUMBER, UNTIMED, Tally
+from tracehound.formats.kineto_tally import FAR, FOREIGN, NEGATIVE, NO_NUMBER, UNTIMED, Tally
 from tracehound.formats.spill import Column, Kept, Spill
 from tracehound.intervals import Ints, Mask
 
@@ -88,6 +88,8 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
     tally.rows(FAR, endless, events.record)
     drawn &= ~endless
     tally.rows(NEGATIVE, drawn & (events.length < 0), events.record)
+    foreigners = Answers(columns.signatures, lambda signature: foreign(signature[0])).of(events.signature) > 0
+    tally.rows(FOREIGN, drawn & foreigners, events.record)
     rows = np.flatnonzero(drawn)
     kept = events.at(rows)
     kind, step = kinds_and_steps(columns, kept, known)

@@ -55,6 +55,13 @@ _BY_END = {
     "_sync": Category("sync", "sync"),
 }
 _OTHER = Category("other", "thread")
+_OVERHEAD = ("overhead", "instrumentation")
+"""Categories of the profiler's own work, which is nothing else."""
+
+
+def foreign(spelling: str) -> bool:
+    """Whether a `cat` is none that PyTorch writes: what its events are is not known, wherever they are drawn."""
+    return category(spelling) == _OTHER and spelling.lower() not in _OVERHEAD
 
 
 def category(spelling: str) -> Category:

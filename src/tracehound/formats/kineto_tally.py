@@ -24,6 +24,10 @@ MINGLED: Final[What] = ("missing", "memory of several ranks in one file, which i
 NO_NUMBER: Final[What] = ("dropped", "counter sample without a time, or with a value that is not a number")
 UNPLACED: Final[What] = ("dropped", "counter sample at time 0 or more than 50 days from the events")
 FLOWS: Final[What] = ("info", "flow arrows, not drawn: launches are joined by correlation id")
+FOREIGN: Final[What] = (
+    "info",
+    "events of categories that PyTorch does not write (or of none), drawn on threads of the host: of another profiler?",
+)
 NO_PHASE: Final[What] = ("dropped", "array element without a phase")
 STRANGE: Final[What] = ("dropped", "event of a phase that PyTorch does not write")
 UNTIMED: Final[What] = ("dropped", "event without a time, or with one that cannot be")
@@ -35,7 +39,7 @@ TOO_LARGE: Final[What] = ("repaired", "id of more than 63 bits, read as none")
 UNSIZED: Final[What] = ("repaired", NO_SIZE)
 
 _ORDER: Final = (
-    COUNTERS, MEMORY, FLOWS, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NO_NUMBER, UNPLACED, NEGATIVE, ENDLESS,
+    COUNTERS, MEMORY, FLOWS, FOREIGN, NO_PHASE, STRANGE, UNTIMED, AT_ZERO, FAR, NO_NUMBER, UNPLACED, NEGATIVE, ENDLESS,
     TOO_LARGE, UNSIZED, NO_TOTALS, MINGLED,
 )  # fmt: skip
 
