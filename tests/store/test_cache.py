@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import resource
 import signal
@@ -14,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from shutil import copy, rmtree
+from typing import IO
 
 import polars as pl
 import pytest
@@ -248,6 +251,21 @@ def test_an_entry_that_another_begins_to_use_stays(
     first.close()
 
 
+@pytest.fixture(params=["local", "nfs"])
+def locking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks as each kind of file system has them: NFS refuses an exclusive one on what is open only for reading."""
+    local = fcntl.flock
+
+    def nfs(file: IO[bytes], operation: int) -> None:
+        if operation & fcntl.LOCK_EX and fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        local(file, operation)
+
+    if request.param == "nfs":
+        monkeypatch.setattr(fcntl, "flock", nfs)
+
+
+@pytest.mark.usefixtures("locking")
 def test_what_a_killed_process_left_is_swept(root: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from tracehound.store.cache import opened\n"
@@ -265,6 +283,7 @@ def test_what_a_killed_process_left_is_swept(root: Path) -> None:
     assert not list((root / "sessions").iterdir())
 
 
+@pytest.mark.usefixtures("locking")
 def test_what_a_killed_process_left_among_temporary_files_is_swept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

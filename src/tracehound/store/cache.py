@@ -213,7 +213,7 @@ class Cache:
     def sweep(self) -> None:
         """Remove what processes left behind that have died."""
         for file in _files(self.root / "sessions"):
-            with suppress(OSError), file.open("rb") as left:
+            with suppress(OSError), file.open("r+b") as left:  # NFS locks for one alone what is open for writing
                 fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(self.root / "work" / file.name, ignore_errors=True)
                 file.unlink()
@@ -274,7 +274,7 @@ def _sweep_temporary() -> None:
         with suppress(OSError):
             if root.name.startswith(_TEMPORARY) and root.lstat().st_uid == os.geteuid() and not root.is_symlink():
                 for left in [file for file in _files(root / "sessions") if (root / "work" / file.name).is_dir()]:
-                    with left.open("rb") as lock:  # what has been worked in was locked: it is no cache that begins
+                    with left.open("r+b") as lock:  # what has been worked in was locked: it is no cache that begins
                         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                         shutil.rmtree(root, ignore_errors=True)
 
