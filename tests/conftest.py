@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pwd
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import settings
@@ -29,6 +31,18 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRACEHOUND_CACHE", str(folder))
         yield folder
+
+
+@pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without a home directory: a container may run us as one that nobody listed."""
+
+    def unlisted(user: int) -> NoReturn:
+        raise KeyError(user)
+
+    for variable in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "TRACEHOUND_CACHE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unlisted)
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,13 @@ setting: whoever owns one looks for its table and says what is wrong with it.
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tracehound import home
 from tracehound.errors import TracehoundError, printable
 
 TABLES: Final = ("keys", "kernels.classes")
@@ -24,10 +24,13 @@ _TABLE = re.compile(r"\s*\[+([^\]]*)\]")
 _SETTING = re.compile(r"\s*([\w.\"' -]+?)\s*=")
 
 
-def location() -> Path:
-    """``$XDG_CONFIG_HOME/tracehound/config.toml``, which is ``~/.config/tracehound/config.toml`` by default."""
-    home = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    return (home if home.is_absolute() else Path("~/.config").expanduser()) / "tracehound" / "config.toml"
+def location() -> Path | None:
+    """``$XDG_CONFIG_HOME/tracehound/config.toml``, which is ``~/.config/tracehound/config.toml`` by default.
+
+    None where there is no home directory.
+    """
+    own = home.folder("XDG_CONFIG_HOME", ".config")
+    return None if own is None else own / "tracehound" / "config.toml"
 
 
 def tables(path: Path | None = None) -> Mapping[str, Any]:
@@ -36,6 +39,8 @@ def tables(path: Path | None = None) -> Mapping[str, Any]:
     Raises TracehoundError with the line on which it is no TOML, or has a table that nothing is known of.
     """
     path = path or location()
+    if path is None:
+        return {}
     try:
         found = tomllib.loads(path.read_bytes().decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):

@@ -49,4 +49,5 @@ def _class(name: str, said: object) -> str:
 def _wrong(setting: str, why: str) -> TracehoundError:
     path = config.location()
     remedy = '[kernels.classes] has lines such as moe = "expert|router"'
-    return TracehoundError(f"{printable(setting)}: {why}", path, config.line_of(path, setting), remedy)
+    where = config.line_of(path, setting) if path is not None else ""
+    return TracehoundError(f"{printable(setting)}: {why}", path, where, remedy)

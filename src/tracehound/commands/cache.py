@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 
 from tracehound import console
 from tracehound.errors import TracehoundError
@@ -13,8 +14,9 @@ from tracehound.units import plural
 
 def run(asked: Namespace) -> int:
     """List what the cache holds, or clear it."""
-    root = asked.cache or cache.default_root()
+    root: Path | None = asked.cache
     try:
+        root = root or cache.default_root()
         kept = cache.existing(root)
     except OSError as error:
         raise TracehoundError(f"no cache here: {(error.strerror or str(error)).lower()}", root) from error

@@ -11,7 +11,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from functools import partial
 from pathlib import Path
 
 from tracehound import console
@@ -36,7 +35,7 @@ def reading(asked: Namespace) -> Workshop:
     """The workers and the cache that were asked for."""
     if asked.no_cache:
         return workshop(asked.jobs, None)
-    return workshop(asked.jobs, partial(cache.opened, asked.cache or cache.default_root()))
+    return workshop(asked.jobs, lambda: cache.opened(asked.cache or cache.default_root()))
 
 
 def helpers(trace: Trace, shop: Workshop, *, more: bool = False) -> Executor | None:

@@ -26,6 +26,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
+from tracehound import home
 from tracehound.errors import TracehoundError
 from tracehound.store.head import DamagedError, load
 from tracehound.trace import Part
@@ -220,12 +221,17 @@ class Cache:
 
 
 def default_root() -> Path:
-    """Where the cache is when the user says nothing, by the XDG base directories."""
+    """Where the cache is when the user says nothing, by the XDG base directories.
+
+    Raises FileNotFoundError where there is no home directory.
+    """
     said = os.environ.get("TRACEHOUND_CACHE")
     if said:
         return Path(os.path.expanduser(said))  # noqa: PTH111, pathlib raises where there is no such user
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "tracehound"
+    own = home.folder("XDG_CACHE_HOME", ".cache")
+    if own is None:
+        raise FileNotFoundError(errno.ENOENT, "there is no home directory")
+    return own / "tracehound"
 
 
 def opened(root: Path, limit: int = LIMIT) -> Cache:

@@ -21,6 +21,7 @@ from tracehound.ui.ending import heed
 
 if TYPE_CHECKING:
     from tracehound.ui.app import TracehoundApp
+    from tracehound.ui.keys import Key
     from tracehound.ui.shell import Shell
 
 PATIENCE = 0.1
@@ -48,11 +49,9 @@ def explore(opening: Opening, asked: Namespace, alphabet: str) -> int:
     if not _ready("summary"):
         return BAD_INPUT
     from tracehound.ui.app import TracehoundApp  # noqa: PLC0415 - Textual reads its settings when it is imported
-    from tracehound.ui.keymap import remapped  # noqa: PLC0415 - the same
     from tracehound.ui.source.finding import sources  # noqa: PLC0415 - with the rest of the explorer
 
-    table = remapped(config.tables(), config.location())
-    app = TracehoundApp(opening, alphabet, table, asked.theme, sources(asked.source_map))
+    app = TracehoundApp(opening, alphabet, _keys(), asked.theme, sources(asked.source_map))
     app.explorer.said = (*asked.paths, *_reading(asked))
     kept = None if asked.no_cache else session.file_of(opening)
     if kept is not None and asked.reset:
@@ -73,9 +72,8 @@ def contrast(base: Opening, other: Opening, asked: Namespace, alphabet: str) -> 
     if not _ready("diff"):
         return BAD_INPUT
     from tracehound.ui.comparing import ComparingApp  # noqa: PLC0415 - Textual reads its settings when it is imported
-    from tracehound.ui.keymap import remapped  # noqa: PLC0415 - the same
 
-    app = ComparingApp(base, other, alphabet, remapped(config.tables(), config.location()), asked.theme)
+    app = ComparingApp(base, other, alphabet, _keys(), asked.theme)
     app.comparison.said = _reading(asked)
     for side, path in zip(app.comparison.sides, (*asked.paths, asked.diff), strict=True):
         side.said = path
@@ -86,6 +84,15 @@ def contrast(base: Opening, other: Opening, asked: Namespace, alphabet: str) -> 
     for side in app.comparison.sides:
         side.reading.join(PATIENCE)
     return _end(app, base)
+
+
+def _keys() -> tuple[Key, ...]:
+    """The table of keys, with those that the user's configuration changes."""
+    from tracehound.ui.keymap import remapped  # noqa: PLC0415 - Textual reads its settings when it is imported
+    from tracehound.ui.keys import KEYS  # noqa: PLC0415 - the same
+
+    path = config.location()
+    return KEYS if path is None else remapped(config.tables(path), path)
 
 
 def _reading(asked: Namespace) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tracehound import home
 from tracehound.errors import TracehoundError
 from tracehound.ids import in_part, part_of, row_of
 from tracehound.store import Opening
@@ -41,19 +42,20 @@ class Session:
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def folder() -> Path:
-    """``$XDG_STATE_HOME/tracehound/sessions``, which is in ``~/.local/state`` by default."""
-    home = Path(os.environ.get("XDG_STATE_HOME", ""))
-    return (home if home.is_absolute() else Path("~/.local/state").expanduser()) / "tracehound" / "sessions"
+def folder() -> Path | None:
+    """``$XDG_STATE_HOME/tracehound/sessions``, which is in ``~/.local/state`` by default; None without a home."""
+    own = home.folder("XDG_STATE_HOME", ".local/state")
+    return None if own is None else own / "tracehound" / "sessions"
 
 
 def file_of(opening: Opening) -> Path | None:
-    """Where the session of a trace is kept; None where one of its files is gone."""
+    """Where the session of a trace is kept; None where one of its files is gone, or the user has no home."""
+    where = folder()
     try:
         stamps = [stamp(found.path).key for found in opening.files]
     except TracehoundError:
         return None
-    return folder() / f"{blake2b(' '.join(stamps).encode(), digest_size=16).hexdigest()}.json"
+    return where and where / f"{blake2b(' '.join(stamps).encode(), digest_size=16).hexdigest()}.json"
 
 
 def recalled(path: Path) -> Session:

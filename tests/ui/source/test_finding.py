@@ -92,7 +92,7 @@ def test_unprintable_names_are_no_files(name: str) -> None:
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize("text", ["nothing", "/srv=", "/srv=/no/such/folder", "="])
+@pytest.mark.parametrize("text", ["nothing", "/srv=", "/srv=/no/such/folder", "/srv=~no-such-user/x", "="])
 def test_what_is_no_mapping(text: str) -> None:
     with pytest.raises(TracehoundError, match="--source-map"):
         sources([text])

@@ -32,7 +32,7 @@ class Mapping:
     def parsed(cls, text: str) -> Mapping:
         """``REMOTE=LOCAL``. Raises ValueError when it is not that, or LOCAL is no folder."""
         remote, equals, local = text.partition("=")
-        folder = Path(local).expanduser()
+        folder = Path(os.path.expanduser(local))  # noqa: PTH111, pathlib raises where there is no such user
         if not equals or not local:
             raise ValueError(f"{text!r} is not REMOTE=LOCAL")
         if not folder.is_dir():

@@ -1,0 +1,68 @@
+"""The home directory: where it is, and that nothing fails where there is none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from terminal import Terminal
+from tracehound import config
+from tracehound.cli import main
+from tracehound.home import folder, home
+from tracehound.store import open_paths
+from tracehound.ui.session import file_of
+
+UNLISTED = """
+import pwd
+
+def unlisted(user):
+    raise KeyError(user)
+
+pwd.getpwuid = unlisted
+"""
+"""What makes a process that of a user whom nobody listed."""
+
+
+def trace(samples: Path) -> Path:
+    return next((samples / "torch_ddp_gloo").glob("*.json*"))
+
+
+def test_folders_are_where_the_standard_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert home() == tmp_path
+    for value in ("", "relative"):
+        monkeypatch.setenv("XDG_DATA_HOME", value)
+        assert folder("XDG_DATA_HOME", ".local/share") == tmp_path / ".local" / "share"
+    monkeypatch.setenv("XDG_DATA_HOME", "/elsewhere")
+    assert folder("XDG_DATA_HOME", ".local/share") == Path("/elsewhere")
+
+
+@pytest.mark.usefixtures("homeless")
+def test_without_a_home_there_are_only_folders_that_are_named(
+    monkeypatch: pytest.MonkeyPatch, samples: Path, tmp_path: Path
+) -> None:
+    assert (home(), folder("XDG_DATA_HOME", "x"), config.location(), config.tables()) == (None, None, None, {})
+    assert file_of(open_paths([trace(samples)])) is None
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert config.location() == tmp_path / "tracehound" / "config.toml"
+
+
+@pytest.mark.usefixtures("homeless")
+def test_without_a_home_commands_do_without_a_cache(samples: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(trace(samples)), "health"]) == 0
+    assert "not kept in the cache: there is no home directory" in capsys.readouterr().out
+    assert main(["report", str(trace(samples)), "kernels"]) == 0
+    assert main(["cache", "list"]) == 2
+    assert capsys.readouterr().err.endswith("no cache here: there is no home directory\n")
+
+
+def test_without_a_home_the_explorer_starts(samples: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(UNLISTED)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    without = "unset HOME XDG_STATE_HOME XDG_CONFIG_HOME XDG_CACHE_HOME TRACEHOUND_CACHE;"
+    with Terminal(str(trace(samples)), before=without, PYTHONPATH=path) as terminal:
+        terminal.wait_for("host", "quit")
+        terminal.press("q")
+        assert terminal.ended() == 0
