@@ -190,6 +190,33 @@ def test_an_entry_damaged_in_use_is_removed(damage: Callable[[Path], object], ro
     assert folders(root) == []
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ESTALE, errno.EIO, errno.EACCES])
+def test_what_cannot_be_read_now_is_left_for_others(
+    number: int, root: Path, samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = trace_file(samples)
+    first, second = opened(root), opened(root)
+    kept(first, path)
+    read = Path.read_bytes
+
+    def failing(file: Path) -> bytes:
+        if root in file.parents:
+            raise OSError(number, os.strerror(number), str(file))
+        return read(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", failing)
+        assert second.part(stamp(path)) is None
+        assert first.distrust() == []
+        with workshop(1, partial(opened, root)) as shop:
+            assert load(open_paths([path], None, shop)).events().collect().height
+        assert any(os.strerror(number).lower() in trouble for trouble in shop.troubles), "kept elsewhere meanwhile"
+    assert folders(root) == [stamp(path).key]
+    assert second.part(stamp(path)) is not None
+    first.close()
+    second.close()
+
+
 def test_an_error_of_another_kind_is_not_the_caches(root: Path, samples: Path) -> None:
     def fail() -> None:
         with workshop(1, partial(opened, root)) as shop:

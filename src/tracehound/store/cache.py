@@ -99,7 +99,7 @@ class Cache:
         return (self.root / "entries" / of.key).is_dir()
 
     def part(self, of: Stamp) -> Part | None:
-        """What the cache holds of the file; None where that is nothing, or nothing sound."""
+        """What the cache holds of the file; None where that is nothing, nothing sound, or cannot be read now."""
         if not self.has(of):
             return None
         folder = self.root / "entries" / of.key
@@ -108,6 +108,8 @@ class Cache:
             part = load(folder, of.path)
         except DamagedError:
             shutil.rmtree(folder, ignore_errors=True)
+            return None
+        except OSError:  # nothing is known of what cannot be read now, and others may be using it
             return None
         self._used[of.key] = of.path
         with suppress(OSError):
@@ -175,9 +177,10 @@ class Cache:
             shutil.rmtree(self.root, ignore_errors=True)
 
     def _damaged(self, folder: Path, path: Path) -> bool:
-        """Whether the entry of a file is not as it was; it is gone then."""
+        """Whether the entry of a file is not as it was; it is gone then. What cannot be read now stays."""
         try:
-            load(folder, path)
+            with suppress(OSError):
+                load(folder, path)
         except DamagedError:
             shutil.rmtree(folder, ignore_errors=True)
             return True

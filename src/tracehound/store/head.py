@@ -85,9 +85,11 @@ def save(part: Part, folder: Path) -> None:
 
 
 def load(folder: Path, path: Path, *, fresh: bool = False) -> Part:
-    """The part of the file at `path` that was written to a folder. Raises DamagedError where it is not as it was.
+    """The part of the file at `path` that was written to a folder.
 
-    What is `fresh` was written just now, by this process or its workers: its events are not read again to be sure.
+    Raises DamagedError where it is not as it was, and OSError where that cannot be told now: too many open files, a
+    network that is down. What is `fresh` was written just now, by this process or its workers: its events are not read
+    again to be sure.
     """
     try:
         said = (folder / HEAD).read_bytes()
@@ -114,7 +116,7 @@ def load(folder: Path, path: Path, *, fresh: bool = False) -> Part:
             facets=facets.found(tuple(head.facets), folder),
             **frames,
         )
-    except (OSError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
+    except (FileNotFoundError, ValueError, KeyError, msgspec.MsgspecError, pl.exceptions.PolarsError) as error:
         raise DamagedError(f"{folder}: {error}") from error
 
 
