@@ -8,11 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor
+from contextlib import nullcontext
 from importlib import import_module
 
 from tracehound import console
 from tracehound.arguments import parsed
 from tracehound.errors import BAD_INPUT, TracehoundError
+from tracehound.stopping import heeding
 
 INTERRUPTED = 130
 
@@ -39,5 +41,8 @@ def _run(arguments: Sequence[str]) -> int:
     if sys.stdout is None:
         raise TracehoundError("stdout is closed")
     asked = parsed(arguments)
-    code: int = import_module(f"tracehound.commands.{asked.command}").run(asked)
+    command = import_module(f"tracehound.commands.{asked.command}")
+    explorer = asked.command == "explore" and console.interactive()
+    with nullcontext() if explorer else heeding():
+        code: int = command.run(asked)
     return code

@@ -13,6 +13,8 @@ from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tracehound.stopping import as_usual
+
 if TYPE_CHECKING:
     from tracehound.store.workers import Workers
 
@@ -76,6 +78,7 @@ class Pool:
 def _begin() -> None:
     """Settle a worker: what it does matters less than the face, and it dies with the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    as_usual()
     with suppress(OSError):
         os.nice(_NICE)
     threading.Thread(target=_die_with_parent, name="tracehound watch", daemon=True).start()
