@@ -45,6 +45,22 @@ def test_it_has_the_rows_of_the_table_events(
         assert found.sort("id").equals(expected.cast(dict(found.schema)))
 
 
+def test_csv_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
+    evil, seen = 'evil\x1b]0;x\x07\x9b2J\u202e\nname, "quoted"', 'evil␛]0;x␇\ufffd2J\ufffd name, "quoted"'
+    document = rank(0)
+    document["traceEvents"].append(
+        {"ph": "X", "cat": "cpu_op", "name": evil, "ts": 101, "dur": 1, "pid": 10, "tid": 10}
+    )
+    trace = opened(*job(tmp_path, document))
+    for form, name in (("csv", seen), ("parquet", evil), ("arrow", evil)):
+        out = tmp_path / f"out.{form}"
+        written(trace, out, form=form)
+        names = READ[form](out)["name"].cast(pl.String).to_list()
+        assert [each for each in names if each.startswith("evil")] == [name]
+        assert all(each in (name, "cudaLaunchKernel") or each.isprintable() for each in names)
+    assert all(char.isprintable() or char == "\n" for char in (tmp_path / "out.csv").read_text("utf-8"))
+
+
 @pytest.mark.parametrize("form", READ)
 def test_every_form_has_the_same_rows(tmp_path: Path, form: str) -> None:
     trace = opened(*job(tmp_path, rank(0), rank(1)))

@@ -13,6 +13,7 @@ from typing import BinaryIO, Final
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from tracehound.errors import printable
 from tracehound.export.written import Tell, Written
 from tracehound.query.tables import EVENTS, TIME, frames
 from tracehound.trace import Trace, Window, collected
@@ -39,10 +40,18 @@ def arrow(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
 
 
 def csv(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
-    """Write csv with the names of the columns in its first line."""
+    """Write csv with the names of the columns in its first line; control characters in texts are made visible."""
     rows = _Rows(trace, window, tell)
-    rows.source.sink_csv(file)
+    texts = pl.col(pl.String, pl.Categorical, pl.Enum)
+    rows.source.with_columns(texts.map_batches(_visible, return_dtype=pl.String, is_elementwise=True)).sink_csv(file)
     return Written(rows.given)
+
+
+def _visible(texts: pl.Series) -> pl.Series:
+    """Texts that a terminal, to which csv may go, can show and does not obey."""
+    words = texts.cast(pl.String)
+    odd = {word: printable(word) for word in words.unique().drop_nulls().to_list() if not word.isprintable()}
+    return words.replace(odd) if odd else words
 
 
 def flat(trace: Trace, window: Window) -> pl.LazyFrame:
