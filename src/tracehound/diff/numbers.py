@@ -107,8 +107,9 @@ FEW: Final = "too few steps"
 def verdicts(*families: Pair) -> list[list[str]]:
     """What the steps say of each quantity of each family.
 
-    All are held against each other, so that they err together in one comparison of a hundred, and equal quantities of
-    several families are told alike. What differs by less than `NOTHING` is called no change, however sure it is.
+    All are held against each other, so that they err together in one comparison of a hundred at most (of thirty-five
+    with 4 steps on a side), and equal quantities of several families are told alike. What differs by less than
+    `NOTHING` is called no change, however sure it is.
     """
     together = families[0].beside(*families[1:])
     found = chances(together.base, together.other)
