@@ -20,7 +20,7 @@ import pytest
 from tracehound import __version__, native
 from tracehound.__main__ import FAULT, _fault
 from tracehound.analysis import ANALYSES, Analysis
-from tracehound.arguments import as_summary, parsed
+from tracehound.arguments import EXPLORE, as_summary, parsed
 from tracehound.cli import main
 from tracehound.commands import traces
 from tracehound.progress import Progress, sentence
@@ -520,6 +520,16 @@ def test_control_c_ends_silently(
 def test_the_first_word_is_a_command_or_a_path(arguments: list[str], command: str, paths: list[str]) -> None:
     asked = parsed(arguments)
     assert (asked.command, asked.paths) == (command, paths)
+
+
+@pytest.mark.parametrize("arguments", [["explore"], ["explore", "x"]])
+def test_what_is_done_without_a_command_is_none_itself(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "explore").mkdir()
+    asked = parsed(arguments)
+    assert (asked.command, asked.paths) == (EXPLORE, arguments)
 
 
 def test_help_is_true_of_streams_and_environment(capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,6 +60,8 @@ VALUED = (
 )
 """Options whose value follows; it is no command even when it is called like one."""
 
+EXPLORE: Final = "explore"
+"""What is done where no command is named: no word of the command line, so that a folder may be called so."""
 
 EMPTY = "an empty value; give one, or leave the option out"
 """What is wrong with an option without a value."""
@@ -72,7 +74,7 @@ MOST = 1_000_000_000
 
 
 def parsed(arguments: Sequence[str]) -> Namespace:
-    """The arguments as a namespace whose `command` is one of `COMMANDS`.
+    """The arguments as a namespace whose `command` is one of `COMMANDS`, or `EXPLORE` where none is named.
 
     Prints help or one line of what is wrong, and exits, where argparse would. Raises TracehoundError for a word that is
     nearly a command.
@@ -124,17 +126,17 @@ def _command(rest: list[str]) -> str:
         if word == "--":
             break
         if not word.startswith("-") and previous not in VALUED:
-            if word in _PARSERS:
+            if word in COMMANDS:
                 return rest.pop(place)
             _refuse_misspelt(word)
             break
         previous = word
-    return "explore"
+    return EXPLORE
 
 
 def _refuse_misspelt(word: str) -> None:
     """A word that is nearly a command, and no path, was meant as one."""
-    near = difflib.get_close_matches(word.lower(), _PARSERS, 1) if word.isalpha() else []
+    near = difflib.get_close_matches(word.lower(), COMMANDS, 1) if word.isalpha() else []
     if near and not os.path.lexists(word):
         raise TracehoundError(f"no file or command is called {word}", remedy=f"did you mean {near[0]}?")
 
@@ -439,7 +441,7 @@ def _number(text: str, least: int) -> int:
 
 
 _PARSERS = {
-    "explore": _explorer_parser,
+    EXPLORE: _explorer_parser,
     "summary": _summary_parser,
     "report": _report_parser,
     "query": _query_parser,
@@ -450,5 +452,5 @@ _PARSERS = {
     "cache": _cache_parser,
 }
 
-COMMANDS: Final = tuple(_PARSERS)
-"""All commands; `tracehound.commands` has a module of each name."""
+COMMANDS: Final = tuple(name for name in _PARSERS if name != EXPLORE)
+"""The words that name a command; `tracehound.commands` has a module of each name."""

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from importlib import import_module
 
 from tracehound import console
-from tracehound.arguments import parsed
+from tracehound.arguments import EXPLORE, parsed
 from tracehound.errors import BAD_INPUT, TracehoundError
 from tracehound.stopping import heeding
 
@@ -42,7 +42,7 @@ def _run(arguments: Sequence[str]) -> int:
         raise TracehoundError("stdout is closed")
     asked = parsed(arguments)
     command = import_module(f"tracehound.commands.{asked.command}")
-    explorer = asked.command == "explore" and console.interactive()
+    explorer = asked.command == EXPLORE and console.interactive()
     with nullcontext() if explorer else heeding():
         code: int = command.run(asked)
     return code

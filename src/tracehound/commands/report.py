@@ -46,7 +46,7 @@ def _analysis(asked: Namespace) -> Analysis:
         remedy = f"tracehound report PATH ANALYSIS; {LISTING} names them all"
         raise TracehoundError("which analysis, of which trace?", remedy=remedy)
     *asked.paths, last = asked.paths
-    if last in COMMANDS and last != "explore" and asked.paths:
+    if last in COMMANDS and asked.paths:
         raise TracehoundError(f"{last} is a command, not an analysis", remedy=f"tracehound {last} PATH...")
     if last not in NAMES and Path(last).exists():
         raise TracehoundError(
