@@ -20,7 +20,7 @@ import pytest
 from tracehound import __version__, native
 from tracehound.__main__ import FAULT, _fault
 from tracehound.analysis import ANALYSES, Analysis
-from tracehound.arguments import EXPLORE, as_summary, parsed
+from tracehound.arguments import EXPLORE, PARSERS, VALUED, as_summary, parsed
 from tracehound.cli import main
 from tracehound.commands import traces
 from tracehound.progress import Progress, sentence
@@ -530,6 +530,13 @@ def test_what_is_done_without_a_command_is_none_itself(
     (tmp_path / "explore").mkdir()
     asked = parsed(arguments)
     assert (asked.command, asked.paths) == (EXPLORE, arguments)
+
+
+def test_every_option_that_takes_a_value_is_known() -> None:
+    """Else its value is taken for a command where it is called like one."""
+    actions = [action for parser in PARSERS.values() for action in parser()._actions]
+    valued = {word for action in actions if action.nargs != 0 for word in action.option_strings}
+    assert set(VALUED) == valued
 
 
 def test_help_is_true_of_streams_and_environment(capsys: pytest.CaptureFixture[str]) -> None:

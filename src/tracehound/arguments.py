@@ -58,7 +58,10 @@ VALUED = (
     "--unit",
     "--width",
 )
-"""Options whose value follows; it is no command even when it is called like one."""
+"""Options whose value follows, of all commands; it is no command even when it is called like one.
+
+Written out, since making every parser takes longer than many a command does.
+"""
 
 EXPLORE: Final = "explore"
 """What is done where no command is named: no word of the command line, so that a folder may be called so."""
@@ -81,7 +84,7 @@ def parsed(arguments: Sequence[str]) -> Namespace:
     """
     rest = _joined(arguments)
     command = _command(rest)
-    parser = _PARSERS[command]()
+    parser = PARSERS[command]()
     asked = parser.parse_args(rest) if "--" in rest else parser.parse_intermixed_args(rest)
     asked.command = command
     return asked
@@ -231,7 +234,7 @@ def _parser(prog: str, usage: str, description: str | Callable[[], str], example
 def _with_reading_options(parser: _Parser) -> None:
     how = parser.add_argument_group("how to read it")
     where = how.add_mutually_exclusive_group()
-    where.add_argument("--cache", type=_folder, metavar="DIR", help="where files that were read are kept")
+    where.add_argument("--cache", type=_place, metavar="DIR", help="where files that were read are kept")
     where.add_argument("--no-cache", action="store_true", help="keep nothing after the end")
     how.add_argument(
         "--align", choices=WAYS, default=WAYS[0],
@@ -340,9 +343,7 @@ def _check_parser() -> _Parser:
 def _with_gate_options(parser: _Parser, run: str) -> _Parser:
     gate = parser.add_argument_group("gate")
     gate.add_argument("--fail-on", action="append", default=[], metavar="CONDITION", help="exit with 1 when this holds")
-    gate.add_argument(
-        "--save-baseline", type=_folder, metavar="FILE", help=f"keep what was measured of {run} in a file"
-    )
+    gate.add_argument("--save-baseline", type=_place, metavar="FILE", help=f"keep what was measured of {run} in a file")
     return _with_report_options(parser, ("junit (what came of --fail-on, for CI)",))
 
 
@@ -360,7 +361,7 @@ def _cache_parser() -> _Parser:
         add_help=False,
     )
     parser.add_argument("action", choices=("list", "clear"), help=SUPPRESS)
-    parser.add_argument("--cache", type=_folder, metavar="DIR", help="another cache than the user's own")
+    parser.add_argument("--cache", type=_place, metavar="DIR", help="another cache than the user's own")
     parser.add_argument("--ascii", action="store_true", help="write with ASCII characters alone")
     parser.add_argument("-h", "--help", action="help", help="show this and exit")
     return parser
@@ -416,7 +417,8 @@ def _with_form_options(parser: _Parser, more: Sequence[str] = ()) -> _Parser:
     return parser
 
 
-def _folder(text: str) -> Path:
+def _place(text: str) -> Path:
+    """A file or a folder, which need not be there."""
     if not text.strip():
         raise ArgumentTypeError(EMPTY)
     return Path(os.path.expanduser(text))  # noqa: PTH111, pathlib raises where there is no such user
@@ -440,7 +442,7 @@ def _number(text: str, least: int) -> int:
     return int(text)
 
 
-_PARSERS = {
+PARSERS = {
     EXPLORE: _explorer_parser,
     "summary": _summary_parser,
     "report": _report_parser,
@@ -451,6 +453,7 @@ _PARSERS = {
     "export": _export_parser,
     "cache": _cache_parser,
 }
+"""What makes the parser of each command."""
 
-COMMANDS: Final = tuple(name for name in _PARSERS if name != EXPLORE)
+COMMANDS: Final = tuple(name for name in PARSERS if name != EXPLORE)
 """The words that name a command; `tracehound.commands` has a module of each name."""
