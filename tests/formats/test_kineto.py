@@ -3,10 +3,13 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import sys
+from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from random import Random
-from time import monotonic
+from types import FrameType
 
 import msgspec
 import orjson
@@ -582,13 +585,36 @@ def test_a_device_that_cannot_be_is_the_first(part, device):
     assert got.events.height == 2
 
 
-def test_the_time_for_threads_grows_with_their_number_alone(part):
-    count = 20_000
-    named = [{"ph": "M", "name": "process_name", "pid": n, "tid": 0, "args": {"name": f"p{n}"}} for n in range(count)]
-    started = monotonic()
-    got = part([*named, *(x("cpu_op", "a", n, 1, pid=n, tid=n + 1) for n in range(count))])
-    assert monotonic() - started < 8  # a look at every other thread for each takes a minute
-    assert got.lanes["process"].to_list() == [f"p{n}" for n in range(count)]
+def lines_run(work: Callable[[], object]) -> int:
+    """How many lines of Python run for it, those of a loop each time; a time would tell of the machine, too."""
+    count = 0
+
+    def traced(frame: FrameType, what: str, value: object) -> Callable[..., object]:
+        nonlocal count
+        del frame, value
+        count += what == "line"
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_the_work_for_threads_grows_with_their_number_alone(part):
+    def named(count: int) -> None:
+        names = [
+            {"ph": "M", "name": "process_name", "pid": n, "tid": 0, "args": {"name": f"p{n}"}} for n in range(count)
+        ]
+        got = part([*names, *(x("cpu_op", "a", n, 1, pid=n, tid=n + 1) for n in range(count))])
+        assert got.lanes["process"].to_list() == [f"p{n}" for n in range(count)]
+
+    named(10)  # what is done once is done
+    few, many, most = (lines_run(partial(named, count)) for count in (100, 400, 700))
+    assert (most - many) < 1.2 * (many - few), "a look at every other thread for each makes it twice as much"
 
 
 @pytest.mark.parametrize("phase", ["b", "", "X"])
