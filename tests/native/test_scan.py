@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from hunt import LISTS
@@ -118,6 +120,16 @@ def test_what_is_taken_is_json(sound, seed):
         found = json.loads(text.decode("utf-8", "replace"))
         assert len(found) == len(got.tags)
         assert all(isinstance(each, dict) for each in found)
+
+
+def test_what_the_library_holds_is_freed_where_it_has_no_room_for_more(monkeypatch):
+    freed = []
+    full = SimpleNamespace(scan_new=lambda *_: 7, scan_odd_starts=lambda *_: False, scan_free=freed.append)
+    monkeypatch.setattr("tracehound.native.scan.library", lambda: full)
+    with pytest.raises(MemoryError):
+        made()
+    gc.collect()
+    assert freed == [7]
 
 
 def test_a_library_of_another_version_is_left_alone(monkeypatch):

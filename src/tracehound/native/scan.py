@@ -138,13 +138,14 @@ def scanner(fields: Sequence[Field], plain: str, odd_starts: tuple[int, Sequence
     held = native.scan_new(table, len(fields), plain.encode(), int.from_bytes(os.urandom(8), "little"))
     if not held:
         raise MemoryError
+    numbers = [field.column for field in fields if field.kind in (Kind.TICKS, Kind.WHOLE)]
+    groups = [field.column for field in fields if field.kind is Kind.PART]
+    made = Scanner(native, held, max(numbers) + 1, max(groups) + 1)  # which frees it, whatever comes
     group, starts = odd_starts
     text = b"".join(start.encode() + b"\0" for start in starts) + b"\0"
     if not native.scan_odd_starts(held, group, text, len(text)):
         raise MemoryError
-    numbers = [field.column for field in fields if field.kind in (Kind.TICKS, Kind.WHOLE)]
-    groups = [field.column for field in fields if field.kind is Kind.PART]
-    return Scanner(native, held, max(numbers) + 1, max(groups) + 1)
+    return made
 
 
 class _Field(ctypes.Structure):
