@@ -26,15 +26,12 @@ COMPILATIONS: Final = {
     "start": pl.Int64,
     "end": pl.Int64,
     "name": pl.String,  # of the event
-    "stage": pl.String,  # of `STAGES`
+    "stage": pl.String,  # one of `_STAGE`, or `_COMPILING`
     "function": pl.String,  # null where nothing says
 }
 """The columns of `compilations`."""
 
 _READ: Final = ("id", "lane", "step", "start", "end", "name", "kind", "parent")
-
-STAGES: Final = ("tracing", "lowering", "compiling", "loading")
-"""A function is traced into a graph, that lowered, the result compiled, and the program loaded onto a device."""
 
 _RANGES: Final = re.compile(
     r" \(dynamo_timed\)$|^(?:dynamo|entire_frame_compile|backend_compile|inductor_compile|fx_codegen_and_compile)$"
@@ -55,6 +52,10 @@ _STAGE: Final = (
     (re.compile(r"lower_"), "lowering"),
     (re.compile(r"LoadProgram|ActualLoad|CopyProgramsToSharedMemory|MapDmaBuffer"), "loading"),
 )
+"""A function is traced into a graph, that lowered, the result compiled, and the program loaded onto a device."""
+
+_COMPILING: Final = "compiling"
+"""The stage of what is of no other."""
 
 
 def compilations(share: Share) -> pl.DataFrame:
@@ -133,7 +134,7 @@ def _named(threads: pl.DataFrame, rows: Ints) -> pl.Series:
 
 
 def _stage(name: str) -> str:
-    return next((stage for pattern, stage in _STAGE if pattern.search(name)), "compiling")
+    return next((stage for pattern, stage in _STAGE if pattern.search(name)), _COMPILING)
 
 
 def _regions(threads: pl.DataFrame, outer: pl.DataFrame) -> pl.Series:
