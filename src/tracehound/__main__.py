@@ -12,8 +12,7 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as a shell has it."""
+from tracehound import INTERRUPTED
 
 FAULT = 70
 """Exit status of a fault of the program itself."""

@@ -11,12 +11,10 @@ from concurrent.futures import BrokenExecutor
 from contextlib import nullcontext
 from importlib import import_module
 
-from tracehound import console
+from tracehound import INTERRUPTED, console
 from tracehound.arguments import EXPLORE, parsed
 from tracehound.errors import BAD_INPUT, TracehoundError
 from tracehound.stopping import heeding
-
-INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
