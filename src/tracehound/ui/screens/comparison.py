@@ -34,6 +34,7 @@ from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.sharing import ALL, TIMELINES, Sharing
 from tracehound.ui.telling import tell
 from tracehound.ui.view import View
+from tracehound.ui.widgets import bars
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
 from tracehound.ui.widgets.result_table import ResultTable
 from tracehound.ui.widgets.side import Side
@@ -269,8 +270,7 @@ class ComparisonScreen(Screen[None]):
 
     @on(KeyBar.Pressed)
     async def _key_clicked(self, message: KeyBar.Pressed) -> None:
-        target = self if message.key.group == "everywhere" or self.focused is None else self.focused
-        await target.run_action(message.key.action)
+        await bars.follow(self, message.key)
 
     def action_show(self, pane: str) -> None:
         """Give the keys to a timeline, or show a tab and give them to its table."""

@@ -52,6 +52,7 @@ from tracehound.ui.travels import FIRST, Travels
 from tracehound.ui.view import View
 from tracehound.ui.visits import Visits
 from tracehound.ui.walk import Walk
+from tracehound.ui.widgets import bars
 from tracehound.ui.widgets.bars import MENU, HeaderBar, KeyBar, TabBar
 from tracehound.ui.widgets.fact_sheet import FactSheet
 from tracehound.ui.widgets.flame_view import FlameView
@@ -365,8 +366,7 @@ class Explorer(Screen[None]):
 
     @on(KeyBar.Pressed)
     async def _key_clicked(self, message: KeyBar.Pressed) -> None:
-        target = self if message.key.group == "everywhere" or self.focused is None else self.focused
-        await target.run_action(message.key.action)
+        await bars.follow(self, message.key)
 
     def action_show(self, pane: str) -> None:
         """Show a pane and give it the keys."""

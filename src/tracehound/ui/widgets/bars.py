@@ -14,6 +14,7 @@ from rich.segment import Segment
 from textual import events
 from textual.message import Message
 from textual.reactive import reactive
+from textual.screen import Screen
 from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
@@ -185,6 +186,12 @@ class TabBar(Widget):
 
 def _length(named: list[tuple[Tab, str]]) -> int:
     return sum(len(name) + len(tab.key) + 3 for tab, name in named)
+
+
+async def follow(screen: Screen[None], key: Key) -> None:
+    """Do what a key does that was clicked: for the whole screen, or for what has the keys on it."""
+    target = screen if key.group == "everywhere" or screen.focused is None else screen.focused
+    await target.run_action(key.action)
 
 
 class KeyBar(Widget):
