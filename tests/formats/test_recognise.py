@@ -77,6 +77,11 @@ def tar() -> bytes:
         (b"hello\nworld\n", "text file"),
         (b'"""Writes a trace."""\nHEAD = \'{"schemaVersion": 1, "traceEvents": [\'', "text file"),
         (b"  \n ", "blanks"),
+        (KINETO.decode().encode("utf-16"), "UTF-16 text; convert it to UTF-8"),
+        (b"\xfe\xff" + KINETO.decode().encode("utf-16-be"), "UTF-16"),
+        (LIST.decode().encode("utf-16-le"), "UTF-16"),
+        (LIST.decode().encode("utf-16-be"), "UTF-16"),
+        (KINETO.decode().encode("utf-32"), "unknown kind"),
         (b"\x00\x01\x02", "unknown kind"),
     ],
 )

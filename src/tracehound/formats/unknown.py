@@ -41,6 +41,9 @@ _MAGIC: Final = (
     (b"\x7fELF", Likeness("a program", _PROFILE)),
     (b"HloModule", Likeness("HLO text", "open the profile it belongs to")),
 )
+_UTF16: Final = re.compile(rb"\xff\xfe(?!\0\0)|\xfe\xff|[{\[]\0[\t\n\r -~]\0|\0[{\[]\0[\t\n\r -~]")
+"""How UTF-16 begins: its mark, or JSON without one."""
+
 BASELINE: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*"(tracehound\.profile/\d+)"')
 """How a saved baseline begins, however its JSON is spaced: its schema."""
 
@@ -58,6 +61,8 @@ def likeness(start: bytes) -> Likeness:
     marked = next((found for magic, found in _MAGIC if start.startswith(magic)), None)
     if marked is not None:
         return marked
+    if _UTF16.match(start):
+        return Likeness("UTF-16 text", "convert it to UTF-8, as iconv -f UTF-16 -t UTF-8 does")
     if start[_TAR_MARK] == b"ustar":
         return Likeness("a tar archive", "unpack it first")
     if perfetto(start):
