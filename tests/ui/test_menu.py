@@ -137,6 +137,20 @@ async def test_what_the_trace_cannot_answer_says_why_and_takes_no_tab(samples: P
         assert explorer.deck.active == "gaps", "its own key says the same in the pane"
 
 
+async def test_a_long_reason_takes_a_second_line(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), (44, 60)) as (explorer, pilot):
+        await press(pilot, "M", "3")
+        screen = pilot.app.screen
+        assert isinstance(screen, MenuScreen)
+        assert (screen._about.size.height, screen._keys.display) == (2, False)
+        await press(pilot, "escape", "M", "1")
+        assert explorer.deck.active == "overview"
+        await press(pilot, "M")
+        screen = pilot.app.screen
+        assert isinstance(screen, MenuScreen)
+        assert (screen._about.size.height, screen._keys.display) == (1, True)
+
+
 async def test_a_pane_without_a_tab_has_one_while_it_is_shown(samples: Path) -> None:
     async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
         key = menu.choices(KEYS)["kernel_types"]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events, on
@@ -197,7 +198,7 @@ class MenuScreen(Framed[str | None]):
     MenuScreen > Vertical { width: 100%; max-width: 180; max-height: 100%; padding: 0; }
     MenuScreen VerticalScroll { height: auto; scrollbar-size-vertical: 1; }
     MenuScreen Label { width: 100%; height: 1; padding: 0 1; text-wrap: nowrap; }
-    MenuScreen #about { color: $accent; }
+    MenuScreen #about { color: $accent; height: auto; max-height: 2; text-wrap: wrap; }
     """
 
     def __init__(self, headings: Sequence[Heading], glyphs: Glyphs, first: str) -> None:
@@ -206,6 +207,7 @@ class MenuScreen(Framed[str | None]):
         self._sight = VerticalScroll(self.entries, can_focus=False)
         self._glyphs = glyphs
         self._about = Label("", id="about", markup=False)
+        self._keys = Label(glyphs.words("the key beside a name shows it · arrows and Enter do, too · Esc leaves"))
 
     def compose(self) -> ComposeResult:
         """The list, what the entry under the cursor answers, and what the keys do."""
@@ -213,7 +215,7 @@ class MenuScreen(Framed[str | None]):
             box.border_title = "What to look at"
             yield self._sight
             yield self._about
-            yield Label(self._glyphs.words("the key beside a name shows it · arrows and Enter do, too · Esc leaves"))
+            yield self._keys
 
     def on_mount(self) -> None:
         """The keys are for the list."""
@@ -239,7 +241,9 @@ class MenuScreen(Framed[str | None]):
     @on(MenuList.Pointed)
     def _pointed(self, message: MenuList.Pointed) -> None:
         entry = message.entry
-        self._about.update(self._glyphs.words(entry.lacks or entry.question))
+        said = self._glyphs.words(entry.lacks or entry.question)
+        self._about.update(said)
+        self._keys.display = cell_len(said) <= self._about.content_size.width or not self._about.content_size.width
         self._follow()
 
     @on(MenuList.Chosen)
