@@ -66,7 +66,7 @@ _MEANING: Final = {
     "cpu": "the host is in operators or annotations, the device idle",
     "other": "none of these",
 }
-_BRIEF: Final = ("kernel", "communication", "runtime", "data_loader", "cpu", "other")
+_BRIEF: Final = ("kernel", "copy", "communication", "runtime", "data_loader", "cpu", "other")
 
 COLUMNS: Final = (
     Column("step", "count", "number of the step"),
