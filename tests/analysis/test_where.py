@@ -142,7 +142,7 @@ def test_a_filter_is_what_python_says(text: str, says: Callable[[Row], bool]) ->
         ("c > 1 and count > 1", "no column 'c'; there are category, count, compute share; in quotes it is text"),
         ("self > 1", "character 8: '1' is not a time; write a number and a unit: 12.5ms, 300us, 1s"),
         ("self > 1 and count > 1", "'1' is not a time"),
-        ("self >", "self than what?; such as 1.5ms"),
+        ("self >", "nothing to compare self with; such as 1.5ms"),
         ("self > fast", "'fast' is not a value of self"),
         ("self > count", "self and count cannot be compared"),
         ("self ~ 1ms", "self is not text; compare it: self > 1.5ms"),

@@ -56,7 +56,7 @@ async def test_a_word_on_the_way_to_a_comparison_filters_no_more(opening: Openin
         await press(pilot, "2", "f", *"self")
         assert names(explorer) == []
         await press(pilot, *" >")
-        assert "self than what?" in remark(explorer)
+        assert "nothing to compare self with" in remark(explorer)
         assert len(names(explorer)) == 2
 
 

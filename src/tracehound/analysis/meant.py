@@ -86,7 +86,7 @@ def comparable(one: Column, name: str, columns: Sequence[Column]) -> Column:
     """The column of that name, whose values can be held against those of `one`; else TracehoundError."""
     other = column(name, columns)
     if other is None:
-        what = f"{name!r} is not a value of {heading(one)}" if name else f"{heading(one)} than what?"
+        what = f"{name!r} is not a value of {heading(one)}" if name else f"nothing to compare {heading(one)} with"
         raise TracehoundError(what, remedy=f"such as {example(one)}")
     if _like(other) != _like(one):
         raise TracehoundError(f"{heading(one)} and {heading(other)} cannot be compared")

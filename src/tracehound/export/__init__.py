@@ -68,6 +68,8 @@ def named(name: str, out: str) -> Form:
         raise TracehoundError(f"no form {printable(name)!r}", remedy=f"there are {names}")
     if out == "-":
         return FORMS[0]
+    ends = ", ".join(form.suffix for form in FORMS)
     raise TracehoundError(
-        f"the name of {printable(out)!r} tells no form", remedy=f"--format says it: {names}; a folder ends with /"
+        f"the name of {printable(out)!r} tells no form",
+        remedy=f"a file ends with {ends}, a folder ends with /; --format says it, too",
     )
