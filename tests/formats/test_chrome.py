@@ -164,6 +164,23 @@ def test_streams_of_a_gpu_do_the_work_and_give_lanes_of_ops_and_modules(part):
     assert got.lanes.filter(pl.col("role") == "stream")["stream"].to_list() == [13]
 
 
+def test_streams_of_a_gpu_that_run_at_once_have_lanes_of_ops_of_their_own(part):
+    got = part(
+        [
+            x(3, 5, "gemm", 0, 9, hlo_op="dot.1", hlo_module="jit_f"),
+            x(3, 6, "nccl", 2, 3, hlo_op="all-reduce.1", hlo_module="jit_f"),
+            x(4, 5, "gemm", 0, 9, hlo_op="dot.1", hlo_module="jit_f"),
+        ],
+        {3: "/device:GPU:0", 4: "/device:GPU:1"},
+        {(3, 5): "Stream #14(Compute)", (3, 6): "Stream #20(Compute)", (4, 5): "Stream #14(Compute)"},
+    )
+    ops = [(e["on"], e["rank"], e["self"] // 10**6) for e in events_of(got) if e["role"] == "ops"]
+    assert ops == [
+        ("XLA Ops of Stream #14(Compute)", 0, 9), ("XLA Ops of Stream #20(Compute)", 0, 3), ("XLA Ops", 1, 9),
+    ]  # fmt: skip
+    assert [(e["rank"], e["name"]) for e in events_of(got) if e["role"] == "modules"] == [(0, "jit_f"), (1, "jit_f")]
+
+
 def test_kernels_and_copies_of_a_gpu_tell_how_they_were_launched_and_their_bytes(part):
     details = "regs:32 static_shared:16 dynamic_shared:8 grid:11,16,2 block:256,1,1 occ_pct:50"
     got = part(

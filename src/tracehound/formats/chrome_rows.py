@@ -27,6 +27,7 @@ from tracehound.formats.xla_names import (
     kind_of_device_event,
     kind_of_gpu_event,
     kind_of_host_event,
+    lane_of_ops,
     leads,
     opcode_of_name,
     role_of_lane,
@@ -302,7 +303,7 @@ def _host_rows(host: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
 def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered: Gathered) -> None:
     """Lanes of ops and modules, from the host's events where the devices are a CPU's, else from the streams'.
 
-    Devices that have a lane of ops in the file need none.
+    Streams run at once, so each has a lane of ops of its own. Devices that have a lane of ops in the file need none.
     """
     if not gathered.ranks:
         named = host.filter(pl.col("said_op").is_not_null()).with_columns(pl.col("device").fill_null(0))
@@ -324,15 +325,23 @@ def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered
     answers = seen.hstack(pl.DataFrame(told, schema=_TOLD, orient="row"))
     named = named.join(answers, on=["said_op", "module", "program", "name"], nulls_equal=True, maintain_order="left")
     runs = executions(named.filter(pl.col("module").is_not_null()))
-    by_stream = bool(device.height)
+    streaming = bool(device.height)
     for number, rank in ranks.items():
-        for role, name, rows in (
-            ("modules", "XLA Modules", runs.with_columns(pl.lit("module", KIND).alias("kind"))),
-            ("ops", "XLA Ops", named),
-        ):
-            mine = rows.filter(pl.col("device") == number)
-            lane = gathered.lane(name, role, _POOL, rank=rank, work=role == "ops" and not by_stream)
-            gathered.add(mine.with_columns(pl.lit(lane).alias("lane"), pl.col("name").cast(pl.Categorical)))
+        lane = gathered.lane("XLA Modules", "modules", _POOL, rank=rank)
+        _put(runs.filter(pl.col("device") == number).with_columns(pl.lit("module", KIND).alias("kind")), lane, gathered)
+        mine = named.filter(pl.col("device") == number)
+        streams = mine["lane"].unique().sort().to_list() if streaming else []
+        for at, stream in enumerate(streams):
+            name = lane_of_ops(gathered.lanes[stream]["name"], len(streams))
+            lane = gathered.lane(name, "ops", _POOL + at, rank=rank)
+            _put(mine.filter(pl.col("lane") == stream), lane, gathered)
+        if not streaming:
+            _put(mine, gathered.lane("XLA Ops", "ops", _POOL, rank=rank, work=True), gathered)
+
+
+def _put(rows: pl.DataFrame, lane: int, gathered: Gathered) -> None:
+    """Add the rows of a derived lane."""
+    gathered.add(rows.with_columns(pl.lit(lane).alias("lane"), pl.col("name").cast(pl.Categorical)))
 
 
 def _strange(phase: str, pid: object, tid: object) -> bool:

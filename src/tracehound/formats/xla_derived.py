@@ -18,6 +18,7 @@ from tracehound.formats.gathered import Gathered, raw
 from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import Rows
 from tracehound.formats.xla_lanes import TELLING, TrueEnds, by_execution, executions, with_calls
+from tracehound.formats.xla_names import lane_of_ops
 from tracehound.trace import KIND
 
 DERIVED: Final = 1 << 20
@@ -54,7 +55,7 @@ class Derived:
         streams = np.unique(lane_of[lines])
         target = np.full(len(lane_of), -1, np.int64)
         for at, lane in enumerate(streams.tolist()):
-            name = "XLA Ops" if len(streams) == 1 else f"XLA Ops of {self.gathered.lanes[lane]['name']}"
+            name = lane_of_ops(self.gathered.lanes[lane]["name"], len(streams))
             of_stream = lines[lane_of[lines] == lane]
             target[of_stream] = self.gathered.lane(name, "ops", DERIVED + at, rank=rank, process=process)
         self.pieces += [Piece(kept, lanes=target, ops=ops) for kept, ops in named]

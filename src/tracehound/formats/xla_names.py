@@ -45,6 +45,11 @@ def role_of_lane(role: Role, part: str) -> Role:
     return "other" if part and role in ("ops", "modules") else role
 
 
+def lane_of_ops(stream: str, streams: int) -> str:
+    """The name of the lane of ops that is made of a stream's kernels; `streams` is how many of the device name ops."""
+    return "XLA Ops" if streams == 1 else f"XLA Ops of {stream}"
+
+
 SPARSE_CORE_OPS, SPARSE_CORE_MODULES = r"(?i)\bsparse core ops$", r"(?i)\bsparse core modules$"
 """How the names of lanes end that show what SparseCores execute."""
 
