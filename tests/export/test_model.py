@@ -11,6 +11,7 @@ import pytest
 from exporting import document, opened, own, rows, written
 from tracehound.errors import TracehoundError
 from tracehound.trace import Trace, Window, collected
+from xspaces import Event, Line, Plane, Stat, space
 
 MS = 10**9
 
@@ -133,6 +134,45 @@ def test_counters_of_the_trace_are_written_too(tmp_path: Path) -> None:
     counters = again.lanes.filter(pl.col("role") == "counter")
     assert counters.select("rank", "name", "unit").rows() == [(0, "power", "watts"), (1, "power", "watts")]
     assert [again.samples(lane).rows() for lane in counters["lane"]] == [[(0, 1.5), (1_000_000, 3.0)]] * 2
+
+
+def test_streams_of_a_gpu_read_back_with_their_ops_bytes_and_launches(tmp_path: Path) -> None:
+    """Of each of two streams the lane of ops, once; how kernels were launched; and what copies moved."""
+    how = "regs:64 static_shared:16 dynamic_shared:8 grid:{},1,1 block:128,1,1 occ_pct:{}"
+    copied = [Stat("memcpy_details", 7, "kind:HtoD num_bytes:4096 dest:0 async:1")]
+
+    def kernel(op: str, at: int, grid: int, percent: float) -> Event:
+        told = {"hlo_op": op, "hlo_module": "jit_f", "kernel_details": how.format(grid, percent)}
+        return Event(f"k {op}", at, 50, [Stat(name, 5, text) for name, text in told.items()])
+
+    gpu = Plane(
+        "/device:GPU:0",
+        [
+            Line("Stream #14(Compute)", [kernel("dot.1", 0, 100, 37.5), kernel("add", 60, 400, 7)], 14),
+            Line("Stream #20(Compute)", [kernel("all-reduce.1", 20, 8, 100), Event("plain", 80, 9)], 20),
+            Line("Stream #13(MemcpyH2D)", [Event("MemcpyH2D", 5, 9, copied)], 13),
+        ],
+        [Stat("core_count", 4, 132)],
+    )
+    calls = [Event("cuMemcpyHtoDAsync", 0, 4, copied), Event("train", 0, 300)]
+    path = tmp_path / "h.xplane.pb"
+    path.write_bytes(space(gpu, Plane("/host:CPU", [Line("python", calls)])))
+    trace = opened(path)
+    written(trace, tmp_path / "out.json")
+    again = opened(tmp_path / "out.json")
+    assert placed(again) == placed(trace)
+    columns = ("name", "start", "end", "kind", "self", "bytes")
+    assert rows(again, *columns) == rows(trace, *columns)
+    told = [
+        collected(of.events([lane for lane, role in of.lanes.select("lane", "role").rows() if role == "stream"]))
+        .join(collected(of.facets[0]["launched"]), on="record")
+        .with_columns(pl.col("name", "grid", "block").cast(pl.String))
+        .select("name", "grid", "block", "registers", "shared", "blocks_per_sm", "occupancy")
+        .sort("name")
+        for of in (trace, again)
+    ]
+    assert told[0].row(0) == ("k add", "400,1,1", "128,1,1", 64, 24, 400 / 132, 0.07)
+    assert told[1].rows() == told[0].rows()
 
 
 def test_xla_s_own_json_is_copied(shared: Path, tmp_path: Path) -> None:

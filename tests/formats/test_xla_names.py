@@ -17,6 +17,7 @@ from tracehound.formats.xla_names import (
     ("XLA Ops", "ops"), ("XLA Modules", "modules"), ("Async XLA Ops", "async"), ("Steps", "steps"),
     ("XLA TraceMe", "sync"), ("Overlay", "other"), ("Framework Name Scope", "scope"), ("TensorFlow Ops", "scope"),
     ("Stream #7(Kernel,MemcpyH2D)", "stream"), ("XLA Ops - from #3", "ops"), ("_counters_", "counter"),
+    ("XLA Ops of Stream #14(Compute,MemcpyD2D)", "ops"), ("XLA Ops of mine", "other"),
     ("Sparse Core Modules", "modules"), ("SparseCore 0 XLA Ops", "ops"), ("Launch Stats", "other"), ("", "other"),
 ])  # fmt: skip
 def test_roles_of_lines(line: str, role: str) -> None:

@@ -16,6 +16,7 @@ from tracehound.analysis.share import overlapping, shares
 from tracehound.analysis.windows import Span, of_lanes
 from tracehound.export.counters import Place, drawn
 from tracehound.export.document import NEXT, Document, us
+from tracehound.export.launches import with_details
 from tracehound.export.reach import reach
 from tracehound.export.written import Tell, Written
 from tracehound.formats.json_elements import encoded
@@ -34,7 +35,7 @@ _OF_EVENT: Final = {"run_id": "run", "correlation_id": "correlation", "bytes": "
 """Further args, and the columns of `trace.EVENTS`."""
 
 _COLUMNS: Final = (
-    "id", "start", "end", "name", "kind", "step", "op", "device_start", "device_end", *_OF_EVENT.values(),
+    "id", "start", "end", "name", "kind", "step", "op", "device_start", "device_end", "record", *_OF_EVENT.values(),
 )  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Wr
             rows = trace.events([thread.lane]).slice(at, BATCH).select(_COLUMNS)
             if window.timed:
                 rows = overlapping(rows, *spans[thread.lane])
-            texts = list(_events(collected(rows), thread, ops, onto))
+            texts = list(_events(with_details(trace, thread.lane, collected(rows)), thread, ops, onto))
             document.add(NEXT.join(texts))
             events += len(texts)
             done += min(BATCH, thread.events - at)
@@ -209,6 +210,8 @@ def _args(row: Mapping[str, Any], ops: _Ops, onto: Mapping[int, int]) -> Iterato
     for arg, column in _OF_EVENT.items():
         if row[column] is not None:
             yield b'"%b":%d' % (arg.encode(), row[column])
+    if row["details"]:
+        yield b'"kernel_details":' + encoded(row["details"])
     if (device := onto.get(row["id"])) is not None:
         yield b'"device_ordinal":%d' % device
     if row["kind"] == "step" and row["step"] is not None:

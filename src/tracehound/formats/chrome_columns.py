@@ -55,6 +55,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     kernel_details: Text = None
     memcpy_details: Text = None
     memset_details: Text = None
+    bytes: Text = None  # as Tracehound's own exports have it
 
 
 _NO_ARGS: Final = Args()
@@ -179,7 +180,7 @@ class Columns:
             correlation=wholes([said.correlation_id for said in args]),
             device_start=np.where(timed, offset, INVALID),
             device_end=np.where(timed, offset + lasted, INVALID),
-            moved=wholes([detailed_bytes(said.memcpy_details or said.memset_details) for said in args]),
+            moved=wholes([_moved(said) for said in args]),
             details=self.details.column([as_text(said.kernel_details) for said in args], len(args)),
         )
         self._pieces.append(columns)
@@ -228,6 +229,12 @@ class Columns:
         if number is None:
             number = self._known_ops[spelled] = self.ops[_op(event)]
         return number
+
+
+def _moved(said: Args) -> Text:
+    """The bytes that a copy or a memset moves."""
+    detailed = detailed_bytes(said.memcpy_details or said.memset_details)
+    return said.bytes if detailed is None else detailed
 
 
 def _times(piece: Slice[list[Event]]) -> tuple[Ints, Ints]:

@@ -297,7 +297,10 @@ def _host_rows(host: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
     marking = pl.when(pl.col("step").is_not_null()).then(pl.lit("step", KIND)).otherwise("kind")
     run = pl.col("run") & (RUN_BITS if tpu else -1)
     produces = pl.when(pl.lit(tpu) & pl.col("device").is_between(0, _MOST_DEVICES)).then(_enqueued(pl.col("device")))
-    return with_compilations(rows).with_columns(marking.alias("kind"), run.alias("run"), produces.alias("produces"))
+    moved = pl.when(pl.col("kind") == "transfer").then("moved")
+    return with_compilations(rows).with_columns(
+        marking.alias("kind"), run.alias("run"), produces.alias("produces"), moved.alias("bytes")
+    )
 
 
 def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered: Gathered) -> None:

@@ -19,7 +19,7 @@ Role = Literal["steps", "modules", "ops", "stream", "async", "sync", "scope", "c
 _ROLES: tuple[tuple[str, Role], ...] = (
     (r"stream\b", "stream"),
     (r"(async xla ops|host offload ops)$", "async"),
-    (r"(xla ops|sparse core ops)$", "ops"),
+    (r"(xla ops( of stream\b.*)?|sparse core ops)$", "ops"),
     (r"(xla modules|sparse core modules)$", "modules"),
     (r"(steps|sparse core steps)$", "steps"),
     (r"(xla traceme|tensor core sync flag|sparse core syncs)$", "sync"),
