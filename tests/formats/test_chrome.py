@@ -181,6 +181,41 @@ def test_streams_of_a_gpu_that_run_at_once_have_lanes_of_ops_of_their_own(part):
     assert [(e["rank"], e["name"]) for e in events_of(got) if e["role"] == "modules"] == [(0, "jit_f"), (1, "jit_f")]
 
 
+DERIVED = {
+    (3, 5): "Stream #14(Compute)", (3, 6): "Stream #20(Compute)", (3, 7): "XLA Modules - from #14",
+    (3, 8): "XLA Modules - from #20", (3, 9): "XLA Ops - from #14", (3, 10): "XLA Ops - from #20",
+}  # fmt: skip
+
+
+def test_where_kernels_name_their_ops_what_xprof_derived_from_each_stream_is_set_aside(part):
+    got = part(
+        [
+            x(3, 5, "gemm", 0, 9, hlo_op="dot.1", hlo_module="jit_f"), x(3, 9, "dot.1", 0, 9),
+            x(3, 6, "nccl", 2, 3, hlo_op="psum.1", hlo_module="jit_f"), x(3, 10, "psum.1", 2, 3),
+            x(3, 7, "jit_f(5)", 0, 9), x(3, 8, "jit_f(5)", 2, 3),
+        ], {3: "/device:GPU:0"}, DERIVED,
+    )  # fmt: skip
+    assert [(e["name"], e["self"] // 10**6) for e in events_of(got) if e["role"] == "ops"] == [
+        ("dot.1", 9),
+        ("psum.1", 3),
+    ]
+    assert [(e["name"], e["start"], e["end"]) for e in events_of(got) if e["role"] == "modules"] == [
+        ("jit_f", 0, 9000000)
+    ]
+    aside = {e["on"] for e in events_of(got) if e["role"] == "other"}
+    assert aside == {f"Recorded XLA {what} - from #{stream}" for what in ("Ops", "Modules") for stream in (14, 20)}
+
+
+def test_ops_of_a_stream_are_of_its_own_modules(part):
+    got = part(
+        [
+            x(3, 7, "jit_f(5)", 0, 20), x(3, 8, "jit_g(6)", 2, 8), x(3, 9, "dot.1", 3, 2), x(3, 10, "psum.1", 4, 2),
+            x(3, 9, "add", 12, 2),
+        ], {3: "/device:GPU:0"}, DERIVED,
+    )  # fmt: skip
+    assert dict(got.ops.select("name", "module").rows()) == {"dot.1": "jit_f", "add": "jit_f", "psum.1": "jit_g"}
+
+
 def test_kernels_and_copies_of_a_gpu_tell_how_they_were_launched_and_their_bytes(part):
     details = "regs:32 static_shared:16 dynamic_shared:8 grid:11,16,2 block:256,1,1 occ_pct:50"
     got = part(

@@ -299,6 +299,23 @@ def test_a_gpu_has_streams_that_work_and_lanes_of_ops_and_modules_made_from_them
     assert read.events["name"][launch] == "cuLaunchKernel"
 
 
+def test_ops_and_modules_that_a_gpu_s_plane_has_already_are_shown_and_count_once(part: Callable[..., Part]) -> None:
+    def plane(*ops: str | None) -> Plane:
+        kernels = [kernel(f"k{at}", 10 * at, op) for at, op in enumerate(ops)]
+        derived = [Event("dot.1", 0, 4), Event("add", 10, 4)]
+        lines = [Line("Stream #7(Kernel)", kernels, 7), Line("XLA Ops", derived, 8)]
+        return Plane("/device:GPU:0", [*lines, Line("XLA Modules", [Event("jit_f", 0, 14)], 9)])
+
+    read = part(plane("dot.1", "add"))
+    assert on_role(read, "ops").select("name", "start").rows() == [("dot.1", 0), ("add", 10)]
+    assert on_role(read, "modules").select("name", "start", "end").rows() == [("jit_f(3)", 0, 14)]
+    names = read.lanes.filter(pl.col("role") == "other")["name"].to_list()
+    assert sorted(names) == ["Recorded XLA Modules", "Recorded XLA Ops"]
+    read = part(plane(None, None))
+    assert on_role(read, "ops")["name"].to_list() == ["dot.1", "add"]
+    assert on_role(read, "modules")["name"].to_list() == ["jit_f"]
+
+
 def test_kernels_and_memsets_of_a_gpu_tell_how_they_were_launched_and_their_bytes(part: Callable[..., Part]) -> None:
     details = {
         "cuda": "regs:32 static_shared:16 dynamic_shared:1024 grid:11,16,2 block:256,1,1 occ_pct:50",

@@ -30,6 +30,8 @@ from tracehound.formats.xla_names import (
     lane_of_ops,
     leads,
     opcode_of_name,
+    origin_of_line,
+    recorded,
     role_of_lane,
     role_of_line,
 )
@@ -67,6 +69,7 @@ def gather(columns: Columns, gathered: Gathered) -> list[Note]:
     rows = np.flatnonzero(complete & timed)
     kept = events.at(rows)
     frame = _frame(columns, kept, rows, _lanes(columns, kept, gathered))
+    _set_aside(frame, gathered)
     roles = pl.Series([lane["role"] for lane in gathered.lanes], dtype=pl.String)
     frame = frame.with_columns(roles.gather(frame["lane"]).alias("role"))
     host = frame.filter(pl.col("role") == "thread")
@@ -154,6 +157,19 @@ def _lanes(columns: Columns, kept: Piece, gathered: Gathered) -> npt.NDArray[np.
     return lane
 
 
+def _set_aside(frame: pl.DataFrame, gathered: Gathered) -> None:
+    """Lines that XProf derived from single streams count for nothing where kernels name their ops.
+
+    Kernels say more: an execution on several streams has a module on each.
+    """
+    naming = set(frame.filter(pl.col("said_op").is_not_null())["lane"].unique().to_list())
+    streams = {gathered.lanes[lane]["rank"] for lane in naming if gathered.lanes[lane]["role"] == "stream"}
+    for lane in gathered.lanes:
+        single = lane["role"] in ("ops", "modules") and origin_of_line(lane["name"]) is not None
+        if single and lane["rank"] in streams:
+            lane.update(name=recorded(lane["name"]), role="other")
+
+
 def _number(columns: Columns, used: Set[Text], gathered: Gathered) -> None:
     """Number the devices in their own order, whichever of them has the first event, and not only those that have any.
 
@@ -187,18 +203,24 @@ def _lane(process: str, thread: str, order: int, gathered: Gathered, model: str)
 
 
 def _with_modules(device: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
-    """The events of devices; an op without a module is of the one that its device executes just then."""
+    """The events of devices; an op without a module is of the one that its device executes just then.
+
+    Where a stream has modules of its own, its ops are of those.
+    """
     ranks = pl.Series([lane.get("rank") for lane in gathered.lanes], dtype=pl.Int64)
-    device = device.with_columns(ranks.gather(device["lane"]).alias("rank")).with_row_index("row")
+    streams = pl.Series(_streams(gathered), dtype=pl.Int64)
+    device = device.with_columns(
+        ranks.gather(device["lane"]).alias("rank"), streams.gather(device["lane"]).alias("of")
+    ).with_row_index("row")
     own = [lane for lane, row in enumerate(gathered.lanes) if row["role"] == "modules" and not _part(row)]
-    running = (
-        device.filter(pl.col("lane").is_in(own))
-        .select("rank", "start", pl.col("end").alias("until"), pl.col("name").cast(pl.String).alias("running"))
-        .sort("start")
+    modules = device.filter(pl.col("lane").is_in(own)).select(
+        "rank", "of", "start", pl.col("end").alias("until"), pl.col("name").cast(pl.String).alias("running")
     )
-    if running.is_empty():
+    if modules.is_empty():
         return device
-    around = device.sort("start").join_asof(running, on="start", by="rank", check_sortedness=False).sort("row")
+    of_any = modules.filter(pl.col("of") != _ANY).with_columns(pl.lit(_ANY, pl.Int64).alias("of"))
+    running = pl.concat([modules, of_any]).sort("start")
+    around = device.sort("start").join_asof(running, on="start", by=["rank", "of"], check_sortedness=False).sort("row")
     inside = pl.col("module").is_null() & (pl.col("start") < pl.col("until")) & (pl.col("role") != "modules")
     named = pl.when(inside).then(pl.col("running"))
     number = {
@@ -210,6 +232,24 @@ def _with_modules(device: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
         pl.coalesce("module", named.str.replace(r"\(\d+\)$", "")).alias("module"),
         pl.coalesce("program", named.replace_strict(number, default=None, return_dtype=pl.Int64)).alias("program"),
     )
+
+
+_ANY: Final = -1
+
+
+def _streams(gathered: Gathered) -> list[int]:
+    """For every lane the stream whose modules its events are of; `_ANY` where its stream has none of its own."""
+    origins = [origin_of_line(lane["name"]) for lane in gathered.lanes]
+    have = {
+        (lane["rank"], origin)
+        for lane, origin in zip(gathered.lanes, origins, strict=True)
+        if lane["role"] == "modules" and origin is not None
+    }
+    told = [
+        (lane.get("rank"), lane.get("stream") if origin is None else origin)
+        for lane, origin in zip(gathered.lanes, origins, strict=True)
+    ]
+    return [stream if stream is not None and (rank, stream) in have else _ANY for rank, stream in told]
 
 
 def _device_rows(device: pl.DataFrame, columns: Columns, gathered: Gathered) -> pl.DataFrame:

@@ -28,6 +28,7 @@ _ROLES: tuple[tuple[str, Role], ...] = (
 )
 _ROLE_PATTERNS = tuple((re.compile(pattern), role) for pattern, role in _ROLES)
 _DERIVED = re.compile(r" - from #.*$")
+_ORIGIN = re.compile(r" - from #(\d{1,18})(?!\d)")
 _QUALIFIER = re.compile(r"^sparsecore \w+ ", re.IGNORECASE)
 
 
@@ -48,6 +49,17 @@ def role_of_lane(role: Role, part: str) -> Role:
 def lane_of_ops(stream: str, streams: int) -> str:
     """The name of the lane of ops that is made of a stream's kernels; `streams` is how many of the device name ops."""
     return "XLA Ops" if streams == 1 else f"XLA Ops of {stream}"
+
+
+def recorded(line: str) -> str:
+    """The name of a lane of role other, for a line of ops or modules that is shown beside lanes made of the kernels."""
+    return f"Recorded {line}"
+
+
+def origin_of_line(line: str) -> int | None:
+    """The stream from which XProf derived a line: 14 of ``XLA Ops - from #14``; None of lines that say none."""
+    found = _ORIGIN.search(line)
+    return int(found[1]) if found else None
 
 
 SPARSE_CORE_OPS, SPARSE_CORE_MODULES = r"(?i)\bsparse core ops$", r"(?i)\bsparse core modules$"

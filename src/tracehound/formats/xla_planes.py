@@ -7,9 +7,9 @@ bytes and decodes no event (see `xla_rows`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,7 @@ from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import Rows
 from tracehound.formats.xla_compiles import on_rows, with_compilations
 from tracehound.formats.xla_derived import DERIVED, Derived, Named
-from tracehound.formats.xla_names import Role, leads, role_of_lane, role_of_line
+from tracehound.formats.xla_names import Role, leads, recorded, role_of_lane, role_of_line
 from tracehound.formats.xla_ops import Met, merged
 from tracehound.formats.xspace import Line, Plane
 from tracehound.intervals import Intervals
@@ -111,16 +111,17 @@ def together(planes: Sequence[Shown], shares: Sequence[Share], spill: Spill) -> 
     active = [(number, plane, lines) for number, plane, lines in counted if drawn[lines].any()]
     for number, plane, lines in active:
         if device := DEVICE.match(plane.name):
-            lanes[lines], rank = _device_lanes(plane, device, drawn[lines], gathered)
-            derived.of_gpu(plane.name, held.named(number), calls, lanes, rank)
+            named = held.named(number)
+            lanes[lines], rank = _device_lanes(plane, device, drawn[lines], gathered, made=_MADE if named else ())
+            derived.of_gpu(plane.name, named, calls, lanes, rank)
     accelerated = bool(gathered.ranks)
     for number, plane, lines in active:
         if not DEVICE.match(plane.name):
             lanes[lines] = _host_lanes(plane, gathered) if HOST.match(plane.name) else _other_lanes(plane, gathered)
             if HOST.match(plane.name) and not accelerated:
                 derived.of_cpu(plane.name, held.named(number), held.marks(number))
-    for named in held.dispatches():
-        derived.dispatched(named, lanes)
+    for dispatch in held.dispatches():
+        derived.dispatched(dispatch, lanes)
     pieces = [
         Piece(kept, lanes=lanes, ops=rows)
         for share, rows in zip(shares, op_rows, strict=True)
@@ -183,8 +184,18 @@ def merged_lines(plane: Shown) -> list[int]:
     return [first.setdefault(line.row, at) for at, line in enumerate(plane.lines)]
 
 
-def _device_lanes(plane: Shown, device: re.Match[str], drawn: Rows, gathered: Gathered) -> tuple[list[int], int]:
-    """The lane of every line of a device plane, and its rank."""
+_MADE: Final = ("ops", "modules")
+"""The roles of the lanes that are made of kernels which name their ops."""
+
+
+def _device_lanes(
+    plane: Shown, device: re.Match[str], drawn: Rows, gathered: Gathered, *, made: Collection[str]
+) -> tuple[list[int], int]:
+    """The lane of every line of a device plane, and its rank.
+
+    Of the roles in `made` the device gets lanes out of its kernels, which say more than what XProf derived from them:
+    the lines of these roles are shown, and count for nothing.
+    """
     part = (device[3] or "").strip()
     rank = gathered.rank(device[1], int(device[2]), "" if part else plane.model)
     roles = [role_of_line(line.name) for line in plane.lines]
@@ -196,10 +207,11 @@ def _device_lanes(plane: Shown, device: re.Match[str], drawn: Rows, gathered: Ga
             continue
         line, role = plane.lines[at], roles[at]
         number = re.search(r"#(\d{1,18})(?!\d)", line.name)
+        name = recorded(line.name) if role in made else line.name
         lanes.append(
             gathered.lane(
-                f"{part} {line.name}".strip(),
-                role_of_lane(role, part),
+                f"{part} {name}".strip(),
+                "other" if role in made else role_of_lane(role, part),
                 at + (DERIVED if part else 0),
                 rank=rank,
                 work=role == working,
