@@ -52,6 +52,7 @@ def rates(trace: Trace, window: Window | None = None) -> dict[str, list[tuple[in
         ("Memcpy DtoD (Device -> Device)", "copy", "DtoD"),
         ("Memcpy PtoP (Device -> Device)", "copy", "PtoP"),
         ("CopyHostToDevice", "copy", "HtoD"),
+        ("UM_BYTES_TRANSFER_DTOH", "copy", "DtoH"),
         ("CopyDeviceToDevice", "copy", "DtoD"),
         ("MEMORY_COPY_DEVICE_TO_HOST", "copy", "DtoH"),
         ("MemcpyD2D", "copy", "DtoD"),

@@ -216,6 +216,24 @@ def test_ops_of_a_stream_are_of_its_own_modules(part):
     assert dict(got.ops.select("name", "module").rows()) == {"dot.1": "jit_f", "add": "jit_f", "psum.1": "jit_g"}
 
 
+def test_what_keeps_nothing_busy_lies_beside_the_streams(part):
+    got = part(
+        [
+            x(3, 5, "k", 0, 4), x(3, 5, "BUFFER_FLUSH", 5, 4),
+            x(3, 6, "MemcpyH2D", 0, 4), x(3, 6, "Memory device", 0, 40), x(3, 7, "Memory device", 0, 4),
+        ], {3: "/device:GPU:0"},
+        {(3, 5): "CUPTI overhead", (3, 6): "Stream #0(MemcpyH2D,MemoryResidency)", (3, 7): "Stream #7(Kernel)"},
+    )  # fmt: skip
+    rows = [(e["name"], e["kind"], e["on"], e["work"]) for e in events_of(got)]
+    assert rows == [
+        ("k", "kernel", "CUPTI overhead", True),
+        ("BUFFER_FLUSH", "other", "Beside CUPTI overhead", False),
+        ("MemcpyH2D", "copy", "Stream #0(MemcpyH2D,MemoryResidency)", True),
+        ("Memory device", "other", "Beside Stream #0(MemcpyH2D,MemoryResidency)", False),
+        ("Memory device", "kernel", "Stream #7(Kernel)", True),
+    ]
+
+
 def test_kernels_and_copies_of_a_gpu_tell_how_they_were_launched_and_their_bytes(part):
     details = "regs:32 static_shared:16 dynamic_shared:8 grid:11,16,2 block:256,1,1 occ_pct:50"
     got = part(

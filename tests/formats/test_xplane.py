@@ -316,6 +316,39 @@ def test_ops_and_modules_that_a_gpu_s_plane_has_already_are_shown_and_count_once
     assert on_role(read, "modules")["name"].to_list() == ["jit_f"]
 
 
+def test_what_keeps_nothing_busy_lies_beside_the_streams(part: Callable[..., Part]) -> None:
+    def events(*names: str) -> list[Event]:
+        return [Event(name, 10 * at, 4) for at, name in enumerate(names)]
+
+    moved = [Stat("memcpy_details", 5, "kind:HtoD num_bytes:64 dest:0 async:0")]
+    unified = [Event("UM_BYTES_TRANSFER_HTOD", 0, 4, moved), Event("UM_GPU_PAGE_FAULT", 10, 4)]
+    read = part(
+        Plane("/device:GPU:0", [
+            Line("Stream #14(Compute)", [kernel("RESOURCE", 0, "dot.1")], 14),
+            Line("CUPTI overhead", [kernel("k", 0, "dot.1"), *events("BUFFER_FLUSH", "COMPILER")], 15),
+            Line("CUPTI overhead", events("INSTRUMENTATION"), 16),
+            Line("Stream #0(MemcpyH2D,MemoryResidency)", events("MemcpyH2D", "Memory device", "Memory pinned"), 17),
+            Line("Stream #268435457(UnifiedMemory)", unified, 18),
+        ]),
+        Plane("/device:GPU:1", [Line("Stream #7(Kernel)", events("k"), 7)]),
+    )  # fmt: skip
+    on = read.events.join(read.lanes.select("lane", "work", on="name"), on="lane")
+    assert sorted(
+        on.filter("work").with_columns(pl.col("name", "kind").cast(pl.String)).select("on", "name", "kind").rows()
+    ) == [
+        ("CUPTI overhead", "k", "kernel"),
+        ("Stream #0(MemcpyH2D,MemoryResidency)", "MemcpyH2D", "copy"),
+        ("Stream #14(Compute)", "RESOURCE", "kernel"),
+        ("Stream #268435457(UnifiedMemory)", "UM_BYTES_TRANSFER_HTOD", "copy"),
+        ("Stream #7(Kernel)", "k", "kernel"),
+    ]
+    beside = on.filter(pl.col("on").str.starts_with("Beside"))
+    assert sorted(beside["name"]) == [
+        "BUFFER_FLUSH", "COMPILER", "INSTRUMENTATION", "Memory device", "Memory pinned", "UM_GPU_PAGE_FAULT",
+    ]  # fmt: skip
+    assert set(beside["kind"].cast(pl.String)) == {"other"}
+
+
 def test_kernels_and_memsets_of_a_gpu_tell_how_they_were_launched_and_their_bytes(part: Callable[..., Part]) -> None:
     details = {
         "cuda": "regs:32 static_shared:16 dynamic_shared:1024 grid:11,16,2 block:256,1,1 occ_pct:50",

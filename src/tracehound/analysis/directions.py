@@ -27,13 +27,16 @@ _SPELLED: Final = re.compile(
 _OF_HOST: Final = str.maketrans("MS", "HH")
 """XPUs tell pageable memory (M) and memory shared with the device (S) apart from pinned memory (H)."""
 
+_MIGRATED: Final = re.compile(r"UM_BYTES_TRANSFER_([HD])TO([HD])$")
+"""CUPTI's names for what unified memory moves."""
+
 _DIRECTION: Final = re.compile(r"([HDPA])to([HDPA])")
 _NUMBER: Final = re.compile(r"(?:\.\d+)+$")
 
 
 def direction(name: str) -> str | None:
     """The direction that the name of a copy, or of a call for one, spells: `HtoD`; None without one."""
-    match = _SPELLED.search(name)
+    match = _SPELLED.search(name) or _MIGRATED.match(name)
     return f"{match[1]}to{match[2]}".translate(_OF_HOST) if match else None
 
 

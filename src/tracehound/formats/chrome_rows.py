@@ -19,6 +19,7 @@ from tracehound.formats.counters import Counters, Series, counters, titled
 from tracehound.formats.gathered import Gathered
 from tracehound.formats.json_columns import INVALID
 from tracehound.formats.wire import signed
+from tracehound.formats.xla_asides import idle, mixed, name_beside
 from tracehound.formats.xla_costs import off_chip, told_by_text
 from tracehound.formats.xla_kinds import op_bytes, op_kind
 from tracehound.formats.xla_lanes import SCOPE, executions, leaf_op, outer_loop, with_calls, with_compilations
@@ -70,6 +71,7 @@ def gather(columns: Columns, gathered: Gathered) -> list[Note]:
     kept = events.at(rows)
     frame = _frame(columns, kept, rows, _lanes(columns, kept, gathered))
     _set_aside(frame, gathered)
+    frame = _without_idle(frame, gathered)
     roles = pl.Series([lane["role"] for lane in gathered.lanes], dtype=pl.String)
     frame = frame.with_columns(roles.gather(frame["lane"]).alias("role"))
     host = frame.filter(pl.col("role") == "thread")
@@ -168,6 +170,22 @@ def _set_aside(frame: pl.DataFrame, gathered: Gathered) -> None:
         single = lane["role"] in ("ops", "modules") and origin_of_line(lane["name"]) is not None
         if single and lane["rank"] in streams:
             lane.update(name=recorded(lane["name"]), role="other")
+
+
+def _without_idle(frame: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
+    """The events; those of streams that keep nothing busy are on lanes beside them."""
+    kept = dict(enumerate(gathered.lanes))
+    for lane, row in kept.items():
+        if row["role"] != "stream" or not mixed(row["name"]):
+            continue
+        names = frame.filter(pl.col("lane") == lane)["name"].unique().cast(pl.String).to_list()
+        names = [name for name in names if idle(name)]
+        if names:
+            more = {"rank": row["rank"], "process": row["process"]}
+            beside = gathered.lane(name_beside(row["name"]), "other", row["order"], **more)
+            aside = (pl.col("lane") == lane) & pl.col("name").cast(pl.String).is_in(names)
+            frame = frame.with_columns(pl.when(aside).then(pl.lit(beside, pl.Int64)).otherwise("lane").alias("lane"))
+    return frame
 
 
 def _number(columns: Columns, used: Set[Text], gathered: Gathered) -> None:

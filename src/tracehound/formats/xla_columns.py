@@ -15,6 +15,7 @@ import polars as pl
 from tracehound.formats.wire import Rows
 from tracehound.formats.xevents import Slice, Stretched
 from tracehound.formats.xframes import CODE, Columns, Known
+from tracehound.formats.xla_asides import asides_of, idle
 from tracehound.formats.xla_lanes import END_MARK, EXECUTING, SCOPE
 from tracehound.formats.xla_launched import STAT as DETAILS
 from tracehound.formats.xla_memory import HELD, Allocators
@@ -66,6 +67,8 @@ class DeviceColumns:
         self._moved = rows.by_name(1, lambda _, at: _or_none(self._ops[self._met(at)].bytes) if at >= 0 else -1)
         self._step = rows.by_name(1, lambda _, at: _step_number(rows.shown[at]) if at >= 0 else -1)
         self._naming = run_bits == -1
+        self._beside = asides_of(lines)
+        self._idle = rows.by_name(1, lambda _, at: int(at >= 0 and idle(rows.shown[at])))
 
     @property
     def _ops(self) -> list[Met]:
@@ -91,6 +94,13 @@ class DeviceColumns:
             columns["op"] = Known(op, op >= 0)
             if (size >= 0).any():
                 moved = _either(Known(size, size >= 0), moved)
+        beside = self._beside[local]
+        aside = np.flatnonzero(beside >= 0)
+        if len(aside):
+            aside = aside[self._idle(0, position[aside]) > 0]
+            lane = part.line.copy()
+            lane[aside], kind[aside] = rows.first + beside[aside], CODE["other"]
+            columns["lane"] = lane
         steps = kind == CODE["step"]
         if steps.any():
             number = self._step(0, position)

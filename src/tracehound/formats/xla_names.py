@@ -17,7 +17,7 @@ Kind = Literal[
 Role = Literal["steps", "modules", "ops", "stream", "async", "sync", "scope", "counter", "other"]
 
 _ROLES: tuple[tuple[str, Role], ...] = (
-    (r"stream\b", "stream"),
+    (r"stream\b|cupti overhead$", "stream"),
     (r"(async xla ops|host offload ops)$", "async"),
     (r"(xla ops( of stream\b.*)?|sparse core ops)$", "ops"),
     (r"(xla modules|sparse core modules)$", "modules"),
@@ -82,7 +82,7 @@ def opcode_of_name(name: str) -> str:
     return _INSTANCE.sub("", name.lstrip("%"))
 
 
-_GPU_COPY = re.compile(r"mem_?cpy|^copy(device|host|buffer)|rocclr_copy|copyimage", re.IGNORECASE)
+_GPU_COPY = re.compile(r"mem_?cpy|^um_bytes_transfer|^copy(device|host|buffer)|rocclr_copy|copyimage", re.IGNORECASE)
 _GPU_MEMSET = re.compile(r"mem_?set|rocclr_fill|^fillbuffer", re.IGNORECASE)
 
 

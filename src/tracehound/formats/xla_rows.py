@@ -145,8 +145,9 @@ class PlaneRows:
                 here.untimed += int((sound & ~found.timed).sum())
                 here.broken += int((~sound).sum())
                 part, local = found.take(keep), line[keep]
-            here.drawn[:] += np.bincount(part.line, minlength=len(here.drawn))
-            shelf.add(len(local), columns(part, local, self.plane.metadata.positions(part.metadata)))
+            told = columns(part, local, self.plane.metadata.positions(part.metadata))
+            here.drawn[:] += np.bincount(told["lane"], minlength=len(here.drawn))  # type: ignore[arg-type]  # known of all
+            shelf.add(len(local), told)
             if shelf.full:
                 put(shelf.table(self.texts))
         if shelf.height:

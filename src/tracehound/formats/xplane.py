@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +25,7 @@ from tracehound.formats.signs import CONVERTED
 from tracehound.formats.spill import Spill
 from tracehound.formats.wire import File, Rows, ShortenedError
 from tracehound.formats.xevents import Stretched, TornError
+from tracehound.formats.xla_asides import with_asides
 from tracehound.formats.xla_columns import read
 from tracehound.formats.xla_memory import counted
 from tracehound.formats.xla_memory import gathered as in_order
@@ -32,7 +33,7 @@ from tracehound.formats.xla_ops import Meeting, Program, devices_of, programs
 from tracehound.formats.xla_planes import DEVICE, Share, Shown, shown, together
 from tracehound.formats.xla_rows import Portioning
 from tracehound.formats.xplaces import Places, args, places, readable
-from tracehound.formats.xspace import Extent, Space, followed, names_of_planes, probed, space_of
+from tracehound.formats.xspace import Extent, Plane, Space, followed, names_of_planes, probed, space_of
 from tracehound.trace import Note, Part
 
 ENVIRONMENT = "Task Environment"
@@ -167,6 +168,7 @@ def _portion(
     """One portion, with the lines cut by `extent`."""
     space = space_of(file, extent)
     _refuse_ruins(path, file, space)
+    space.planes[:] = [_with_asides(plane) for plane in space.planes]
     base_ns, wall_ns = _clock(space)
     located = programs(file, space)
     outline = Outline(
@@ -192,6 +194,12 @@ def _portion(
         return Portioned(outline, read(portioning, _dealt(space, portion)))
     except TornError:
         return Portioned(outline, None)
+
+
+def _with_asides(plane: Plane) -> Plane:
+    """The plane; a GPU's with the lines beside those of its streams."""
+    gpu = (device := DEVICE.match(plane.name)) is not None and device[1] == "GPU"
+    return replace(plane, lines=with_asides(plane.lines)) if gpu else plane
 
 
 def _buffers(file: File, located: Mapping[int, Program]) -> pl.DataFrame | None:
