@@ -43,3 +43,15 @@ def test_integrals_against_a_loop(
         for a, b in zip(low.tolist(), high.tolist(), strict=True)
     ]
     assert curve.integral(low, high).tolist() == pytest.approx(expected, abs=1e-5)
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9)), min_size=1, max_size=12), st.floats(0, 2.0**40))
+def test_a_height_is_what_it_was_and_nothing_where_all_have_ended(parts: list[tuple[int, int]], height: float) -> None:
+    start = np.array([at for at, _ in parts], np.int64)
+    end = start + np.array([length for _, length in parts], np.int64)
+    curve = stacked(start, end, {"": np.full(len(parts), height)})[""]
+    assert curve.height[-1] == 0
+    now = start.max()
+    running = int(((start <= now) & (end > now)).sum())
+    at = np.searchsorted(curve.time, now, side="right") - 1
+    assert curve.height[at] == pytest.approx(running * height, rel=1e-15, abs=1e-17)

@@ -5,6 +5,7 @@ Owns the arithmetic: a height that holds from one instant to the next, and its i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -15,8 +16,8 @@ from tracehound.intervals import Ints
 
 Floats = npt.NDArray[np.float64]
 
-UNIT: Final = 1 << 20
-"""Heights are whole numbers of this many parts of 1, so that what ends takes away exactly what it added."""
+_BITS: Final = 62
+"""Of heights as whole numbers, so that what ends takes away exactly what it added."""
 
 
 class Curve(NamedTuple):
@@ -49,12 +50,23 @@ def stacked(start: Ints, end: Ints, heights: Mapping[str, Floats]) -> dict[str, 
     order = np.argsort(time, kind="stable")
     time = time[order]
 
+    at_once = int(np.cumsum(np.where(order < len(start), 1, -1)).max(initial=1))
+
     def curve(height: Floats) -> Curve:
-        whole = np.rint(height * UNIT).astype(np.int64)
+        unit = _unit(float(height.max(initial=0.0)) * at_once)
+        whole = np.rint(height * unit).astype(np.int64)
         total = np.cumsum(np.concatenate([whole, -whole])[order])
-        return Curve(time, np.maximum(total, 0) / UNIT)
+        return Curve(time, np.maximum(total, 0) / unit)
 
     return {name: curve(height) for name, height in heights.items()}
+
+
+def _unit(most: float) -> float:
+    """How many parts of 1 the whole numbers count, where no sum is above `most`: as many as `_BITS` have room for.
+
+    A power of two, so that what is counted loses nothing but what lies below a part.
+    """
+    return math.ldexp(1.0, _BITS - max(math.frexp(most)[1], 0))
 
 
 _MICROSECOND: Final = 10**6
