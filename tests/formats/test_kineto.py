@@ -208,6 +208,13 @@ def test_devices_that_are_no_gpus(part):
     assert part([x("cpu_op", "a", 0, 1)]).ranks["label"].to_list() == ["CPU"]
 
 
+def test_what_the_dma_engines_of_an_mtia_do_are_copies(part):
+    names = ("dma_h2d", "pe_exe:addmm", "hccl_allreduce")
+    got = part([gpu("mtia_ccp_events", name, 10 * at, 5) for at, name in enumerate(names)])
+    assert got.events["kind"].to_list() == ["copy", "kernel", "collective"]
+    assert part([gpu("kernel", "dma_h2d", 0, 5)]).events["kind"].to_list() == ["kernel"]
+
+
 def test_a_wait_on_a_device_without_work_is_the_hosts(part):
     got = part([x("cpu_op", "a", 0, 1), x("cuda_sync", "Context Sync", 0, 1, 0, -1, stream=4294967295, device=0)])
     lane = got.lanes.filter(pl.col("role") == "sync").row(0, named=True)

@@ -26,6 +26,7 @@ from tracehound.formats.kineto_names import (
         ("gpu_memset", "memset", "stream"),
         ("Runtime", "runtime", "thread"),
         ("cuda_driver", "runtime", "thread"),
+        ("driver", "runtime", "thread"),
         ("xpu_runtime", "runtime", "thread"),
         ("privateuse1_driver", "runtime", "thread"),
         ("cuda_sync", "sync", "sync"),

@@ -14,7 +14,15 @@ from tracehound.formats.json_columns import MISSING, Answers, Numbers
 from tracehound.formats.kineto_columns import Columns
 from tracehound.formats.kineto_elements import Id
 from tracehound.formats.kineto_lanes import LEGACY_DEVICE
-from tracehound.formats.kineto_names import call_kind, category, copy_kind, kernel_kind, operator_kind, step_number
+from tracehound.formats.kineto_names import (
+    call_kind,
+    category,
+    copy_kind,
+    kernel_kind,
+    moves_on_mtia,
+    operator_kind,
+    step_number,
+)
 from tracehound.formats.kineto_piece import GLOO, Piece, Signature
 from tracehound.trace import KINDS
 
@@ -49,6 +57,12 @@ def kinds_and_steps(
         for code in _used(events.name[rows], len(names)):
             found[code] = known[which, names[code]]
         kind[rows] = found[events.name[rows]]
+    on_mtia = Answers(columns.signatures, lambda signature: category(signature[0]).family == "MTIA").of(
+        events.signature
+    )
+    if on_mtia.any():
+        moves = Answers(columns.names, moves_on_mtia).of(events.name)
+        kind[(on_mtia > 0) & (moves > 0) & (kind == _NUMBER["kernel"])] = _NUMBER["copy"]
     kind[events.collective & (kind == _NUMBER["kernel"])] = _NUMBER["collective"]
     step = _steps(columns, events, kind)
     kind[step >= 0] = _NUMBER["step"]
@@ -69,6 +83,10 @@ def _kind(signature: Signature) -> int:
     cat, pid, _ = signature
     legacy = None if cat else _LEGACY.get(pid)
     return _NUMBER[legacy or category(cat).kind]
+
+
+def _on_mtia(signature: Signature) -> bool:
+    return category(signature[0]).family == "MTIA"
 
 
 def _used(column: Numbers, size: int) -> list[int]:

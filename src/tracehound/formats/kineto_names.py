@@ -37,6 +37,7 @@ _PLAIN: Mapping[str, Category] = {
     "python_function": Category("python", "thread"),
     "python": Category("python", "thread"),
     "runtime": Category("runtime", "thread"),
+    "driver": Category("runtime", "thread"),
     "kernel": Category("kernel", "stream"),
     "gpu_memcpy": Category("copy", "stream"),
     "memcpy": Category("copy", "stream"),
@@ -87,6 +88,14 @@ def kernel_kind(name: str) -> str:
     if _FILL.search(name):
         return "memset"
     return "collective" if communicates(name) else "kernel"
+
+
+_DMA = re.compile(r"^dma", re.IGNORECASE)
+
+
+def moves_on_mtia(name: str) -> bool:
+    """Whether a kernel of an MTIA of this name is a copy: its DMA engines' work is filed among the kernels."""
+    return _DMA.match(name) is not None
 
 
 def call_kind(name: str) -> str:
