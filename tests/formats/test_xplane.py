@@ -316,6 +316,32 @@ def test_ops_and_modules_that_a_gpu_s_plane_has_already_are_shown_and_count_once
     assert on_role(read, "modules")["name"].to_list() == ["jit_f"]
 
 
+def test_counters_of_planes_are_graphs(part: Callable[..., Part]) -> None:
+    def sample(name: str, at: int, *values: tuple[str, int, float]) -> Event:
+        return Event(name, at, 0, [Stat(arg, kind, value) for arg, kind, value in values])
+
+    power = [sample("power_mw", at, ("power_mw", 2, at / 4)) for at in (10, 30)]
+    clock = [sample("clock", 20, ("MHz", 3, 2**63 + 2**20), ("group_id", 4, 5)), sample("clock", 40, ("MHz", 4, -7))]
+    bandwidth = [sample("HBM", at, ("counter_value", 2, 1.5)) for at in (5, 15)]
+    lost = [sample("power_mw", 35, ("power_mw", 2, float("nan"))), sample("power_mw", 36, ("note", 5, "none"))]
+    read = part(
+        Plane("/device:GPU:0", [
+            Line("Stream #7(Kernel)", [Event("k", 0, 50)], 7), Line("_counters_", [*power, *clock, *lost], 8, 1),
+        ]),
+        Plane("/device:GPU:1", [Line("Stream #7(Kernel)", [Event("k", 0, 50)], 7), Line("_counters_", bandwidth, 8)]),
+    )  # fmt: skip
+    assert read.events["name"].to_list() == ["k", "k"]
+    lanes = read.lanes.filter(pl.col("role") == "counter")
+    assert lanes.select("rank", "name", "unit").rows() == [
+        (0, "power_mw", ""), (0, "clock", "MHz"), (1, "HBM", ""),
+    ]  # fmt: skip
+    told = {name: read.counters.filter(lane=lane) for lane, name in lanes.select("lane", "name").rows()}
+    assert told["power_mw"].select("time", "value").rows() == [(1010, 2.5), (1030, 7.5)]
+    assert told["clock"].select("time", "value").rows() == [(1020, 2.0**63 + 2**20), (1040, -7)]
+    assert told["HBM"].select("time", "value").rows() == [(5, 1.5), (15, 1.5)]
+    assert "counter samples, drawn as graphs" in notes(read)
+
+
 def test_what_keeps_nothing_busy_lies_beside_the_streams(part: Callable[..., Part]) -> None:
     def events(*names: str) -> list[Event]:
         return [Event(name, 10 * at, 4) for at, name in enumerate(names)]

@@ -191,6 +191,14 @@ def counters(found: Sampled, ps: Callable[[Ints], Ints], lane: Callable[[Any], M
     return Counters(lanes, samples.sort("lane", "time", maintain_order=True))
 
 
+def with_others(first: Counters, others: Counters) -> Counters:
+    """The counters of both, the others after the first."""
+    many = len(first.lanes)
+    lanes = [*first.lanes, *({**lane, "order": many + at} for at, lane in enumerate(others.lanes))]
+    samples = others.samples.with_columns(pl.col("lane") + many)
+    return Counters(lanes, pl.concat([first.samples, samples]))
+
+
 def titled(series: Sequence[Series]) -> dict[Series, tuple[str, str]]:
     """The name and the unit of each counter.
 

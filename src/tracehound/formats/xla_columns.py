@@ -16,6 +16,7 @@ from tracehound.formats.wire import Rows
 from tracehound.formats.xevents import Slice, Stretched
 from tracehound.formats.xframes import CODE, Columns, Known
 from tracehound.formats.xla_asides import asides_of, idle
+from tracehound.formats.xla_counters import counts, sampled
 from tracehound.formats.xla_lanes import END_MARK, EXECUTING, SCOPE
 from tracehound.formats.xla_launched import STAT as DETAILS
 from tracehound.formats.xla_memory import HELD, Allocators
@@ -227,6 +228,9 @@ def read(portioning: Portioning, stretches: Sequence[tuple[int, Stretched]]) -> 
         stats = STATS if not HOST.match(name) and (device is None or device[1] == "TPU") else STATS + NAMING
         more = HELD if HOST.match(name) else (DETAILS,) if device is not None and device[1] == "GPU" else ()
         rows = PlaneRows(portioning, number, firsts[number], (*stats, *more))
+        sampling = [one for one in mine if counts(rows.plane.lines[one.line - rows.first])]
+        portioning.sampled += sampled(rows, sampling)
+        mine = [one for one in mine if one not in sampling]
         if device is not None and device[1] == "TPU":
             rows.fill(shelf, mine, DeviceColumns(rows, RUN_BITS).columns, rows.put)
         elif device is not None:

@@ -69,7 +69,7 @@ class Share:
     `program` and `device`; `marks` are the events at which such ops end. `dispatches` are host events with what may be
     the name of a GPU's op: only all portions tell. `calls` are host events that launch on a GPU, or in which a module's
     execution is launched there. `compiling` says by line when compilations are under way, `held` what allocators
-    held, and `launched` how kernels were launched.
+    held, `launched` how kernels were launched, and `sampled` what counters counted.
     """
 
     pieces: tuple[Kept, ...]
@@ -84,6 +84,7 @@ class Share:
     broken: int
     held: tuple[pl.DataFrame, ...] = ()
     launched: tuple[pl.DataFrame, ...] = ()
+    sampled: tuple[pl.DataFrame, ...] = ()
 
 
 class Together(NamedTuple):

@@ -67,6 +67,7 @@ class Portioning:
     compiling: Compiling = field(default_factory=Compiling)
     held: list[pl.DataFrame] = field(default_factory=list)
     launched: list[pl.DataFrame] = field(default_factory=list)
+    sampled: list[pl.DataFrame] = field(default_factory=list)
     untimed: int = 0
     broken: int = 0
     _kept: int = 0
@@ -90,7 +91,7 @@ class Portioning:
         return Share(
             tuple(self.pieces), tuple(self.named), tuple(self.marks), tuple(self.dispatches),
             tuple(self.calls), self.compiling.spans(), self.drawn, tuple(self.ops.met), self.untimed, self.broken,
-            tuple(self.held), tuple(self.launched),
+            tuple(self.held), tuple(self.launched), tuple(self.sampled),
         )  # fmt: skip
 
 
@@ -122,7 +123,7 @@ class PlaneRows:
         """What is known of events by a class of lines and the position of their metadata."""
         return ByName(classes, len(self.shown), of)
 
-    def _parts(self, stretches: Sequence[Stretched]) -> Iterator[tuple[Slice, Rows, Flags]]:
+    def parts(self, stretches: Sequence[Stretched]) -> Iterator[tuple[Slice, Rows, Flags]]:
         """The slices, the line of each event in the plane, and which events are sound; starts from `base_ns`."""
         for part in slices(self.portioning.file, stretches, self._wanted):
             local = part.line - self.first
@@ -137,7 +138,7 @@ class PlaneRows:
     ) -> None:
         """Decode the stretches and put their rows aside, as many at a time as the empty shelf takes."""
         here = self.portioning
-        for found, line, sound in self._parts(stretches):
+        for found, line, sound in self.parts(stretches):
             keep = sound & found.timed
             here.tick(found.piece.size, len(keep))
             part, local = found, line

@@ -18,6 +18,7 @@ import polars as pl
 
 from tracehound.errors import TracehoundError
 from tracehound.formats.assemble import Decoded, part
+from tracehound.formats.counters import with_others
 from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
 from tracehound.formats.hlo_heap import buffers
 from tracehound.formats.inflate import head, opened, whole
@@ -27,6 +28,7 @@ from tracehound.formats.wire import File, Rows, ShortenedError
 from tracehound.formats.xevents import Stretched, TornError
 from tracehound.formats.xla_asides import with_asides
 from tracehound.formats.xla_columns import read
+from tracehound.formats.xla_counters import counted as counters_of
 from tracehound.formats.xla_memory import counted
 from tracehound.formats.xla_memory import gathered as in_order
 from tracehound.formats.xla_ops import Meeting, Program, devices_of, programs
@@ -86,7 +88,9 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
         return finish(path, [decode(path, ALL, spill, silent)], spill)
     outline = portions[0].outline
     pieces, gathered = together(outline.planes, shares, spill)
+    ranks = gathered.rank_frame()
     held, unsized = in_order(held for share in shares for held in share.held)
+    counting, told_of = counters_of((frame for share in shares for frame in share.sampled), outline.planes, ranks)
     launches = [frame for share in shares for frame in share.launched]
     launched = pl.concat(launches).sort("record") if launches else None
     told = {"buffers": outline.buffers, "held": held, "launched": launched}
@@ -96,16 +100,16 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             format="xplane",
             pieces=pieces,
             lanes=gathered.lane_frame(),
-            ranks=gathered.rank_frame(),
+            ranks=ranks,
             hosts=(outline.host,),
             wall_ns=outline.wall_ns,
             ops=gathered.ops.frame(),
             facts=outline.facts,
-            notes=(*outline.notes, *_left_out(shares), *unsized),
+            notes=(*outline.notes, *_left_out(shares), *unsized, *told_of),
             places=outline.places,
             counted="byte",
             facets={name: frame.lazy() for name, frame in told.items() if frame is not None},
-            counters=counted(held, gathered.rank_frame()),
+            counters=with_others(counted(held, ranks), counting),
         ),
         spill,
     )
