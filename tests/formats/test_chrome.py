@@ -92,6 +92,25 @@ def test_an_execution_is_launched_by_the_enqueue_on_its_own_device(part):
     assert got.ranks["model"].to_list() == ["TPU", "TPU v6 Lite", "TPU"]
 
 
+def test_an_op_that_has_its_run_is_launched_with_the_execution_that_it_is_in(part):
+    """As an export writes it; another event of the host has the run, too, when all is over."""
+    processes, threads = (
+        {3: "/device:TPU:0", 701: "/host:CPU"},
+        {(3, 2): "XLA Modules", (3, 3): "XLA Ops", (701, 9): "p"},
+    )
+    got = part(
+        [
+            x(3, 2, "jit_f(5)", 20, 9, run_id="7"),
+            x(3, 3, "fusion.1", 21, 2, run_id="7", hlo_category="loop fusion"),
+            x(701, 9, "DoEnqueueProgram", 1, 2, run_id="7", device_ordinal="0"),
+            x(701, 9, "CompleteCallbacks", 30, 2, run_id="7"),
+        ], processes, threads,
+    )  # fmt: skip
+    start = dict(got.events.select("id", "start").rows())
+    told = {event["name"]: (start.get(event["launch"]), event["run"]) for event in events_of(got)}
+    assert told["jit_f(5)"] == told["fusion.1"] == (1_000_000, 7)
+
+
 def test_planes_and_lines_of_a_tpu(part):
     big = str(2**64 - 5)
     got = part(

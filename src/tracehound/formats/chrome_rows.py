@@ -287,12 +287,14 @@ def _device_rows(device: pl.DataFrame, columns: Columns, gathered: Gathered) -> 
             told.append((None, kind_of_device_event(role, name), None))
     answers = seen.hstack(pl.DataFrame(told, schema=_TOLD, orient="row"))
     on_tpu = tpu.gather(device["rank"]) if device.height else pl.Series([], dtype=pl.Boolean)
+    running = device.filter((pl.col("role") == "modules") & pl.col("run").is_not_null())["rank"].unique()
+    inside = (pl.col("role") != "modules") & pl.col("rank").is_in(running.implode())  # launched with their execution
     return device.join(
         answers, on=["role", "name", "said_op", "module", "program"], how="left", nulls_equal=True,
         maintain_order="left",
     ).with_columns(
         pl.when(pl.col("role") == "steps").then(pl.coalesce("step", number)).alias("step"),
-        pl.when(on_tpu).then(pl.col("run") & RUN_BITS).otherwise("run").alias("run"),
+        pl.when(on_tpu & ~inside).then(pl.col("run") & RUN_BITS).when(~on_tpu).then("run").alias("run"),
         pl.when(on_tpu & (pl.col("role") == "modules")).then(_enqueued(pl.lit(ordinals))).alias("consumes"),
         pl.coalesce("bytes", "moved").alias("bytes"),
     )  # fmt: skip
