@@ -144,3 +144,10 @@ def test_all_of_it_against_a_loop(steps: list[tuple[int, str, int, int, int]]) -
             assert row[name] == (statistics.median(known) * US if known else None)
         decided = [value for value in late if value is not None]
         assert row["late"] == (sum(decided) if decided else None)
+
+
+def test_kernels_of_a_gpu_that_name_no_op_are_the_reason_where_there_is_no_program() -> None:
+    b = Building(format="xplane")
+    b.event(stream(), "loop_add_fusion", 0, 10)
+    (note,) = run(named("programs"), b.trace()).notes
+    assert "no kernel of the GPUs names its op (in command buffers: XLA_FLAGS=" in note

@@ -13,6 +13,7 @@ from tracehound.analysis.hlo_groups import WAYS, grouped
 from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank, unattributed
 from tracehound.analysis.own_clock import window_apart
 from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
+from tracehound.analysis.programs import NAMING
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
@@ -171,7 +172,8 @@ def coverage(tables: Sequence[pl.DataFrame]) -> list[str]:
     if not unnamed:
         return []
     told = f"{unnamed:,} kernels name no HLO op and are in no row"
-    return [f"{told}: {duration(lost)}, {share(lost / ran)} of the kernels' time" if ran else told]
+    more = f": {duration(lost)}, {share(lost / ran)} of the kernels' time" if ran else ""
+    return [f"{told}{more} (those of command buffers do, with {NAMING})"]
 
 
 def about_peaks(peaks: dict[int, Peaks]) -> list[str]:
