@@ -110,6 +110,14 @@ def test_what_is_known_of_a_device_goes_with_it(tmp_path: Path) -> None:
     assert found["deviceProperties"] == [properties, {**properties, "id": 1}]
 
 
+def test_what_all_files_say_of_their_job_stays(tmp_path: Path) -> None:
+    said = [{"backend": "nccl", "world_size": 8, "rank": number, "nccl_version": f"2.{number}"} for number in range(2)]
+    documents = [{**rank(number), "distributedInfo": about} for number, about in enumerate(said)]
+    assert document(opened(*job(tmp_path, *documents)))["distributedInfo"] == {"backend": "nccl", "world_size": 8}
+    documents[1]["distributedInfo"] = {"rank": 1, "world_size": 4}
+    assert "distributedInfo" not in document(opened(*job(tmp_path, *documents)))
+
+
 def test_every_rank_has_its_own_curves(tmp_path: Path) -> None:
     found = points(document(opened(*job(tmp_path, rank(0), rank(1, at=150)))))
     assert found[0, "Queue length, stream 7"] == [(0, 1), (1, 2), (9, 1), (29, 0)]

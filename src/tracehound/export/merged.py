@@ -53,9 +53,9 @@ class Processes:
 
 
 def facts(trace: Trace, window: Window) -> dict[str, Any]:
-    """What stands before the events of several files: the common clock, and the devices of the ranks.
+    """What stands before the events of several files: the common clock, the devices of the ranks, and their job.
 
-    Of what each file says of its own run nothing is kept, since it does not hold for all.
+    Of what each file says of its own run only what all say is kept: how many ranks the job has, and its backend.
     """
     numbers = devices(trace)
     known = [
@@ -69,7 +69,14 @@ def facts(trace: Trace, window: Window) -> dict[str, Any]:
     ]
     clock = {} if trace.origin_ns is None else {"baseTimeNanoseconds": trace.origin_ns}
     ranks = [rank for rank in trace.ranks["rank"].to_list() if window.ranks is None or rank in window.ranks]
-    return {"schemaVersion": 1, MERGED: ranks, "deviceProperties": known, **clock, "displayTimeUnit": "ms"}
+    job = _of_all([part.facts for part in trace.parts])
+    about = {"distributedInfo": job} if job else {}
+    return {"schemaVersion": 1, MERGED: ranks, **about, "deviceProperties": known, **clock, "displayTimeUnit": "ms"}
+
+
+def _of_all(every: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What all files say of their job, in the same words."""
+    return {name: value for name in _JOB if (value := every[0].get(name)) and all(f.get(name) == value for f in every)}
 
 
 def _listed(facts: Mapping[str, Any], device: int) -> Mapping[str, Any]:
@@ -78,6 +85,8 @@ def _listed(facts: Mapping[str, Any], device: int) -> Mapping[str, Any]:
 
 
 _DEVICE: Final = ("rank", "host", "device", "model", "label")
+
+_JOB: Final = ("backend", "world_size")
 
 
 def devices(trace: Trace) -> dict[int, int]:
