@@ -6,6 +6,7 @@ Owns the reading of the members of groups, as PyTorch and HLO spell them. Sees t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -100,8 +101,10 @@ def _listed(calls: pl.DataFrame, scene: Scene) -> pl.DataFrame:
     """The calls, with the members of their groups that the rank's file lists where they do not name them themselves."""
     wanted = calls.filter(_unnamed()).select("rank", "group").unique().cast({"group": pl.String})
     parts = {rank: scene.hosts[host].part for rank, host in scene.ranks.select("rank", "host").iter_rows()}
-    alone = {rank: _groups_of(scene.facts[part]) for rank, part in parts.items() if [*parts.values()].count(part) == 1}
-    found = [(rank, group, alone[rank][group]) for rank, group in wanted.iter_rows() if group in alone.get(rank, {})]
+    ranks = Counter(parts.values())
+    files = {rank: scene.facts[part] for rank, part in parts.items() if ranks[part] == 1}
+    asked = ((rank, group, _members(files.get(rank, {}), group)) for rank, group in wanted.drop_nulls().iter_rows())
+    found = [(rank, group, members) for rank, group, members in asked if members]
     if not found:
         return calls
     listed = pl.DataFrame(found, {"rank": pl.Int64, "group": pl.String, "listed": pl.String}, orient="row")
@@ -111,16 +114,15 @@ def _listed(calls: pl.DataFrame, scene: Scene) -> pl.DataFrame:
     return rows.with_columns(members).drop("listed")
 
 
-def _groups_of(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The members of each process group that a file lists, by its name, as calls spell them."""
+def _members(facts: Mapping[str, Any], group: str) -> str:
+    """The members of a process group that a file lists by its name, as calls spell them; "" where it does not."""
     distributed = facts.get("distributed")
     listed = distributed.get("pg_config") if isinstance(distributed, Mapping) else None
-    return {
-        str(group["pg_name"]): str(ranks)
-        for group in (listed if isinstance(listed, list) else ())
-        if isinstance(group, Mapping) and "pg_name" in group and isinstance(ranks := group.get("ranks"), list)
-        if ranks and all(isinstance(rank, int) for rank in ranks)
-    }
+    for each in listed if isinstance(listed, list) else ():
+        ranks = each.get("ranks") if isinstance(each, Mapping) and str(each.get("pg_name")) == group else None
+        if isinstance(ranks, list) and ranks and all(isinstance(rank, int) for rank in ranks):
+            return str(ranks)
+    return ""
 
 
 ONE_JOB: Final = "open the files of one run at a time"

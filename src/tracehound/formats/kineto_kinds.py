@@ -57,9 +57,7 @@ def kinds_and_steps(
         for code in _used(events.name[rows], len(names)):
             found[code] = known[which, names[code]]
         kind[rows] = found[events.name[rows]]
-    on_mtia = Answers(columns.signatures, lambda signature: category(signature[0]).family == "MTIA").of(
-        events.signature
-    )
+    on_mtia = Answers(columns.signatures, _on_mtia).of(events.signature)
     if on_mtia.any():
         moves = Answers(columns.names, moves_on_mtia).of(events.name)
         kind[(on_mtia > 0) & (moves > 0) & (kind == _NUMBER["kernel"])] = _NUMBER["copy"]
