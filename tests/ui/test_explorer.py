@@ -355,6 +355,20 @@ async def test_a_search_from_another_tab_shows_what_it_finds(opening: Opening) -
         assert any("softmax" in line for line in lines(table(explorer, "search")))
 
 
+async def test_a_pane_that_is_chosen_before_the_search_is_done_stays(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "/")
+        explorer.seeking.prompt.input.value = "gemm"
+        explorer.seeking.typed("gemm")
+        explorer.seeking.submit("gemm")
+        explorer.action_show("details")
+        await settled(pilot)
+        assert explorer.trace is not None
+        assert explorer.view.event is not None
+        assert explorer.trace.event(explorer.view.event)["name"] == "gemm"
+        assert explorer.deck.active == "details"
+
+
 async def test_a_search_without_matches_says_so(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash", *"zebra", "enter")

@@ -26,11 +26,13 @@ class Seeking:
         self.finder = Finder(screen, background)
         self._screen = screen
         self._due: str | None = None
+        self._left = ""
         self.needle = ""
         """What was last found, if anything can be."""
 
     def begin(self) -> None:
-        """Open the prompt."""
+        """Open the prompt; what was sent off before is not waited for any more."""
+        self._due = None
         self.prompt.begin()
         if self._screen.trace is not None:
             self.finder.prepare(self._screen.trace)
@@ -52,7 +54,8 @@ class Seeking:
         self.prompt.tell(screen.glyphs.cut(found.failure, screen.size.width // 2) or count)
         nothing = found.failure or words.nothing("search" if found.needle else "prompt", trace, None)
         screen.deck.tables["search"].show(found.result, None, nothing)
-        screen.arrangement.show("search")
+        if self._due is None or screen.arrangement.active == self._left:
+            screen.arrangement.show("search")  # unless another pane was chosen since it was sent off
         screen.walk = walk if found.needle and not found.failure else None
         if self._due == found.needle:
             self._due = None
@@ -66,7 +69,7 @@ class Seeking:
         if screen.walk is not None and screen.walk.what == needle:
             screen.travels.to(screen.walk)
         else:
-            self._due = needle
+            self._due, self._left = needle, screen.arrangement.active
 
     def end(self) -> None:
         """Close the prompt."""
