@@ -172,6 +172,22 @@ def test_a_window_that_goes_beyond_the_trace_is_told_to_be_cut(job: Path, capsys
         assert "the window is cut: the trace goes from 0 s to" in capsys.readouterr().err
 
 
+def test_steps_in_which_the_device_works_on_others_are_told_of_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = {"args": {"correlation": 1, "device": 0, "stream": 7}}
+    events = [event(f"ProfilerStep#{step}", "user_annotation", step * 100, 100) for step in (1, 2)]
+    events += [event("cudaLaunchKernel", "cuda_runtime", 110, 5, **link)]
+    events += [event("gemm", "kernel", 205, 90, pid=0, tid=7, **link)]
+    path = tmp_path / "ahead.json"
+    path.write_bytes(orjson.dumps({"schemaVersion": 1, "traceEvents": events}))
+    for step, times in (("2", 1), ("1", 0)):
+        assert main(["summary", str(path), "--step", step]) == 0
+        out, err = capsys.readouterr()
+        assert err.count("100.00 % of the devices' work in this time was launched in other steps") == times
+        assert "in other steps" not in out
+
+
 def test_a_value_may_be_below_zero(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--window", "-5ms..1ms"], ["--window=-5ms..1ms"]):
         assert main(["report", str(job), "ops", *words]) == 0

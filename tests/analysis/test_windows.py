@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 from building import US, Building, Lane, thread
 from exporting import opened, written
 from jobs import Rank, asked, job
-from tracehound.analysis import ANALYSES, Analysis, Options, named, run
+from tracehound.analysis import ANALYSES, Analysis, Options, other_steps
 from tracehound.analysis.share import shares
 from tracehound.analysis.windows import of_lanes, of_ranks
 from tracehound.errors import TracehoundError
@@ -167,8 +167,8 @@ def test_queries_and_exports_have_each_ranks_own_step(apart: Trace, tmp_path: Pa
         assert sorted(name for name in marked if name.startswith("Profiler")) == ["ProfilerStep#6"] * 2, form
 
 
-@pytest.mark.parametrize(("late", "told"), [(0, None), (20, None), (40, "40.00 %"), (100, "100.00 %")])
-def test_a_device_that_works_on_other_steps_is_told_of(late: int, told: str | None) -> None:
+@pytest.mark.parametrize(("late", "told"), [(0, ""), (20, ""), (40, "40.00 %"), (100, "100.00 %")])
+def test_a_device_that_works_on_other_steps_is_told_of(late: int, told: str) -> None:
     b = Building()
     for number in range(4):
         b.event(thread(), f"ProfilerStep#{number}", number * 100, number * 100 + 100, "step", step=number)
@@ -180,12 +180,7 @@ def test_a_device_that_works_on_other_steps_is_told_of(late: int, told: str | No
             number * 100 + late + 100,
             correlation=number,
         )
-    window = Window(steps=(2,))
-    notes = run(named("kernels"), b.trace(), window).notes
-    assert [note.split(" of the devices' work")[0] for note in notes if "in other steps" in note] == (
-        [told] if told else []
-    )
-    assert not [note for note in run(named("step_parts"), b.trace(), window).notes if "in other steps" in note]
-    assert not [
-        note for note in run(named("kernels"), b.trace(), Window(0, 200 * US)).notes if "in other steps" in note
-    ]
+    trace = b.trace()
+    words = other_steps.told(trace, Window(steps=(2,)))
+    assert words.partition(" of the devices' work")[0] == told
+    assert not other_steps.told(trace, Window(0, 200 * US))

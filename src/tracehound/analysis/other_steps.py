@@ -15,17 +15,14 @@ from tracehound.analysis.windows import of_ranks
 from tracehound.trace import Trace, Window, collected
 from tracehound.units import share as percent
 
-FOLLOWING: Final = ("steps", "step_parts", "step_time", "critical_path", "findings", "health")
-"""Analyses that look at a step until its own work is done, or at none."""
-
 LITTLE: Final = 0.25
 """Of hosts that are ahead by a little nothing is said."""
 
 
-def told(trace: Trace, window: Window) -> list[str]:
-    """How much of the devices' work in a window of steps was launched in other steps, where that is not `LITTLE`."""
+def told(trace: Trace, window: Window) -> str:
+    """How much of the devices' work in a window of steps was launched in other steps; "" where that is `LITTLE`."""
     if window.steps is None:
-        return []
+        return ""
     every = others = 0
     for rank, (start, end) in of_ranks(trace, window).items():
         lanes = trace.lanes.filter((pl.col("rank") == rank) & pl.col("work"))["lane"].to_list()
@@ -35,8 +32,8 @@ def told(trace: Trace, window: Window) -> list[str]:
         every += int(time.sum())
         others += int(time[~np.isin(rows["step"].to_numpy(), window.steps)].sum())
     if others <= LITTLE * every:
-        return []
-    return [
+        return ""
+    return (
         f"{percent(others / every)} of the devices' work in this time was launched in other steps: the host runs ahead,"
         " and --step keeps to its marks; step_parts and critical_path follow a step until its own work is done"
-    ]
+    )

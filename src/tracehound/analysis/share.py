@@ -16,8 +16,6 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracehound.analysis import other_steps
-from tracehound.analysis.other_steps import FOLLOWING
 from tracehound.analysis.remembered import is_kept, remembered
 from tracehound.analysis.result import Analysis, OfHost, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Given
@@ -48,8 +46,7 @@ def run_all(
 ) -> list[Result]:
     """Several analyses of the trace, rank by rank, so that memory does not grow with the number of ranks.
 
-    What a trace of memory alone cannot answer is not worked out, and says so; so does a window of steps in which the
-    devices work on others.
+    What a trace of memory alone cannot answer is not worked out, and says so.
     """
     window = window or Window()
     seen = scene(trace, window)
@@ -57,17 +54,11 @@ def run_all(
     possible = [question for question, why in zip(asked, reasons, strict=True) if not why]
     ranks = list(_mapped(possible, _informed(possible, shares(trace, window), executor), executor))
     mapped = iter([[tables[place] for tables in ranks] for place in range(len(possible))])
-    results = [
+    return [
         answer(analysis, blank(analysis.columns), seen, options, [why])
         if why
         else analysis.combine(next(mapped), seen, options)
         for (analysis, options), why in zip(asked, reasons, strict=True)
-    ]
-    said = tuple(other_steps.told(trace, window))
-    names = [analysis.name for analysis, _ in asked]
-    return [
-        replace(result, notes=(*result.notes, *said)) if said and name not in FOLLOWING else result
-        for name, result in zip(names, results, strict=True)
     ]
 
 

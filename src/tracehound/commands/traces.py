@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tracehound import console
 from tracehound.alignment import arranged
+from tracehound.analysis import other_steps
 from tracehound.errors import TracehoundError, printable
 from tracehound.progress import Progress
 from tracehound.report.window import beyond, chosen
@@ -70,11 +71,14 @@ def opened(paths: Sequence[str], asked: Namespace, shop: Workshop, *, leaving: b
 
 
 def ready(opening: Opening, asked: Namespace) -> tuple[Trace, Window]:
-    """The trace of an opening, and the window that was asked for. What of that lies outside of the trace is said."""
+    """The trace of an opening, and the window that was asked for. What one would not expect of that is said.
+
+    That some of it lies outside of the trace, or that the devices work on other steps in the time of those.
+    """
     trace = loaded(opening)
     window = chosen(trace, asked.rank, asked.step, asked.window)
-    if outside := beyond(trace, window):
-        console.say(outside)
+    for why in filter(None, (beyond(trace, window), other_steps.told(trace, window))):
+        console.say(why)
     return trace, window
 
 
