@@ -88,8 +88,9 @@ def share(columns: Columns, known: KnownKinds, spill: Spill, name: str) -> Share
     tally.rows(FAR, endless, events.record)
     drawn &= ~endless
     tally.rows(NEGATIVE, drawn & (events.length < 0), events.record)
-    foreigners = Answers(columns.signatures, lambda signature: foreign(signature[0])).of(events.signature) > 0
-    tally.rows(FOREIGN, drawn & foreigners, events.record)
+    strange = Answers(columns.signatures, lambda signature: foreign(signature[0])).all() > 0
+    if strange.any():
+        tally.rows(FOREIGN, drawn & strange[events.signature], events.record)
     rows = np.flatnonzero(drawn)
     kept = events.at(rows)
     kind, step = kinds_and_steps(columns, kept, known)

@@ -57,10 +57,10 @@ def kinds_and_steps(
         for code in _used(events.name[rows], len(names)):
             found[code] = known[which, names[code]]
         kind[rows] = found[events.name[rows]]
-    on_mtia = Answers(columns.signatures, _on_mtia).of(events.signature)
+    on_mtia = Answers(columns.signatures, _on_mtia).all() > 0
     if on_mtia.any():
         moves = Answers(columns.names, moves_on_mtia).of(events.name)
-        kind[(on_mtia > 0) & (moves > 0) & (kind == _NUMBER["kernel"])] = _NUMBER["copy"]
+        kind[on_mtia[events.signature] & (moves > 0) & (kind == _NUMBER["kernel"])] = _NUMBER["copy"]
     kind[events.collective & (kind == _NUMBER["kernel"])] = _NUMBER["collective"]
     step = _steps(columns, events, kind)
     kind[step >= 0] = _NUMBER["step"]

@@ -69,6 +69,7 @@ class DeviceColumns:
         self._step = rows.by_name(1, lambda _, at: _step_number(rows.shown[at]) if at >= 0 else -1)
         self._naming = run_bits == -1
         self._beside = asides_of(lines)
+        self._mixed = bool((self._beside >= 0).any())
         self._idle = rows.by_name(1, lambda _, at: int(at >= 0 and idle(rows.shown[at])))
 
     @property
@@ -95,12 +96,11 @@ class DeviceColumns:
             columns["op"] = Known(op, op >= 0)
             if (size >= 0).any():
                 moved = _either(Known(size, size >= 0), moved)
-        beside = self._beside[local]
-        aside = np.flatnonzero(beside >= 0)
-        if len(aside):
+        if self._mixed:
+            aside = np.flatnonzero(self._beside[local] >= 0)
             aside = aside[self._idle(0, position[aside]) > 0]
             lane = part.line.copy()
-            lane[aside], kind[aside] = rows.first + beside[aside], CODE["other"]
+            lane[aside], kind[aside] = rows.first + self._beside[local[aside]], CODE["other"]
             columns["lane"] = lane
         steps = kind == CODE["step"]
         if steps.any():
