@@ -91,24 +91,21 @@ def test_python_that_nothing_annotates(tmp_path: Path) -> None:
     assert row["event"] is not None
 
 
-def test_a_collective_that_begins_late_after_its_launch(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("launched", "cause", "times"), [(30, "delay from launch to start", [300, 400, 100]), (600, None, [None] * 3)]
+)
+def test_a_collective_that_begins_late_after_its_launch(
+    tmp_path: Path, launched: int, cause: str | None, times: list[int | None]
+) -> None:
+    """One that seems to begin before its launch tells of clocks, and of no delay."""
     job_ = ranks()
     for rank in job_:
         rank.step(1, 0, 1000)
         rank.kernel("gemm", 10, 20, 120)
-        rank.collective(30, 130 + (300 if rank.rank == 2 else 0), 500, Seq=1)
+        rank.collective(launched, 130 + (300 if rank.rank == 2 else 0), 500, Seq=1)
     row = worst(job(tmp_path, *job_))
-    assert told(row) == (1, 2, 300, "delay from launch to start", "device")
-    assert [row[name] // US for name in ("took", "usual")] == [400, 100]
-
-
-def test_what_begins_before_its_launch_tells_of_clocks_and_of_no_delay(tmp_path: Path) -> None:
-    job_ = ranks()
-    for rank in job_:
-        rank.step(1, 0, 1000)
-        rank.kernel("gemm", 10, 20, 120)
-        rank.collective(600, 130 + (300 if rank.rank == 2 else 0), 500, Seq=1)
-    assert worst(job(tmp_path, *job_))["cause"] is None
+    assert (row["step"], row["rank"], row["late"], row["cause"]) == (1, 2, 300 * US, cause)
+    assert [row[name] and row[name] // US for name in ("excess", "took", "usual")] == times
 
 
 def test_a_wait_for_one_rank_is_no_cause_of_the_next(tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ _OF_HOST: Final[Mapping[str, str]] = MappingProxyType(
 
 _BY_NAME: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
     {
-        "data_loader": re.compile(rf"enumerate\(DataPipe\)#|.*(?:{LOADER.default})"),
-        "communication": re.compile(r"(?:gloo|mpi|ucc):"),
+        "data_loader": re.compile(rf"^enumerate\(DataPipe\)#|{LOADER.default}"),
+        "communication": re.compile(r"^(?:gloo|mpi|ucc):"),
     }
 )
 """What operators and annotations of these names are. Those of NCCL only launch: what they launch is communication."""
@@ -89,7 +89,7 @@ def _of_threads(threads: pl.LazyFrame) -> dict[str, Intervals]:
 
 def _named(name: str) -> int | None:
     """What an operator or annotation of this name is, as its place in `PARTS`; None where the name says nothing."""
-    return next((PARTS.index(part) for part, pattern in _BY_NAME.items() if pattern.match(name)), None)
+    return next((PARTS.index(part) for part, pattern in _BY_NAME.items() if pattern.search(name)), None)
 
 
 def _part(kind: pl.Series, parts: Mapping[str, str], default: str) -> npt.NDArray[np.int8]:

@@ -181,7 +181,7 @@ NAMING: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer="
 def _nothing(scene: Scene) -> str:
     if scene.pytorch:
         return "no XLA programs: a PyTorch Profiler file knows none; graphs has what is launched as a whole there"
-    if "xplane" in scene.formats and scene.ranks["label"].str.starts_with("GPU").any():
+    if scene.ranks["label"].str.starts_with("GPU").any():
         return f"no execution of an XLA program here: no kernel of the GPUs names its op (in command buffers: {NAMING})"
     return "no execution of an XLA program here: were devices profiled (ProfileOptions.device_tracer_level)?"
 

@@ -55,6 +55,15 @@ def whole_steps(share: Share, events: pl.DataFrame, options: Options) -> pl.Data
     return found.filter(pl.col("event").is_in(share.steps.filter(inside)["event"].implode()))
 
 
+def spent(pauses: pl.DataFrame) -> pl.DataFrame:
+    """What took most of the time of rows, as `why` says, and for how long of them at least (`time`), longest first.
+
+    Nothing is known of rows without a `why`.
+    """
+    known = pauses.drop_nulls("why").group_by("why").agg((pl.col("idle") * pl.col("why_share")).sum().alias("time"))
+    return known.sort("time", "why", descending=[True, False])
+
+
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The rows of `idle`, and what the host was at."""
     return idle.told_by(ANALYSIS, tables, scene, options)

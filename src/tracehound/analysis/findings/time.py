@@ -12,6 +12,7 @@ from tracehound.analysis.activity import PARTS
 from tracehound.analysis.findings.advice import TOPICS, advice
 from tracehound.analysis.findings.device import compiling
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
+from tracehound.analysis.findings.pauses import spent
 from tracehound.analysis.findings.xla import host_bound, input_bound, output_bound, unrecorded
 from tracehound.analysis.host_parts import PARTS as PARTS_OF_HOST
 from tracehound.analysis.host_words import QUIET
@@ -232,17 +233,14 @@ def _meanwhile(pauses: pl.DataFrame) -> tuple[str, str]:
 
     Where no row is what it was at for half of the time, the sentence says for how much it was at what took most.
     """
-    spent = pauses.group_by("why").agg((pl.col("idle") * pl.col("why_share")).sum().alias("time")).drop_nulls()
-    spent, idle = spent.sort("time", "why", descending=[True, False]), int(pauses["idle"].sum())
-    if spent.filter(pl.col("why") != QUIET).is_empty():
+    times, idle = spent(pauses), int(pauses["idle"].sum())
+    if times.filter(pl.col("why") != QUIET).is_empty():
         return "", ""
-    why, time = spent.row(0)
+    why, time = times.row(0)
+    part = f"in {percent(time / idle)} of that"
     if why == QUIET:
-        return "", f"nothing is recorded of what the host did in {percent(time / idle)} of that"
-    return (
-        why,
-        f"the host was mostly {why}" if 2 * time >= idle else f"the host was {why} in {percent(time / idle)} of that",
-    )
+        return "", f"nothing is recorded of what the host did {part}"
+    return why, f"the host was mostly {why}" if 2 * time >= idle else f"the host was {why} {part}"
 
 
 def busy(evidence: Evidence) -> Iterator[Finding]:

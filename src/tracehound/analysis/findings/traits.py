@@ -5,7 +5,9 @@ Owns the traits and how they are read off the events. Knows no rule.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 from typing import Final
 
 import polars as pl
@@ -52,12 +54,13 @@ _PAGEABLE: Final = r"(?i)memcpy.*pageable"
 
 def traits(share: Share) -> pl.DataFrame:
     """The traits of a rank, in its window."""
+    in_steps = cache(partial(_in_steps, share))
     return pl.concat(
         [
             pl.DataFrame({"rank": [share.rank], "window": [share.on_host.end - share.on_host.start]}),
             COUNTED.of(share),
-            _pageable(share),
-            _compiling(share),
+            _pageable(share, in_steps),
+            _compiling(share, in_steps),
             _peak(share),
         ],
         how="horizontal",
@@ -87,11 +90,11 @@ Of those in `_PLACED` the longest event, too.
 """
 
 
-def _pageable(share: Share) -> pl.DataFrame:
+def _pageable(share: Share, in_steps: Callable[[], Intervals | None]) -> pl.DataFrame:
     """How long copies take from and to memory that is not pinned: in whole steps, without any in the window."""
     unpinned = (pl.col("kind") == "copy") & pl.col("name").cast(pl.String).str.contains(_PAGEABLE)
     copies = collected(share.device.filter(unpinned)).with_columns(_length(share))
-    if copies.height and (steps := _in_steps(share)) is not None:
+    if copies.height and (steps := in_steps()) is not None:
         copies = collected(share.anytime.filter(unpinned))
         lengths = covered(steps, copies["start"].to_numpy(), copies["end"].to_numpy())
         copies = copies.with_columns(pl.Series("length", lengths))
@@ -105,20 +108,20 @@ def _in_steps(share: Share) -> Intervals | None:
     return union(steps["start"].to_numpy(), steps["end"].to_numpy()) if steps.height else None
 
 
-def _compiling(share: Share) -> pl.DataFrame:
+def _compiling(share: Share, in_steps: Callable[[], Intervals | None]) -> pl.DataFrame:
     """What was compiled on the thread that compiles most."""
     found = compilations(share).with_columns(_length(share.on_host))
     busiest = found.group_by("lane").agg(pl.col("length").sum()).sort("length", "lane", descending=[True, False])
     mine = found.filter(pl.col("lane") == busiest["lane"][0]) if busiest.height else found
     longest = mine.sort("length", "event", descending=[True, False]).head(1)
-    steps = _in_steps(share) if mine.height else None
-    in_steps = None if steps is None else int(covered(steps, mine["start"].to_numpy(), mine["end"].to_numpy()).sum())
+    steps = in_steps() if mine.height else None
+    within = None if steps is None else int(covered(steps, mine["start"].to_numpy(), mine["end"].to_numpy()).sum())
     often = mine.filter(pl.col("stage") == "compiling").drop_nulls("function").group_by("function").len()
     often = often.sort("len", "function", descending=[True, False]).head(1)
     return pl.DataFrame(
         {
             "compiling": [int(mine["length"].sum())],
-            "compiling_in_steps": [in_steps],
+            "compiling_in_steps": [within],
             "compilations": [mine.height],
             "compile_event": [longest["event"].first()],
             "compiled": [longest["function"].first()],

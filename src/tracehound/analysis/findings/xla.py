@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
+from tracehound.analysis.findings.pauses import spent
 from tracehound.analysis.host_words import ASLEEP, PYTHON, QUIET
 from tracehound.analysis.idle import EDGES
 from tracehound.units import count, duration
@@ -61,8 +62,8 @@ def host_bound(evidence: Evidence) -> Iterator[Finding]:
     unknown = idle.filter(pl.col("cause") == "unknown")
     if _share(evidence, "host") < HOST or unknown["idle"].sum() * 2 < idle["idle"].sum():
         return
-    spent = unknown.group_by("why").agg((pl.col("idle") * pl.col("why_share")).sum().alias("time")).drop_nulls()
-    why = spent.filter((pl.col("why") != QUIET) & (2 * pl.col("time") >= int(unknown["idle"].sum())))["why"].to_list()
+    half = 2 * pl.col("time") >= int(unknown["idle"].sum())
+    why = spent(unknown).filter(half & (pl.col("why") != QUIET))["why"].to_list()
     most = f", mostly {why[0]}" if why else ""
     words = f"idle while the host does something else{most}"
     yield _of_part(evidence, "host", "the device waits for the host", words, _HOST)
