@@ -438,3 +438,10 @@ def test_every_way_to_group_keeps_the_time(drawn: list[tuple[str, str, int]]) ->
         where[depth:] = [name]
         assert slow.pop(tuple(where)) == own
     assert not slow
+
+
+def test_kernels_of_a_gpu_that_name_no_op_are_the_reason_where_there_is_none() -> None:
+    b = Building(format="xplane")
+    b.event(stream(), "loop_add_fusion", 0, 10)
+    (note,) = run(named("hlo_ops"), b.trace()).notes
+    assert note.startswith("no kernel of the GPUs names its HLO op (those of command buffers do, with XLA_FLAGS=")

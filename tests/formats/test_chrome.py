@@ -294,6 +294,25 @@ def test_turns_of_a_loop_are_no_executions_of_a_module_of_a_gpu(part):
     assert sorted(modules) == [("jit_f", 50, 74), ("jit_f", 150, 174), ("jit_g", 300, 324), ("jit_g", 400, 424)]
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_work_of_graphs_is_in_the_execution_that_launched_it(part, named):
+    events = []
+    for run in range(2):
+        at, key = 100 * run, str(10 * run + 1)
+        events += [x(3, 5, "loop_add_fusion", at + 40, 5, correlation_id=key), x(3, 5, "free", at + 90, 5)]
+        events += [x(3, 5, "gemm", at + 50, 20, correlation_id=key)]
+        if named:
+            events += [
+                x(3, 5, "k", at + 30, 5, hlo_op="a", hlo_module="jit_f", program_id="9", correlation_id="5" + key)
+            ]
+        events += [x(701, 9, "jit_f:XLA GPU module", at, 20), x(701, 9, "cuGraphLaunch", at + 5, 2, correlation_id=key)]
+        events += [x(701, 9, "cuLaunchKernel", at + 2, 1, correlation_id="5" + key)]
+    got = part(events, {3: "/device:GPU:0", 701: "/host:CPU"}, {(3, 5): "Stream #13(Kernel)", (701, 9): "main/9"})
+    modules = [(e["name"], e["start"] // 10**6, e["end"] // 10**6) for e in events_of(got) if e["role"] == "modules"]
+    name, first = ("jit_f(9)", 30) if named else ("jit_f", 40)
+    assert sorted(modules) == [(name, first, 70), (name, 100 + first, 170)]
+
+
 def test_devices_of_a_cpu_are_derived_from_its_threads(part):
     got = part(
         [

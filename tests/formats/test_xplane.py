@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from hloprotos import F32, array, computation, instruction, proto
 from tracehound.errors import TracehoundError
 from tracehound.formats import XPLANE, xevents, xshelf, xspace
 from tracehound.formats.format import Portion, silent
@@ -412,6 +413,60 @@ def test_turns_of_a_loop_are_no_executions_of_a_module_of_a_gpu(
     gpu = Plane("/device:GPU:0", [Line("Stream #7(Kernel)", kernels, 7)])
     read = part(gpu, Plane("/host:CPU", [Line("python", calls[:4], 3), Line("python", calls[4:], 3)]))
     assert on_role(read, "modules").select("start", "end").rows() == [(50, 74), (150, 174)]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_work_of_graphs_is_in_the_execution_that_launched_it(part: Callable[..., Part], *, named: bool) -> None:
+    """Kernels of a graph carry the correlation of its launch, and need not name an op; nor do copies of others."""
+    work, calls = [], []
+    for run in range(3):
+        at, id_ = 100 * run, 10 * run + 1
+        details = [Stat("correlation_id", 3, id_), Stat("cuda_graph_id", 3, 7)]
+        work += [Event("loop_add_fusion", at + 40, 5, details), Event("gemm", at + 50, 20, details)]
+        work += [Event("MemcpyD2H", at + 80, 5, [Stat("correlation_id", 3, id_ + 2)])]
+        work += [kernel("k", at + 30, "dot.1", correlation=id_ + 1)] if named else []
+        calls += [
+            Event("jit_f:XLA GPU module", at, 20),
+            Event("cuLaunchKernel", at + 1, 1, [Stat("correlation_id", 3, id_ + 1)]),
+            Event("cuGraphLaunch (CudaGraph:7)", at + 5, 2, [Stat("correlation_id", 3, id_)]),
+            Event("cuMemcpyDtoHAsync_v2", at + 25, 1, [Stat("correlation_id", 3, id_ + 2)]),
+        ]
+    gpu = Plane("/device:GPU:0", [Line("Stream #7(Kernel)", work, 7)])
+    read = part(gpu, Plane("/host:CPU", [Line("python", calls, 3)]))
+    name, first = ("jit_f(3)", 30) if named else ("jit_f", 40)
+    runs = on_role(read, "modules").select("name", "start", "end")
+    assert runs.rows() == [(name, first, 70), (name, 100 + first, 170), (name, 200 + first, 270)]
+    assert on_role(read, "ops").height == (3 if named else 0)
+    assert read.steps.select("start", "inferred").rows() == [(first + 100 * run, True) for run in range(3)]
+
+
+def test_kernels_of_a_command_buffer_are_of_the_ops_after_which_they_are_called(part: Callable[..., Part]) -> None:
+    """Unless their program is not there, or two ops could be meant; what names an op of its own keeps it."""
+    one = array(F32, 8)
+    hlo = proto(
+        computation(
+            1, "command_buffer", 13,
+            instruction(11, "loop_add_fusion.2", "fusion", one), instruction(12, "gemm-fusion", "fusion", one),
+            instruction(13, "a.b", "fusion", one), instruction(14, "a_b", "fusion", one),
+        ),
+        computation(2, "main", 21, instruction(21, "call.4", "call", one), instruction(22, "dot.1", "fusion", one)),
+        entry=2,
+    )  # fmt: skip
+    programs = Plane("/host:metadata", metadata_stats={"jit_f(3)": [Stat("Hlo Proto", 6, hlo)]})
+    ran = [
+        ("loop_add_fusion_2", "call.4", "loop_add_fusion.2"), ("gemm_fusion.kd", "command_buffer", "gemm-fusion"),
+        ("cutlass_gemm", "call.4", "call.4"), ("a_b", "call.4", "call.4"), ("gemm_fusion", "dot.1", "dot.1"),
+        ("loop_add_fusion_2", "while.3::call.4", "loop_add_fusion.2"),
+    ]  # fmt: skip
+    kernels = [kernel(name, 10 * at, op) for at, (name, op, _) in enumerate(ran)]
+    bare = [Stat("hlo_module", 7, "jit_f"), Stat("program_id", 4, 3)]
+    elsewhere = [Stat("hlo_op", 7, "call.4"), Stat("hlo_module", 7, "jit_g"), Stat("program_id", 4, 5)]
+    kernels += [Event("gemm_fusion", 70, 4, bare), Event("gemm_fusion", 80, 4, elsewhere), Event("lost", 90, 4, bare)]
+    read = part(Plane("/device:GPU:0", [Line("Stream #7(Kernel)", kernels, 7)]), programs)
+    expected = [*(op for *_, op in ran), "gemm-fusion", "call.4"]
+    assert on_role(read, "ops")["name"].to_list() == expected
+    streams = on_role(read, "stream").join(read.ops.select("op", pl.col("name").alias("of")), on="op", how="left")
+    assert streams.sort("start")["of"].to_list() == [*expected, None]
 
 
 def cpu_op(name: str, at: int, until: int, device: int, key: int, run: int = -9) -> tuple[Event, Event]:

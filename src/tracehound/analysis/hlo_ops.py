@@ -37,8 +37,9 @@ once: one contains others only where it runs them (while, conditional, call) and
 time sum up to more than that in which any runs. idle = nothing runs on the device; where kernels or copies without an
 HLO op run, too, the time without an op is told beside it: XProf's IDLE. count is executions: on a GPU consecutive
 kernels of one op on a stream within one run of its module are one execution (so an op that a loop runs twice in a row
-counts once); kernels is XProf's #Occurrences there. Ops of a TPU's SparseCores are in no row and keep no device busy,
-as in XProf; the timeline shows them.
+counts once); kernels is XProf's #Occurrences there. A kernel of a command buffer is of the op after which XLA called it
+where the file has the program's HLO, else of the buffer, as in XProf. Ops of a TPU's SparseCores are in no row and keep
+no device busy, as in XProf; the timeline shows them.
 
 {hlo_costs.DEFINITION}
 
@@ -86,9 +87,16 @@ NO_PEAK: Final = (
 )
 
 
+_IN_BUFFERS: Final = f"(those of command buffers do, with {NAMING})"
+
+
 def nothing(ranks: Sequence[pl.DataFrame], scene: Scene) -> str:
     """Why no rank ran an op; `ranks` has what is known of those that work at times."""
-    return "no HLO op in the window" if ranks and scene.windowed and "XLA" in scene.profilers else NO_OPS
+    if ranks and scene.windowed and "XLA" in scene.profilers:
+        return "no HLO op in the window"
+    if ranks and scene.xla and scene.ranks["label"].str.starts_with("GPU").any():
+        return f"no kernel of the GPUs names its HLO op {_IN_BUFFERS}"
+    return NO_OPS
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -173,7 +181,7 @@ def coverage(tables: Sequence[pl.DataFrame]) -> list[str]:
         return []
     told = f"{unnamed:,} kernels name no HLO op and are in no row"
     more = f": {duration(lost)}, {share(lost / ran)} of the kernels' time" if ran else ""
-    return [f"{told}{more} (those of command buffers do, with {NAMING})"]
+    return [f"{told}{more} {_IN_BUFFERS}"]
 
 
 def about_peaks(peaks: dict[int, Peaks]) -> list[str]:

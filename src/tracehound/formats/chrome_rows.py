@@ -22,7 +22,7 @@ from tracehound.formats.wire import signed
 from tracehound.formats.xla_asides import idle, mixed, name_beside
 from tracehound.formats.xla_costs import off_chip, told_by_text
 from tracehound.formats.xla_kinds import op_bytes, op_kind
-from tracehound.formats.xla_lanes import SCOPE, executions, leaf_op, outer_loop, with_calls, with_compilations
+from tracehound.formats.xla_lanes import SCOPE, executions, in_calls, leaf_op, outer_loop, with_calls, with_compilations
 from tracehound.formats.xla_launched import launched
 from tracehound.formats.xla_names import (
     kind_of_device_event,
@@ -371,14 +371,16 @@ def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered
     if not gathered.ranks:
         named = host.filter(pl.col("said_op").is_not_null()).with_columns(pl.col("device").fill_null(0))
         ranks = {number: gathered.rank("CPU", number, "") for number in named["device"].unique().sort().to_list()}
+        unnamed = named.clear()
     else:
-        told = device.filter(pl.col("role") == "ops")["rank"].unique().to_list()
-        named = device.filter(
-            (pl.col("role") == "stream") & pl.col("said_op").is_not_null() & ~pl.col("rank").is_in(told)
-        )
-        named = with_calls(named.with_columns(pl.col("rank").alias("device")), host)
-        ranks = {number: number for number in named["device"].unique().sort().to_list()}
-    if named.is_empty():
+        shown, modules = (set(device.filter(pl.col("role") == role)["rank"]) for role in ("ops", "modules"))
+        work = device.filter((pl.col("role") == "stream") & ~pl.col("rank").is_in(shown))
+        work = work.with_columns(pl.col("rank").alias("device"))
+        named = with_calls(work.filter(pl.col("said_op").is_not_null()), host)
+        bare = work.filter(pl.col("said_op").is_null() & ~pl.col("rank").is_in(modules - set(named["rank"])))
+        unnamed = in_calls(bare.drop("module", "program", "run"), [named], host)
+        ranks = {number: number for number in pl.concat([named["device"], unnamed["device"]]).unique().sort()}
+    if named.is_empty() and unnamed.is_empty():
         return
     ops: list[Op] = list(columns.ops)
     named = named.with_columns(leaf_op(pl.col("hlo_op")).alias("name"), outer_loop(pl.col("hlo_op")).alias("loop"))
@@ -387,7 +389,7 @@ def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered
             seen.iter_rows()]  # fmt: skip
     answers = seen.hstack(pl.DataFrame(told, schema=_TOLD, orient="row"))
     named = named.join(answers, on=["said_op", "module", "program", "name"], nulls_equal=True, maintain_order="left")
-    runs = executions(named.filter(pl.col("module").is_not_null()))
+    runs = executions(pl.concat([named, unnamed], how="diagonal_relaxed"))
     streaming = bool(device.height)
     for number, rank in ranks.items():
         lane = gathered.lane("XLA Modules", "modules", _POOL, rank=rank)

@@ -87,6 +87,14 @@ def instructions(file: Bytes, start: int, end: int, wanted: Collection[str]) -> 
     return {name: _grouped(one, _exchanging(table, rows[name], by_id, roots), table) for name, one in found.items()}
 
 
+def names(file: Bytes, start: int, end: int) -> list[str]:
+    """The names of all instructions in the HloProto `[start, end)`; none where it is damaged."""
+    try:
+        return Table(file, *module_spans(file, start, end)[0].arrays()[1:]).texts(NAME)
+    except WireError:
+        return []
+
+
 def module_spans(file: Bytes, start: int, end: int) -> tuple[Spans, dict[int, int], Field | None]:
     """Where the instructions of all computations of an HloProto lie, the roots of these, the table of source frames.
 

@@ -17,7 +17,7 @@ from tracehound.formats.assemble import Piece
 from tracehound.formats.gathered import Gathered, raw
 from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import Rows
-from tracehound.formats.xla_lanes import TELLING, TrueEnds, by_execution, executions, with_calls
+from tracehound.formats.xla_lanes import TELLING, TrueEnds, by_execution, executions, in_calls, of_calls, with_calls
 from tracehound.formats.xla_names import lane_of_ops
 from tracehound.trace import KIND
 
@@ -43,11 +43,10 @@ class Derived:
     spill: Spill
     pieces: list[Piece] = field(default_factory=list)
 
-    def of_gpu(self, process: str, named: Sequence[Named], calls: pl.DataFrame, lane_of: Rows, rank: int) -> None:
-        """Lanes of HLO ops (one event per kernel that names its op, as XProf counts them) and of modules.
+    def of_gpu(self, process: str, named: Sequence[Named], lane_of: Rows, rank: int) -> None:
+        """Lanes of HLO ops: one event per kernel that names its op, as XProf counts them.
 
-        Streams run at once, so each has a lane of ops of its own. `lane_of` has the lane of every line, and `calls` are
-        those of `with_calls`.
+        Streams run at once, so each has a lane of ops of its own. `lane_of` has the lane of every line.
         """
         if not named:
             return
@@ -59,7 +58,17 @@ class Derived:
             of_stream = lines[lane_of[lines] == lane]
             target[of_stream] = self.gathered.lane(name, "ops", DERIVED + at, rank=rank, process=process)
         self.pieces += [Piece(kept, lanes=target, ops=ops) for kept, ops in named]
-        self._add_modules(process, {0: rank}, _executed(named, calls))
+
+    def executed(
+        self, process: str, named: Sequence[Named], unnamed: Sequence[Kept], calls: pl.DataFrame, rank: int
+    ) -> None:
+        """A lane of the executions of modules on a GPU, if there are any.
+
+        `calls` are those of `with_calls`, `unnamed` is work that names no op.
+        """
+        runs = _executed(named, unnamed, calls)
+        if runs.height:
+            self._add_modules(process, {0: rank}, runs)
 
     def of_cpu(self, process: str, named: Sequence[Named], marks: pl.DataFrame) -> None:
         """The devices of the CPU backend, whose ops run on the host's threads: a lane of ops and one of modules each.
@@ -108,19 +117,24 @@ class Derived:
             )
 
 
-def _executed(named: Sequence[Named], calls: pl.DataFrame) -> pl.DataFrame:
+def _executed(named: Sequence[Named], unnamed: Sequence[Kept], calls: pl.DataFrame) -> pl.DataFrame:
     """The executions of modules on a GPU."""
 
     def called(ops: pl.DataFrame) -> pl.DataFrame:
         return with_calls(ops, calls) if calls.height and "correlation" in ops.columns else ops
 
-    told = list[pl.DataFrame]()
+    told, tell = list[pl.DataFrame](), list[pl.DataFrame]()
     for kept, _ in named:
-        runs = by_execution(called(_telling(kept)))
+        ops = called(_telling(kept))
+        runs = by_execution(ops)
         if runs is None:
-            return executions(_whole(named, called))
+            told = tell = [_whole(named, called)]
+            break
         told.append(runs)
-    return executions(pl.concat(told, how="diagonal"))
+        tell.append(of_calls(ops))
+    for kept in unnamed if calls.height else ():
+        told.append(in_calls(kept.rows().with_columns(pl.lit(0, pl.Int64).alias("device")), tell, calls))
+    return executions(pl.concat(told, how="diagonal")) if told else pl.DataFrame()
 
 
 def _whole(named: Sequence[Named], made: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:

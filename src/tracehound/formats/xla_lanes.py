@@ -10,6 +10,8 @@ op), `module` (text), `program`, `run` and `correlation` (Int64); the last four 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 
@@ -41,6 +43,39 @@ def with_calls(ops: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
     `host` has events of the host's threads: `lane`, `start`, `end`, `name` and `correlation`. An op's launch is that of
     its correlation which began last before it; the execution is the event of its module around that, on its thread.
     """
+    around = _around_launches(ops, host)
+    mine = ops["module"] == around["executing"].cast(ops.schema["module"])
+    return ops.with_columns(pl.select(pl.when(mine).then(around["call"]).alias("call")).to_series())
+
+
+def of_calls(ops: pl.DataFrame) -> pl.DataFrame:
+    """Which programs the ops with a `call` are of: `call`, `module`, `program` and `run`, each set once."""
+    return _of_modules(ops).select(_CALLED.names()).cast(_CALLED).unique(maintain_order=True)
+
+
+def in_calls(work: pl.DataFrame, ops: Sequence[pl.DataFrame], host: pl.DataFrame) -> pl.DataFrame:
+    """Work that names no op as ops of the executions that launched it, with `call`; what none launched is left out.
+
+    Such are the kernels of a graph, which XLA launches as one (a command buffer). `work` has what tells an op but for
+    `module`, `program` and `run`: the first is that of the execution, the others are those of `ops` with the same call,
+    else of the only program of that module; null where these do not tell.
+    """
+    around = _around_launches(work, host)
+    known = around["call"].is_not_null()
+    module = pl.col("executing").cast(pl.Categorical).alias("module")
+    found = work.filter(known).hstack(around.filter(known).select("call", module))
+    named = pl.concat([pl.DataFrame(schema=_CALLED), *map(of_calls, ops)])
+    of_call = named.drop_nulls("call").unique("call", keep="first", maintain_order=True)
+    of_module = named.group_by("module").agg(pl.col("program").drop_nulls().unique().alias("programs"))
+    alone = of_module.filter(pl.col("programs").list.len() == 1).select("module", pl.col("programs").list.first())
+    told = found.join(of_call.drop("module"), on="call", how="left", maintain_order="left").join(
+        alone, on="module", how="left", maintain_order="left"
+    )
+    return told.with_columns(pl.coalesce("program", "programs").alias("program")).drop("programs")
+
+
+def _around_launches(ops: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
+    """Of each op the execution in which the host launched it: its number, `call`, and its module, `executing`."""
     running = (
         host.filter(pl.col("name").cast(pl.String).str.ends_with(EXECUTING))
         .select("lane", "start", pl.col("end").alias("until"), _executing().alias("executing"))
@@ -54,15 +89,14 @@ def with_calls(ops: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("start") < pl.col("until"))
         .select("correlation", "start", "call", "executing")
     )
-    found = (
-        ops.select("correlation", "start", "module")
+    return (
+        ops.select("correlation", "start")
         .with_row_index("row")
         .sort("start")
         .join_asof(inside, on="start", by="correlation", check_sortedness=False)
         .sort("row")
+        .select("call", "executing")
     )
-    mine = pl.col("module") == pl.col("executing").cast(ops.schema["module"])
-    return ops.with_columns(found.select(pl.when(mine).then("call").alias("call")).to_series())
 
 
 def _executing() -> pl.Expr:
@@ -151,6 +185,8 @@ def _as_one(ops: pl.DataFrame) -> pl.DataFrame:
 _MODULE = ("device", "module", "program")
 _MAYBE = {"run": pl.Int64(), "correlation": pl.Int64(), "call": pl.Int64(), "loop": pl.String()}
 _UNTOLD = pl.col("run").is_null() & pl.col("call").is_null()
+
+_CALLED = pl.Schema({"call": pl.Int64(), "module": pl.Categorical(), "program": pl.Int64(), "run": pl.Int64()})
 
 TELLING = ("record", "device", "start", "end", "name", "module", "program", "run", "correlation", "loop", "produces")
 """The columns of ops of which any may tell their executions."""

@@ -82,6 +82,11 @@ def opcode_of_name(name: str) -> str:
     return _INSTANCE.sub("", name.lstrip("%"))
 
 
+def kernel_name(op: str) -> str:
+    """How XLA calls the kernel that it makes of an op, unless another is called so; on ROCm ``.kd`` may follow."""
+    return re.sub(r"[^A-Za-z0-9_$]", "_", op)
+
+
 _GPU_COPY = re.compile(r"mem_?cpy|^um_bytes_transfer|^copy(device|host|buffer)|rocclr_copy|copyimage", re.IGNORECASE)
 _GPU_MEMSET = re.compile(r"mem_?set|rocclr_fill|^fillbuffer", re.IGNORECASE)
 

@@ -7,6 +7,7 @@ CPUs and GPUs only name.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.formats.hlo import MODULE, Instruction, instructions
+from tracehound.formats.hlo import MODULE, Instruction, instructions, names
 from tracehound.formats.hlo_cost import Cost, costs
 from tracehound.formats.hlo_fields import message
 from tracehound.formats.wire import BYTES, File, Rows, WireError, fields, signed
 from tracehound.formats.xla_costs import accessed, of_shapes, told_by_text
 from tracehound.formats.xla_kinds import op_bytes, op_kind
-from tracehound.formats.xla_names import Kind, opcode_of_name
+from tracehound.formats.xla_names import Kind, kernel_name, opcode_of_name
 from tracehound.formats.xmetadata import METADATA_STAT, NAME, Described
 from tracehound.formats.xspace import Plane, Space
 from tracehound.formats.xstats import BLOB, STAT_ID, Value, decoded
@@ -159,6 +160,7 @@ class Meeting:
     _read: dict[tuple[int, str], Instruction | None] = field(default_factory=dict)
     _costs: dict[tuple[int, str], Cost] = field(default_factory=dict)
     _modules: dict[int, dict[int, str]] = field(default_factory=dict)
+    _kernels: dict[int, dict[str, str]] = field(default_factory=dict)
 
     def of_metadata(self, number: int, plane: Plane, entries: Described, position: int) -> int:
         """The op that the events with this metadata execute; its stats say all of it (TPU)."""
@@ -231,6 +233,34 @@ class Meeting:
         return named.select("program", "module", "name").join(
             answers, on=["program", "module", "name"], how="left", nulls_equal=True, maintain_order="left"
         ).select("op", "kind", "bytes")  # fmt: skip
+
+    def of_kernels(self, ran: pl.DataFrame) -> pl.Series:
+        """Which op every row of `ran` (`program`, `name`, `kernel`) is of: that of its name, unless that says little.
+
+        What only calls others (a command buffer), or is none of its program, does; so does no name. The op is then the
+        one after which the kernel is called, where the program's HLO has it.
+        """
+        asked, told = ran.unique(maintain_order=True), list[tuple[int | None, str | None, str, str | None]]()
+        for (program,), group in asked.partition_by("program", as_dict=True, maintain_order=True).items():
+            found = self._instructions(program, group["name"].drop_nulls().to_list())
+            for name, kernel in group.select("name", "kernel").iter_rows():
+                vague = name not in found or found[name].opcode == "call"
+                told.append((program, name, kernel, self._kernels_of(program).get(kernel, name) if vague else name))
+        answers = pl.DataFrame(told, {**asked.schema, "op": pl.String()}, orient="row")
+        return ran.join(answers, on=asked.columns, how="left", nulls_equal=True, maintain_order="left")["op"]
+
+    def _kernels_of(self, program: int | None) -> dict[str, str]:
+        """The instructions of a program by the names of kernels that are called after them."""
+        place = self.programs.get(program) if program is not None else None
+        if place is None:
+            return {}
+        if place.program not in self._kernels:
+            piece = self.file.piece((place.offset, place.offset + place.size))
+            every = names(piece, 0, piece.size)
+            times = Counter(map(kernel_name, every))
+            once = {kernel_name(name): name for name in every if times[kernel_name(name)] == 1}
+            self._kernels[place.program] = once | {f"{kernel}.kd": name for kernel, name in once.items()}
+        return self._kernels[place.program]
 
     def _instructions(self, program: int | None, names: Sequence[str]) -> dict[str, Instruction]:
         """The instructions with these names; a proto is read again only for names that were never asked for."""

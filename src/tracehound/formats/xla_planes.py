@@ -66,14 +66,16 @@ class Share:
 
     The lanes of its rows are lines, numbered through all planes; their ops are positions in `ops`. `drawn` counts the
     events of each line. `named` are, by plane, the executions of ops that have no line of their own, with `module`,
-    `program` and `device`; `marks` are the events at which such ops end. `dispatches` are host events with what may be
-    the name of a GPU's op: only all portions tell. `calls` are host events that launch on a GPU, or in which a module's
-    execution is launched there. `compiling` says by line when compilations are under way, `held` what allocators
-    held, `launched` how kernels were launched, and `sampled` what counters counted.
+    `program` and `device`, and `unnamed` work of GPUs that names none; `marks` are the events at which such ops end.
+    `dispatches` are host events with what may be the name of a GPU's op: only all portions tell. `calls` are host
+    events that launch on a GPU, or in which a module's execution is launched there. `compiling` says by line when
+    compilations are under way, `held` what allocators held, `launched` how kernels were launched, and `sampled` what
+    counters counted.
     """
 
     pieces: tuple[Kept, ...]
     named: tuple[tuple[int, Kept], ...]
+    unnamed: tuple[tuple[int, Kept], ...]
     marks: tuple[tuple[int, Kept], ...]
     dispatches: tuple[Kept, ...]
     calls: tuple[Kept, ...]
@@ -114,7 +116,9 @@ def together(planes: Sequence[Shown], shares: Sequence[Share], spill: Spill) -> 
         if device := DEVICE.match(plane.name):
             named = held.named(number)
             lanes[lines], rank = _device_lanes(plane, device, drawn[lines], gathered, made=_MADE if named else ())
-            derived.of_gpu(plane.name, named, calls, lanes, rank)
+            derived.of_gpu(plane.name, named, lanes, rank)
+            if named or not _runs_modules(plane, drawn[lines]):
+                derived.executed(plane.name, named, held.unnamed(number), calls, rank)
     accelerated = bool(gathered.ranks)
     for number, plane, lines in active:
         if not DEVICE.match(plane.name):
@@ -159,6 +163,10 @@ class _Held:
     def named(self, plane: int) -> list[Named]:
         """The executions of ops of this plane, in the order of the file."""
         return [Named(kept, ops) for share, ops in self._shares for at, kept in share.named if at == plane]
+
+    def unnamed(self, plane: int) -> list[Kept]:
+        """The work of this plane that names no op."""
+        return [kept for share, _ in self._shares for at, kept in share.unnamed if at == plane]
 
     def marks(self, plane: int) -> pl.DataFrame:
         """The ends of ops of this plane."""
@@ -226,6 +234,11 @@ def _device_lanes(
 def _working(roles: set[Role]) -> str:
     """The role of the lines that keep the device busy: streams, else ops, else modules, whichever have events."""
     return next((role for role in ("stream", "ops", "modules") if role in roles), "")
+
+
+def _runs_modules(plane: Shown, drawn: Rows) -> bool:
+    """Whether lines of the plane show executions of modules."""
+    return any(count and role_of_line(line.name) == "modules" for line, count in zip(plane.lines, drawn, strict=True))
 
 
 def _host_lanes(plane: Shown, gathered: Gathered) -> list[int]:

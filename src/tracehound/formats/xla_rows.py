@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -16,12 +17,12 @@ from tracehound.formats.assemble import RAW
 from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import File, Rows
 from tracehound.formats.xevents import Slice, Stretched, slices, wanted
-from tracehound.formats.xframes import ByName, Columns, Known, Stated, Texts, link, nobody
+from tracehound.formats.xframes import CODE, ByName, Columns, Known, Stated, Texts, link, nobody
 from tracehound.formats.xla_compiles import Compiling
-from tracehound.formats.xla_lanes import leaf_op, outer_loop
+from tracehound.formats.xla_lanes import EXECUTING, leaf_op, outer_loop
 from tracehound.formats.xla_launched import detailed_bytes, launched
 from tracehound.formats.xla_ops import Meeting
-from tracehound.formats.xla_planes import Share
+from tracehound.formats.xla_planes import HOST, Share
 from tracehound.formats.xmetadata import described
 from tracehound.formats.xshelf import Shelf, Table
 from tracehound.formats.xspace import Space
@@ -61,6 +62,7 @@ class Portioning:
     drawn: Rows
     pieces: list[Kept] = field(default_factory=list)
     named: list[tuple[int, Kept]] = field(default_factory=list)
+    unnamed: list[tuple[int, Kept]] = field(default_factory=list)
     marks: list[tuple[int, Kept]] = field(default_factory=list)
     dispatches: list[Kept] = field(default_factory=list)
     calls: list[Kept] = field(default_factory=list)
@@ -71,6 +73,12 @@ class Portioning:
     untimed: int = 0
     broken: int = 0
     _kept: int = 0
+
+    @cached_property
+    def executes(self) -> bool:
+        """Whether hosts of the file tell of executions of modules that they launch on GPUs."""
+        hosts = (plane for plane in self.space.planes if HOST.match(plane.name))
+        return any(name.endswith(EXECUTING) for plane in hosts for name in described(self.file, plane.metadata).shown)
 
     def keep(self, rows: pl.DataFrame, *more: str) -> Kept:
         """Put the rows of a frame aside: the columns of RAW, and these."""
@@ -89,7 +97,7 @@ class Portioning:
     def share(self) -> Share:
         """All of it."""
         return Share(
-            tuple(self.pieces), tuple(self.named), tuple(self.marks), tuple(self.dispatches),
+            tuple(self.pieces), tuple(self.named), tuple(self.unnamed), tuple(self.marks), tuple(self.dispatches),
             tuple(self.calls), self.compiling.spans(), self.drawn, tuple(self.ops.met), self.untimed, self.broken,
             tuple(self.held), tuple(self.launched), tuple(self.sampled),
         )  # fmt: skip
@@ -241,11 +249,14 @@ class PlaneRows:
             record = pl.Series(table.columns["record"].values[told])
             text, cores = self.texts.series(details[told]), self.plane.stats.get("core_count")
             self.portioning.launched.append(launched(record, text, cores))
+        if self.portioning.executes and "correlation" in table.columns:
+            self._put_unnamed(table)
         if "hlo_op" not in table.columns:
             self.put(table)
             return
         rows = self.with_leaves(nullable_columns(table.frame(), "op", "bytes", "program", "module"))
-        rows = rows.with_row_index("row")
+        ran = rows.select("program", pl.col("leaf").alias("name"), pl.col("name").cast(pl.String).alias("kernel"))
+        rows = rows.with_columns(self.portioning.ops.of_kernels(ran).alias("leaf")).with_row_index("row")
         named = rows.filter(pl.col("leaf").is_not_null())
         found = self.portioning.ops.of_names(
             self.number, named.select("program", "module", pl.col("leaf").alias("name"))
@@ -259,6 +270,19 @@ class PlaneRows:
         )  # fmt: skip
         self.portioning.pieces.append(self.portioning.keep(rows))
         self.put_named(rows.filter(pl.col("leaf").is_not_null()).with_columns(pl.lit(0, pl.Int64).alias("device")))
+
+    def _put_unnamed(self, table: Table) -> None:
+        """Put the work aside that names no op, but may have been launched in an execution of a module."""
+        columns = table.columns
+        launched = columns["correlation"].valid
+        found = columns["kind"].values != CODE["other"]
+        if launched is not None:
+            found &= launched
+        if "hlo_op" in columns:
+            found &= columns["hlo_op"].values < 0
+        if found.any():
+            rows = table.select("lane", "start", "end", "name", "record", "correlation").at(found)
+            self.portioning.unnamed.append((self.number, self.portioning.put(rows)))
 
     def with_leaves(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows with `leaf` (the op that they run), the `loop` around and `module` as texts, null without one."""
