@@ -142,3 +142,13 @@ def test_what_tells_rows_of_one_name_apart(rows, tells):
     tree = [Column("depth", "depth", "how deep"), *columns]
     assert telling(tree, table.with_columns(depth=0)) == tuple(tree)
     assert telling(columns[1:], table) == tuple(columns[1:])
+
+
+def test_what_is_found_of_rows_does_not_tell_them_apart() -> None:
+    table = pl.DataFrame({"name": ["mm", "mm"], "last": ["0 (2)", "1 (3)"], "group": ["stream 1", "stream 2"]})
+    columns = [
+        Column("name", "text", "kernel"),
+        Column("last", "text", "who came last", found=True),
+        Column("group", "text", "whose it is", brief=False),
+    ]
+    assert [column.name for column in telling(columns, table) if column.brief] == ["name", "last", "group"]

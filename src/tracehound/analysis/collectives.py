@@ -48,7 +48,7 @@ COLUMNS = (
     Column("transfer", "time", "average of the shortest of all ranks: what the last to come took", brief=False),
     Column("wait", "time", "from the arrival to the last rank's, summed over all ranks"),
     Column("skew", "time", "average from the first to the last arrival", brief=False),
-    Column("last", "text", "rank that came last most often, and how often"),
+    Column("last", "text", "rank that came last most often, and how often", found=True),
     Column("algorithm", "rate", "algorithm bandwidth: message / transfer", brief=False),
     Column("bus", "rate", "bus bandwidth of nccl-tests"),
     Column("collective", "text", "what it does", brief=False),

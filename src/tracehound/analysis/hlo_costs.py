@@ -21,8 +21,8 @@ TIMES: Final = (
     Column("share", "share", "self time", "the self time of all ops"),
 )
 VERDICT: Final = (
-    Column("bound_by", "text", "what is used nearest to its peak"),
-    Column("above", "text", "what is beyond the device's peak, and so not true"),
+    Column("bound_by", "text", "what is used nearest to its peak", found=True),
+    Column("above", "text", "what is beyond the device's peak, and so not true", found=True),
     Column("estimated", "flag", "operations or bytes are estimated from shapes", brief=False),
 )
 SOURCE: Final = Column("source", "text", "file and line that made it", brief=False)

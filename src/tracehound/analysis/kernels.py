@@ -70,7 +70,7 @@ _RANKS: Final = (
     Column("ranks", "count", "ranks on which it ran", brief=False),
     Column("slowest", "count", "rank with the largest total", brief=False),
     _EXCESS,
-    Column("outliers", "text", "ranks that stand out", brief=False),
+    Column("outliers", "text", "ranks that stand out", brief=False, found=True),
 )
 _LONGEST: Final = Column("event", "id", "the longest execution")
 

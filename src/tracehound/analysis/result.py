@@ -44,7 +44,8 @@ COVER = pl.List(
 class Column:
     """One column of a result: its name in the raw table, its unit, and what it means in one line.
 
-    `base` says of what a share is a share. `brief` columns are the ones a narrow screen keeps.
+    `base` says of what a share is a share. `brief` columns are the ones a narrow screen keeps. What is `found` of a row
+    does not say which one it is, however much rows differ in it.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Column:
     meaning: str
     base: str = ""
     brief: bool = True
+    found: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ STEP: Final = (
     Column("other_median", "time", "median step of the other run", brief=False),
     Column("base_spread", "time", "standard deviation of a sample, of the steps of the base", brief=False),
     Column("other_spread", "time", "standard deviation of a sample, of the steps of the other run", brief=False),
-    Column("verdict", "text", "what the steps tell from chance"),
+    Column("verdict", "text", "what the steps tell from chance", found=True),
 )
 
 _SPREADS: Final = tuple(column for column in STEP if column.name.endswith(("_median", "_spread")))
@@ -43,7 +43,7 @@ OPS: Final = (
     Column("other", "time", "own time in a step of the other run"),
     Column("change", "difference", "other less base"),
     Column("relative", "growth", "change / base", brief=False),
-    Column("verdict", "text", "what the steps tell from chance"),
+    Column("verdict", "text", "what the steps tell from chance", found=True),
     Column("exposed_change", "difference", "of the time that the step goes to", brief=False),
     Column("of_step", "growth", "exposed change / base step"),
     Column("base_count", "decimal", "executions in a step of the base", brief=False),
@@ -101,5 +101,5 @@ WATERFALL: Final = (
     Column("to", "time", "the step after it"),
     Column("change", "difference", "of the time that the step goes to"),
     Column("of_step", "growth", "change / base step"),
-    Column("verdict", "text", "what the steps tell from chance of its own time"),
+    Column("verdict", "text", "what the steps tell from chance of its own time", found=True),
 )

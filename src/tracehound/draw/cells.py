@@ -95,11 +95,11 @@ def void(column: Column, values: pl.Series) -> bool:
 def telling(columns: Sequence[Column], table: pl.DataFrame) -> tuple[Column, ...]:
     """The columns, of which that is brief, too, by which rows of one name are told apart: it stays where they do.
 
-    It is the first text by which most of the first rows differ. Where few rows share a name, names keep their room. A
-    tree says by its branches what its rows are.
+    It is the first text by which most of the first rows differ, and which is not `found` of them. Where few rows
+    share a name, names keep their room. A tree says by its branches what its rows are.
     """
     rows = table.head(COMPARED)
-    texts = [column for column in columns if column.unit == "text" and column.name != "name"]
+    texts = [column for column in columns if column.unit == "text" and column.name != "name" and not column.found]
     named = any(column.name == "name" for column in columns) and depth_of(columns) is None
     different = rows["name"].n_unique() if named else rows.height
     if (rows.height - different) * SHARED <= rows.height or not texts:
