@@ -106,6 +106,25 @@ def test_a_file_that_changed_is_another(root: Path, samples: Path, tmp_path: Pat
         stamp(tmp_path / "gone.json")
 
 
+def test_a_file_is_one_however_its_folder_is_spelt(
+    root: Path, samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    path = folder / "rank0.json"
+    copy(trace_file(samples), path)
+    (tmp_path / "latest").symlink_to(folder)
+    (folder / "rank1.json").symlink_to(path)
+    monkeypatch.chdir(folder)
+    spelt = [path, Path("rank0.json"), Path("../runs/rank0.json"), tmp_path / "latest" / "rank0.json"]
+    cache = opened(root)
+    assert cache is not None
+    kept(cache, path)
+    assert all((found := cache.part(stamp(one))) is not None and found.path == one for one in spelt)
+    assert not cache.has(stamp(folder / "rank1.json"))
+    cache.close()
+
+
 def test_another_schema_is_another_entry(root: Path, samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, cache = trace_file(samples), opened(root)
     kept(cache, path)

@@ -51,9 +51,14 @@ class Stamp:
     modified_ns: int
 
     @property
+    def place(self) -> Path:
+        """Where it lies, however its folder is spelt. A link to a file is one of its own: names tell ranks."""
+        return self.path.parent.resolve() / self.path.name
+
+    @property
     def key(self) -> str:
         """The name of its entry."""
-        said = f"{SCHEMA}\0{self.path.absolute()}\0{self.size}\0{self.modified_ns}"
+        said = f"{SCHEMA}\0{self.place}\0{self.size}\0{self.modified_ns}"
         return blake2b(os.fsencode(said), digest_size=16).hexdigest()
 
 
@@ -135,7 +140,7 @@ class Cache:
 
         Raises OSError and DamagedError. Where another process was faster, its entry counts.
         """
-        (folder / _SOURCE).write_text(str(of.path.absolute()), "utf-8", "surrogateescape")
+        (folder / _SOURCE).write_text(str(of.place), "utf-8", "surrogateescape")
         final, ours = self.root / "entries" / of.key, True
         self._use(of.key)
         try:
