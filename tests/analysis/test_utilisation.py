@@ -129,7 +129,7 @@ def test_what_rocm_does_not_record_is_derived_as_far_as_it_can_be() -> None:
     notes = "\n".join(result.notes)
     assert "occupancy is not recorded" in notes
     assert "2 of 3 kernels are derived from grids and 100 multiprocessors" in notes
-    assert "at least" in notes
+    assert "SM efficiency is at least this: 50.00 % of the kernels' time has no grid" in notes
 
 
 def test_notes_count_the_kernels_of_the_window_and_of_the_steps() -> None:

@@ -242,8 +242,9 @@ def _of_gpus(rows: pl.DataFrame, ranks: pl.DataFrame) -> list[str]:
         notes.append(
             "blocks per SM are not recorded here, nor a grid and the number of SMs: SM efficiency is not known"
         )
-    elif float(rows["known"].fill_null(0.0).to_numpy().min()) < _KNOWN:
-        notes.append("SM efficiency is at least this: not all kernels tell a grid (see known), replayed graphs none")
+    elif (known := float(rows["known"].fill_null(0.0).to_numpy().min())) < _KNOWN:
+        some = f"{'up to ' if rows.height > 1 else ''}{percent(1 - known)} of the kernels' time"
+        notes.append(f"SM efficiency is at least this: {some} has no grid; kernels of replayed graphs tell none")
     return notes
 
 
