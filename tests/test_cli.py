@@ -395,6 +395,7 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
         (["summary", "http://here:80/a.json.gz"], "http://here:80/a.json.gz: URLs are not read; download it first"),
         (["diff", "s3://here/a", "{job}"], "s3://here/a: URLs are not read"),
         (["sumary", "{job}", "--top", "3"], "no file or command is called sumary; did you mean summary?"),
+        (["hlo_ops", "{job}"], "is called hlo_ops; did you mean tracehound report PATH hlo_ops?"),
         (["summary", ""], "a path is empty"),
         (["{job}", "--theme", "nosuch"], "no theme is called nosuch; there are dark, light"),
         (["summary", "-"], "-: a pipe cannot be read; save it to a file first"),
@@ -436,6 +437,24 @@ def test_what_cannot_be_done_is_said_in_one_line(
     assert err.startswith("tracehound: ")
     assert err.count("\n") == 1
     assert why in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["report", "x", "ops", "--stp=3", "-q"], "unrecognized arguments: --stp=3 -q; did you mean --step?"),
+        (["report", "x", "ops", "-q", "--json"], "unrecognized arguments: -q --json; did you mean --format json?"),
+        (["export", "x", "out", "--parquet"], "unrecognized arguments: --parquet; did you mean --format parquet?"),
+        (["summary", "x", "--xyz"], "unrecognized arguments: --xyz; see tracehound summary --help"),
+        (["summary", "x", "-q"], "unrecognized arguments: -q; see tracehound summary --help"),
+    ],
+)
+def test_an_option_that_there_is_not_is_told_with_the_nearest(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], why: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert capsys.readouterr().err == f"tracehound: {why}\n"
 
 
 @pytest.mark.parametrize(

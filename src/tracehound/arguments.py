@@ -72,6 +72,12 @@ EMPTY = "an empty value; give one, or leave the option out"
 _BELOW_ZERO = re.compile(r"-[\d.]")
 """How a value begins that is below zero."""
 
+_UNKNOWN = re.compile(r"^unrecognized arguments: .*?--([\w-]+)")
+"""How argparse begins to tell of options that there are not."""
+
+_NEAR = 0.7
+"""How much of an option's name is there where it is misspelt (as `difflib` counts)."""
+
 MOST = 1_000_000_000
 """The largest number that an option takes."""
 
@@ -138,10 +144,11 @@ def _command(rest: list[str]) -> str:
 
 
 def _refuse_misspelt(word: str) -> None:
-    """A word that is nearly a command, and no path, was meant as one."""
+    """A word that is nearly a command, or an analysis, and no path, was meant as one."""
     near = difflib.get_close_matches(word.lower(), COMMANDS, 1) if word.isalpha() else []
-    if near and not os.path.lexists(word):
-        raise TracehoundError(f"no file or command is called {word}", remedy=f"did you mean {near[0]}?")
+    meant = near[0] if near else f"tracehound report PATH {word}" if word in NAMES else ""
+    if meant and not os.path.lexists(word):
+        raise TracehoundError(f"no file or command is called {word}", remedy=f"did you mean {meant}?")
 
 
 class _Given(Action):
@@ -195,7 +202,20 @@ class _Parser(ArgumentParser):
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"tracehound: {printable(message)}; see {self.prog} --help\n")
+        near = self._meant(message)
+        remedy = f"did you mean {near}?" if near else f"see {self.prog} --help"
+        self.exit(BAD_INPUT, f"tracehound: {printable(message)}; {remedy}\n")
+
+    def _meant(self, message: str) -> str:
+        """The option that may have been meant by one that argparse says there is not; "" for none."""
+        unknown = _UNKNOWN.search(message)
+        if unknown is None:
+            return ""
+        options = self._option_string_actions
+        forms = [*(writer.name for writer in WRITERS), *(form.name for form in FORMS)]
+        if unknown[1] in forms and "--format" in options:
+            return f"--format {unknown[1]}"
+        return next(iter(difflib.get_close_matches(f"--{unknown[1]}", options, 1, _NEAR)), "")
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         if file is None or file is not sys.stdout:
