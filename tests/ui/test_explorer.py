@@ -211,7 +211,10 @@ async def test_a_gap_and_what_the_host_did_in_it(opening: Opening, size: tuple[i
         assert host.region.x > table(explorer, "gaps").region.x, "beside the list, not below it"
         assert "softmax" in explorer.deck.gaps.lines.render_line(0).text
         assert "gemm" in explorer.deck.gaps.lines.render_line(1).text
-        assert "cudaLaunchKernel" in explorer.deck.gaps.lines.render_line(2).text
+        launch = explorer.deck.gaps.lines.render_line(2).text
+        assert "cudaLaunc" in launch
+        assert "before its end" in launch, "however narrow, when it was launched is told"
+        assert ("on thread" in launch) == (size[0] > 80)
 
         await press(pilot, "j", "k", "enter")
         view = explorer.view

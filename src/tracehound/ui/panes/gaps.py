@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual import on
 from textual.app import ComposeResult
@@ -24,6 +25,9 @@ from tracehound.ui.widgets.result_table import ResultTable
 
 BESIDE = ("before", "after", "launch", "thread", "launched", "why", "why_share")
 """What is told of the gap under the cursor beside the list of gaps."""
+
+SHORTEST = 12
+"""A launch's name is not cut further than this for what follows it."""
 
 
 class GapLines(Widget):
@@ -49,25 +53,31 @@ class GapLines(Widget):
         row = self.row
         if row is None:
             return Strip.blank(width, self.rich_style)
-        label, value = self._facts(row)[y]
+        label, value = self._facts(row, width - 10)[y]
         style = self.get_component_rich_style("gap-lines--label", partial=False)
         text = self._glyphs.cut(value, width - 10)
         return Strip([Segment(f" {label:8} ", style), Segment(text, self.rich_style)]).adjust_cell_length(
             width, self.rich_style
         )
 
-    def _facts(self, row: dict[str, Any]) -> list[tuple[str, str]]:
-        launch = "not recorded"
-        if row["launch"] is not None:
-            before = f", {units.duration(row['launched'])} before its end" if row["launched"] is not None else ""
-            launch = f"{units.short_name(row['launch'])}{before}"
-            launch += f", on {row['thread']}" if row["thread"] else ""
+    def _facts(self, row: dict[str, Any], room: int) -> list[tuple[str, str]]:
         return [
             ("before", units.short_name(row["before"] or "nothing")),
             ("after", units.short_name(row["after"] or "nothing")),
-            ("launch", launch),
+            ("launch", self._launch(row, room)),
             ("host", _host(row)),
         ]
+
+    def _launch(self, row: dict[str, Any], room: int) -> str:
+        """The launch, how long before the end of the gap, and its thread; what is said first goes last."""
+        if row["launch"] is None:
+            return "not recorded"
+        name = units.short_name(row["launch"])
+        before = f", {units.duration(row['launched'])} before its end" if row["launched"] is not None else ""
+        thread = f", on {row['thread']}" if row["thread"] else ""
+        if cell_len(name + before + thread) <= room:
+            return name + before + thread
+        return self._glyphs.cut(name, max(room - cell_len(before), SHORTEST)) + before
 
 
 def _host(row: dict[str, Any]) -> str:
