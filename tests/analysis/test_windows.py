@@ -183,4 +183,5 @@ def test_a_device_that_works_on_other_steps_is_told_of(late: int, told: str) -> 
     trace = b.trace()
     words = other_steps.told(trace, Window(steps=(2,)))
     assert words.partition(" of the devices' work")[0] == told
+    assert other_steps.share(trace, Window(steps=(2,))) == (late / 100 if told else 0)
     assert not other_steps.told(trace, Window(0, 200 * US))

@@ -21,8 +21,19 @@ LITTLE: Final = 0.25
 
 def told(trace: Trace, window: Window) -> str:
     """How much of the devices' work in a window of steps was launched in other steps; "" where that is `LITTLE`."""
-    if window.steps is None:
+    others = share(trace, window)
+    if not others:
         return ""
+    return (
+        f"{percent(others)} of the devices' work in this time was launched in other steps: the host runs ahead,"
+        " and --step keeps to its marks; step_parts and critical_path follow a step until its own work is done"
+    )
+
+
+def share(trace: Trace, window: Window) -> float:
+    """Of the devices' work in a window of steps what was launched in other steps; 0 where that is `LITTLE`."""
+    if window.steps is None:
+        return 0.0
     every = others = 0
     for rank, (start, end) in of_ranks(trace, window).items():
         lanes = trace.lanes.filter((pl.col("rank") == rank) & pl.col("work"))["lane"].to_list()
@@ -31,9 +42,4 @@ def told(trace: Trace, window: Window) -> str:
         time = np.minimum(rows["end"].to_numpy(), end) - np.maximum(rows["start"].to_numpy(), start)
         every += int(time.sum())
         others += int(time[~np.isin(rows["step"].to_numpy(), window.steps)].sum())
-    if others <= LITTLE * every:
-        return ""
-    return (
-        f"{percent(others / every)} of the devices' work in this time was launched in other steps: the host runs ahead,"
-        " and --step keeps to its marks; step_parts and critical_path follow a step until its own work is done"
-    )
+    return others / every if others > LITTLE * every else 0.0

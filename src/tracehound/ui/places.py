@@ -31,6 +31,13 @@ def steps_of(trace: Trace, rank: int | None) -> pl.DataFrame:
     return next((steps for steps in (own, hosts) if steps.height), trace.steps)
 
 
+def steps_selected(trace: Trace, view: View) -> tuple[int, ...]:
+    """The numbers of the rank's steps that last just as long as the selected window."""
+    steps = steps_of(trace, navigate.rank_of(trace, view))
+    low, high = view.selection or (None, None)
+    return tuple(steps.filter((pl.col("start") == low) & (pl.col("end") == high))["step"].drop_nulls().unique())
+
+
 def next_step(trace: Trace, view: View, direction: int) -> View:
     """Select and show the next (1) or previous (-1) step of the rank.
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
+from tracehound.analysis import other_steps
 from tracehound.analysis.topics import tells_memory_alone
 from tracehound.errors import TracehoundError
-from tracehound.trace import Trace
+from tracehound.trace import Trace, Window
 from tracehound.ui import choosing, follow, navigate, places, words
 from tracehound.ui.finder import Finder
 from tracehound.ui.history import History, Marks, letters, returned
@@ -184,8 +185,26 @@ class Travels:
         view = places.next_step(trace, screen.view, direction)
         if view != screen.view:
             self.jump(view)
+            self._tell_of_others(trace, view)
         else:
             screen.key_bar.say("no more steps" if trace.steps.height else "no steps marked, none to infer")
+
+    def _tell_of_others(self, trace: Trace, view: View) -> None:
+        """Where a step is selected, have it said that the device works on others meanwhile, if it does."""
+        screen, rank = self._screen, navigate.rank_of(trace, view)
+        numbers = places.steps_selected(trace, view)
+        if rank is None or not numbers:
+            return
+        window = Window(ranks=(rank,), steps=numbers)
+
+        def tell(others: float) -> None:
+            if others and screen.view.selection == view.selection:
+                screen.key_bar.say(words.of_other_steps(others))
+
+        def work() -> None:
+            screen.call_later(tell, other_steps.share(trace, window))
+
+        screen.background.submit("other steps", work, lambda why: screen.call_later(screen.key_bar.say, why))
 
     # -- back and forward
 
@@ -217,6 +236,8 @@ class Travels:
         self._end_prompt()
         if view is not None:
             self.jump(view)
+            if self._screen.trace is not None:
+                self._tell_of_others(self._screen.trace, view)
 
     def _place(self, text: str) -> tuple[View | None, str]:
         """The view at a place and where that is, or why there is none."""

@@ -147,6 +147,11 @@ def no_match(needle: str) -> str:
     return f"nothing to go to: no event is named {needle}"
 
 
+def of_other_steps(share: float) -> str:
+    """That this part of what the device does in the selected step was launched in other steps."""
+    return f"{units.share(share)} of the device's work here is of other steps: the host runs ahead"
+
+
 NOTHING_HERE = "nothing here; . goes to the next event"
 
 
