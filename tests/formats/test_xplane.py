@@ -440,6 +440,23 @@ def test_work_of_graphs_is_in_the_execution_that_launched_it(part: Callable[...,
     assert read.steps.select("start", "inferred").rows() == [(first + 100 * run, True) for run in range(3)]
 
 
+@pytest.mark.parametrize(("ids", "name"), [((), "jit_f"), ((88,), "jit_f(88)"), ((77, 88), "jit_f")])
+def test_a_graph_s_program_is_the_only_one_of_its_module_s_name(
+    part: Callable[..., Part], ids: tuple[int, ...], name: str
+) -> None:
+    """What other executions of a module are of says nothing: it is compiled anew for other shapes."""
+    launch = [Stat("correlation_id", 3, 1)]
+    gpu = Line("Stream #7(Kernel)", [Event("big_add", 40, 5, launch), kernel("k", 60, "dot.1", correlation=2)], 7)
+    calls = [
+        Event("jit_f:XLA GPU module", 0, 10), Event("cuGraphLaunch", 1, 1, launch),
+        Event("jit_f:XLA GPU module", 20, 10), Event("cuLaunchKernel", 21, 1, [Stat("correlation_id", 3, 2)]),
+    ]  # fmt: skip
+    programs = {f"jit_f({id_})": [Stat("Hlo Proto", 6, proto(computation(1, "main", 1)))] for id_ in ids}
+    metadata = Plane("/host:metadata", metadata_stats=programs)
+    read = part(Plane("/device:GPU:0", [gpu]), Plane("/host:CPU", [Line("python", calls, 3)]), metadata)
+    assert on_role(read, "modules")["name"].to_list() == [name, "jit_f(3)"]
+
+
 def test_kernels_of_a_command_buffer_are_of_the_ops_after_which_they_are_called(part: Callable[..., Part]) -> None:
     """Unless their program is not there, or two ops could be meant; what names an op of its own keeps it."""
     one = array(F32, 8)

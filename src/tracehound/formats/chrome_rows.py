@@ -378,7 +378,7 @@ def _derive(host: pl.DataFrame, device: pl.DataFrame, columns: Columns, gathered
         work = work.with_columns(pl.col("rank").alias("device"))
         named = with_calls(work.filter(pl.col("said_op").is_not_null()), host)
         bare = work.filter(pl.col("said_op").is_null() & ~pl.col("rank").is_in(modules - set(named["rank"])))
-        unnamed = in_calls(bare.drop("module", "program", "run"), [named], host)
+        unnamed = in_calls(bare.drop("module", "program", "run"), [named], host, {})
         ranks = {number: number for number in pl.concat([named["device"], unnamed["device"]]).unique().sort()}
     if named.is_empty() and unnamed.is_empty():
         return

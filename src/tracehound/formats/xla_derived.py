@@ -60,13 +60,19 @@ class Derived:
         self.pieces += [Piece(kept, lanes=target, ops=ops) for kept, ops in named]
 
     def executed(
-        self, process: str, named: Sequence[Named], unnamed: Sequence[Kept], calls: pl.DataFrame, rank: int
+        self,
+        process: str,
+        named: Sequence[Named],
+        unnamed: Sequence[Kept],
+        calls: pl.DataFrame,
+        programs: Mapping[str, int],
+        rank: int,
     ) -> None:
         """A lane of the executions of modules on a GPU, if there are any.
 
-        `calls` are those of `with_calls`, `unnamed` is work that names no op.
+        `calls` are those of `with_calls`, `unnamed` is work that names no op; for `programs` see `in_calls`.
         """
-        runs = _executed(named, unnamed, calls)
+        runs = _executed(named, unnamed, calls, programs)
         if runs.height:
             self._add_modules(process, {0: rank}, runs)
 
@@ -117,7 +123,9 @@ class Derived:
             )
 
 
-def _executed(named: Sequence[Named], unnamed: Sequence[Kept], calls: pl.DataFrame) -> pl.DataFrame:
+def _executed(
+    named: Sequence[Named], unnamed: Sequence[Kept], calls: pl.DataFrame, programs: Mapping[str, int]
+) -> pl.DataFrame:
     """The executions of modules on a GPU."""
 
     def called(ops: pl.DataFrame) -> pl.DataFrame:
@@ -133,7 +141,7 @@ def _executed(named: Sequence[Named], unnamed: Sequence[Kept], calls: pl.DataFra
         told.append(runs)
         tell.append(of_calls(ops))
     for kept in unnamed if calls.height else ():
-        told.append(in_calls(kept.rows().with_columns(pl.lit(0, pl.Int64).alias("device")), tell, calls))
+        told.append(in_calls(kept.rows().with_columns(pl.lit(0, pl.Int64).alias("device")), tell, calls, programs))
     return executions(pl.concat(told, how="diagonal")) if told else pl.DataFrame()
 
 

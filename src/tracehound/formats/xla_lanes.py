@@ -10,7 +10,7 @@ op), `module` (text), `program`, `run` and `correlation` (Int64); the last four 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -53,25 +53,25 @@ def of_calls(ops: pl.DataFrame) -> pl.DataFrame:
     return _of_modules(ops).select(_CALLED.names()).cast(_CALLED).unique(maintain_order=True)
 
 
-def in_calls(work: pl.DataFrame, ops: Sequence[pl.DataFrame], host: pl.DataFrame) -> pl.DataFrame:
+def in_calls(
+    work: pl.DataFrame, ops: Sequence[pl.DataFrame], host: pl.DataFrame, programs: Mapping[str, int]
+) -> pl.DataFrame:
     """Work that names no op as ops of the executions that launched it, with `call`; what none launched is left out.
 
     Such are the kernels of a graph, which XLA launches as one (a command buffer). `work` has what tells an op but for
     `module`, `program` and `run`: the first is that of the execution, the others are those of `ops` with the same call,
-    else of the only program of that module; null where these do not tell.
+    else the program is that of the module in `programs`, if it is there.
     """
     around = _around_launches(work, host)
     known = around["call"].is_not_null()
     module = pl.col("executing").cast(pl.Categorical).alias("module")
     found = work.filter(known).hstack(around.filter(known).select("call", module))
-    named = pl.concat([pl.DataFrame(schema=_CALLED), *map(of_calls, ops)])
-    of_call = named.drop_nulls("call").unique("call", keep="first", maintain_order=True)
-    of_module = named.group_by("module").agg(pl.col("program").drop_nulls().unique().alias("programs"))
-    alone = of_module.filter(pl.col("programs").list.len() == 1).select("module", pl.col("programs").list.first())
-    told = found.join(of_call.drop("module"), on="call", how="left", maintain_order="left").join(
-        alone, on="module", how="left", maintain_order="left"
+    named = pl.concat([pl.DataFrame(schema=_CALLED), *map(of_calls, ops)]).drop("module").drop_nulls("call")
+    told = found.join(
+        named.unique("call", keep="first", maintain_order=True), on="call", how="left", maintain_order="left"
     )
-    return told.with_columns(pl.coalesce("program", "programs").alias("program")).drop("programs")
+    only = pl.col("module").cast(pl.String).replace_strict(programs, default=None, return_dtype=pl.Int64)
+    return told.with_columns(pl.coalesce("program", only).alias("program"))
 
 
 def _around_launches(ops: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:

@@ -62,6 +62,12 @@ def programs(file: File, space: Space) -> dict[int, Program]:
     return found
 
 
+def only(programs: Collection[Program]) -> dict[str, int]:
+    """The ids of the programs whose names no other has."""
+    times = Counter(one.name for one in programs)
+    return {one.name: one.program for one in programs if times[one.name] == 1}
+
+
 def devices_of(file: File, program: Program) -> int:
     """On how many devices, of all hosts, the program was compiled to run; 0 where its HLO does not say."""
     at, size = program.offset, program.size

@@ -96,8 +96,8 @@ class Together(NamedTuple):
     gathered: Gathered
 
 
-def together(planes: Sequence[Shown], shares: Sequence[Share], spill: Spill) -> Together:
-    """Put the portions of a file together."""
+def together(planes: Sequence[Shown], shares: Sequence[Share], programs: Mapping[str, int], spill: Spill) -> Together:
+    """Put the portions of a file together; `programs` has the ids of those whose names no other has."""
     ops, op_rows = merged([share.ops for share in shares])
     gathered = Gathered(ops)
     derived = Derived(gathered, spill)
@@ -118,7 +118,7 @@ def together(planes: Sequence[Shown], shares: Sequence[Share], spill: Spill) -> 
             lanes[lines], rank = _device_lanes(plane, device, drawn[lines], gathered, made=_MADE if named else ())
             derived.of_gpu(plane.name, named, lanes, rank)
             if named or not _runs_modules(plane, drawn[lines]):
-                derived.executed(plane.name, named, held.unnamed(number), calls, rank)
+                derived.executed(plane.name, named, held.unnamed(number), calls, programs, rank)
     accelerated = bool(gathered.ranks)
     for number, plane, lines in active:
         if not DEVICE.match(plane.name):

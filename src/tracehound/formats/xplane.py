@@ -31,7 +31,7 @@ from tracehound.formats.xla_columns import read
 from tracehound.formats.xla_counters import counted as counters_of
 from tracehound.formats.xla_memory import counted
 from tracehound.formats.xla_memory import gathered as in_order
-from tracehound.formats.xla_ops import Meeting, Program, devices_of, programs
+from tracehound.formats.xla_ops import Meeting, Program, devices_of, only, programs
 from tracehound.formats.xla_planes import DEVICE, Share, Shown, shown, together
 from tracehound.formats.xla_rows import Portioning
 from tracehound.formats.xplaces import Places, args, places, readable
@@ -55,6 +55,7 @@ class Outline:
     facts: Mapping[str, Any]
     notes: tuple[Note, ...]
     places: Places
+    programs: Mapping[str, int]
     buffers: pl.DataFrame | None
 
 
@@ -87,7 +88,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     if len(shares) < len(portions):
         return finish(path, [decode(path, ALL, spill, silent)], spill)
     outline = portions[0].outline
-    pieces, gathered = together(outline.planes, shares, spill)
+    pieces, gathered = together(outline.planes, shares, outline.programs, spill)
     ranks = gathered.rank_frame()
     held, unsized = in_order(held for share in shares for held in share.held)
     counting, told_of = counters_of((frame for share in shares for frame in share.sampled), outline.planes, ranks)
@@ -182,6 +183,7 @@ def _portion(
         facts=_facts(file, space, located),
         notes=(*notes, *_notes(space)),
         places=places(space),
+        programs=only(located.values()),
         buffers=_buffers(file, located) if portion.number == 0 else None,
     )
     portioning = Portioning(
