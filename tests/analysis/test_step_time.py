@@ -106,6 +106,25 @@ def test_what_is_sent_beside_copies_between_devices_is_input() -> None:
     assert parts(times(b.trace())) == {"compute": 10, "input": 90}
 
 
+@pytest.mark.parametrize(
+    ("meanwhile", "kind", "found"),
+    [
+        ("log_metrics", "annotation", {"input": 30, "host": 60}),
+        ("block_until_ready", "sync", {"input": 30, "host": 60}),
+        ("$train.py:9 main", "python", {"input": 90}),
+        ("IteratorGetNext", "runtime", {"input": 90}),
+    ],
+)
+def test_what_is_read_ahead_is_input_where_the_program_does_nothing_else(
+    meanwhile: str, kind: str, found: dict[str, int]
+) -> None:
+    b = stepped()
+    b.event(CORE, "dot", 0, 10, "op")
+    b.event(MAIN, meanwhile, 40, 100, kind)
+    b.event(OTHER, "Iterator::Prefetch::Map", 0, 100, "runtime")
+    assert parts(times(b.trace())) == {"compute": 10, **found}
+
+
 def test_a_setting_says_what_loads_data() -> None:
     b = stepped()
     b.event(CORE, "dot", 0, 10, "op")

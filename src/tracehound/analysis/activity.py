@@ -6,7 +6,8 @@ Owns the parts, their order of precedence and what of a trace belongs to each. K
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -17,6 +18,7 @@ import polars as pl
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.host_parts import LOADER
 from tracehound.analysis.own_clock import OwnClock
+from tracehound.analysis.program_threads import of_program, program_lanes
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
 from tracehound.analysis.threads import together, told_by_name
@@ -72,19 +74,25 @@ def _of_device(events: pl.DataFrame) -> dict[str, Intervals]:
 
 def _of_host(share: Share, given: Given) -> dict[str, Intervals]:
     del given
-    return together(share, _of_threads)
+    return together(share, partial(_of_threads, program_lanes(share)))
 
 
 HOST: Final = OfHost(_of_host)
-"""When any thread of a host is in a call, in the loading of data, in communication, or in an operator."""
+"""When any thread of a host is in a call, in communication, or in an operator, and when the program loads data."""
 
 
-def _of_threads(threads: pl.LazyFrame) -> dict[str, Intervals]:
-    rows = collected(threads.filter(pl.col("kind").is_in(list(_OF_HOST))).select("start", "end", "kind", "name"))
+def _of_threads(program: Collection[int], threads: pl.LazyFrame) -> dict[str, Intervals]:
+    columns = ("lane", "start", "end", "kind", "name")
+    rows = collected(threads.filter(pl.col("kind").is_in(list(_OF_HOST))).select(columns))
+    start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
     by_name = told_by_name(rows, lambda name, _: _named(name))
     part = _part(rows["kind"], _OF_HOST, "other")
-    part = np.where((part == PARTS.index("cpu")) & (by_name >= 0), by_name, part)
-    return _when(part, rows["start"].to_numpy(), rows["end"].to_numpy())
+    loads = (by_name == _LOADING) & (part != PARTS.index("communication")) & of_program(rows["lane"], program)
+    named = (part == PARTS.index("cpu")) & (by_name >= 0) & (by_name != _LOADING)
+    return _when(np.where(loads | named, by_name, part), start, end)
+
+
+_LOADING: Final = PARTS.index("data_loader")
 
 
 def _named(name: str) -> int | None:

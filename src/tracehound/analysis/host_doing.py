@@ -14,16 +14,13 @@ import polars as pl
 
 from tracehound.analysis.busy import local_parent
 from tracehound.analysis.host_words import QUIET, WORDS, doing_codes
+from tracehound.analysis.program_threads import main_thread
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
 from tracehound.analysis.threads import names_of, on_lanes
-from tracehound.formats.xla_names import leads
 from tracehound.intervals import Intervals, Ints, shared_time
 from tracehound.nesting import innermost
 from tracehound.trace import collected
-
-_MARKS: Final = ("step", "annotation", "python")
-_JITTED: Final = "PjitFunction("
 
 
 class Doing(NamedTuple):
@@ -102,29 +99,6 @@ def mattering(share: Share, found: Told, launching: Ints) -> Ints:
     XLA's work is launched by pools of threads: there it is the program's own thread.
     """
     return np.full(len(launching), found.main) if _xla(share) else np.where(launching < 0, found.main, launching)
-
-
-def main_thread(share: Share) -> int:
-    """The lane of the thread that runs the program: it has the marks of steps, else annotations and Python.
-
-    One that is named like a program's own comes before others with more of these, if it has any, or calls what was
-    jitted: a process may have a thread ``main`` that only waits for the one at work.
-    """
-    marked = (
-        share.threads.filter(pl.col("kind").is_in(_MARKS))
-        .group_by("lane")
-        .agg((pl.col("kind") == "step").sum().alias("steps"), pl.len().alias("marks"))
-    )
-    of_host = share.lanes.filter(pl.col("rank").is_null()).select(
-        "lane", "events", pl.col("name").map_elements(leads, return_dtype=pl.Boolean).alias("leads")
-    )
-    known = of_host.join(collected(marked), on="lane", how="left").with_columns(pl.col("steps", "marks").fill_null(0))
-    named = on_lanes(share, known.filter(pl.col("leads") & (pl.col("marks") == 0))["lane"].to_list())
-    calling = collected(named.filter(pl.col("name").cat.starts_with(_JITTED)).select(pl.col("lane").unique()))
-    at_work = pl.col("leads") & ((pl.col("marks") > 0) | pl.col("lane").is_in(calling["lane"].implode()))
-    order = ["steps", "acts", "marks", "leads", "events", "lane"]
-    found = known.with_columns(at_work.alias("acts")).sort(order, descending=[True] * 5 + [False])
-    return int(found["lane"][0]) if found.height else -1
 
 
 def mostly(spent: npt.NDArray[np.int64]) -> tuple[pl.Series, npt.NDArray[np.int64]]:

@@ -6,11 +6,15 @@ Owns the names of host events that say so, in the vocabularies of JAX, PyTorch/X
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import partial
 from typing import Final
 
+import numpy as np
 import polars as pl
 
+from tracehound.analysis.loading import apart, loading
+from tracehound.analysis.program_threads import program_lanes
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given, Setting, pattern
 from tracehound.analysis.threads import together, told_by_name
@@ -21,6 +25,8 @@ PARTS: Final = ("input", "output", "compile", "host")
 """In the order of precedence."""
 
 _INPUT, _OUTPUT, _COMPILE, _HOST = range(len(PARTS))
+_LOADING = len(PARTS)
+"""What is input where `loading` says so."""
 
 LOADER: Final = Setting(
     "loader",
@@ -53,9 +59,12 @@ _MOVING: Final = ("transfer", "copy", "runtime", "annotation")
 _WORKING: Final = ("runtime", "annotation", "transfer", "compile", "copy")
 """Kinds of host events in which the host is at work. Waits, ops of the CPU's devices and marks of steps are none."""
 
+_WAITING: Final = ("sync", "op", "collective")
+"""Kinds in which a thread is at something else, though it is none of the parts."""
+
 
 def _of_host(share: Share, given: Given) -> dict[str, Intervals]:
-    found = together(share, partial(_of_threads, LOADER.of(given)))
+    found = loading(together(share, partial(_of_threads, LOADER.of(given), program_lanes(share))), PARTS[_INPUT])
     if not found:
         return found
     put, sent, copied = (found.pop(name) for name in _TELLING)
@@ -65,15 +74,18 @@ def _of_host(share: Share, given: Given) -> dict[str, Intervals]:
     return found
 
 
-def _of_threads(loader: re.Pattern[str], threads: pl.LazyFrame) -> dict[str, Intervals]:
-    mine = pl.col("kind").is_in([*_WORKING, "python"])
-    rows = collected(threads.filter(mine).select("start", "end", "kind", "name"))
+def _of_threads(loader: re.Pattern[str], program: Collection[int], threads: pl.LazyFrame) -> dict[str, Intervals]:
+    mine = pl.col("kind").is_in([*_WORKING, *_WAITING, "python"])
+    rows = collected(threads.filter(mine).select("lane", "start", "end", "kind", "name"))
     part = told_by_name(rows, lambda name, kind: part_of(name, kind, loader))
     start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
+    loads = part == _LOADING
+    own, more = apart(rows, loads, program)
+    part[loads] = np.where(own, _INPUT, np.where(rows["kind"] == "python", -1, _HOST))[loads]
     telling = told_by_name(rows, _telling)
     found = {name: union(start[telling == number], end[telling == number]) for number, name in enumerate(_TELLING)}
     part[telling == _PUT] = -1
-    return found | {name: union(start[part == number], end[part == number]) for number, name in enumerate(PARTS)}
+    return more | found | {name: union(start[part == number], end[part == number]) for number, name in enumerate(PARTS)}
 
 
 def _telling(name: str, kind: str) -> int | None:
@@ -90,14 +102,16 @@ def _telling(name: str, kind: str) -> int | None:
 HOST_PARTS: Final = OfHost(_of_host, (LOADER.name,))
 """When any thread of a host is at each of `PARTS`: sets that may overlap.
 
-Frames of Python count only where they load data: they cover all of the time. Where arrays are put on devices
-(device_put, shard_args), that is input, but host where the host meanwhile copies from device to device and sends
-nothing: such arrays are moved from one device to others.
+Loading is what `loading` says. Frames of Python count only where they load data: they cover all of the time. Where
+arrays are put on devices (device_put, shard_args), that is input, but host where the host meanwhile copies from device
+to device and sends nothing: such arrays are moved from one device to others.
 """
 
 
 def part_of(name: str, kind: str, loader: re.Pattern[str]) -> int | None:
-    """The part of a host event, as its place in `PARTS`; None for one that says nothing."""
+    """The part of a host event, as its place in `PARTS`, or `_LOADING`; None for one that says nothing."""
+    if kind in _WAITING:
+        return None
     if kind == "compile":
         return _COMPILE
     if kind in _MOVING:
@@ -106,5 +120,5 @@ def part_of(name: str, kind: str, loader: re.Pattern[str]) -> int | None:
         if FETCHING.search(name):
             return _OUTPUT
     if loader.search(name):
-        return _INPUT
+        return _LOADING
     return None if kind == "python" else _HOST

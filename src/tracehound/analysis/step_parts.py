@@ -28,10 +28,11 @@ DEFINITION = f"""\
 Every instant of a step goes to the first of these that holds there, so that the eight add up to the step: kernel = a
 kernel that is no collective runs; copy = a copy runs; memset; communication = a collective runs on the device, or Gloo,
 MPI or UCC on the host; runtime = a thread of the host is in a call of the runtime, launching or waiting; data loader =
-a thread is in enumerate(DataLoader)#, DataPipe#, or what is named like an input pipeline (the setting loader of
-step_time has the words); cpu = a thread is in an operator or an annotation (frames of Python do not count: they cover
-everything); other = none of these. What is hidden behind a part before it does not count. Steps of a device with a
-clock of its own (TPU) are measured on that, as in steps and step_time.
+a thread of the program (those that have the marks of steps, else the one that has most annotations and Python) is in
+enumerate(DataLoader)#, DataPipe#, or what is named like an input pipeline (the setting loader of step_time has the
+words): a thread that only reads ahead keeps nobody waiting; cpu = a thread is in an operator or an annotation (frames
+of Python do not count: they cover everything); other = none of these. What is hidden behind a part before it does not
+count. Steps of a device with a clock of its own (TPU) are measured on that, as in steps and step_time.
 
 A step begins at its mark on the host (never at its shadow on the device) and lasts until the mark ends and all work
 that it launched has ended; it begins no earlier than the step before has ended, and the first of them no earlier than
@@ -49,8 +50,9 @@ steps, and the share of all time of the steps.
 
 These are the parts, precedence and bounds of the step time breakdown of the PyTorch TensorBoard plugin. It takes
 collectives for kernels in traces since 2023 (the ids by which it knows them have changed), counts host ranges of nccl:
-annotations as communication, knows no loader but PyTorch's own, takes the shadows of steps on the device for further
-steps of no length, and leaves out the last step alone, where it has less than 80 % of the kernels of the one before."""
+annotations as communication, knows no loader but PyTorch's own, and that on any thread, takes the shadows of steps on
+the device for further steps of no length, and leaves out the last step alone, where it has less than 80 % of the
+kernels of the one before."""
 
 BY: Final = Setting(
     "by", "step", "what a row is: a step of a rank, or a part of a rank's steps", one_of("step", "part")

@@ -23,12 +23,13 @@ from tracehound.units import share as percent
 DEFINITION = f"""\
 Every instant of a step goes to the first of these that holds then, so that they add up to the step: compute = an op or
 kernel runs that is no collective and no copy; collectives = a collective runs, or is waited for (exposed); input = the
-device waits for infeed or for copies from the host's memory, or idles while a thread of the host sends to it or loads
-data (the setting loader says which names do; arrays that come from other devices are not sent); output = the same the
-other way: outfeed, copies to the host's memory, the host fetching results; device to device = copies within the device;
-compile = the device idles while the host compiles; host = it idles while a thread of the host does something else that
-is recorded (calls of the runtime, annotations; not waits, frames of Python, nor the mark of the step); other = none of
-these.
+device waits for infeed or for copies from the host's memory, or idles while a thread of the host sends to it, or the
+program loads data (the setting loader says which names do; what other threads load counts while nothing is recorded of
+the program's own but Python and its marks: else they only read ahead; arrays that come from other devices are not
+sent); output = the same the other way: outfeed, copies to the host's memory, the host fetching results; device to
+device = copies within the device; compile = the device idles while the host compiles; host = it idles while a thread of
+the host does something else that is recorded (calls of the runtime, annotations; not waits, frames of Python, nor the
+mark of the step); other = none of these.
 
 A step is what StepTraceAnnotation, StepTrace or a device's Steps line marked; without marks, one execution of the
 module that takes the most device time, from its start to the next start, labelled inferred. Steps of a device with a
