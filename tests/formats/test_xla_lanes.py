@@ -27,6 +27,11 @@ def ops(*rows: tuple[str, int, int], module: str | None = "jit_f", program: int 
     return pl.DataFrame(made, schema=SCHEMA, orient="row")
 
 
+def host_events(*rows: tuple[int, int, int, str, int | None]) -> pl.DataFrame:
+    schema = {"lane": pl.Int64, "start": pl.Int64, "end": pl.Int64, "name": pl.String, "correlation": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
 def spans(frame: pl.DataFrame) -> list[tuple[int, int]]:
     return frame.select("start", "end").rows()
 
@@ -65,18 +70,25 @@ def test_the_turns_of_a_loop_in_which_a_module_begins_are_one_execution() -> Non
 def test_ops_that_one_call_of_their_module_launched_are_one_execution() -> None:
     frame = ops(("a", 10, 11), ("a", 12, 13), ("a", 14, 15), ("a", 16, 17), ("a", 18, 19))
     frame = frame.with_columns(pl.Series("correlation", [1, 2, 3, 9, 4]))
-    host = pl.DataFrame(
-        [
-            (0, 0, 3, "jit_f:XLA GPU module", None), (0, 1, 2, "cuLaunchKernel", 1), (0, 2, 3, "cuLaunchKernel", 2),
-            (0, 4, 8, "jit_f:XLA GPU module", None), (0, 5, 6, "cuLaunchKernel", 3), (0, 7, 8, "cuLaunchKernel", 4),
-            (1, 4, 8, "jit_g:XLA GPU module", None), (0, 9, 9, "cuLaunchKernel", 9),
-        ],
-        schema={"lane": pl.Int64, "start": pl.Int64, "end": pl.Int64, "name": pl.String, "correlation": pl.Int64},
-        orient="row",
+    host = host_events(
+        (0, 0, 3, "jit_f:XLA GPU module", None), (0, 1, 2, "cuLaunchKernel", 1), (0, 2, 3, "cuLaunchKernel", 2),
+        (0, 4, 8, "jit_f:XLA GPU module", None), (0, 5, 6, "cuLaunchKernel", 3), (0, 7, 8, "cuLaunchKernel", 4),
+        (1, 4, 8, "jit_g:XLA GPU module", None), (0, 9, 9, "cuLaunchKernel", 9),
     )  # fmt: skip
     called = with_calls(frame, host)
     assert called["call"].to_list() == [0, 0, 1, None, 1]
     assert spans(executions(called)) == [(10, 13), (14, 19)]
+
+
+def test_what_an_execution_launches_after_one_inside_of_it_is_its_own() -> None:
+    frame = ops(("a", 10, 11), ("b", 12, 13), ("a", 14, 15)).with_columns(pl.Series("correlation", [1, 2, 3]))
+    module = pl.Series("module", ["jit_f", "jit_g", "jit_f"], frame.schema["module"])
+    host = host_events(
+        (0, 0, 9, "jit_f:XLA GPU module", None), (0, 1, 2, "cuGraphLaunch", 1),
+        (0, 3, 6, "jit_g:XLA GPU module", None), (0, 4, 5, "cuGraphLaunch", 2), (0, 7, 8, "cuGraphLaunch", 3),
+    )  # fmt: skip
+    called = with_calls(frame.with_columns(module), host)
+    assert called["call"].to_list() == [0, 1, 0]
 
 
 def test_another_module_is_another_execution() -> None:

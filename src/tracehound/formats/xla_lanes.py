@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.intervals import union
+from tracehound.nesting import nesting, one_at_a_time
 
 SCOPE = "::"
 """Joins the names of the ops around an op, outermost first, in a GPU kernel's ``hlo_op``."""
@@ -41,7 +42,8 @@ def with_calls(ops: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
     """The ops with `call`: which of the host's executions of their module launched each, null where that is unknown.
 
     `host` has events of the host's threads: `lane`, `start`, `end`, `name` and `correlation`. An op's launch is that of
-    its correlation which began last before it; the execution is the event of its module around that, on its thread.
+    its correlation which began last before it; the execution is the innermost around that, on its thread, and of its
+    module.
     """
     around = _around_launches(ops, host)
     mine = ops["module"] == around["executing"].cast(ops.schema["module"])
@@ -75,17 +77,24 @@ def in_calls(
 
 
 def _around_launches(ops: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
-    """Of each op the execution in which the host launched it: its number, `call`, and its module, `executing`."""
+    """Of each op the execution in which the host launched it: its number, `call`, and its module, `executing`.
+
+    Of executions inside of others, the innermost: one goes on when those in it have returned.
+    """
     running = (
         host.filter(pl.col("name").cast(pl.String).str.ends_with(EXECUTING))
-        .select("lane", "start", pl.col("end").alias("until"), _executing().alias("executing"))
-        .sort("start")
+        .select("lane", "start", "end", _executing().alias("executing"))
+        .sort("lane", "start", -pl.col("end"), maintain_order=True)
         .with_row_index("call")
         .cast({"call": pl.Int64})
     )
+    lane, start, end = (running[name].cast(pl.Int64).to_numpy() for name in ("lane", "start", "end"))
+    begins = np.flatnonzero(np.append(True, lane[1:] != lane[:-1])[: len(lane)])
+    owned = one_at_a_time(start, end, nesting(start, end, begins).parent, lane)
+    inner = running[owned.owner].with_columns(pl.Series("start", owned.start), pl.Series("until", owned.end))
     launches = host.filter(pl.col("correlation").is_not_null()).select("lane", "start", "correlation").sort("start")
     inside = (
-        launches.join_asof(running, on="start", by="lane", check_sortedness=False)
+        launches.join_asof(inner.sort("start"), on="start", by="lane", check_sortedness=False)
         .filter(pl.col("start") < pl.col("until"))
         .select("correlation", "start", "call", "executing")
     )
