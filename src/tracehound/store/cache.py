@@ -44,11 +44,15 @@ _TEMPORARY: Final = "tracehound-"
 
 @dataclass(frozen=True)
 class Stamp:
-    """A file as it was when it was read: what changes when the file does. `path` is as the user named it."""
+    """A file as it was when it was read: what changes when the file does. `path` is as the user named it.
+
+    `modified_ns` is said by whoever wrote the file, as copies keep it; `changed_ns` is the file system's own.
+    """
 
     path: Path
     size: int
     modified_ns: int
+    changed_ns: int
 
     @property
     def place(self) -> Path:
@@ -58,7 +62,7 @@ class Stamp:
     @property
     def key(self) -> str:
         """The name of its entry."""
-        said = f"{SCHEMA}\0{self.place}\0{self.size}\0{self.modified_ns}"
+        said = f"{SCHEMA}\0{self.place}\0{self.size}\0{self.modified_ns}\0{self.changed_ns}"
         return blake2b(os.fsencode(said), digest_size=16).hexdigest()
 
 
@@ -68,7 +72,7 @@ def stamp(path: Path) -> Stamp:
         found = path.stat()
     except OSError as error:
         raise TracehoundError((error.strerror or "cannot be read").lower(), path) from error
-    return Stamp(path, found.st_size, found.st_mtime_ns)
+    return Stamp(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 @dataclass(frozen=True)
