@@ -554,6 +554,15 @@ def test_events_that_only_count_are_noted_and_not_drawn(part: Callable[..., Part
     assert "have no place in time" in notes(read)
 
 
+def test_devices_that_did_nothing_are_noted(part: Callable[..., Part]) -> None:
+    worked = Plane("/device:TPU:2", [Line("XLA Ops", [Event("%a = f32[] add(%x)", 0, 5)])])
+    idle = [Plane("/device:TPU:0"), Plane("/device:TPU:1", [Line("XLA Ops", [])]), Plane("/device:TPU:1 SparseCore 0")]
+    read = part(*idle, worked)
+    assert [(note.level, note.text, note.count) for note in read.notes] == [
+        ("missing", "devices without an event: TPU:0, TPU:1", 2)
+    ]
+
+
 def test_the_wall_clock_is_that_of_the_session(part: Callable[..., Part]) -> None:
     environment = Plane("Task Environment", stats=[Stat("profile_start_time", 3, 1_741_722_099_081_044_120)])
     host = Plane("/host:CPU", [Line("python", [Event("a", 7, 1)], timestamp_ns=3)])

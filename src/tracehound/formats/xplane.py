@@ -37,6 +37,7 @@ from tracehound.formats.xla_rows import Portioning
 from tracehound.formats.xplaces import Places, args, places, readable
 from tracehound.formats.xspace import Extent, Plane, Space, followed, names_of_planes, probed, space_of
 from tracehound.trace import Note, Part
+from tracehound.units import several
 
 ENVIRONMENT = "Task Environment"
 """The plane whose stats tell when the session began and ended, on the wall clock."""
@@ -321,7 +322,14 @@ def _facts(file: File, space: Space, located: Mapping[int, Program]) -> dict[str
 def _notes(space: Space) -> list[Note]:
     notes = [Note("info", f"the profiler reports an error: {text}") for text in space.errors]
     notes += [Note("info", f"the profiler warns: {text}") for text in space.warnings]
-    return notes + space.notes
+    return [*notes, *_idle(space), *space.notes]
+
+
+def _idle(space: Space) -> list[Note]:
+    """A note of the devices that have a plane and no event, if there are any."""
+    devices = [(device, plane) for plane in space.planes if (device := DEVICE.match(plane.name)) and not device[3]]
+    names = [f"{device[1]}:{device[2]}" for device, plane in devices if not plane.has_events]
+    return [Note("missing", f"devices without an event: {several(names, 8)}", len(names))] if names else []
 
 
 READER: Final = Reader(decode, finish, args, Places, glance)
