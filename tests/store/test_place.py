@@ -111,6 +111,8 @@ def test_ranks_from_names() -> None:
     assert numbers("rank-3.Apr_03.1102.pt.trace.json.gz", "rank-10.Apr_03.77.pt.trace.json.gz") == [3, 10]
     assert numbers("trace_1.json", "trace_0.json") == [1, 0]
     assert numbers("r1/x.json", "r0/x.json") == [1, 0]
+    assert numbers("plugins/profile/r1/x.json") == [0]
+    assert numbers("rank1/plugins/profile/r7/x.json", "rank0/plugins/profile/r8/x.json") == [1, 0]
 
 
 def test_of_several_numbers_in_names_that_of_the_rank_counts() -> None:

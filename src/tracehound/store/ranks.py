@@ -192,9 +192,14 @@ def _by_words(paths: Sequence[Path]) -> Iterator[dict[Path, int]]:
 
 def _in_folder(path: Path) -> re.Match[str] | None:
     for parent in path.parents:
-        if match := _FOLDER.fullmatch(parent.name):
+        if (match := _FOLDER.fullmatch(parent.name)) and not _is_run(parent):
             return match
     return None
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether it is a run of a TensorBoard log folder, whose name may be anything."""
+    return folder.absolute().parts[-3:-1] == ("plugins", "profile")
 
 
 def _tell(found: dict[Path, int], paths: Sequence[Path]) -> bool:
