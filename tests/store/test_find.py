@@ -15,6 +15,7 @@ from tracehound.analysis import run as answer
 from tracehound.errors import TracehoundError
 from tracehound.store import load, open_paths
 from tracehound.store.find import find
+from xspaces import Event, Line, Plane, space
 
 
 def kineto(path: Path, rank: int = 0) -> Path:
@@ -224,6 +225,20 @@ def test_what_lies_beside_traces_by_design_is_no_loss(tmp_path: Path, name: str,
     (note,) = find([tmp_path]).notes
     assert (note.level, note.where) == ("info", str(tmp_path / name))
     assert "looks like" in note.text
+
+
+def test_of_the_two_forms_of_a_profile_the_one_that_is_not_read_is_named(tmp_path: Path) -> None:
+    for host in ("h0", "h1"):
+        (tmp_path / f"{host}.xplane.pb").write_bytes(space(Plane("/host:CPU", [Line("python", [Event("a", 0, 1)])])))
+    json_form = tmp_path / "h0.trace.json"
+    json_form.write_text(
+        '{"displayTimeUnit": "ns", "metadata": {"highres-ticks": true}, "traceEvents": ['
+        '{"ph": "M", "pid": 701, "name": "process_name", "args": {"name": "/host:CPU"}}, {}]}'
+    )
+    found = find([tmp_path])
+    assert [file.path.name for file in found.files] == ["h0.xplane.pb", "h1.xplane.pb"]
+    (note,) = (note for note in found.notes if note.text.startswith("JSON"))
+    assert (note.level, note.count, note.where) == ("info", 1, json_form.name)
 
 
 RUNS = ("bs128", "bs256")

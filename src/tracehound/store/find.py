@@ -285,7 +285,11 @@ def _files_of(folder: Path, search: _Search) -> Finding:
     if traces and len(traces) < len(files):
         beside = [file.path for file in files if file not in traces]
         notes.append(Note("info", "a memory timeline beside a trace: open it by its name", len(beside), str(beside[0])))
-    return Finding(tuple(_without_twins(traces or files)), tuple(notes))
+    kept = _without_twins(traces or files)
+    if twins := [file.path for file in traces if file not in kept]:
+        what = "JSON beside the xplane of its host is not read: it is made of that as a rule"
+        notes.append(Note("info", what, len(twins), twins[0].name))
+    return Finding(tuple(kept), tuple(notes))
 
 
 def _listed(path: Path) -> Found:
