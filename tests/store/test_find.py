@@ -241,6 +241,21 @@ def test_of_the_two_forms_of_a_profile_the_one_that_is_not_read_is_named(tmp_pat
     assert (note.level, note.count, note.where) == ("info", 1, json_form.name)
 
 
+def test_a_file_and_its_copy_are_both_read_and_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = kineto(tmp_path / "rank0" / "trace.json")
+    copied, other = kineto(tmp_path / "rank1" / "trace.json"), kineto(tmp_path / "rank2" / "trace.json", 2)
+    (tmp_path / "rank3").mkdir()
+    (tmp_path / "rank3" / "trace.json").symlink_to(other)
+    assert first.read_bytes() == copied.read_bytes()
+    found = find([tmp_path])
+    assert len(found.files) == 4
+    (note,) = found.notes
+    assert (note.level, note.count, note.where) == ("inferred", 2, "rank0/trace.json, rank1/trace.json")
+    assert note.text.startswith("equal files")
+    monkeypatch.chdir(tmp_path)
+    assert find([first, Path("rank1")]).notes == (note,), "however they are spelt"
+
+
 RUNS = ("bs128", "bs256")
 
 

@@ -18,6 +18,7 @@ from tracehound.formats import recognise
 from tracehound.formats.format import Format
 from tracehound.formats.inflate import is_compressed
 from tracehound.formats.unknown import CompanionError
+from tracehound.store.alike import copies
 from tracehound.store.natural import natural
 from tracehound.trace import Note
 
@@ -114,6 +115,7 @@ def find(paths: Sequence[Path], run: str | None = None, look: Look = silent) -> 
     if run is not None and not any(run in file.path.parts for file in files):
         raise TracehoundError(f"no run {run!r} here", path=paths[0])
     unique = {_place(file.path): file for file in files}
+    notes.extend(copies({file.path: file.size for file in unique.values()}))
     return Finding(tuple(unique.values()), tuple(notes), tuple(refused))
 
 
