@@ -200,6 +200,17 @@ def xla(*starts: int, text: str) -> Any:
     return b.trace()
 
 
+def test_sides_of_what_slices_do_together_are_not_matched_with_their_like() -> None:
+    b = Building(format="xplane")
+    for rank in range(3):
+        b.event(Lane(f"XLA Ops {rank}", rank, "ops", work=True), "send.1", 10, 40, "collective", op=0, run=77)
+    said = 'is_host_transfer=true, _xla_megascale_transfer_type="ALL_REDUCE"'
+    text = f"%send.1 = (f32[8], u32[], token[]) send(%a), {said}"
+    b.ops = [{"op": 0, "name": "send.1", "category": "host send", "module": "jit_f", "text": text}]
+    (note,) = [note for note in asked("clocks", b.trace()).notes if note.startswith("not matched")]
+    assert note.endswith("(all_reduce send), 3 of them sends and receives of unknown peers")
+
+
 def test_hlo_says_which_devices_meet() -> None:
     trace = xla(10, 20, 30, 70, text="%all-reduce.1 = f32[1000] all-reduce(%a), replica_groups={{0,3},{1,2}}")
     found = rows("collective_calls", trace)

@@ -160,6 +160,32 @@ def test_sends_between_devices_are_communication(opened: Opened) -> None:
     assert (called["collective"], called["count"], called["message"]) == ("send", 2, 4096)
 
 
+SLICES = (
+    'channel_id=5, is_host_transfer=true, frontend_attributes={_xla_host_transfer_handler_name="xla_megascale_runtime",'
+    '_xla_host_transfer_rendezvous="psum.7_0",_xla_megascale_transfer_type="ALL_REDUCE"}'
+)
+
+
+def test_what_slices_exchange_through_their_hosts_is_communication(opened: Opened) -> None:
+    """A psum over DCN: XLA calls its halves transfers to and from the host, where the runtime takes them on."""
+    buffer = "(f32[1024]{0}, u32[]{:S(2)}, token[])"
+    psum = [
+        Op("send.2", "host send", f"{buffer} send(f32[1024]{{0}} %x, token[] %t), {SLICES}", 0, 1),
+        Op("recv.2", "host recv", f"{buffer} recv(token[] %t), {SLICES}", 1, 2),
+        Op("fusion.1", "loop fusion", FUSION, 2, 200),
+        Op("send-done.2", "host send-done", f"token[] send-done({buffer} %send.2), {SLICES}", 200, 300),
+        Op("recv-done.2", "host recv-done", f"(f32[1024], token[]) recv-done({buffer} %recv.2), {SLICES}", 300, 500),
+    ]
+    trace = opened(core(psum))
+    assert spent(trace) == {"compute": 198, "collectives": 302, "copies": 0}
+    assert result(trace, "transfers").table.is_empty()
+    called = result(trace, "collectives").table
+    assert called.select("name", "collective", "count", "message").rows() == [
+        ("recv.2", "all_reduce recv", 2, 4096), ("send.2", "all_reduce send", 2, 4096),
+    ]  # fmt: skip
+    assert called["bus"].null_count() == 2, "between which devices it goes nothing tells"
+
+
 def test_copies_between_memories_are_copies_whatever_their_category(opened: Opened) -> None:
     fetched = "((f32[1024]{0}), f32[256]{0:S(1)}, s32[]{:S(2)})"
     trace = opened(

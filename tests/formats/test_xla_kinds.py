@@ -32,6 +32,16 @@ def test_sends_go_to_other_devices_unless_they_say_to_the_host(line: str, kind: 
     assert op_kind("send.2", "send", f"%send.2 = {line}") == kind
 
 
+@pytest.mark.parametrize(("handler", "kind", "size"), [
+    ("xla_megascale_runtime", "collective", 16), ("tf_rendezvous", "transfer", 16),
+])  # fmt: skip
+def test_sends_through_the_host_to_another_slice_are_communication(handler: str, kind: str, size: int) -> None:
+    said = f'is_host_transfer=true, frontend_attributes={{_xla_host_transfer_handler_name="{handler}"}}'
+    text = f"%send.2 = (f32[4]{{0}}, u32[], token[]) send(f32[4]{{0}} %x, token[] %t), channel_id=4, {said}"
+    assert (op_kind("send.2", "host send", text), op_bytes("send.2", "host send", text)) == (kind, size)
+    assert op_kind("send-done.2", "host send-done", f"%send-done.2 = token[] send-done(%send.2), {said}") == kind
+
+
 SCATTERED = "((f32[8]{0}), f32[4]{0}, u32[])"
 
 

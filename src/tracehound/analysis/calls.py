@@ -17,6 +17,7 @@ from tracehound.analysis.result import Share
 from tracehound.analysis.share import overlapping
 from tracehound.analysis.threads import having
 from tracehound.formats import hlo_members
+from tracehound.formats.xla_copies import between_slices
 from tracehound.formats.xla_kinds import performed
 from tracehound.trace import collected, schema
 
@@ -52,7 +53,8 @@ CALLS: Final = schema(
 """The calls of a rank, in the order in which they were issued, those out of its window too: which of them are the same
 collective as those of other ranks, only all of them tell. Times in ps; null where the file does not say."""
 
-POINT_TO_POINT: Final = ("send", "recv")
+POINT_TO_POINT: Final = r"(^| )(send|recv)$"
+"""What only sends or receives, and how the names end of the sides of what slices do together (``all_reduce send``)."""
 
 TOGETHER: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that nobody leaves before everybody has come: they end together on all ranks."""
@@ -149,7 +151,8 @@ def _joined(events: pl.DataFrame, share: Share) -> pl.DataFrame:
 def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     """What each call does, and in which group: as its args say, else those of the operator that started it.
 
-    Else as the HLO op says; what is left is told by the name, and the group by the stream.
+    Else as the HLO op says; what is left is told by the name, and the group by the stream. Sends and receives between
+    slices are named after what they are part of, too.
     """
     rows = _with_args(rows, share)
     said = pl.coalesce(pl.col("said_collective").cast(pl.String), _does(rows), pl.col("name").cast(pl.String))
@@ -157,10 +160,15 @@ def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     known = {name: collective_of(name) for name in names.unique().drop_nulls().to_list()}
     lines = {text: hlo_members.spelt(text) for text in rows["text"].unique().drop_nulls().to_list()}
     sizes = {text: max(map(len, hlo_members.groups(text)), default=None) for text in lines}
-    spelt = pl.col("text").replace_strict(lines, default=None, return_dtype=pl.String).replace("", None)
+    parts = {text: between_slices(text) for text in lines}
+    spelt, part = (
+        pl.col("text").replace_strict(told, default=None, return_dtype=pl.String).replace("", None)
+        for told in (lines, parts)
+    )
+    does = names.replace_strict(known, return_dtype=pl.String)
     most = pl.col("text").replace_strict(sizes, default=None, return_dtype=pl.Int64)
     return rows.with_columns(
-        names.replace_strict(known, return_dtype=pl.String).alias("collective"),
+        pl.coalesce(pl.format("{} {}", part, does), does).alias("collective"),
         pl.col("said_dtype").alias("dtype"),
         pl.coalesce(pl.col("said_group").cast(pl.String), "stream", "module").alias("group"),
         pl.col("said_description").alias("description"),

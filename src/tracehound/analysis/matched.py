@@ -106,13 +106,14 @@ def _by_rank(found: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
 def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with the `meeting` that their numbers or their order give them, and whether it is by `order` alone."""
     two = pl.col("fellows") == 2
-    paired = pl.col("collective").cast(pl.String).is_in(POINT_TO_POINT)
+    does = pl.col("collective").cast(pl.String)
+    paired = does.str.contains(POINT_TO_POINT)
     peers = paired & pl.col("source").is_not_null() & pl.col("destination").is_not_null()
     other = pl.when(pl.col("rank") == pl.col("lowest")).then(pl.col("highest"))
-    sender = pl.when(pl.col("collective").cast(pl.String) == "send").then("rank").otherwise(
+    sender = pl.when(does.str.ends_with("send")).then("rank").otherwise(
         other.otherwise(pl.col("lowest"))
     )  # fmt: skip
-    size = pl.when(~pl.col("collective").cast(pl.String).is_in(_UNEVEN) & ~paired).then("bytes")
+    size = pl.when(~does.is_in(_UNEVEN) & ~paired).then("bytes")
     nothing = pl.lit(None, pl.Int64)
     how = (
         pl.when(peers).then(pl.lit(_PEERS))
@@ -259,9 +260,7 @@ def _unmatched(rows: pl.DataFrame) -> list[str]:
     if alone.is_empty():
         return []
     what = alone["collective"].cast(pl.String).fill_null("of unknown kind").unique().sort().to_list()
-    blind = alone.filter(pl.col("how").is_null()).height
-    why = f", {blind:,} of them sends and receives of unknown peers (newer PyTorch records Src Rank and Dst Rank)"
-    return [
-        f"not matched: {plural(alone.height, 'call')} that no other rank here has ({', '.join(what)})"
-        + why * (blind > 0)
-    ]
+    blind = alone.filter(pl.col("how").is_null())
+    why = f", {blind.height:,} of them sends and receives of unknown peers" if blind.height else ""
+    remedy = " (newer PyTorch records Src Rank and Dst Rank)" if blind.height and not blind["run"].count() else ""
+    return [f"not matched: {plural(alone.height, 'call')} that no other rank here has ({', '.join(what)}){why}{remedy}"]

@@ -21,6 +21,8 @@ _UPDATING: Final = "dynamic-update-slice"
 _FED: Final = {"infeed": (HOST, DEVICE), "outfeed": (DEVICE, HOST), "send": (DEVICE, HOST), "recv": (HOST, DEVICE)}
 _SLICING: Final = re.compile(r"slice|copy")
 _TO_HOST: Final = "is_host_transfer=true"
+_BETWEEN_SLICES: Final = "xla_megascale_runtime"
+_TRANSFER_TYPE: Final = re.compile(r"_xla_megascale_transfer_type\W{1,9}(\w+)")
 
 
 class Copied(NamedTuple):
@@ -113,8 +115,18 @@ def _inside(shape: str) -> list[str]:
 
 
 def with_host(category: str, text: str) -> bool:
-    """Whether a send or a receive is one to or from the host, and not between devices."""
-    return _TO_HOST in text or category.strip().lower().startswith("host ")
+    """Whether a send or a receive is one to or from the host, and not between devices.
+
+    What the runtime of multi-slice jobs takes from a host's memory is on its way to another slice, over DCN.
+    """
+    to_host = _TO_HOST in text or category.strip().lower().startswith("host ")
+    return to_host and _BETWEEN_SLICES not in text
+
+
+def between_slices(text: str) -> str:
+    """What a send or receive between slices is part of: ``all_reduce``, ``one_to_one``; "" where its line says none."""
+    found = _TRANSFER_TYPE.search(text)
+    return found[1].lower() if found else ""
 
 
 def _asynchronous(name: str, opcode: str, parts: list[str], operands: list[str]) -> Copied | None:

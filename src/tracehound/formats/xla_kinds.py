@@ -37,18 +37,19 @@ def performed(name: str, category: str, text: str = "") -> str:
 def op_kind(name: str, category: str, text: str = "") -> Kind:
     """The kind of an HLO op of this name with this category or opcode; `text` is its HLO line, where known.
 
-    Collective = data goes to other devices, over ICI or DCN, sends and receives included. Transfer = a feed, a send to
-    or receive from the host, or a copy with the host's memory on one side. Copy = from one memory of the device to
-    another, or asynchronous (as a whole or of a slice), or an op of the opcode ``copy``; one of the category data
-    formatting, which lays data out anew within one memory, computes. Both halves of an asynchronous op are of one kind.
+    Collective = data goes to other devices, over ICI or DCN, sends and receives included, of which those between slices
+    pass through their hosts. Transfer = a feed, a send to or receive from the host, or a copy with the host's memory on
+    one side. Copy = from one memory of the device to another, or asynchronous (as a whole or of a slice), or an op of
+    the opcode ``copy``; one of the category data formatting, which lays data out anew within one memory, computes. Both
+    halves of an asynchronous op are of one kind.
     """
     bare, does = _PHASE.sub("", category.strip().lower()), performed(name, category, text)
     if bare.startswith(COLLECTIVES) or does.startswith(COLLECTIVES):
         return "collective"
-    if bare in _TRANSFERS:
-        return "transfer"
     if does in _BETWEEN_DEVICES:
         return "transfer" if with_host(category, text) else "collective"
+    if bare in _TRANSFERS:
+        return "transfer"
     said = _moved(name, category, text)
     if said is not None:
         return "transfer" if said.with_host else "copy"
