@@ -248,6 +248,21 @@ def test_what_copies_move_while_others_run_is_no_rate_of_a_group() -> None:
     assert program["intensity"] == 2
 
 
+def test_what_a_loop_counts_of_the_ops_inside_is_counted_once_in_a_group() -> None:
+    loop = op(0, "while", "while", flops=2_000_000, bytes_accessed=40_000)
+    b = Building(ops=[loop, op(1, "dot", flops=1_000_000, bytes_accessed=20_000)])
+    b.event(OPS, "while", 0, 100, "op", op=0)
+    for start in (10, 50):
+        b.event(OPS, "dot", start, start + 40, "op", op=1)
+    trace = b.trace()
+    for way in ("program", "scope", "source", "bound", "rematerialised"):
+        (row,) = rows(trace, ("by", way), PEAK).values()
+        assert (row["rate"], row["bandwidth"]) == (pytest.approx(2e6 / 100e-6), pytest.approx(40_000 / 100e-6)), way
+        assert row["intensity"] == 50
+    kinds = rows(trace, ("by", "category"), PEAK)
+    assert [kinds[name]["rate"] for name in ("while", "loop fusion")] == [pytest.approx(2e10), pytest.approx(2.5e10)]
+
+
 def test_a_done_without_its_start_has_no_bandwidth() -> None:
     line = "%copy-done = f32[250]{0} copy-done((f32[250]{0}, f32[250]{0}) %copy-start)"
     found = rows(one([op(0, "copy-done", "copy-done", text=line, bytes_accessed=1000)], kind="copy"), PEAK)

@@ -27,6 +27,14 @@ def rematerialised() -> pl.Expr:
     return named | pl.col("framework").str.contains("rematted_computation", literal=True).fill_null(value=False)
 
 
+_HOLDING: Final = ("while", "call", "conditional", "megacore fusion")
+
+
+def holds() -> pl.Expr:
+    """Whether an op may have others nested inside, whose operations and bytes its own are then: as XProf tells it."""
+    return pl.col("category").is_in(_HOLDING).fill_null(value=False)
+
+
 def grouped(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     """A row for each group, with `depth` (of a tree), `ops` (how many it holds), and sums; the largest self first.
 
@@ -98,11 +106,13 @@ _NAMES: Final[dict[str, Callable[[], pl.Expr]]] = {
 def _summed(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     """The ops of each group together.
 
-    Their time is their self time, and what halves of asynchronous ops move while others run is none of it. Of a group
-    of nothing but such halves it is the times from start to end, in which they moved what they did.
+    Their time is their self time, in which halves of asynchronous ops do not move what they move while others run, and
+    loops do not do what the ops inside do. Of a group of nothing but such halves and loops it is the times from start
+    to end, in which they did what they did.
     """
-    halves = pl.col("half").all()
-    mine = ~pl.col("half") | halves
+    elsewhere = pl.col("half") | holds()
+    alone = elsewhere.all()
+    mine = ~elsewhere | alone
     return (
         rows.sort("self", "name", descending=[True, False])
         .group_by(key, maintain_order=True)
@@ -111,7 +121,7 @@ def _summed(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
             pl.col("name").first().alias("leader"),
             *(_sum(pl.col(name)) for name in _COUNTED),
             *(_sum(pl.col(name).filter(mine)) for name in _AMOUNTS),
-            pl.when(halves).then(pl.col("time").sum()).otherwise(pl.col("self").sum()).alias("time"),
+            pl.when(alone).then(pl.col("time").sum()).otherwise(pl.col("self").sum()).alias("time"),
             pl.col("min").min(),
             pl.col("max").max(),
             pl.col("event").first(),

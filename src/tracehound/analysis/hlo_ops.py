@@ -44,11 +44,11 @@ no device busy, as in XProf; the timeline shows them.
 {hlo_costs.DEFINITION}
 
 A group's rates are over the self time of its ops, without what copies and collectives in two halves move while others
-run; of a group of nothing but such halves, over their times from start to end. What it is bound by is what its longest
-op is bound by. In the tree of scopes (jit(step)/layer0/attention) a row holds all below it. Duplicates are ops with the
-same HLO, as the compiler says it or else as their lines tell. Rematerialised is what bears .remat or
-rematted_computation in its name. XProf's framework_op_stats counts an operation as often as its most frequent op; here
-all are counted."""
+run, and without what a loop or call counts of the ops inside it; of a group of nothing but such ops, over their times
+from start to end. What it is bound by is what its longest op is bound by. In the tree of scopes
+(jit(step)/layer0/attention) a row holds all below it. Duplicates are ops with the same HLO, as the compiler says it or
+else as their lines tell. Rematerialised is what bears .remat or rematted_computation in its name. XProf's
+framework_op_stats counts an operation as often as its most frequent op; here all are counted."""
 
 COLUMNS: Final = (
     Column("name", "text", "HLO op, or the group"),

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracehound.analysis import hlo_costs
 from tracehound.analysis.hlo_costs import CATEGORY, LONGEST, MODULE, SOURCE, TIMES, VERDICT, costed, per_second
-from tracehound.analysis.hlo_groups import grouped
+from tracehound.analysis.hlo_groups import grouped, holds
 from tracehound.analysis.hlo_ops import about_peaks, coverage, nothing
 from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank
 from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
@@ -117,8 +117,7 @@ def overall(table: pl.DataFrame, span: int) -> list[str]:
     The intensity is that of the ops of which both operations and bytes are known: a call that nothing is known of but
     the size of its operands would hide that of all others.
     """
-    outside = pl.col("category").is_in(["while", "call", "conditional"]) | pl.col("above").is_not_null()
-    inside = table.filter(~outside.fill_null(value=False))
+    inside = table.filter(~holds() & pl.col("above").is_null())
     both = inside.drop_nulls(["normalized_work", "hbm_moved"])
     work, known, moved = (
         float(rows[name].sum() or 0)
