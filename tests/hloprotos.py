@@ -58,9 +58,10 @@ def module(*computations: bytes, entry: int = 1, more: bytes = b"") -> Module:
     return made
 
 
-def devices(*ids: int) -> bytes:
-    """The device assignment of one replica with so many partitions, a field of the module."""
-    return block(15, whole(1, 1) + whole(2, len(ids)) + b"".join(block(3, numbers(1, one)) for one in ids))
+def devices(*ids: int, replicas: int = 1) -> bytes:
+    """The device assignment of replicas with so many partitions, a field of the module; the first has these ids."""
+    parts = (block(3, numbers(1, *(one + len(ids) * replica for replica in range(replicas)))) for one in ids)
+    return block(15, whole(1, replicas) + whole(2, len(ids)) + b"".join(parts))
 
 
 def summing(id_: int = 9) -> bytes:

@@ -190,14 +190,30 @@ def test_sends_of_three_ranks_without_their_peers_stay_unmatched(tmp_path: Path)
     assert note.endswith("3 of them sends and receives of unknown peers (newer PyTorch records Src Rank and Dst Rank)")
 
 
-def xla(*starts: int, text: str) -> Any:
-    """One all-reduce of several devices, that ends at 100."""
+def xla(*starts: int, text: str, assigned: tuple[int, int] = (0, 0)) -> Any:
+    """One all-reduce of several devices, that ends at 100; `assigned` are replicas and partitions of the program."""
     b = Building(format="xplane")
+    b.facts = {"programs": [{"program": 5, "replicas": assigned[0], "partitions": assigned[1]}]}
     for rank, start in enumerate(starts):
         ops = Lane(f"XLA Ops {rank}", rank, "ops", work=True)
         b.event(ops, "all-reduce.1", start, 100, "collective", op=0, run=77, bytes=4000)
-    b.ops = [{"op": 0, "name": "all-reduce.1", "category": "all-reduce", "module": "jit_f", "text": text}]
+    said = {"module": "jit_f", "program": 5, "text": text}
+    b.ops = [{"op": 0, "name": "all-reduce.1", "category": "all-reduce", **said}]
     return b.trace()
+
+
+def test_groups_of_replicas_meet_in_each_partition_or_with_all_of_them() -> None:
+    """Two replicas of two partitions: devices 0 and 2 are one partition of both, 0 and 1 all of the first replica."""
+
+    def met(said: str) -> list[tuple[int, int, int]]:
+        text = f"%all-reduce.1 = f32[1000] all-reduce(%a), {said}, to_apply=%sum"
+        found = rows("collective_calls", xla(10, 20, 30, 70, text=text, assigned=(2, 2)))
+        return sorted((row["last"], row["late"] // US, row["group_size"]) for row in found)
+
+    assert met("replica_groups={{0,1}}") == met("replica_groups={}") == [(2, 20, 2), (3, 50, 2)]
+    assert met("channel_id=1, replica_groups={{0},{1}}") == [(1, 10, 2), (3, 40, 2)]
+    assert met("channel_id=1, replica_groups={{0,1}}") == met("channel_id=1, replica_groups={}") == [(3, 50, 4)]
+    assert met("channel_id=1, replica_groups={{0,3},{1,2}}, use_global_device_ids=true") == [(2, 10, 2), (3, 60, 2)]
 
 
 def test_sides_of_what_slices_do_together_are_not_matched_with_their_like() -> None:

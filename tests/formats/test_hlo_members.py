@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hloprotos import group_list, numbers
 from tracehound.formats.hlo_fields import message
-from tracehound.formats.hlo_members import Groups, along_axes, groups, groups_of, iota, spelt, written
+from tracehound.formats.hlo_members import Groups, along_axes, groups, groups_of, iota, spelt, taking_part, written
 from tracehound.formats.wire import bytes_of
 from xspaces import block, whole
 
@@ -59,6 +59,31 @@ def test_groups_along_axes_are_those_of_a_slow_way(sizes: list[int], data: st.Da
     found, form = told(mesh(named, *(whole(1, axis) for axis in chosen), devices=devices))
     assert found == slow
     assert groups(f"all-reduce(%x), replica_groups={form}, to_apply=%add") == slow
+
+
+@pytest.mark.parametrize(("opcode", "text", "replicas", "partitions", "expected"), [
+    ("all-reduce", "replica_groups={{0,1}}", 2, 4, ("replica_groups={{0,4},{1,5},{2,6},{3,7}}", 2)),
+    ("all-reduce", "replica_groups={}", 2, 4, ("replica_groups={{0,4},{1,5},{2,6},{3,7}}", 2)),
+    ("all-reduce", "channel_id=1, replica_groups={{0,1}}", 1, 8, ("replica_groups={{0,1}}", None)),
+    ("all-gather", "channel_id=1, replica_groups={{0},{1}}", 2, 2, ("replica_groups={{0,1},{2,3}}", 2)),
+    ("all-gather", "channel_id=1, replica_groups={{0}}", 1, 8, ("replica_groups={{0,1,2,3,4,5,6,7}}", 8)),
+    ("all-gather", "channel_id=1, replica_groups={{0}}", 0, 0, ("replica_groups={{0}}", None)),
+    ("all-gather", "channel_id=1, replica_groups={}", 1, 8, ("replica_groups={}", 8)),
+    ("all-to-all", "channel_id=1, replica_groups={{0,1}}", 2, 2, ("replica_groups={{0,1},{2,3}}", 2)),
+    (
+        "all-reduce", "channel_id=1, replica_groups=[2,2]<=[4], use_global_device_ids=true", 2, 2,
+        ("replica_groups=[2,2]<=[4]", 2),
+    ),
+    ("all-reduce", "replica_groups={{0,1},{2,3}}", 4, 1, ("replica_groups={{0,1},{2,3}}", 2)),
+    ("all-reduce", "replica_groups={{0,1},{2,3}}", 0, 0, ("replica_groups={{0,1},{2,3}}", 2)),
+    ("all-reduce", "replica_groups=[3,2]<=[8]", 8, 1, ("replica_groups=[3,2]<=[8]", None)),
+    ("all-reduce", "replica_groups={}", 1 << 40, 1 << 40, ("replica_groups={}", None)),
+    ("all-reduce", "to_apply=%add", 2, 4, ("", None)),
+])  # fmt: skip
+def test_what_numbers_of_groups_stand_for(
+    opcode: str, text: str, replicas: int, partitions: int, expected: tuple[str, int | None]
+) -> None:
+    assert taking_part(opcode, f"%a = f32[2] {opcode}(%x), {text}", replicas, partitions) == expected
 
 
 def test_groups_that_do_not_fit_are_not_known() -> None:

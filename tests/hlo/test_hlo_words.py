@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+import pytest
+
 from hloprotos import F32, array, computation, devices, group_list, instruction, module, numbers, summing, tupled
 from tracehound.hlo.module import Module
 from tracehound.hlo.words import reduction, sentences
 from xspaces import block, whole
 
 
-def reducing(*more: bytes, opcode: str = "all-reduce", assigned: int = 8) -> Module:
+def reducing(*more: bytes, opcode: str = "all-reduce", assigned: int = 8, replicas: int = 1) -> Module:
     main = computation(
         1, "main", 11, instruction(10, "x", "parameter", array(F32, 256, 1024)),
         instruction(11, "ar", opcode, array(F32, 256, 1024), *more, operands=(10,), calls=(9,)),
     )  # fmt: skip
-    return module(summing(), main, more=devices(*range(assigned)))
+    return module(summing(), main, more=devices(*range(assigned), replicas=replicas))
 
 
 def told(made: Module, name: str = "ar", present: tuple[int, ...] = tuple(range(8))) -> list[str]:
@@ -47,9 +49,32 @@ def test_groups_that_do_not_fit_are_not_known() -> None:
 
 
 def test_one_group_of_all_and_numbers_of_replicas() -> None:
-    assert "one group of all replicas, which are 8 devices" in told(reducing(block(87, b"")))
+    flat = told(reducing(whole(26, 1), block(87, b""), whole(71, 1)))
+    assert "one group of all positions in the device assignment, which are 8 devices" in flat
     listed = reducing(block(49, numbers(1, 0, 1)))
     assert told(listed)[1] == "1 group of 2: {0,1}; the numbers are replicas"
+
+
+@pytest.mark.parametrize(("more", "opcode", "who", "ring"), [
+    ((whole(26, 1), group_list((0,), (1,))), "all-reduce",
+     "2 groups of 1: {0} {1}; the numbers are replicas, each with all of its partitions", "4 sends 1.50 MiB"),
+    ((whole(26, 1), group_list((0, 1))), "all-reduce",
+     "1 group of 2: {0,1}; the numbers are replicas, each with all of its partitions", "8 sends 1.75 MiB"),
+    ((whole(26, 1), group_list()), "all-reduce",
+     "one group of all replicas, each with all of its partitions, which are 8 devices", "8 sends 1.75 MiB"),
+    ((group_list((0, 1)),), "all-reduce", "1 group of 2: {0,1}; the numbers are replicas", "2 sends 1.00 MiB"),
+    ((group_list(),), "all-reduce",
+     "one group of all replicas for each partition: 4 groups of 2: {0,4} {1,5} {2,6} {3,7}; the numbers are positions"
+     " in the device assignment", "2 sends 1.00 MiB"),
+    ((whole(26, 1), group_list((0, 1), (2, 3))), "all-to-all",
+     "2 groups of 2: {0,1} {2,3}; the numbers are partitions", "2 sends 512 KiB"),
+])  # fmt: skip
+def test_how_many_take_part_where_a_program_has_replicas_and_partitions(
+    more: tuple[bytes, ...], opcode: str, who: str, ring: str
+) -> None:
+    words = told(reducing(*more, opcode=opcode, assigned=4, replicas=2))
+    assert who in words
+    assert [one for one in words if one.startswith("a ring")] == [f"a ring of {ring} from each device"]
 
 
 def test_a_permutation_may_be_a_ring() -> None:
@@ -71,7 +96,8 @@ def test_an_asynchronous_collective_is_told_from_both_ends() -> None:
     both = tupled(array(F32, 8), array(F32, 32))
     main = computation(
         1, "main", 12, instruction(10, "x", "parameter", array(F32, 8)),
-        instruction(11, "ag-start", "all-gather-start", both, whole(26, 1), group_list((0, 1, 2, 3)), operands=(10,)),
+        instruction(11, "ag-start", "all-gather-start", both, whole(26, 1), group_list((0, 1, 2, 3)), whole(71, 1),
+                    operands=(10,)),
         instruction(12, "ag-done", "all-gather-done", array(F32, 32), operands=(11,)),
     )  # fmt: skip
     made = module(main)

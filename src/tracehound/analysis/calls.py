@@ -134,7 +134,7 @@ def _executions(share: Share) -> pl.DataFrame:
 
 def _joined(events: pl.DataFrame, share: Share) -> pl.DataFrame:
     """The events with what is known of their HLO ops; a start and its done are one call, from the start's start."""
-    known = share.ops.select("op", "category", "module", "text")
+    known = share.ops.select("op", "category", "module", "program", "text")
     rows = events.sort("id").join(known, on="op", how="left", maintain_order="left")
     if share.ops.is_empty():
         return rows
@@ -158,15 +158,13 @@ def _described(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
     said = pl.coalesce(pl.col("said_collective").cast(pl.String), _does(rows), pl.col("name").cast(pl.String))
     names = rows.select(said).to_series()
     known = {name: collective_of(name) for name in names.unique().drop_nulls().to_list()}
-    lines = {text: hlo_members.spelt(text) for text in rows["text"].unique().drop_nulls().to_list()}
-    sizes = {text: max(map(len, hlo_members.groups(text)), default=None) for text in lines}
-    parts = {text: between_slices(text) for text in lines}
-    spelt, part = (
-        pl.col("text").replace_strict(told, default=None, return_dtype=pl.String).replace("", None)
-        for told in (lines, parts)
-    )
+    parts = {text: between_slices(text) for text in rows["text"].unique().drop_nulls().to_list()}
+    part = pl.col("text").replace_strict(parts, default=None, return_dtype=pl.String).replace("", None)
     does = names.replace_strict(known, return_dtype=pl.String)
-    most = pl.col("text").replace_strict(sizes, default=None, return_dtype=pl.Int64)
+    told = _taking_part(rows, share)
+    forms, sizes = ({op: each[place] for op, each in told.items()} for place in (0, 1))
+    spelt = pl.col("op").replace_strict(forms, default=None, return_dtype=pl.String).replace("", None)
+    most = pl.col("op").replace_strict(sizes, default=None, return_dtype=pl.Int64)
     return rows.with_columns(
         pl.coalesce(pl.format("{} {}", part, does), does).alias("collective"),
         pl.col("said_dtype").alias("dtype"),
@@ -185,6 +183,16 @@ def _does(rows: pl.DataFrame) -> pl.Series:
     ops = rows.filter(pl.col("category").is_not_null()).select("op", *words).unique("op", keep="any")
     told = {op: _opcode(name, category, text) for op, name, category, text in ops.iter_rows()}
     return rows["op"].replace_strict(told, default=None, return_dtype=pl.String)
+
+
+def _taking_part(rows: pl.DataFrame, share: Share) -> dict[int, tuple[str, int | None]]:
+    """The groups that the lines of HLO ops name, and their sizes, by op."""
+    words = pl.col("name").cast(pl.String), pl.col("category").fill_null(""), "text", "program"
+    ops = rows.filter(pl.col("text").is_not_null()).select("op", *words).unique("op", keep="any")
+    return {
+        op: hlo_members.taking_part(performed(name, category, text), text, *share.assigned.get(program, (0, 0)))
+        for op, name, category, text, program in ops.iter_rows()
+    }
 
 
 def _opcode(name: str, category: str, text: str) -> str:

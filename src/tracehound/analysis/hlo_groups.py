@@ -78,6 +78,7 @@ def _fingerprint() -> pl.Expr:
         .str.replace_all(_OPERANDS, "%")
         .str.replace(r", calls=[^,]*", "")
         .str.replace(r", metadata=.*", "")
+        .str.replace(r", channel_id=\d+", "")
     )
     twin = pl.coalesce("twin", "name")
     told = pl.col("twin").is_not_null().any().over("module", "program")

@@ -190,8 +190,14 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
             facets=trace.facets[part],
             ordinal=ordinal,
             properties=properties(trace.parts[part].facts, ordinal),
+            assigned=_assigned(trace.parts[part].facts),
             alone=trace.ranks.height == 1,
         )
+
+
+def _assigned(facts: Mapping[str, Any]) -> dict[int, tuple[int, int]]:
+    programs = facts.get("programs", ())
+    return {one["program"]: (one["replicas"], one["partitions"]) for one in programs if one.get("partitions")}
 
 
 def scene(trace: Trace, window: Window) -> Scene:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracehound.formats.hlo_fields import Message, message
-from tracehound.formats.hlo_members import groups_of
+from tracehound.formats.hlo_members import CHANNEL, GLOBAL_IDS, groups_of
 from tracehound.formats.hlo_shape import shape_of
 from tracehound.formats.wire import (
     BYTES,
@@ -212,11 +212,16 @@ def _exchanging(table: Table, row: int, by_id: Mapping[int, int], roots: Mapping
 
 
 def _grouped(one: Instruction, row: int, table: Table) -> Instruction:
-    """A collective with its groups of devices in its text."""
+    """A collective with its groups of devices in its text, and what tells what their numbers stand for."""
     if not table.text(OPCODE, row).startswith(COLLECTIVES):
         return one
-    form = groups_of(table.message(row))[1]
-    return replace(one, text=f"{one.text}, replica_groups={form}") if form else one
+    fields = table.message(row)
+    form = groups_of(fields)[1]
+    if not form:
+        return one
+    channel = f", channel_id={number}" if (number := fields.number(CHANNEL)) else ""
+    flat = ", use_global_device_ids=true" if fields.number(GLOBAL_IDS) else ""
+    return replace(one, text=f"{one.text}{channel}, replica_groups={form}{flat}")
 
 
 def shape_text(file: Bytes, start: int, end: int) -> str:

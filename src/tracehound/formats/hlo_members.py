@@ -1,7 +1,8 @@
 """Which devices an HLO collective joins: groups of ids, as a proto has them and as HLO writes them.
 
-Owns the forms of replica groups: listed, iota, and along axes of a mesh. Knows no ranks: ids are those of the program's
-device assignment. A hostile file may claim any number of devices: groups are made only as far as `MOST`.
+Owns the forms of replica groups: listed, iota, and along axes of a mesh; and what their numbers stand for. Knows no
+ranks: ids are those of the program's device assignment. A hostile file may claim any number of devices: groups are made
+only as far as `MOST`.
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from tracehound.formats.hlo_fields import Message
 
 REPLICA_GROUPS, DEVICE_LIST, IOTA_LIST, MESH_LIST = 49, 87, 92, 93
+CHANNEL, GLOBAL_IDS = 26, 71
 
 MOST: Final = 1 << 16
 """Devices in all groups together, more than any job has."""
 
 Groups = tuple[tuple[int, ...], ...]
+
+Numbers = Literal["replica", "partition", "device", "replica of all partitions"]
+"""What the numbers in groups stand for: a group of replicas is one in each partition, or one with all partitions of
+them; a group of partitions one in each replica; ``device`` numbers are positions in the device assignment."""
 
 Part = tuple[int, int, int]
 """Part of an axis of a mesh: the axis, the product of what lies before it in that axis, its size."""
@@ -78,6 +84,51 @@ def groups(text: str) -> Groups:
         return iota(_numbers(tiled[1]), _numbers(tiled[2]), _numbers(tiled[3] or "")) or ()
     mesh = _MESH.search(text)
     return _along(mesh[1], mesh[2] or "", mesh[3]) or () if mesh else ()
+
+
+def numbers_of(opcode: str, channel: object, flat: object) -> Numbers:
+    """What the numbers in the groups of a collective are, by whether it has a channel and ids of all devices.
+
+    As XLA decides it (CollectiveOpGroupMode).
+    """
+    if not channel:
+        return "replica"
+    if opcode in ("collective-permute", "all-to-all", "collective-broadcast", "ragged-all-to-all"):
+        return "partition"
+    return "device" if flat else "replica of all partitions"
+
+
+def placed(found: Groups, numbers: Numbers, replicas: int, partitions: int) -> Groups | None:
+    """The groups by the positions of their devices in the assignment, replica by replica; of no groups what that means.
+
+    None where a group has what the program does not, or nobody knows how many replicas and partitions that runs on.
+    """
+    if not 0 < replicas * partitions <= MOST:
+        return None
+    laid = np.arange(replicas * partitions).reshape(replicas, partitions)
+    rows = {"partition": laid.T, "device": laid.reshape(-1, 1)}.get(numbers, laid)
+    given = [list(group) for group in found] or [list(range(len(rows)))]
+    if any(not 0 <= number < len(rows) for group in given for number in group):
+        return None
+    if numbers == "replica of all partitions":
+        return tuple(tuple(rows[group].ravel().tolist()) for group in given)
+    return tuple(tuple(column[group].tolist()) for column in rows.T for group in given)
+
+
+def taking_part(opcode: str, text: str, replicas: int, partitions: int) -> tuple[str, int | None]:
+    """The part of a collective's HLO line that names the groups, and how many devices the largest has; None: unknown.
+
+    Where a program runs on several replicas and several partitions, the groups are spelt by positions of devices.
+    """
+    form, found = spelt(text), groups(text)
+    if not form or (not found and any(map(str.isdigit, form))):
+        return form, None
+    numbers = numbers_of(opcode, "channel_id=" in text, "use_global_device_ids=true" in text)
+    there = placed(found, numbers, replicas, partitions)
+    if there is None:
+        return form, None if numbers == "replica of all partitions" else max(map(len, found), default=None)
+    plain = there == found or (not found and len(there) == 1)
+    return form if plain else f"replica_groups={written(there)}", max(map(len, there))
 
 
 def written(found: Groups) -> str:

@@ -68,19 +68,20 @@ def only(programs: Collection[Program]) -> dict[str, int]:
     return {one.name: one.program for one in programs if times[one.name] == 1}
 
 
-def devices_of(file: File, program: Program) -> int:
-    """On how many devices, of all hosts, the program was compiled to run; 0 where its HLO does not say."""
+def assigned(file: File, program: Program) -> tuple[int, int]:
+    """As how many replicas of how many partitions, of all hosts, the program runs; (0, 0): its HLO does not say."""
     at, size = program.offset, program.size
     for number in (MODULE, _ASSIGNED):  # the rest of a proto, which may be long, is passed over
         try:
             inner = [one for one in fields(file.data, at, at + size) if (one.number, one.wire) == (number, BYTES)]
         except WireError:
-            return 0
+            return 0, 0
         if not inner:
-            return 0
+            return 0, 0
         at, size = inner[-1].at, inner[-1].value
-    assigned = message(file.piece((at, at + size)), 0, size)
-    return sum(len(part.numbers(_REPLICAS)) for part in assigned.all(_PARTITIONS))
+    partitions = list(message(file.piece((at, at + size)), 0, size).all(_PARTITIONS))
+    replicas = min((len(part.numbers(_REPLICAS)) for part in partitions), default=0)
+    return (replicas, len(partitions)) if replicas else (0, 0)
 
 
 _ASSIGNED, _PARTITIONS, _REPLICAS = 15, 3, 1

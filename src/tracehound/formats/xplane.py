@@ -31,7 +31,7 @@ from tracehound.formats.xla_columns import read
 from tracehound.formats.xla_counters import counted as counters_of
 from tracehound.formats.xla_memory import counted
 from tracehound.formats.xla_memory import gathered as in_order
-from tracehound.formats.xla_ops import Meeting, Program, devices_of, only, programs
+from tracehound.formats.xla_ops import Meeting, Program, assigned, only, programs
 from tracehound.formats.xla_planes import DEVICE, Share, Shown, shown, together
 from tracehound.formats.xla_rows import Portioning
 from tracehound.formats.xplaces import Places, args, places, readable
@@ -306,17 +306,22 @@ def _facts(file: File, space: Space, located: Mapping[int, Program]) -> dict[str
         elif shown:
             facts.setdefault("planes", {})[plane.name] = shown
     facts["hostnames"] = list(space.hostnames)
-    facts["programs"] = [
-        {
-            "name": one.name,
-            "program": one.program,
-            "hlo_offset": one.offset,
-            "hlo_size": one.size,
-            "devices": devices_of(file, one),
-        }
-        for one in located.values()
-    ]
+    facts["programs"] = [_told(file, one) for one in located.values()]
     return facts
+
+
+def _told(file: File, one: Program) -> dict[str, Any]:
+    """A program whose HLO the file has."""
+    replicas, partitions = assigned(file, one)
+    return {
+        "name": one.name,
+        "program": one.program,
+        "hlo_offset": one.offset,
+        "hlo_size": one.size,
+        "devices": replicas * partitions,
+        "replicas": replicas,
+        "partitions": partitions,
+    }
 
 
 def _notes(space: Space) -> list[Note]:

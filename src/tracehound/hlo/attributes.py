@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tracehound.formats.hlo_fields import Message
+from tracehound.formats.hlo_members import CHANNEL, GLOBAL_IDS
 from tracehound.formats.hlo_shape import shape_of
-from tracehound.hlo.groups import GLOBAL_IDS, PAIRS, members_of, pairs_of
+from tracehound.hlo.groups import PAIRS, members_of, pairs_of
 from tracehound.hlo.instruction import (
     ASYNC_THREAD,
-    CHANNEL,
     DIMENSIONS,
     FUSION_KIND,
     OPCODE,

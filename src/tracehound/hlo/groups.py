@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracehound.formats.hlo_members import Groups, groups_of
-from tracehound.hlo.instruction import CHANNEL, Instruction
+from tracehound.formats.hlo_members import CHANNEL, GLOBAL_IDS, Groups, Numbers, groups_of, numbers_of
+from tracehound.hlo.instruction import Instruction
 
-PAIRS, GLOBAL_IDS = 52, 71
+PAIRS = 52
 
 
 @dataclass(frozen=True)
 class Members:
     """Who takes part. `groups` is empty where all do, None where the proto says it in no way that is known here.
 
-    `form` is how HLO writes them: ``{{0,1},{2,3}}`` or ``[4,2]<=[2,4]T(1,0)``. `mode` says what the numbers are:
-    ``replica`` and ``partition`` ids, or positions in the flattened device assignment (``device``); a collective over
-    partitions of replica groups is ``replica of all partitions``.
+    `form` is how HLO writes them: ``{{0,1},{2,3}}`` or ``[4,2]<=[2,4]T(1,0)``. `mode` says what the numbers are.
     """
 
     groups: Groups | None
     form: str
-    mode: str
+    mode: Numbers
 
 
 def members_of(instruction: Instruction) -> Members | None:
@@ -30,19 +28,10 @@ def members_of(instruction: Instruction) -> Members | None:
     groups, form = groups_of(fields)
     if not form and not instruction.collective:
         return None
-    return Members(groups, form, _mode(instruction))
+    mode = numbers_of(instruction.collective, fields.number(CHANNEL), fields.number(GLOBAL_IDS))
+    return Members(groups, form, mode)
 
 
 def pairs_of(instruction: Instruction) -> Groups:
     """Source and target of each transfer of a collective-permute."""
     return tuple((pair.number(1), pair.number(2)) for pair in instruction.fields.all(PAIRS))
-
-
-def _mode(instruction: Instruction) -> str:
-    """What the numbers are, as XLA decides it by channel and flag."""
-    channel, flat = instruction.fields.number(CHANNEL), instruction.fields.number(GLOBAL_IDS)
-    if not channel:
-        return "replica"
-    if instruction.collective in ("collective-permute", "all-to-all", "collective-broadcast", "ragged-all-to-all"):
-        return "partition"
-    return "device" if flat else "replica of all partitions"

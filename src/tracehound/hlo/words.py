@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from tracehound.formats.hlo_members import Groups
+from tracehound.formats.hlo_members import Groups, placed
 from tracehound.formats.hlo_shape import Shape, space_name
 from tracehound.hlo.groups import Members, members_of, pairs_of
 from tracehound.hlo.instruction import PARAMETER, Instruction
@@ -110,14 +110,14 @@ def _collective(module: Module, instruction: Instruction, present: Collection[in
     yield f"{instruction.opcode}: {_DOES[instruction.collective].format(what=what or 'result')}"
     if (note := _asynchronous(module, instruction)) is not None:
         yield note
-    groups = None
+    groups, named = None, False
     if instruction.collective == "collective-permute":
         yield _pairs(pairs_of(instruction))
     elif (members := members_of(instruction)) is not None:
-        groups = members.groups
+        groups, named = _placed(module, members), bool(members.groups)
         yield from _members(module, members)
     yield from _size(module, instruction, groups)
-    yield from _reach(module, instruction, groups, present)
+    yield from _reach(module, groups if named else None, present)
 
 
 def _asynchronous(module: Module, instruction: Instruction) -> str | None:
@@ -129,6 +129,18 @@ def _asynchronous(module: Module, instruction: Instruction) -> str | None:
     return f"it runs from %{instruction.name} to %{', %'.join(done)}, beside what lies between" if done else None
 
 
+def _placed(module: Module, members: Members) -> Groups | None:
+    """The groups by positions in the device assignment, or as they are where all of a group's numbers are devices.
+
+    None where nobody knows how many devices a group has.
+    """
+    _, replicas, partitions = assignment(module)
+    if members.groups is None:
+        return None
+    known = members.groups and members.mode != "replica of all partitions"
+    return placed(members.groups, members.mode, replicas, partitions) or (members.groups if known else None)
+
+
 def _members(module: Module, members: Members) -> Iterator[str]:
     if members.groups is None:
         yield f"its groups are given as {members.form}, which does not fit together: they are not known"
@@ -136,6 +148,12 @@ def _members(module: Module, members: Members) -> Iterator[str]:
     devices, replicas, partitions = assignment(module)
     numbers = _NUMBERS[members.mode]
     if not members.groups:
+        there = placed((), members.mode, replicas, partitions)
+        if there and len(there) > 1:
+            each = "replica" if members.mode == "partition" else "partition"
+            words = f"{group_words(there)}; the numbers are {_NUMBERS['device']}"
+            yield f"one group of all {numbers} for each {each}: {words}"
+            return
         everyone = f", which are {plural(len(devices), 'device')}" if devices else ""
         yield f"one group of all {numbers}{everyone}"
         return
@@ -164,13 +182,12 @@ def _size(module: Module, instruction: Instruction, groups: Groups | None) -> It
     gives = sum(shape.bytes for shape in given)
     parts = sum(1 for shape in given for _ in shape.leaves)
     gathers = instruction.collective == "all-gather"
-    members = {len(group) for group in groups or ()} or {len(assignment(module)[0])}
-    whole = gives * max(members) if gathers else gives
+    number = max(map(len, groups or ()), default=0)
+    whole = gives * number if gathers else gives
     what = f"{bytes_(gives)} in {count(parts)} arrays" if parts > 1 else f"{bytes_(gives)} ({_one(given)})"
-    yield f"each device gives {what}" + (f", and has {bytes_(whole)} after it" if gathers and max(members) > 1 else "")
-    if instruction.collective in ("all-reduce", "reduce-scatter", "all-gather", "all-to-all") and members != {0}:
-        number = max(members)
-        sent = whole * (number - 1) * (2 if instruction.collective == "all-reduce" else 1) // max(number, 1)
+    yield f"each device gives {what}" + (f", and has {bytes_(whole)} after it" if gathers and number > 1 else "")
+    if instruction.collective in ("all-reduce", "reduce-scatter", "all-gather", "all-to-all") and number:
+        sent = whole * (number - 1) * (2 if instruction.collective == "all-reduce" else 1) // number
         yield f"a ring of {number} sends {bytes_(sent)} from each device"
 
 
@@ -178,9 +195,9 @@ def _one(given: Sequence[Shape]) -> str:
     return next((leaf.text for shape in given for leaf in shape.leaves), "nothing")
 
 
-def _reach(module: Module, instruction: Instruction, groups: Groups | None, present: Collection[int]) -> Iterator[str]:
+def _reach(module: Module, groups: Groups | None, present: Collection[int]) -> Iterator[str]:
     """Whether it leaves the devices of this profile."""
-    devices, _, partitions = assignment(module)
+    devices, _, _ = assignment(module)
     if not devices or not present:
         return
     if len(present) >= len(devices):
@@ -189,15 +206,13 @@ def _reach(module: Module, instruction: Instruction, groups: Groups | None, pres
     yield f"the program runs on {plural(len(devices), 'device')}, of which {count(len(present))} are in this profile"
     if len(set(present)) < len(present) or not set(present) <= set(devices):
         return  # devices of several hosts, whose ordinals do not tell which is which
-    mode = (members.mode if (members := members_of(instruction)) else "") if groups else ""
-    if mode == "device" or (mode == "partition" and len(devices) == partitions):
-        known = [group for group in groups or () if all(0 <= at < len(devices) for at in group)]
-        crossing = [group for group in known if len({devices[at] in set(present) for at in group}) > 1]
-        if crossing:
-            groups_of = f"{count(len(crossing))} of {count(len(known))} groups"
-            yield f"{groups_of} reach devices that are not: those of another host"
-        elif known:
-            yield "no group has both devices of this profile and others"
+    known = [group for group in groups or () if all(0 <= at < len(devices) for at in group)]
+    crossing = [group for group in known if len({devices[at] in set(present) for at in group}) > 1]
+    if crossing:
+        groups_of = f"{count(len(crossing))} of {count(len(known))} groups"
+        yield f"{groups_of} reach devices that are not: those of another host"
+    elif known:
+        yield "no group has both devices of this profile and others"
 
 
 def _copy(module: Module, instruction: Instruction) -> Iterator[str]:
