@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,14 @@ import polars as pl
 import pytest
 
 from building import US, Building, Lane, stream, thread
-from tracehound.analysis import Result, run
+from jobs import Rank, job
+from tracehound.analysis import Result, named, run
 from tracehound.analysis.findings import ANALYSIS, RULES
 from tracehound.analysis.findings.time import _meanwhile
 from tracehound.facets import FACETS
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Note, Trace, Window
+from tracehound.units import duration
 
 MAIN = thread("python (1)")
 V100 = {"name": "Tesla V100", "computeMajor": 7, "warpSize": 32, "totalGlobalMem": 1000}
@@ -545,6 +549,60 @@ def test_ranks_that_come_together_keep_nobody_waiting() -> None:
 
     assert told_of(0) == []
     assert told_of(20) == ["the other ranks wait for rank 1"]
+
+
+@pytest.mark.parametrize(
+    ("mates", "who", "cost"), [(range(4), "the other ranks wait", 225), ((2, 3), "rank 2 waits", 75)]
+)
+def test_a_late_rank_costs_what_an_average_rank_waits_for_it(
+    tmp_path: Path, mates: Sequence[int], who: str, cost: int
+) -> None:
+    """Rank 3 is late by 300 us in every step of 1000: those of its group wait, and no others."""
+    job_ = [Rank(number, 4) for number in range(4)]
+    for rank, step in product(job_, range(3)):
+        start, slow = 1000 * step, 300 if rank.rank == 3 else 0
+        rank.step(step, start, start + 1000)
+        if slow:
+            rank.host("aten::slow", start + 1, start + 1 + slow)
+        begin, mine = start + 100 + slow, mates if rank.rank in mates else (0, 1)
+        end = start + 500 if rank.rank in mates else start + 200
+        rank.kernel("gemm", begin - 50, begin - 40, begin)
+        rank.collective(
+            begin - 45, begin, end, Seq=step, Process_Group_Name=str(mine), Process_Group_Ranks=str([*mine])
+        )
+        rank.kernel("gemm", end - 20, end, start + 1000)
+    rows = found(job(tmp_path, *job_))
+    row = rows[f"{who} for rank 3"]
+    assert (row["cost"], row["share"]) == (cost * US, pytest.approx(cost / 1000))
+    assert row["evidence"] == "for 900.0 us in 3 steps; it spends 900.0 us more in 'aten::slow'"
+    communication = rows["communication is not hidden behind computation"]
+    assert communication["evidence"].endswith(f"; up to {duration(row['cost'])} of it may be waiting for late ranks")
+    assert communication["cost"] > row["cost"]
+
+
+def test_ranks_of_one_host_that_are_late_at_once_cost_the_time_that_passes() -> None:
+    """Both ranks of the second process are late by 40 us in every step; a rank of the first waits for each."""
+    parts = []
+    for host in (0, 1):
+        b = Building(name=f"host {host}", wall_ns=10**18, path=Path(f"host{host}.json"))
+        for number, rank in product(range(3), (0, 1)):
+            start, late = 100 * number, 40 * host
+            if not rank:
+                b.event(MAIN, f"ProfilerStep#{number}", start, start + 100, "step", step=number)
+                b.event(MAIN, "aten::slow", start + 1, start + 1 + late, "op")
+            for place_, lane, kind in ((45, 7, "kernel"), (46, 20 + rank, "collective")):
+                begin, correlation = start + late + 5 * rank + place_ - 40, len(b.rows)
+                b.event(MAIN, "cudaLaunchKernel", begin, begin + 1, "runtime", correlation=correlation)
+                times = (start + late + 20, start + late + 50) if kind == "kernel" else (start + late + 50, start + 99)
+                name = {"kernel": "elementwise_kernel", "collective": "ncclDevKernel_AllReduce"}[kind]
+                b.event(stream(rank, lane), name, *times, kind, correlation=correlation)
+        parts.append(b.part())
+    trace = place("job", parts)
+    row = found(trace)["the other ranks wait for ranks 2 and 3 of one host"]
+    assert row["evidence"].startswith("for 120.0 us in 3 steps; their host spends 120.0 us more in")
+    assert row["cost"] == 20 * US
+    notes = run(named("stragglers"), trace).notes
+    assert notes[0].startswith("ranks 2 and 3 of one host were waited for 120.0 us in 3 of 3 steps")
 
 
 def warm_up(name: str, kind: str) -> Building:

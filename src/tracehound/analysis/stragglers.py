@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
@@ -12,10 +13,10 @@ from tracehound.analysis.calls import CALLS, calls
 from tracehound.analysis.causes import DEFINITION as CAUSES
 from tracehound.analysis.causes import Cause, Causes
 from tracehound.analysis.clocks import offset_notes
-from tracehound.analysis.latecomers import latecomers
+from tracehound.analysis.latecomers import WAITS, latecomers
 from tracehound.analysis.matched import HOW, matched, nothing_met
 from tracehound.analysis.process_groups import absentees
-from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
+from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.settings import Setting, length
 from tracehound.intervals import union
 from tracehound.trace import schema
@@ -73,19 +74,35 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per step and rank, the latest first."""
+    table, notes = _rows(tables, scene, options)
+    return answer(ANALYSIS, table, scene, options, notes)
+
+
+def with_waits(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
+    """The same, whose table has the columns of `WAITS`, too, as `latecomers` wants it."""
+    table, notes = _rows(tables, scene, options)
+    return replace(answer(ANALYSIS, table, scene, options, notes), table=table)
+
+
+def _rows(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> tuple[pl.DataFrame, list[str]]:
     filled = [table for table in tables if table.height]
     done = [table.filter(pl.col("call").is_not_null()).select(ACTIVITIES.names()) for table in filled]
     found = matched([_calls(table) for table in filled], scene)
     met = found.calls.filter(pl.col("meeting").is_not_null())
     if met.is_empty():
-        return without(ANALYSIS, scene, options, *nothing_met(found, scene))
+        return pl.DataFrame(schema={**blank(COLUMNS).schema, **WAITS}), nothing_met(found, scene)
     late = _late(met)
-    shown = late.filter(pl.col("late") >= LEAST.of(options.given))
+    shown = _waited(late.filter(pl.col("late") >= LEAST.of(options.given)), met)
     table = _explained(shown, met, Causes(found.calls, pl.concat(done)))
     few = late.height - shown.height
     jitter = [f"{few:,} more latenesses of less than {duration(LEAST.of(options.given))} are left out"] if few else []
-    notes = [*_notes(table, met, scene), *offset_notes(found.clocks), *jitter, *absentees(met, scene), *found.notes]
-    return answer(ANALYSIS, table, scene, options, notes)
+    return table, [
+        *_notes(table, met, scene),
+        *offset_notes(found.clocks),
+        *jitter,
+        *absentees(met, scene),
+        *found.notes,
+    ]
 
 
 def _calls(table: pl.DataFrame) -> pl.DataFrame:
@@ -135,6 +152,25 @@ _LATE: Final = schema(
         "calls": pl.List(pl.Int64()),
     }
 )
+
+
+def _waited(late: pl.DataFrame, met: pl.DataFrame) -> pl.DataFrame:
+    """The rows with `WAITS`: when each was late, and which ranks waited in that time."""
+    calls = late.select("step", "rank", event="calls").explode("event")
+    lates = calls.join(met.select("event", "meeting", end="arrived", length="late"), on="event")
+    lates = lates.with_columns((pl.col("end") - pl.col("length")).alias("start"))
+    others = met.select("meeting", "arrived", "wait", other="rank")
+    waits = lates.join(others, on="meeting").filter(pl.col("rank") != pl.col("other")).with_columns(
+        pl.max_horizontal("start", "arrived").alias("start"), (pl.col("arrived") + pl.col("wait")).alias("end")
+    )  # fmt: skip
+    waits = waits.filter(pl.col("start") < pl.col("end"))
+    told = [
+        lates.group_by("step", "rank").agg(pl.struct("start", "end").alias("lates")),
+        waits.group_by("step", "rank").agg(pl.struct(pl.col("other").alias("rank"), "start", "end").alias("waits")),
+    ]
+    for each in told:
+        late = late.join(each, on=["step", "rank"], how="left", nulls_equal=True, maintain_order="left")
+    return late.cast(pl.Schema({**late.schema, **WAITS}))
 
 
 def _explained(late: pl.DataFrame, met: pl.DataFrame, causes: Causes) -> pl.DataFrame:

@@ -61,7 +61,7 @@ _ASKED: Final = {
     "idle": (pauses.ANALYSIS, Options()),
     "kernels": (kernels.ANALYSIS, Options()),
     "transfers": (transfers.ANALYSIS, Options()),
-    "stragglers": (stragglers.ANALYSIS, Options()),
+    "stragglers": (replace(stragglers.ANALYSIS, combine=stragglers.with_waits), Options()),
     "step_time": (step_time.ANALYSIS, Options()),
 }
 """What rules draw on, by the name under which they find it."""

@@ -17,8 +17,8 @@ from tracehound.analysis.findings.xla import host_bound, input_bound, output_bou
 from tracehound.analysis.host_parts import PARTS as PARTS_OF_HOST
 from tracehound.analysis.host_words import QUIET
 from tracehound.analysis.idle import AFTER, BEFORE, EDGES, QUEUED
-from tracehound.analysis.latecomers import latecomers
-from tracehound.units import count, duration, plural, rate
+from tracehound.analysis.latecomers import Latecomer, latecomers
+from tracehound.units import count, duration, plural, rate, which_ranks
 from tracehound.units import share as percent
 
 DATA: Final = 0.05
@@ -278,16 +278,16 @@ def _longest_pause(evidence: Evidence, rank: int) -> Place:
 
 
 def late_ranks(evidence: Evidence) -> Iterator[Finding]:
-    """Ranks that the others wait for, with what most often made them late."""
+    """Ranks that others wait for, with what most often made them late."""
     for late in latecomers(evidence.table("stragglers"), evidence.scene.ranks):
-        cost = evidence.per_step(late.late, 1)
+        cost = evidence.per_step(late.waited, evidence.spans["rank"].n_unique())
         share = evidence.share(cost)
         if share <= LATE:
             continue
         spends = "it spends" if len(late.ranks) == 1 else "their host spends"
         because = f"; {spends} {duration(late.excess)} more in {late.why}" if late.cause else ""
         yield Finding(
-            f"the other ranks wait for {late.who}",
+            _who_waits(late, evidence.scene.ranks.height),
             f"for {duration(late.late)}" + (f" in {plural(late.steps, 'step')}" if late.steps else "") + because,
             "give every rank the same work at the same time: compare what the late rank does before the collective with"
             " what another does",
@@ -295,6 +295,15 @@ def late_ranks(evidence: Evidence) -> Iterator[Finding]:
             cost,
             share,
         )
+
+
+def _who_waits(late: Latecomer, ranks: int) -> str:
+    """``rank 6 waits for rank 7``, or ``the other ranks wait for rank 7``, of so many ranks of the trace."""
+    if not late.waiting:
+        return f"{late.who} wait for one another"
+    if len(late.waiting) + len(late.ranks) == ranks:
+        return f"the other ranks wait for {late.who}"
+    return f"{which_ranks(late.waiting)} wait{'s' * (len(late.waiting) == 1)} for {late.who}"
 
 
 def slow_steps(evidence: Evidence) -> Iterator[Finding]:
@@ -353,7 +362,8 @@ RULES: Final = (
     ),
     Rule(
         "late ranks",
-        f"the others wait for a rank for more than {LATE:.0%} of an average step at collectives",
+        f"an average rank waits for one, or for those of one host, for more than {LATE:.0%} of an average step at"
+        " collectives, from the median arrival of the others on (as in stragglers)",
         late_ranks,
         of_idleness=True,
     ),
