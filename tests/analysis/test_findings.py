@@ -329,14 +329,37 @@ def test_tensor_cores_are_missed_where_the_device_has_them() -> None:
         work(b, "sgemm_128x64_nn", number * 100 + 50, number * 100 + 99)
     row = found(b.trace())["products and convolutions do not use tensor cores"]
     assert (row["start"], row["duration"], row["rank"]) == (50 * US, 49 * US, 0)
-    assert row["cost"] == pytest.approx(4 * 49 / 399 * 100 * US / 2, abs=1)
-    assert row["share"] == pytest.approx(4 * 49 / 399 / 2)
+    assert (row["cost"], row["share"]) == (24.5 * US, 0.245)
+    assert "they take 49.49 % of the time of all kernels in steps, 0.00 % of that on tensor cores" in row["evidence"]
     b.facts = {"devices": [{**V100, "computeMajor": 6}]}
     assert "products and convolutions do not use tensor cores" not in found(b.trace())
     used = steps(busy=50)
     for number in range(4):
         work(used, "volta_fp16_s884gemm_fp16_128x64", number * 100 + 50, number * 100 + 99)
     assert "products and convolutions do not use tensor cores" not in found(used.trace())
+
+
+def test_products_outside_the_steps_cost_none_of_them() -> None:
+    """One of 1 ms runs before the loop: of the products in steps, 10 us of 100, the cost is half."""
+    b = steps(busy=89)
+    work(b, "sgemm_128x64_nn", -1000, 0)
+    what = "products and convolutions do not use tensor cores"
+    assert what not in found(b.trace())
+    for number in range(4):
+        work(b, "sgemm_32x32_nn", number * 100 + 89, number * 100 + 99)
+    row = found(b.trace())[what]
+    assert (row["cost"], row["share"], row["start"]) == (5 * US, 0.05, 1089 * US)
+    assert row["evidence"].endswith("most in sgemm_32x32_nn")
+
+
+def test_products_of_a_run_without_steps_cost_half_of_what_they_take_in_it() -> None:
+    b = Building(facts={"devices": [V100]})
+    work(b, "elementwise_kernel", 0, 60)
+    work(b, "sgemm_128x64_nn", 60, 100)
+    row = found(b.trace())["products and convolutions do not use tensor cores"]
+    assert (row["cost"], row["share"], row["start"]) == (20 * US, 0.2, 60 * US)
+    half = run(ANALYSIS, b.trace(), Window(40 * US, 80 * US)).table.row(0, named=True)
+    assert (half["finding"], half["cost"], half["share"]) == (row["finding"], 10 * US, 0.25)
 
 
 @pytest.mark.parametrize(("peak", "finds"), [(950, True), (900, False)])

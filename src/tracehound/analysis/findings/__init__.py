@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any, Final
 
 import polars as pl
@@ -12,6 +13,7 @@ import polars as pl
 from tracehound.analysis import breakdown, kernels, step_parts, step_time, stragglers, transfers
 from tracehound.analysis.compilations import COMPILED
 from tracehound.analysis.findings import device, pauses, time, xla
+from tracehound.analysis.findings.executed import executed
 from tracehound.analysis.findings.finding import Evidence, Finding, Place
 from tracehound.analysis.findings.places import placed, places
 from tracehound.analysis.findings.traits import COUNTED, traits
@@ -73,19 +75,21 @@ _OF_STEPS: Final = ("step_parts", "step_time")
 _NAMING: Final = ("kernels", "transfers")
 """Those that name events of the device without their times."""
 
+_EXECUTED: Final = -3
 _TRAITS: Final = -2
 _PLACES: Final = -1
-"""Where in what a rank gives its traits are, and the places of events that others name."""
+"""Where in what a rank gives what it executed is, its traits, and the places of events that others name."""
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """The tables of all analyses that rules draw on, and the traits of the rank."""
     del options
-    tables, mine = maps(list(_ASKED.values()), share), traits(share)
+    in_steps = cache(partial(pauses.in_steps, share))
+    tables, mine, ran = maps(list(_ASKED.values()), share), traits(share, in_steps), executed(share, in_steps)
     named = [table["event"] for name, table in zip(_ASKED, tables, strict=True) if name in _NAMING and table.height]
     on_host = ("compile_event", "data_parallel_event", "distributed_data_parallel_event")
-    where = places(share, [*named, mine["pageable_event"]], [mine[name] for name in on_host])
-    return packed([*tables, mine, where])
+    where = places(share, [*named, ran["event"], mine["pageable_event"]], [mine[name] for name in on_host])
+    return packed([*tables, ran, mine, where])
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -127,6 +131,7 @@ def _evidence(ranks: Sequence[Sequence[pl.DataFrame]], scene: Scene) -> Evidence
     return Evidence(
         results=results,
         traits=pl.concat([tables[_TRAITS] for tables in ranks]),
+        executed=pl.concat([tables[_EXECUTED] for tables in ranks]),
         scene=scene,
         steps=round(steps.height / steps["rank"].n_unique()) if steps.height else 0,
         stretch=round(lengths.to_numpy().mean()) if len(lengths) else 0,

@@ -29,23 +29,34 @@ def tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     """Products and convolutions that run on no tensor cores, on devices that have them."""
     if not any(_major(device) >= _TENSOR_CORES for device in _devices(evidence)):
         return
-    kernels = evidence.table("kernels")
-    total = int(kernels["total"].sum())
-    known = kernels.filter(pl.col("class").is_in(PRODUCTS) & pl.col("tensor_cores").is_not_null())
+    spans = evidence.spans
+    span = int(spans["span"].sum())
+    ran = evidence.executed.filter(pl.col("rank").is_in(spans["rank"].implode()))
+    total = int(ran["total"].sum())
+    told = evidence.table("kernels").filter(pl.col("class").is_in(PRODUCTS)).drop_nulls("tensor_cores")
+    known = ran.join(told.unique("name").select("name", "tensor_cores"), on="name")
     eligible, used = int(known["total"].sum()), int(known.filter("tensor_cores")["total"].sum())
-    if not total or eligible <= WORTH * total or used > UNUSED * eligible:
+    if not total or not span or eligible <= WORTH * total or used > UNUSED * eligible:
         return
-    worst = known.filter(~pl.col("tensor_cores")).sort("total", descending=True).row(0, named=True)
-    missed = _SAVED * (eligible - used) / max(int(evidence.table("breakdown")["span"].sum()), 1)
+    worst = _largest(known.filter(~pl.col("tensor_cores")))
+    missed = _SAVED * (eligible - used) / span
     yield Finding(
         "products and convolutions do not use tensor cores",
-        f"they take {percent(eligible / total)} of the time of all kernels, {percent(used / eligible)} of that on"
-        f" tensor cores, which would save about half of it; most in {short_name(worst['name'], 60)}",
+        f"they take {percent(eligible / total)} of the time of all kernels in {evidence.where},"
+        f" {percent(used / eligible)} of that on tensor cores, which would save about half of it; most in"
+        f" {short_name(worst['name'], 60)}",
         _PRECISION[max(map(_major, _devices(evidence))) > _TENSOR_CORES],
         Place(event=worst["event"]),
         round(missed * evidence.stretch),
         missed,
     )
+
+
+def _largest(ran: pl.DataFrame) -> Mapping[str, Any]:
+    """What ran for longest over all ranks, with its event on the rank where it did so most."""
+    of_rank = ran.sort("total", "name", "rank", descending=[True, False, False])
+    names = of_rank.group_by("name", maintain_order=True).agg(pl.col("total").sum(), pl.col("event").first())
+    return names.row(names["total"].arg_max() or 0, named=True)
 
 
 _PRECISION: Final = {
@@ -183,9 +194,9 @@ def _major(device: Mapping[str, Any]) -> int:
 RULES: Final = (
     Rule(
         "tensor cores",
-        f"products and convolutions take more than {WORTH:.0%} of the time of kernels, and no more than {UNUSED:.0%} of"
-        f" that on tensor cores, on devices that have them (TensorBoard plugin, rule 6); the cost is half of"
-        " that time",
+        f"products and convolutions take more than {WORTH:.0%} of the time of all kernels in whole steps (without any,"
+        f" in the run or window), and no more than {UNUSED:.0%} of that on tensor cores, on devices that have them"
+        " (TensorBoard plugin, rule 6); the cost is half of that time",
         tensor_cores,
     ),
     Rule("memory", f"the allocator held more than {FULL:.0%} of the device's memory (plugin, rule 7)", memory),

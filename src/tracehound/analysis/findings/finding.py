@@ -47,10 +47,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What rules may draw on: `results` by the names of their analyses, and `traits` (a row for each rank)."""
+    """What rules may draw on: `results` by the names of their analyses, and `traits` (a row for each rank).
+
+    `executed` has what streams carried out in whole steps (or the window, or the run), by rank and name.
+    """
 
     results: Mapping[str, Result]
     traits: pl.DataFrame
+    executed: pl.DataFrame
     scene: Scene
     steps: int
     """Whole steps of an average rank; 0 where the run, or the window, has none."""

@@ -55,6 +55,12 @@ def whole_steps(share: Share, events: pl.DataFrame, options: Options) -> pl.Data
     return found.filter(pl.col("event").is_in(share.steps.filter(inside)["event"].implode()))
 
 
+def in_steps(share: Share) -> Intervals | None:
+    """When the rank is in a whole step; None where it has none."""
+    steps = whole_steps(share, work(replace(share, device=share.anytime), "step", "launch"), Options())
+    return union(steps["start"].to_numpy(), steps["end"].to_numpy()) if steps.height else None
+
+
 def spent(pauses: pl.DataFrame) -> pl.DataFrame:
     """What took most of the time of rows, as `why` says, and for how long of them at least (`time`), longest first.
 

@@ -6,19 +6,15 @@ Owns the traits and how they are read off the events. Knows no rule.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache, partial
 from typing import Final
 
 import polars as pl
 
 from tracehound.analysis.allocations import holding
-from tracehound.analysis.busy import work
 from tracehound.analysis.compilations import compilations
-from tracehound.analysis.findings.pauses import whole_steps
-from tracehound.analysis.result import OfHost, Options, Share
+from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
-from tracehound.intervals import Intervals, covered, union
+from tracehound.intervals import Intervals, covered
 from tracehound.trace import collected
 
 TRAITS: Final = {
@@ -52,9 +48,8 @@ _PLACED: Final = ("data_parallel", "distributed_data_parallel")
 _PAGEABLE: Final = r"(?i)memcpy.*pageable"
 
 
-def traits(share: Share) -> pl.DataFrame:
-    """The traits of a rank, in its window."""
-    in_steps = cache(partial(_in_steps, share))
+def traits(share: Share, in_steps: Callable[[], Intervals | None]) -> pl.DataFrame:
+    """The traits of a rank, in its window; `in_steps` tells when it is in a whole step, None where it has none."""
     return pl.concat(
         [
             pl.DataFrame({"rank": [share.rank], "window": [share.on_host.end - share.on_host.start]}),
@@ -100,12 +95,6 @@ def _pageable(share: Share, in_steps: Callable[[], Intervals | None]) -> pl.Data
         copies = copies.with_columns(pl.Series("length", lengths))
     longest = copies.sort("length", "id", descending=[True, False])["id"].first()
     return pl.DataFrame({"pageable": [copies["length"].sum()], "pageable_event": [longest]})
-
-
-def _in_steps(share: Share) -> Intervals | None:
-    """When the rank is in a whole step; None where it has none."""
-    steps = whole_steps(share, work(replace(share, device=share.anytime), "step", "launch"), Options())
-    return union(steps["start"].to_numpy(), steps["end"].to_numpy()) if steps.height else None
 
 
 def _compiling(share: Share, in_steps: Callable[[], Intervals | None]) -> pl.DataFrame:
