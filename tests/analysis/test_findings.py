@@ -352,6 +352,25 @@ def test_products_outside_the_steps_cost_none_of_them() -> None:
     assert row["evidence"].endswith("most in sgemm_32x32_nn")
 
 
+@pytest.mark.parametrize(
+    ("name", "finds"),
+    [
+        ("std::enable_if<true, void>::type internal::gemvx::kernel<int, int, __nv_bfloat16, float, 7>", False),
+        ("void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>", False),
+        ("void gemv2N_kernel<int, int, float2, float2, float2, float2, 128, 2, 4, 4, 1, false>", False),
+        ("void dot_kernel<float, 128, 0, cublasDotParams<cublasGemvTensor<float const>>>", False),
+        ("void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float>", False),
+        ("void gemmSN_NN_kernel<float, 128, 2, 4, 8, 3, 4, false, cublasGemvTensorStridedBatched<float>>", True),
+    ],
+)
+def test_products_with_a_vector_need_no_tensor_cores(name: str, finds: bool) -> None:  # noqa: FBT001
+    b = steps(busy=50)
+    for number in range(4):
+        work(b, name, number * 100 + 50, number * 100 + 99)
+    assert ("products and convolutions do not use tensor cores" in found(b.trace())) == finds
+    assert run(named("kernels"), b.trace()).table.filter(name=name)["class"].item() == "gemm"
+
+
 def test_products_of_a_run_without_steps_cost_half_of_what_they_take_in_it() -> None:
     b = Building(facts={"devices": [V100]})
     work(b, "elementwise_kernel", 0, 60)

@@ -82,6 +82,12 @@ _NO_TENSOR_CORES: Final = "|".join(
 _WITHOUT: Final = "simt|ffma"
 """What says of any name, whoever gave it, that it multiplies without tensor cores."""
 
+MEMORY_BOUND: Final = r"(?i)(?:^|[^a-z])[a-z]?gemv|\bdot_kernel|splitk_?reduce"
+"""Products with a vector, and sums of what parts of a product gave: memory bounds them, whatever multiplies.
+
+Kernels of matrices may have cublasGemv in their parameters.
+"""
+
 _BY_AUTHOR: Final = "|".join(
     (
         r"^triton_tem_|^triton_b?mm|^_?(?:matmul|attn|fused_moe|kernel_unified)|_matmul_ogs|^gemm_fusion|wvSplitK",

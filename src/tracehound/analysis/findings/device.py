@@ -8,6 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
+from tracehound.analysis.kernel_classes import MEMORY_BOUND
 from tracehound.units import bytes_, count, duration, plural, short_name
 from tracehound.units import share as percent
 
@@ -33,7 +34,8 @@ def tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     span = int(spans["span"].sum())
     ran = evidence.executed.filter(pl.col("rank").is_in(spans["rank"].implode()))
     total = int(ran["total"].sum())
-    told = evidence.table("kernels").filter(pl.col("class").is_in(PRODUCTS)).drop_nulls("tensor_cores")
+    helped = pl.col("class").is_in(PRODUCTS) & ~pl.col("name").str.contains(MEMORY_BOUND)
+    told = evidence.table("kernels").filter(helped).drop_nulls("tensor_cores")
     known = ran.join(told.unique("name").select("name", "tensor_cores"), on="name")
     eligible, used = int(known["total"].sum()), int(known.filter("tensor_cores")["total"].sum())
     if not total or not span or eligible <= WORTH * total or used > UNUSED * eligible:
@@ -194,9 +196,10 @@ def _major(device: Mapping[str, Any]) -> int:
 RULES: Final = (
     Rule(
         "tensor cores",
-        f"products and convolutions take more than {WORTH:.0%} of the time of all kernels in whole steps (without any,"
-        f" in the run or window), and no more than {UNUSED:.0%} of that on tensor cores, on devices that have them"
-        " (TensorBoard plugin, rule 6); the cost is half of that time",
+        "products and convolutions (but those with a vector and sums of parts of products, which memory bounds) take"
+        f" more than {WORTH:.0%} of the time of all kernels in whole steps (without any, in the run or window), and no"
+        f" more than {UNUSED:.0%} of that on tensor cores, on devices that have them (TensorBoard plugin, rule 6); the"
+        " cost is half of that time",
         tensor_cores,
     ),
     Rule("memory", f"the allocator held more than {FULL:.0%} of the device's memory (plugin, rule 7)", memory),
