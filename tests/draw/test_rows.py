@@ -7,13 +7,14 @@ from zlib import crc32
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, stream, thread
 from tracehound.draw.palette import TINTS
 from tracehound.draw.rows import Cover, name_codes
-from tracehound.draw.shelf import Rows
+from tracehound.draw.shelf import Rows, Wish
 from tracehound.trace import KINDS
 
 
@@ -67,6 +68,22 @@ def test_busy_is_what_any_stream_covers() -> None:
     assert rows.busy(0).start.tolist() == [30 * US, 90 * US]
     assert rows.busy(0).end.tolist() == [80 * US, 95 * US]
     assert rows.busy_time(0, 70 * US, 92 * US) == 12 * US
+
+
+@pytest.mark.parametrize("few", [0, 100])
+def test_busy_is_also_what_slices_cover_that_outlast_those_around_them(
+    few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the ops of a CPU do, which run at once in one lane."""
+    monkeypatch.setattr("tracehound.draw.shelf.FEW_EVENTS", few)
+    b = Building()
+    for start, end in ((0, 30), (10, 50), (20, 25), (70, 80)):
+        b.event(stream(), "dot", start, end)
+    rows = Rows(b.trace())
+    wish = Wish("rank", 0)
+    rows.put(wish, rows.make(wish))
+    assert rows.busy(0).start.tolist() == [0, 70 * US]
+    assert rows.busy(0).end.tolist() == [50 * US, 80 * US]
 
 
 def test_kinds_of_a_row() -> None:

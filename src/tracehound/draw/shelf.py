@@ -208,16 +208,15 @@ class Rows:
         return self._work[rank]
 
     def _busy(self, rank: int) -> Row:
-        """The union of the outermost slices of all work lanes of the rank."""
+        """The union of all slices of all work lanes of the rank: an inner one may outlast those around it."""
         lanes = self._work_lanes(rank)
         if self._small:
-            outer = [(row.start, row.end) for row in (self.row(lane, 0) for lane in lanes)]
+            sides = [(row.start, row.end) for lane in lanes for row in self.lane(lane).rows]
         else:
-            top = pl.col("depth") == 0
-            frames = (self.trace.lane(lane, "start", "end", "depth").filter(top) for lane in lanes)
-            outer = [(frame["start"].to_numpy(), frame["end"].to_numpy()) for frame in frames]
-        start = np.concatenate([start for start, _ in outer] or [NO_ROW.start])
-        end = np.concatenate([end for _, end in outer] or [NO_ROW.end])
+            frames = (self.trace.lane(lane, "start", "end") for lane in lanes)
+            sides = [(frame["start"].to_numpy(), frame["end"].to_numpy()) for frame in frames]
+        start = np.concatenate([start for start, _ in sides] or [NO_ROW.start])
+        end = np.concatenate([end for _, end in sides] or [NO_ROW.end])
         row = row_of_intervals(union(start, np.maximum(end, start + 1)), "kernel")
         _ = row.by_kind  # now, where nobody waits
         return row
