@@ -719,6 +719,12 @@ def test_input_of_an_xla_step_is_judged_by_xprof_s_thresholds(length: float, wha
         assert (rows[what]["start"], rows[what]["duration"]) == (0, 100 * US)
 
 
+def test_what_loads_data_for_an_xla_step_is_told_once() -> None:
+    rows = found(rest_of_steps(70, ROW, "IteratorGetNext", "runtime").trace())
+    assert rows["the run is highly input-bound"]["cost"] == 30 * US
+    assert "steps wait for the data loader" not in rows
+
+
 def test_output_of_an_xla_step_is_judged_alike() -> None:
     b = rest_of_steps(75, MAIN, "PjRtComputationClient::TransferFromDevice", "transfer")
     assert found(b.trace())["the run is highly output-bound"]["cost"] == 25 * US

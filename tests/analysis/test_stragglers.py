@@ -108,6 +108,21 @@ def test_a_collective_that_begins_late_after_its_launch(
     assert [row[name] and row[name] // US for name in ("excess", "took", "usual")] == times
 
 
+def test_what_a_graph_runs_behind_other_nodes_has_no_delay(tmp_path: Path) -> None:
+    """Its launch enqueued these, too: the collective waits for them, and not for its own start."""
+    job_ = ranks()
+    for rank in job_:
+        late = 300 if rank.rank == 2 else 0
+        rank.step(1, 0, 1000)
+        rank.kernel("gemm", 10, 20, 120)
+        rank.collective(11, 130 + late, 500, Seq=1)
+        for event in rank.events:
+            if event["args"].get("correlation") == rank.correlation:
+                event["args"]["correlation"] -= 1  # that of the launch before
+    row = worst(job(tmp_path, *job_))
+    assert (row["step"], row["rank"], row["late"], row["cause"]) == (1, 2, 300 * US, None)
+
+
 def test_a_wait_for_one_rank_is_no_cause_of_the_next(tmp_path: Path) -> None:
     """Rank 1 waits for rank 0 at the first collective, in a synchronisation; at the second it is late by its kernel."""
     job_ = ranks()

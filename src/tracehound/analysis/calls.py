@@ -40,6 +40,7 @@ CALLS: Final = schema(
         "destination": pl.Int64(),
         "step": pl.Int64(),
         "issued": pl.Int64(),  # start of the host's call that enqueued it; without one that of the call itself
+        "leads": pl.Boolean(),  # of all that this call enqueued (a program, a graph) it began first; null without one
         "start": pl.Int64(),
         "end": pl.Int64(),
         "device_start": pl.Int64(),  # both on the device's own clock; null where it has none
@@ -104,6 +105,7 @@ def calls(share: Share) -> pl.DataFrame:
             pl.lit(share.rank).alias("rank"),
             pl.col("id").alias("event"),
             issued,
+            (pl.col("start") == pl.col("first")).alias("leads"),
             pl.lit(share.start).alias("window_start"),
             pl.lit(share.end).alias("window_end"),
         )
@@ -128,6 +130,8 @@ def _executions(share: Share) -> pl.DataFrame:
         away = away.with_columns(length=pl.lit(0, pl.Int64), in_window=pl.lit(value=False))
         found = pl.concat([found, away], how="diagonal").sort("id")
     calls = collected(having(share, found["launch"]).select(launch="id", launched="start"))
+    led = collected(every.filter(pl.col("launch").is_in(calls["launch"].implode())).select("launch", "start"))
+    calls = calls.join(led.group_by("launch").agg(pl.col("start").min().alias("first")), on="launch", how="left")
     streams = share.lanes.select("lane", stream=pl.when(pl.col("role") == "stream").then("name"))
     return found.join(calls, on="launch", how="left").join(streams, on="lane", how="left")
 

@@ -23,7 +23,8 @@ Where a rank has collectives in between that others of its group here lack, not 
 (sampled traces, edges of captures), and no cause is named.
 Of a rank that is late by little at each of many collectives, all of the step up to the last of these is compared.
 Of a host that waits for its device, and a kernel that takes as long, the kernel is the cause. Where nothing took longer
-there, but the collective began later after its launch than on the other ranks, that delay is the cause."""
+there, but the collective began later after its launch than on the other ranks, that delay is the cause; of what one
+launch enqueues (a program, a graph) only the first has one."""
 
 DELAY: Final = "delay from launch to start"
 EVERY: Final = pl.lit(value=True)
@@ -92,7 +93,7 @@ class Causes:
         delay = at["start"] - at["issued"]
         usual = round(float(np.median(delays))) if delays else delay
         least = max(found.excess if found else 0, _TOO_LITTLE * late)
-        possible = min(delay, *delays) >= 0  # else the clocks of host and device disagree by more than that
+        possible = at["leads"] and min(delay, *delays) >= 0  # else the clocks of host and device disagree by more
         if possible and (found is None or found.excess < late / 2) and delay - usual > least:
             return Cause("device", DELAY, None, delay, usual, event)
         return found if found is not None and found.excess >= _TOO_LITTLE * late else None
