@@ -178,6 +178,18 @@ def test_who_is_told_to_end_leaves_as_with_q(samples: Path, tmp_path: Path, numb
     assert marks(tmp_path) == {"x"}
 
 
+def test_who_is_told_to_end_and_hangs_ends_all_the_same(samples: Path, tmp_path: Path) -> None:
+    hang = "def on_mount(self):\n    while True: pass\n"
+    words = f"from tracehound.ui import ending\nfrom tracehound.ui.screens.help import HelpScreen\n{hang}"
+    (tmp_path / "sitecustomize.py").write_text(f"{words}HelpScreen.on_mount, ending.LAST = on_mount, 0.5\n")
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    with marked(samples, tmp_path, PYTHONPATH=path) as terminal:
+        terminal.press("?")
+        time.sleep(0.5)
+        os.kill(terminal.child.pid, signal.SIGTERM)
+        assert terminal.ended() == 128 + signal.SIGTERM
+
+
 @pytest.mark.parametrize("before", ["", "trap '' HUP;"])
 def test_a_terminal_that_goes_away(samples: Path, tmp_path: Path, before: str) -> None:
     with marked(samples, tmp_path, before=before) as terminal:

@@ -6,9 +6,11 @@ when the program began stays ignored, as under nohup.
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import sys
+import threading
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,9 @@ SIGNALS = (
 )
 """Each would end the process anyhow, on the spot: with the terminal as the explorer has it."""
 
+LAST = 10.0
+"""Who was told to end has this long for it, in seconds: systems kill what takes longer, or nobody ever does."""
+
 SECONDS = 1.0
 """So often it is looked whether the terminal is still there."""
 
@@ -28,11 +33,15 @@ SECONDS = 1.0
 def heed(app: Shell) -> None:
     """Have the application end with 128 and the number of the signal, as a shell has it.
 
-    The handlers stay until the process is gone: a terminal that goes away is told of more than once.
+    The handlers stay until the process is gone: a terminal that goes away is told of more than once. Where that does
+    not come to an end, the process does, after `LAST` seconds.
     """
 
     def leave(number: int, _: FrameType | None) -> None:
         status = 128 + number
+        last = threading.Timer(LAST, os._exit, (status,))
+        last.daemon = True
+        last.start()
         if app._loop is not None:  # noqa: SLF001, Textual's: there is one while it runs
             app._loop.call_soon_threadsafe(app.exit, None, status)  # noqa: SLF001
         elif app.return_code is None:

@@ -48,7 +48,7 @@ NOTHING: Final = {
     "diff-ops": "no ops in either run",
     "diff-categories": "no ops in either run",
     "diff": "no steps",
-    "diff-causes": "no launches, pauses or compilations are known: a baseline of an older version has none",
+    "diff-causes": "no launches, pauses or compilations in either run",
     "diff-marks": "neither run has annotations or modules: record_function(...), TraceAnnotation, with_stack=True",
     "diff-memory": "no counter of bytes in both runs: PyTorch records them with profile_memory=True",
     "diff-counters": "no counter of anything but bytes in both runs",
