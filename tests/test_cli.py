@@ -415,6 +415,8 @@ def test_a_baseline_is_not_narrowed_and_replaces_no_trace(
         (["report", "{job}"], "is a path; name an analysis after it"),
         (["report", "ops"], "ops of which trace?; tracehound report PATH... ops"),
         (["report"], "which analysis, of which trace?"),
+        (["report", "ops", "{job}"], "is a path; name ops after it"),
+        (["report", "{job}", "{job}"], "is a path; name an analysis after it; tracehound report --list names them all"),
         (["summary", "{job}", "--rank", "9"], "no rank 9 in this trace; there are 0-1"),
         (["summary", "{job}", "--step", "7-9"], "no steps 7-9 here; there are 12-13"),
         (["summary", "{job}", "--rank", "x"], "'x' names no rank"),

@@ -49,7 +49,7 @@ def _analysis(asked: Namespace) -> Analysis:
     if last in COMMANDS and asked.paths:
         raise TracehoundError(f"{last} is a command, not an analysis", remedy=f"tracehound {last} PATH...")
     if last not in NAMES and Path(last).exists():
-        raise TracehoundError(
-            f"{printable(last)} is a path", remedy=f"name an analysis after it; {LISTING} names them all"
-        )
+        early = next((word for word in asked.paths if word in NAMES), None)
+        after = f"name {early} after it" if early else f"name an analysis after it; {LISTING} names them all"
+        raise TracehoundError(f"{printable(last)} is a path", remedy=after)
     return named(last)
