@@ -124,6 +124,7 @@ STEPS = schema(
         "end": pl.Int64(),
         "inferred": pl.Boolean(),
         "event": pl.Int64(),  # id of the mark, or of the module's event
+        "run": pl.Int64(),  # XLA's run_id of the execution that an inferred one is
     }
 )
 

@@ -9,7 +9,7 @@ import pytest
 
 from building import US, Building, stream, thread
 from tracehound.errors import TracehoundError
-from tracehound.report.about import narrowed
+from tracehound.report.about import about, narrowed
 from tracehound.report.window import beyond, chosen, times
 from tracehound.store import place
 from tracehound.trace import STEPS, Trace, Window
@@ -101,7 +101,10 @@ def test_a_step_lies_between_its_first_start_and_its_last_end(job: Trace) -> Non
 
 def test_a_window_of_a_step_says_that_it_is_the_mark(job: Trace) -> None:
     """`steps` has another length where work runs on after the mark."""
-    assert narrowed(Window(steps=(1,)), job.span) == "only step 1 of each rank, as marked"
+    window = Window(steps=(5,))
+    assert narrowed(about(job, window), window) == "only step 5 of each rank, as marked"
+    inferred = replace(job, steps=job.steps.with_columns(inferred=True))
+    assert narrowed(about(inferred, window), window) == "only step 5 of each rank, as inferred"
 
 
 @pytest.mark.parametrize(

@@ -258,7 +258,7 @@ def _placed(events: Rows, lanes: Lanes) -> pl.DataFrame:
     return frame_of(columns, {"name": RAW["name"], **{name: pl.Int64() for name in _STEP_COLUMNS}})
 
 
-_STEP_COLUMNS: Final = ("event", "host", "rank", "start", "end", "step")
+_STEP_COLUMNS: Final = ("event", "host", "rank", "start", "end", "step", "run")
 
 
 def finished(raw: Raw, ran: Rows, steps: pl.DataFrame, seen: Seen) -> Iterator[dict[str, Column]]:

@@ -131,4 +131,5 @@ def _numbered(rows: pl.DataFrame) -> pl.DataFrame:
         "end",
         pl.lit(value=True).alias("inferred"),
         pl.lit(None, pl.Int64).alias("event"),
+        pl.lit(None, pl.Int64).alias("run"),
     ).cast(STEPS)

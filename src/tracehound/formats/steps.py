@@ -94,8 +94,8 @@ def infer(runs: pl.DataFrame) -> pl.DataFrame:
     """Steps from the module that takes the most device time among those that repeat: one per execution, per rank.
 
     `runs` are the executions of modules on devices, sorted, with their id (`event`), `host` and `rank`. A step lasts
-    from one start to the next; the last one until its own end. Numbered from 0. Empty where nothing repeats at least
-    `MIN_EXECUTIONS` times.
+    from one start to the next; the last one until its own end. Numbered from 0 on each rank: what the steps of others
+    are called is for who has all of them. Empty where nothing repeats at least `MIN_EXECUTIONS` times.
     """
     by_name = runs.group_by("name", maintain_order=True).agg(
         (pl.col("end") - pl.col("start")).sum().alias("time"),

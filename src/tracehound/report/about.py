@@ -50,7 +50,8 @@ class About:
     """What a report says of its trace. All text is safe to print.
 
     `origin_ns` is the wall clock (Unix, ns) of time 0, `span` the first start and last end in ps, `versions` those of
-    drivers and libraries as the files name them, `window` what the caller asked for.
+    drivers and libraries as the files name them, `window` what the caller asked for, `inferred` whether its steps
+    are inferred, none being marked.
     """
 
     name: str
@@ -61,6 +62,7 @@ class About:
     span: tuple[int, int]
     versions: Mapping[str, str]
     window: Window
+    inferred: bool = False
 
     @property
     def recorded(self) -> str:
@@ -98,6 +100,7 @@ def about(trace: Trace, window: Window) -> About:
         span=trace.span,
         versions=_versions(trace),
         window=window,
+        inferred=trace.steps.height > 0 and bool(trace.steps["inferred"].all()),
     )
 
 
@@ -119,17 +122,18 @@ def sentences(facts: About, unit: TimeUnit = "auto") -> list[str]:
     if facts.hosts:
         lines.append(f"on {several(list(dict.fromkeys(facts.hosts)), 6)}")
     if not facts.window.whole:
-        lines.append(narrowed(facts.window, facts.span, unit))
+        lines.append(narrowed(facts, facts.window, unit))
     return lines
 
 
-def narrowed(window: Window, span: tuple[int, int], unit: TimeUnit = "auto") -> str:
+def narrowed(facts: About, window: Window, unit: TimeUnit = "auto") -> str:
     """What a window leaves of the trace: ``only 10.000 ms to 20.000 ms, ranks 0, 2``."""
     parts = []
     if window.steps is not None:
-        parts.append(f"step {runs(window.steps)} of each rank, as marked")
+        how = "inferred" if facts.inferred else "marked"
+        parts.append(f"step {runs(window.steps)} of each rank, as {how}")
     if window.start is not None or window.end is not None:
-        start, end = window.within(*span)
+        start, end = window.within(*facts.span)
         parts.append(f"{instant(start, unit)} to {instant(end, unit)}")
     if window.ranks is not None:
         parts.append(which_ranks(window.ranks))

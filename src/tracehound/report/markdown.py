@@ -30,7 +30,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|&~#$])")
 def result(facts: About, table: Result, look: Look) -> Iterator[Line]:
     """Title, table and notes."""
     untimed = replace(facts.window, start=None, end=None)
-    notes = [] if untimed.whole else [narrowed(untimed, facts.span, look.unit)]
+    notes = [] if untimed.whole else [narrowed(facts, untimed, look.unit)]
     yield from _section(table, look, notes)
 
 

@@ -51,7 +51,7 @@ def result(facts: About, shown: Result, look: Look) -> Iterator[Line]:
         yield from _roof(shown, look)
     untimed = replace(facts.window, start=None, end=None)
     if not untimed.whole:
-        yield from notes([narrowed(untimed, facts.span, look.unit)], look.width)
+        yield from notes([narrowed(facts, untimed, look.unit)], look.width)
 
 
 def summary(page: Summary, look: Look) -> Iterator[Line]:

@@ -6,7 +6,7 @@ Owns the placing. Knows no format and reads no file.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from tracehound.facets import FACETS
 from tracehound.ids import id_of
 from tracehound.store.clock import WALL, Alignment, clocked
 from tracehound.store.ranks import Numbering, number
+from tracehound.store.step_numbers import later
 from tracehound.trace import COUNTERS, EVENTS, LANES, OPS, RANKS, STEPS, Host, Note, Part, Trace
 
 _IDS = ("id", "lane", "parent", "launch", "op")
@@ -28,6 +29,8 @@ def place(name: str, parts: Sequence[Part], notes: Sequence[Note] = (), alignmen
     first_host = _first_hosts(parts)
     hosts = tuple(Host(host, index) for index, part in enumerate(parts) for host in part.hosts)
     apart = _apart([part.path for part in parts])
+    steps = _stack([_steps(p, i, first_host[i], numbering, clock.shift[i]) for i, p in enumerate(parts)], STEPS)
+    from_later = later(steps)
     lanes = [_lanes(p, i, first_host[i], numbering, clock.shift[i]) for i, p in enumerate(parts)]
     all_notes = [
         *notes,
@@ -38,10 +41,10 @@ def place(name: str, parts: Sequence[Part], notes: Sequence[Note] = (), alignmen
         name=name,
         parts=tuple(parts),
         hosts=hosts,
-        frames=tuple(_events(p, i, numbering, clock.shift[i]) for i, p in enumerate(parts)),
+        frames=tuple(_events(p, i, numbering, clock.shift[i], from_later) for i, p in enumerate(parts)),
         lanes=_in_order(pl.concat(lanes)) if lanes else pl.DataFrame(schema=LANES),
         ranks=_stack([_ranks(p, i, first_host[i], numbering) for i, p in enumerate(parts)], RANKS).sort("rank"),
-        steps=_stack([_steps(p, i, first_host[i], numbering, clock.shift[i]) for i, p in enumerate(parts)], STEPS),
+        steps=steps.with_columns(_counted_on(from_later)) if from_later else steps,
         ops=_stack([p.ops.with_columns(_wide("op", i)) for i, p in enumerate(parts)], OPS),
         origin_ns=clock.origin_ns,
         notes=tuple(all_notes),
@@ -68,12 +71,20 @@ def _rank(column: str, numbers: Sequence[int]) -> pl.Expr:
     return pl.col(column).replace_strict(dict(enumerate(numbers)), default=None, return_dtype=pl.Int32)
 
 
-def _events(part: Part, index: int, numbering: Numbering, shift: int) -> pl.LazyFrame:
+def _counted_on(from_later: Mapping[int, int]) -> pl.Expr:
+    """Numbers of inferred steps, from those on with which ranks begin: only events of devices have such a step."""
+    return pl.col("step") + pl.col("rank").replace_strict(from_later, default=0, return_dtype=pl.Int32)
+
+
+def _events(part: Part, index: int, numbering: Numbering, shift: int, from_later: Mapping[int, int]) -> pl.LazyFrame:
+    numbers = numbering.numbers[index]
+    counted = {row: from_later[number] for row, number in enumerate(numbers) if number in from_later}
     return part.scan.with_columns(
+        *([_counted_on(counted)] if counted else []),
         *(_wide(column, index) for column in _IDS),
         pl.col("start") + shift,
         pl.col("end") + shift,
-        _rank("rank", numbering.numbers[index]),
+        _rank("rank", numbers),
     ).cast(EVENTS)
 
 
