@@ -68,6 +68,21 @@ def test_a_row_for_each_size_or_for_all(tmp_path: Path) -> None:
     )
 
 
+def test_a_collective_that_a_rank_lacks_tells_no_transfer_where_others_are_whole(tmp_path: Path) -> None:
+    """Rank 2, which is last, did not record the first; another was recorded by rank 0 alone."""
+    ranks = [Rank(number, 3) for number in range(3)]
+    for rank in ranks:
+        for number in range(4):
+            if (number, rank.rank) not in ((0, 2), (1, 1), (1, 2)):
+                rank.collective(100 * number, 100 * number + 10 + 10 * rank.rank, 100 * number + 40, Seq=number)
+    (row,) = rows("collectives", job(tmp_path, *ranks))
+    assert (row["count"], row["matched"], row["last"]) == (9, 8, "2 (2)")
+    assert [row[name] // US for name in ("transfer", "skew", "wait")] == [10, 20, 10 + 2 * 30]
+    assert row["algorithm"] == pytest.approx(row["message"] / 10e-6)
+    (row,) = rows("collectives", job(tmp_path, *ranks[:2]))
+    assert (row["transfer"] // US, row["last"]) == (20, "1 (3)"), "whole as far as there are ranks"
+
+
 def test_who_came_last_to_an_exchange_is_told_of_both_sides_together(tmp_path: Path) -> None:
     """Rank 1, which receives, comes last to two of three exchanges: the row of the sends says so, too."""
     ranks = [Rank(0), Rank(1)]

@@ -26,7 +26,9 @@ gather or scatter, the larger side. exposed time is in the breakdown: summing le
 transfer = the shortest call of a collective on any rank: what the last to come took. wait = from the arrival of a rank
 to that of the last, at most its call; skew = from the first to the last arrival; both on the common clock of the
 analysis clocks. last = the rank that came last most often. Of a collective that only one rank here has, transfer is
-that call, its wait included, and the bandwidths are what it is at least.
+that call, its wait included, and the bandwidths are what it is at least. A collective that other ranks of its group
+here have no call of tells how long those waited that have one, but not who came last: where others of the row are
+whole, it does not count in transfer, skew, last and the bandwidths.
 
 {bus.DEFINITION}
 
@@ -118,8 +120,10 @@ def _instances(rows: pl.DataFrame, alike: Sequence[str]) -> pl.DataFrame:
     each = rows.with_columns(
         pl.struct("meeting", pl.when(pl.col("meeting").is_null()).then("event")).alias("instance"),
         pl.coalesce("transfer", length).alias("transfer"),
+        (pl.col("absent").is_null() & ~pl.col("lacked")).alias("whole"),
     )
-    ones = each.group_by(*alike, "instance").agg(
+    told = each.filter(pl.col("whole") | ~pl.col("whole").any().over(alike))
+    ones = told.group_by(*alike, "instance").agg(
         pl.col("transfer").first(),
         pl.col("bytes").max(),
         (pl.col("last") - pl.col("first")).first().alias("skew"),
