@@ -137,9 +137,9 @@ OUT's name says what is written, or --format does (a folder's is json.gz without
 
 The JSON keeps every event of a JSON file as it is, byte for byte, and adds counter tracks: the length of each stream's
 queue, the bandwidth of copies and memsets, and where it is known the device's utilisation, SM efficiency and occupancy.
-Of an xplane.pb it has what Tracehound shows. Several ranks become one file on one clock, in which their processes and
-ids are told apart. The tables have the columns of the table events, as
-tracehound query --tables events lists them.
+Of an xplane.pb it has what Tracehound shows. Several ranks become one file, in which their processes and ids are told
+apart, on one clock: that of --align, which nothing corrects when it is read back. The tables have the columns of the
+table events, as tracehound query --tables events lists them.
 
 OUT is a folder where one is there, or its name ends with /. Each file that is read becomes a file in it, so that it
 reads back as the ranks and hosts that it was: a step of a large run, to keep or to send.

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from exporting import BASE, document, job, opened, own, points, rank, rows, written, x
+from jobs import Rank, files
+from tracehound.alignment import arranged
+from tracehound.store import load, open_paths
 from tracehound.trace import Window
 
 
@@ -137,6 +140,19 @@ def test_a_window_narrows_every_rank(tmp_path: Path) -> None:
     found = document(trace, Window(58_000_000, 60_000_000))
     kept = [(event["name"], event["ts"]) for event in own(found) if event["ph"] == "X"]
     assert kept == [("PyTorch Profiler (0)", -1), ("k0", 59), ("PyTorch Profiler (0)", 49)]
+
+
+def test_that_clocks_are_written_as_recorded_is_said_where_collectives_tell_otherwise(tmp_path: Path) -> None:
+    ranks = [Rank(number, clock=clock) for number, clock in enumerate((0, 3000))]
+    for each in ranks:
+        for at in range(0, 10_000, 1000):
+            each.collective(at, at + 20 + each.rank, at + 500, Seq=at)
+    paths = files(tmp_path, *ranks)
+    (note,) = written(opened(*paths), tmp_path / "out.json").notes
+    assert note.startswith("the clocks of 1 rank are written as recorded, off by up to 3.000 ms")
+    assert written(opened(*paths), tmp_path / "out.json", Window(ranks=(1,))).notes == ()
+    aligned = load(arranged(open_paths(paths), "collectives"))
+    assert written(aligned, tmp_path / "out.json").notes == ()
 
 
 def test_two_real_ranks(samples: Path, tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ Owns which way it takes there: through its own JSON, or out of the model; and th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import BinaryIO, Final, cast
 
 from isal import igzip
 
+from tracehound.analysis import named, run
 from tracehound.errors import TracehoundError
 from tracehound.export.apart import parts_of
 from tracehound.export.copied import copied
@@ -16,6 +18,7 @@ from tracehound.export.document import Document
 from tracehound.export.model import modelled
 from tracehound.export.written import Tell, Written
 from tracehound.trace import Trace, Window
+from tracehound.units import duration, plural
 
 LEVEL: Final = 2
 """Of igzip's levels 0 to 3: as small as gzip's own first ones, at several times their speed."""
@@ -31,9 +34,20 @@ def plain(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
         remedy = "export each alone, or all of them to a folder"
         raise TracehoundError("PyTorch and XLA traces do not fit one document", remedy=remedy)
     document = Document(file)
-    if set(formats) == {_OF_RANKS} or (len(formats) == 1 and formats[0] in _JSON):
-        return copied(trace, window, document, tell)
-    return modelled(trace, window, document, tell)
+    as_it_is = set(formats) == {_OF_RANKS} or (len(formats) == 1 and formats[0] in _JSON)
+    written = (copied if as_it_is else modelled)(trace, window, document, tell)
+    return replace(written, notes=(*written.notes, *_clocks(trace, window))) if len(formats) > 1 else written
+
+
+def _clocks(trace: Trace, window: Window) -> list[str]:
+    """What is said of the clocks of ranks whose collectives tell that they are apart: in one file nothing tells it."""
+    apart = run(named("clocks"), trace, Window(ranks=window.ranks)).table.filter("applied")
+    if apart.is_empty():
+        return []
+    most = duration(int(apart["shift"].abs().max()))  # type: ignore[arg-type]  # it is not empty
+    ranks = plural(apart.height, "rank")
+    what = f"the clocks of {ranks} are written as recorded, off by up to {most} as the ends of collectives tell"
+    return [f"{what}: read back, nothing corrects them; --align collectives writes them corrected"]
 
 
 def packed(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
