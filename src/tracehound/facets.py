@@ -30,6 +30,13 @@ FACETS: Final[Mapping[str, pl.Schema]] = MappingProxyType(
                 "occupancy": pl.Float64(),  # estimated achieved occupancy, a fraction
             }
         ),
+        "handed": pl.Schema(  # what events of XLA hand to one another: ids that producers and consumers share
+            {
+                "record": pl.Int64(),
+                "produces": pl.Int64(),
+                "consumes": pl.Int64(),
+            }
+        ),
         "called": pl.Schema(  # operators: what they were called with, as JSON without blanks
             {
                 "record": pl.Int64(),

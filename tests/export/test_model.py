@@ -20,8 +20,8 @@ def placed(trace: Trace) -> list[tuple[object, ...]]:
     """Every event with where it is drawn."""
     lanes = trace.lanes.select("lane", "rank", "role", "work", pl.col("name").alias("row"))
     events = collected(trace.events()).join(lanes, on="lane", suffix="_of_lane")
-    columns = ("row", "role", "work", "rank_of_lane", "name", "start", "end", "device_start", "run")
-    plain = [pl.col(name).cast(pl.String) if name in ("name", "role") else pl.col(name) for name in columns]
+    columns = ("row", "role", "work", "rank_of_lane", "name", "start", "end", "kind", "step", "device_start", "run")
+    plain = [pl.col(name).cast(pl.String) if name in ("name", "role", "kind") else pl.col(name) for name in columns]
     return sorted(events.select(plain).rows(), key=repr)
 
 

@@ -16,7 +16,7 @@ from tracehound.analysis.share import overlapping, shares
 from tracehound.analysis.windows import Span, of_lanes
 from tracehound.export.counters import Place, drawn
 from tracehound.export.document import NEXT, Document, us
-from tracehound.export.launches import with_details
+from tracehound.export.launches import with_details, with_links
 from tracehound.export.reach import reach
 from tracehound.export.written import Tell, Written
 from tracehound.formats.json_elements import encoded
@@ -33,6 +33,9 @@ _OF_OP: Final = {
 
 _OF_EVENT: Final = {"run_id": "run", "correlation_id": "correlation", "bytes": "bytes"}
 """Further args, and the columns of `trace.EVENTS`."""
+
+_HANDED: Final = {"produces": "produces", "consumes": "consumes"}
+"""The same of the facet ``handed``; XLA keeps them out of its JSON."""
 
 _COLUMNS: Final = (
     "id", "start", "end", "name", "kind", "step", "op", "device_start", "device_end", "record", *_OF_EVENT.values(),
@@ -75,7 +78,8 @@ def modelled(trace: Trace, window: Window, document: Document, tell: Tell) -> Wr
             rows = trace.events([thread.lane]).slice(at, BATCH).select(_COLUMNS)
             if window.timed:
                 rows = overlapping(rows, *spans[thread.lane])
-            texts = list(_events(with_details(trace, thread.lane, collected(rows)), thread, ops, onto))
+            told = with_links(trace, thread.lane, with_details(trace, thread.lane, collected(rows)))
+            texts = list(_events(told, thread, ops, onto))
             document.add(NEXT.join(texts))
             events += len(texts)
             done += min(BATCH, thread.events - at)
@@ -205,9 +209,11 @@ def _args(row: Mapping[str, Any], ops: _Ops, onto: Mapping[int, int]) -> Iterato
     """The args of an event, each as JSON."""
     if row["op"] is not None:
         yield ops[row["op"]]
+        if row["kind"] == "copy":  # the category does not tell: data formatting may be one
+            yield b'"kind":"copy"'
     elif row["kind"] == "op":  # on a thread of the host
         yield b'"hlo_op":' + encoded(row["name"])
-    for arg, column in _OF_EVENT.items():
+    for arg, column in (_OF_EVENT | _HANDED).items():
         if row[column] is not None:
             yield b'"%b":%d' % (arg.encode(), row[column])
     if row["details"]:

@@ -55,7 +55,10 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     kernel_details: Text = None
     memcpy_details: Text = None
     memset_details: Text = None
-    bytes: Text = None  # as Tracehound's own exports have it
+    bytes: Text = None  # as Tracehound's own exports have it, like all that follows
+    kind: Text = None
+    produces: Text = None
+    consumes: Text = None
 
 
 _NO_ARGS: Final = Args()
@@ -102,6 +105,7 @@ class Op(NamedTuple):
     flops: Text
     bytes_accessed: Text
     program: Text
+    kind: str = ""
 
     def called(self, name: str) -> Op:
         """The same under another name."""
@@ -116,8 +120,8 @@ class Op(NamedTuple):
 class Piece(NamedTuple):
     """The columns of some events, or of all; times in ps. `op` is -1 where the event is of none.
 
-    What the args say beyond that is `INVALID` where they do not: `run` to `moved`. `details` is that of the texts which
-    say how kernels were launched, 0 being none.
+    What the args say beyond that is `INVALID` where they do not: `run` to `consumes`. `details` is that of the texts
+    which say how kernels were launched, 0 being none.
     """
 
     signature: Numbers
@@ -132,6 +136,8 @@ class Piece(NamedTuple):
     device_start: Ints
     device_end: Ints
     moved: Ints
+    produces: Ints
+    consumes: Ints
     details: Numbers
 
     def at(self, rows: Ints) -> Piece:
@@ -181,6 +187,8 @@ class Columns:
             device_start=np.where(timed, offset, INVALID),
             device_end=np.where(timed, offset + lasted, INVALID),
             moved=wholes([_moved(said) for said in args]),
+            produces=hashes([said.produces for said in args]),
+            consumes=hashes([said.consumes for said in args]),
             details=self.details.column([as_text(said.kernel_details) for said in args], len(args)),
         )
         self._pieces.append(columns)
@@ -206,8 +214,9 @@ class Columns:
         if not self._pieces:
             numbers, times = np.empty(0, np.int32), np.empty(0, np.int64)
             return Piece(
-                numbers, numbers, times, times, numbers, times, times, times, times, times, times, times, numbers
-            )
+                numbers, numbers, times, times, numbers, times, times, times, times, times, times, times, times, times,
+                numbers,
+            )  # fmt: skip
         return Piece(*(np.concatenate(parts) for parts in zip(*self._pieces, strict=True)))
 
     def _add_samples(self, piece: Slice[list[Event]], start: Ints) -> None:
@@ -223,7 +232,7 @@ class Columns:
         """The number of the op that an event executes."""
         spelled = (
             event.name, said.hlo_op, said.hlo_module, said.hlo_category, said.long_name, said.tf_op, said.source,
-            said.model_flops, said.flops, said.bytes_accessed, said.program_id,
+            said.model_flops, said.flops, said.bytes_accessed, said.program_id, said.kind,
         )  # fmt: skip
         number = self._known_ops.get(spelled)
         if number is None:
@@ -259,6 +268,7 @@ def _op(event: Event) -> Op:
         flops=args.flops if args.model_flops is None else args.model_flops,
         bytes_accessed=args.bytes_accessed,
         program=args.program_id,
+        kind=as_text(args.kind),
     )
 
 

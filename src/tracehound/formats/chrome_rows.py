@@ -55,7 +55,7 @@ _NUMBER = re.compile(r"#(\d{1,18})(?!\d)")
 _PROGRAM = re.compile(r"(.*)\((\d{1,20})\)$", re.DOTALL)
 _SAID: Final = {
     "run": pl.Int64, "device": pl.Int64, "step": pl.Int32, "correlation": pl.Int64, "device_start": pl.Int64,
-    "device_end": pl.Int64, "moved": pl.Int64,
+    "device_end": pl.Int64, "moved": pl.Int64, "produces": pl.Int64, "consumes": pl.Int64,
 }  # fmt: skip
 _TOLD: Final = pl.Schema({"op": pl.Int64(), "kind": KIND, "bytes": pl.Int64()})
 
@@ -295,7 +295,8 @@ def _device_rows(device: pl.DataFrame, columns: Columns, gathered: Gathered) -> 
     ).with_columns(
         pl.when(pl.col("role") == "steps").then(pl.coalesce("step", number)).alias("step"),
         pl.when(on_tpu & ~inside).then(pl.col("run") & RUN_BITS).when(~on_tpu).then("run").alias("run"),
-        pl.when(on_tpu & (pl.col("role") == "modules")).then(_enqueued(pl.lit(ordinals))).alias("consumes"),
+        pl.when(on_tpu & (pl.col("role") == "modules")).then(_enqueued(pl.lit(ordinals))).otherwise("consumes")
+        .alias("consumes"),
         pl.coalesce("bytes", "moved").alias("bytes"),
     )  # fmt: skip
 
@@ -312,7 +313,7 @@ def _told_kernel(
     kind = kind_of_gpu_event(name)
     if op is None:
         return None, kind, None
-    row, of_op, moved = _told_op(op.called(op.name.split(SCOPE)[-1]), module, program, gathered)
+    row, of_op, moved = _told_op(op.called(op.name.split(SCOPE)[-1])._replace(kind=""), module, program, gathered)
     if of_op != "collective":
         return row, kind, None
     return row, "collective" if kind == "kernel" else kind, moved
@@ -322,7 +323,7 @@ def _told_op(op: Op, module: str | None, program: int | None, gathered: Gathered
     """Row, kind and bytes of an op."""
     category = op.category or opcode_of_name(op.name)
     found = gathered.ops.add(
-        op_kind(op.name, category, op.text),
+        "copy" if op.kind == "copy" else op_kind(op.name, category, op.text),
         op_bytes(op.name, category, op.text),
         {
             "name": op.name.removeprefix("%"),
@@ -356,7 +357,11 @@ def _host_rows(host: pl.DataFrame, gathered: Gathered) -> pl.DataFrame:
     )  # fmt: skip
     marking = pl.when(pl.col("step").is_not_null()).then(pl.lit("step", KIND)).otherwise("kind")
     run = pl.col("run") & (RUN_BITS if tpu else -1)
-    produces = pl.when(pl.lit(tpu) & pl.col("device").is_between(0, _MOST_DEVICES)).then(_enqueued(pl.col("device")))
+    produces = (
+        pl.when(pl.lit(tpu) & pl.col("device").is_between(0, _MOST_DEVICES))
+        .then(_enqueued(pl.col("device")))
+        .otherwise("produces")
+    )
     moved = pl.when(pl.col("kind") == "transfer").then("moved")
     return with_compilations(rows).with_columns(
         marking.alias("kind"), run.alias("run"), produces.alias("produces"), moved.alias("bytes")

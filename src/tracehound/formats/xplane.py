@@ -17,13 +17,14 @@ import numpy as np
 import polars as pl
 
 from tracehound.errors import TracehoundError
-from tracehound.formats.assemble import Decoded, part
+from tracehound.facets import FACETS
+from tracehound.formats.assemble import Decoded, Piece, part
 from tracehound.formats.counters import with_others
 from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
 from tracehound.formats.hlo_heap import buffers
 from tracehound.formats.inflate import head, opened, whole
 from tracehound.formats.signs import CONVERTED
-from tracehound.formats.spill import Spill
+from tracehound.formats.spill import Spill, frame_of
 from tracehound.formats.wire import File, Rows, ShortenedError
 from tracehound.formats.xevents import Stretched, TornError
 from tracehound.formats.xla_asides import with_asides
@@ -95,7 +96,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
     counting, told_of = counters_of((frame for share in shares for frame in share.sampled), outline.planes, ranks)
     launches = [frame for share in shares for frame in share.launched]
     launched = pl.concat(launches).sort("record") if launches else None
-    told = {"buffers": outline.buffers, "held": held, "launched": launched}
+    told = {"buffers": outline.buffers, "held": held, "launched": launched, "handed": _handed(pieces)}
     return part(
         Decoded(
             path=path,
@@ -221,6 +222,17 @@ def _buffers(file: File, located: Mapping[int, Program]) -> pl.DataFrame | None:
 
 LONGEST_PROTO: Final = 1 << 31
 """Bytes of an HLO proto: protobuf has no longer ones."""
+
+
+def _handed(pieces: Sequence[Piece]) -> pl.DataFrame | None:
+    """The facet ``handed``; None where nothing is handed over."""
+    schema, found = FACETS["handed"], list[pl.DataFrame]()
+    for piece in pieces:
+        names = [name for name in schema if name in piece.kept.dtypes]
+        if len(names) > 1:
+            rows = frame_of(piece.kept.read(0, piece.kept.height, names), schema)
+            found.append(rows.filter(pl.any_horizontal(pl.col(names[1:]).is_not_null())))
+    return pl.concat(found).unique().sort("record") if found else None
 
 
 def _dealt(space: Space, portion: Portion) -> list[tuple[int, Stretched]]:
