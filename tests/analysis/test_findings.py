@@ -397,6 +397,23 @@ def test_memory_that_is_nearly_full_is_found_at_its_peak(peak: int, finds: bool)
         assert "950 B of 1000 B" in row["evidence"]
 
 
+def test_devices_that_do_no_work_have_no_say() -> None:
+    """Beside the device that works another is listed, whose memory is smaller, or which has tensor cores."""
+    b = steps(busy=50)
+    for number in range(4):
+        work(b, "sgemm_128x64_nn", number * 100 + 50, number * 100 + 99)
+    told_of = {"record": 0, "time": 5 * US, "device": 0, "bytes": 500, "allocated": 500}
+    b.facets = {"allocated": [told_of]}
+    mine, other = ({**V100, "id": number, "totalGlobalMem": size} for number, size in ((0, 1000), (1, 400)))
+    tensor_cores, full = "products and convolutions do not use tensor cores", "the device's memory is nearly full"
+    b.facts = {"devices": [mine, other]}
+    assert (tensor_cores in found(b.trace()), full in found(b.trace())) == (True, False)
+    b.facts = {"devices": [{**mine, "computeMajor": 6, "totalGlobalMem": 510}, other]}
+    rows = found(b.trace())
+    assert tensor_cores not in rows
+    assert "500 B of 510 B" in rows[full]["evidence"]
+
+
 def test_pageable_copies_are_found() -> None:
     b = steps(busy=90)
     for number in range(4):

@@ -39,10 +39,14 @@ def device(facts: Mapping[str, Any], ordinal: int | None) -> Device:
 
     ROCm counts other devices than those it lists: where none has the number, and all are alike, it is one of them.
     """
+    found = [_properties(each) for each in candidates(facts, ordinal)]
+    return found[0] if len(set(found)) == 1 else UNKNOWN
+
+
+def candidates(facts: Mapping[str, Any], ordinal: int | None) -> list[Mapping[str, Any]]:
+    """What a part says of a device, by its ordinal: of that one, or of all where none has the number."""
     known = listed(facts)
-    mine = [_properties(each) for each in known if each.get("id") == ordinal]
-    alike = {_properties(each) for each in known}
-    return mine[0] if mine else alike.pop() if len(alike) == 1 else UNKNOWN
+    return [each for each in known if each.get("id") == ordinal][:1] or known
 
 
 def listed(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:

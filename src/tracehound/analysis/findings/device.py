@@ -9,6 +9,8 @@ import polars as pl
 
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
 from tracehound.analysis.kernel_classes import MEMORY_BOUND
+from tracehound.formats.residency import candidates
+from tracehound.formats.residency import device as properties
 from tracehound.units import bytes_, count, duration, plural, short_name
 from tracehound.units import share as percent
 
@@ -28,7 +30,8 @@ _TENSOR_CORES: Final = 7
 
 def tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     """Products and convolutions that run on no tensor cores, on devices that have them."""
-    if not any(_major(device) >= _TENSOR_CORES for device in _devices(evidence)):
+    latest = max(map(_major, _devices(evidence)), default=0)
+    if latest < _TENSOR_CORES:
         return
     spans = evidence.spans
     span = int(spans["span"].sum())
@@ -47,7 +50,7 @@ def tensor_cores(evidence: Evidence) -> Iterator[Finding]:
         f"they take {percent(eligible / total)} of the time of all kernels in {evidence.where},"
         f" {percent(used / eligible)} of that on tensor cores, which would save about half of it; most in"
         f" {short_name(worst['name'], 60)}",
-        _PRECISION[max(map(_major, _devices(evidence))) > _TENSOR_CORES],
+        _PRECISION[latest > _TENSOR_CORES],
         Place(event=worst["event"]),
         round(missed * evidence.stretch),
         missed,
@@ -72,17 +75,19 @@ _PRECISION: Final = {
 
 def memory(evidence: Evidence) -> Iterator[Finding]:
     """The allocator's peak is near what the device has."""
-    sizes = [
-        size for device in _devices(evidence) if isinstance(size := device.get("totalGlobalMem"), int) and size > 0
+    held = [
+        (row, size)
+        for row in evidence.traits.drop_nulls("peak").rows(named=True)
+        if (size := _memory(evidence, row["rank"]))
     ]
-    held = evidence.traits.drop_nulls("peak").sort("peak", descending=True)
-    if not sizes or held.is_empty() or held["peak"][0] <= FULL * min(sizes):
+    if not held:
         return
-    worst = held.row(0, named=True)
+    worst, size = max(held, key=lambda each: each[0]["peak"] / each[1])
+    if worst["peak"] <= FULL * size:
+        return
     yield Finding(
         "the device's memory is nearly full",
-        f"rank {worst['rank']} held {bytes_(worst['peak'])} of {bytes_(min(sizes))},"
-        f" {percent(worst['peak'] / min(sizes))}",
+        f"rank {worst['rank']} held {bytes_(worst['peak'])} of {bytes_(size)}, {percent(worst['peak'] / size)}",
         "activation checkpointing, mixed precision, a sharded optimizer, a smaller batch",
         Place(start=worst["peak_time"], duration=0, rank=worst["rank"]),
     )
@@ -181,9 +186,20 @@ def _functions(row: Mapping[str, Any]) -> str:
 
 
 def _devices(evidence: Evidence) -> list[Mapping[str, Any]]:
-    """What the files say of their devices."""
-    listed = [facts.get("devices") for facts in evidence.scene.facts]
-    return [device for devices in listed if isinstance(devices, list) for device in devices if isinstance(device, dict)]
+    """What the files say of the devices that work; of all that a file lists, where it does not say which these are."""
+    working = evidence.table("breakdown")["rank"].to_list()
+    return [each for rank in working for each in candidates(*_of_rank(evidence, rank))]
+
+
+def _memory(evidence: Evidence, rank: int) -> int:
+    """How many bytes the device of a rank has; 0 where that is unknown."""
+    return properties(*_of_rank(evidence, rank)).memory
+
+
+def _of_rank(evidence: Evidence, rank: int) -> tuple[Mapping[str, Any], int | None]:
+    """What the file of a rank says, and which number it gives the rank's device."""
+    row = evidence.scene.ranks.row(by_predicate=pl.col("rank") == rank, named=True)
+    return evidence.scene.facts[evidence.scene.hosts[row["host"]].part], row["device"]
 
 
 def _major(device: Mapping[str, Any]) -> int:
