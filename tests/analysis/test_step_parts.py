@@ -142,6 +142,49 @@ def test_steps_at_both_edges_are_partial_whoever_launched_their_work() -> None:
     assert any(note.startswith("an average step takes 200.0 us") for note in page["findings"].notes)
 
 
+@pytest.mark.parametrize(
+    ("lane", "start", "cut"),
+    [(OTHER, 440, True), (OTHER, 452, False), (OTHER, -52, True), (stream(), 480, False)],
+)
+def test_a_step_with_little_work_is_whole_where_the_recording_goes_on(lane: Lane, start: int, *, cut: bool) -> None:
+    """Every other step has 3 kernels in place of 5, and so the last has; each lasts for 100 us."""
+    b = Building()
+    for number in range(4):
+        step(b, number, 100 * number, 100 * number + 100)
+        for place in range(0, 50, 10) if number % 2 == 0 else range(0, 30, 10):
+            launch(b, "k", 100 * number + place, 100 * number + place + 3, 100 * number + place + 10)
+    b.event(lane, "aten::save" if lane == OTHER else "copy", start, start + 1, "op" if lane == OTHER else "copy")
+    assert told(b.trace()).table["partial"].to_list() == [False, False, False, cut]
+
+
+@pytest.mark.parametrize(("start", "whole"), [(-40, False), (-60, True)])
+def test_a_first_step_with_little_work_is_whole_where_the_recording_began_before(start: int, *, whole: bool) -> None:
+    b = Building()
+    for number in range(4):
+        step(b, number, 100 * number, 100 * number + 100)
+        for place in range(0, 50 if number else 20, 10):
+            launch(b, "k", 100 * number + place, 100 * number + place + 3, 100 * number + place + 10)
+    b.event(MAIN, "aten::load", start, start + 1, "op")
+    assert told(b.trace()).table["partial"].to_list() == [not whole, False, False, False]
+
+
+def test_threads_of_an_xla_program_that_go_on_say_nothing_of_its_device() -> None:
+    b = Building(format="xplane")
+    for number in range(4):
+        b.event(MAIN, "train", 100 * number, 100 * number + 100, "step", step=number)
+        for op in range(2 if number == 3 else 5):
+            b.event(
+                Lane("XLA Ops", 0, "ops", work=True),
+                "dot",
+                100 * number + 20 * op,
+                100 * number + 20 * op + 10,
+                "op",
+                step=number,
+            )
+    b.event(OTHER, "stop", 900, 990, "other")
+    assert told(b.trace()).table["partial"].to_list() == [False, False, False, True]
+
+
 def test_of_two_steps_the_last_is_partial_that_lacks_work() -> None:
     b = Building()
     step(b, 1, 0, 100)

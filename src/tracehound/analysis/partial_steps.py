@@ -10,12 +10,15 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.result import Share
 from tracehound.formats.recurring import GRAPHS
 from tracehound.units import plural
 
 DEFINITION: Final = """\
 The first or last step of a rank is partial where the recording began or ended within it: it has less than 80 % as many
-device events, with or without a known launch, as the median of the rank's other steps. Where no device work of steps is
+device events, with or without a known launch, as the median of the rank's other steps. But a marked one that has any is
+whole where the recording began long before it, or went on long after it: by half of their median length or more, from
+the mark and from all that it has (of an XLA program the recording of the device). Where no device work of steps is
 recorded, and there are three or more, its mark is less than half as long as the median of theirs. The last of inferred
 steps that last until the next one starts (executions of a module, replays of graphs) is partial, too: nothing tells
 when it ended. Partial steps are shown, and left out of averages, percentiles and shares."""
@@ -23,27 +26,51 @@ when it ended. Partial steps are shown, and left out of averages, percentiles an
 
 _WHOLE: Final = 0.8
 _LONG: Final = 0.5
+_BEYOND: Final = 0.5
 _FEWEST: Final = 3
 """Of fewer steps nobody knows which has the length of a step."""
 
 
-def partial(steps: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
+def partial(share: Share, events: pl.DataFrame) -> pl.Series:
     """Which of all steps of a rank, in the order of their starts, are partial.
 
     `events` is all work of the rank's device, with the column `step`.
     """
-    counts = events.group_by("step").len("work")
-    size = steps.join(counts, on="step", how="left", maintain_order="left")["work"].fill_null(0).to_numpy()
+    steps = share.steps
+    own = events.group_by("step").agg(pl.len().alias("work"), begun=pl.col("start").min(), done=pl.col("end").max())
+    worked = steps.join(own, on="step", how="left", maintain_order="left")
+    size = worked["work"].fill_null(0).to_numpy()
     least, fewest = _WHOLE, 2
     if not size.any():
         size, least, fewest = (steps["end"] - steps["start"]).to_numpy(), _LONG, _FEWEST
     found = np.zeros(len(size), np.bool_)
     if len(size) >= fewest:
         for edge in (0, -1):
-            found[edge] = size[edge] < least * np.median(np.delete(size, edge))
+            lacks = size[edge] < least * np.median(np.delete(size, edge))
+            found[edge] = lacks and not _amid(worked, edge, share.lanes)
     if len(size) > 1:
         found[-1] |= _until_next(steps)
     return pl.Series("partial", found)
+
+
+def _amid(steps: pl.DataFrame, edge: int, lanes: pl.DataFrame) -> bool:
+    """Whether the first (0) or last (-1) of these steps is a mark with work, and the recording lasts beyond both.
+
+    `steps` have their work and when it was `begun` and `done`. The threads of an XLA program may be recorded for longer
+    than its device.
+    """
+    row = steps.row(edge, named=True)
+    if row["inferred"] or row["work"] is None:
+        return False
+    of_rank = pl.col("rank").is_not_null()
+    xla = lanes.filter(of_rank & pl.col("role").is_in(["modules", "ops"])).height
+    recorded = lanes.filter(of_rank) if xla else lanes
+    lengths = np.delete((steps["end"] - steps["start"]).to_numpy(), edge)
+    if edge == 0:
+        beyond = min(row["start"], row["begun"]) - recorded["first"].to_numpy().min()
+    else:
+        beyond = recorded["last"].to_numpy().max() - max(row["end"], row["done"])
+    return bool(beyond >= _BEYOND * np.median(lengths))
 
 
 def _until_next(steps: pl.DataFrame) -> bool:

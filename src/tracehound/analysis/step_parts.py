@@ -134,7 +134,7 @@ def stretched(share: Share, events: pl.DataFrame, bounds: str) -> pl.DataFrame:
     `events` is all work of the device, with the columns `step` and `launch`; `bounds` is a value of the setting.
     """
     steps = share.steps
-    found = stretches(steps, events, bounds).with_columns(partial(steps, events))
+    found = stretches(steps, events, bounds).with_columns(partial(share, events))
     return found.filter(steps.select(share.chosen).to_series()) if share.windowed else found
 
 

@@ -93,7 +93,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         return pl.DataFrame()
     events = device_parts.device_work(replace(share, device=share.anytime), "step", "lane", *CLOCKED)
     found = _stretches(share.steps, events)
-    found = found.with_columns(partial(share.steps, events))
+    found = found.with_columns(partial(share, events))
     if share.windowed:
         found = found.filter(share.chosen)
     start, end = found["start"].to_numpy(), found["end"].to_numpy()

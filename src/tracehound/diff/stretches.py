@@ -94,7 +94,7 @@ def _of_steps(share: Share, every: pl.DataFrame, marked: pl.Series) -> Compared:
     """The marked ones of all steps of the rank."""
     events, of = counted(replace(share, device=share.anytime))
     lasting = lasting_work(every, events, "work") if of == ON_DEVICE else every
-    cut = share.steps["event"].filter(partial(share.steps, events if of == ON_DEVICE else events.clear()))
+    cut = share.steps["event"].filter(partial(share, events if of == ON_DEVICE else events.clear()))
     lacking = every["event"].filter(marked).is_in(cut.implode()).to_numpy()
     when = _stretches(lasting.filter(marked), "steps")
     clock = clock_of(share) if has_clock(events) and not every["rank"].null_count() else None
