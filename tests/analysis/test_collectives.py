@@ -97,6 +97,29 @@ def test_who_came_last_to_an_exchange_is_told_of_both_sides_together(tmp_path: P
     ]  # fmt: skip
 
 
+def test_of_ranks_that_came_at_once_none_came_last(tmp_path: Path) -> None:
+    """All come at once to two collectives of four, and two of three to another."""
+    ranks = [Rank(number, 3) for number in range(3)]
+    for rank in ranks:
+        for number, late in enumerate(((0, 0, 0), (0, 7, 0), (0, 0, 0), (0, 7, 7))):
+            start = 100 * number + late[rank.rank]
+            rank.collective(100 * number - 5, start, 100 * number + 60, Seq=number)
+    (row,) = rows("collectives", job(tmp_path, *ranks))
+    assert (row["last"], row["skew"]) == ("1 (1)", 7 * US // 2)
+
+
+def test_rows_alike_in_size_and_time_come_in_one_order(tmp_path: Path) -> None:
+    ranks, types = [Rank(0), Rank(1)], ["Long", "Float", "Int", "Double", "Half", "BFloat16"]
+    for rank in ranks:
+        for number, dtype in enumerate(types):
+            elements = 8000 // {"Long": 8, "Double": 8, "Half": 2, "BFloat16": 2}.get(dtype, 4)
+            size = {"In_msg_nelems": elements, "Out_msg_nelems": elements}
+            rank.collective(100 * number, 100 * number + 5, 100 * number + 60, dtype=dtype, Seq=number, **size)
+    found = rows("collectives", job(tmp_path, *ranks))
+    assert {(row["message"], row["total"]) for row in found} == {(8000, 110 * US)}
+    assert [row["dtype"] for row in found] == sorted(types)
+
+
 def test_what_one_rank_alone_can_tell(tmp_path: Path) -> None:
     result = asked("collectives", job(tmp_path, sized(tmp_path)[0]))
     assert result.table["wait"].null_count() == result.table["skew"].null_count() == result.table.height

@@ -25,10 +25,10 @@ gather or scatter, the larger side. exposed time is in the breakdown: summing le
 
 transfer = the shortest call of a collective on any rank: what the last to come took. wait = from the arrival of a rank
 to that of the last, at most its call; skew = from the first to the last arrival; both on the common clock of the
-analysis clocks. last = the rank that came last most often. Of a collective that only one rank here has, transfer is
-that call, its wait included, and the bandwidths are what it is at least. A collective that other ranks of its group
-here have no call of tells how long those waited that have one, but not who came last: where others of the row are
-whole, it does not count in transfer, skew, last and the bandwidths.
+analysis clocks. last = the rank that came last most often; where several came last at once, none did. Of a collective
+that only one rank here has, transfer is that call, its wait included, and the bandwidths are what it is at least. A
+collective that other ranks of its group here have no call of tells how long those waited that have one, but not who
+came last: where others of the row are whole, it does not count in transfer, skew, last and the bandwidths.
 
 {bus.DEFINITION}
 
@@ -78,7 +78,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched(tables, scene)
     bounds = pl.col("window_start"), pl.col("window_end")
     waited = (pl.col("start") + pl.col("wait")).clip(*bounds) - pl.col("start").clip(*bounds)
-    latest = pl.col("rank").sort_by("arrived", "rank").last().over("meeting")
+    at_last = pl.col("rank").filter(pl.col("arrived") == pl.col("last"))
+    latest = pl.when(at_last.n_unique() == 1).then(at_last.first()).over("meeting")
     rows = found.calls.with_columns(
         pl.coalesce("description", "group").alias("process_group"),
         waited.alias("wait"),
@@ -108,8 +109,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         pl.when(pl.col("matched") > 0).then("wait").alias("wait"),
         bus.factor().alias("factor"),
     )
+    order = ("total", "name", "process_group", "message", "collective", "dtype", "group_size")
     shown = table.with_columns(bus.rates(pl.col("moved"), pl.col("took"))).sort(
-        "total", "name", "process_group", "message", descending=[True, False, False, True]
+        order, descending=[name in ("total", "message") for name in order]
     )
     return answer(ANALYSIS, shown, scene, options, [*_notes(shown), *absentees(found.calls, scene), *found.notes])
 
