@@ -67,6 +67,14 @@ def test_kinds_of_a_rank() -> None:
     assert result.notes[0] == "exposed in all: 22.00 us, 55.00 % of 40.00 us device time on 1 rank"
 
 
+def test_ops_that_tie_come_in_the_order_of_their_modules() -> None:
+    b, modules = Building(format="xplane"), ["jit_e", "jit_b", "jit_d", "jit_a", "jit_f", "jit_c"]
+    for number, module in enumerate(modules):
+        b.ops.append({**op(number, "all-reduce.3", "all-reduce", "a"), "module": module})
+        b.event(CORE, "all-reduce.3", 100 * number, 100 * number + 10, "collective", op=number)
+    assert overlap(b.trace(), by="op").table["module"].to_list() == sorted(modules)
+
+
 def test_single_ops_over_all_ranks() -> None:
     table = overlap(layered().trace(), by="op").table
     assert [

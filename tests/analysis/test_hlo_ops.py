@@ -61,6 +61,16 @@ def test_a_loop_and_what_runs_in_it() -> None:
     assert found["while"]["bound_by"] is None
 
 
+def test_ops_that_tie_come_in_the_order_of_their_programs() -> None:
+    programs = [104, 101, 103, 105, 102, 100]
+    trace = one([{**op(number, "dot"), "program": program} for number, program in enumerate(programs)])
+    in_order = [str(program) for program in sorted(programs)]
+    for way in ("op", "duplicates"):
+        assert table(trace, ("by", way)).table["program"].to_list() == in_order
+    (event,) = table(trace, ("by", "category")).table["event"]
+    assert trace.event(event)["start"] == 50 * US, "that of program 100"
+
+
 def test_ops_far_from_any_peak_are_told_of() -> None:
     near = op(0, "near", flops=900_000, bytes_accessed=100)  # in 10 us, of 1,000,000 and 10,000
     far = op(1, "far", flops=50_000, bytes_accessed=900)

@@ -101,6 +101,16 @@ def test_calls_with_the_same_inputs_are_one_row() -> None:
     assert (other["count"], other["shapes"]) == (1, smaller["dims"])
 
 
+def test_operators_that_tie_come_in_the_order_of_their_types() -> None:
+    b, types, said = Building(), ["float", "c10::Half", "double", "c10::BFloat16"], []
+    for number, name in enumerate(types):
+        record = call(b, "aten::mm", 1000 * number, 1000 * number + 10, "gemm", 840)
+        said.append({"record": record, **MM, "types": f'["{name}","{name}"]'})
+    found = told(built(b, *said)).table
+    assert found["device_time"].n_unique() == 1
+    assert found["dtype"].to_list() == ["bfloat16", "half", "double", "float"]
+
+
 @pytest.mark.parametrize(
     ("kernel", "dtype", "of_peak"), [("ampere_sgemm_32x32", "float", 2000 / 4000), ("hmma_gemm", "tf32", 400 / 4000)]
 )

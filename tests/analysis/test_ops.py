@@ -35,6 +35,15 @@ def test_kernels_of_two_ranks() -> None:
     assert list(rows) == ["gemm", "relu"]
 
 
+def test_ops_that_tie_come_in_the_order_of_their_programs() -> None:
+    programs = [104, 101, 103, 105, 102, 100]
+    b = Building(format="xplane")
+    for number, program in enumerate(programs):
+        b.ops.append({"op": number, "name": "dot", "category": "dot", "module": "jit_f", "program": program})
+        b.event(OPS, "dot", 10 * number, 10 * number + 5, "op", op=number)
+    assert ops(b.trace()).table["program"].to_list() == [str(program) for program in sorted(programs)]
+
+
 def test_a_device_that_does_nothing_in_the_window_is_idle_in_it() -> None:
     b = Building()
     b.event(stream(0), "gemm", 0, 100)

@@ -53,6 +53,15 @@ def offloaded() -> Building:
     return b
 
 
+def test_copies_that_tie_come_in_the_order_of_their_modules() -> None:
+    b, modules = Building(format="xplane"), ["jit_e", "jit_b", "jit_d", "jit_a", "jit_f", "jit_c"]
+    for number, module in enumerate(modules):
+        b.ops += [{**each, "module": module} for each in copying(2 * number, "", THERE, HERE)]
+        b.event(CORE, "copy-start", 100 * number, 100 * number + 1, "transfer", op=2 * number)
+        b.event(CORE, "copy-done", 100 * number + 10, 100 * number + 20, "transfer", op=2 * number + 1)
+    assert transfers(b.trace(), by="op").table["module"].to_list() == sorted(modules)
+
+
 def test_waits_and_flights_of_each_pair_of_memories() -> None:
     result = transfers(offloaded().trace())
     rows = result.table.rows(named=True)

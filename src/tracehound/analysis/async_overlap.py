@@ -120,7 +120,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         (pl.col("exposed") / pl.col("time")).fill_nan(None).alias("exposed_share"),
         (pl.col("hidden") / pl.col("in_flight")).fill_nan(None).alias("hidden_share"),
     )
-    order = ["exposed", "in_flight", "name"] if by_op else ["place", "exposed", "in_flight", "kind"]
+    order = ["exposed", "in_flight", "name", "module", "kind"] if by_op else ["place", "exposed", "in_flight", "kind"]
     table = table.sort(order, descending=[name in ("exposed", "in_flight") for name in order])
     return answer(shown, table, scene, options, [*_notes(rows, time), *window_apart(rows["time"], scene)])
 

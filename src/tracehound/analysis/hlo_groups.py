@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
+from tracehound.analysis.hlo_rows import KEY
+
 WAYS: Final = ("op", "category", "program", "framework", "scope", "source", "duplicates", "bound", "rematerialised")
 
 UNSCOPED: Final = "(no scope)"
@@ -26,6 +28,9 @@ def rematerialised() -> pl.Expr:
     named = pl.col("name").str.contains(r"\.remat")
     return named | pl.col("framework").str.contains("rematted_computation", literal=True).fill_null(value=False)
 
+
+_ORDER: Final = (True, *[False] * len(KEY))
+"""The largest first, else by what tells ops apart."""
 
 _HOLDING: Final = ("while", "call", "conditional", "megacore fusion")
 
@@ -44,7 +49,7 @@ def grouped(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     told = rows.with_columns(rematerialised().alias("rematerialised"))
     if by == "op":
         flat = told.with_columns(pl.lit(1, pl.Int64).alias("ops"), pl.lit(None, pl.Int64).alias("depth"))
-        return flat.sort("self", "name", "module", descending=[True, False, False], nulls_last=True)
+        return flat.sort("self", *KEY, descending=_ORDER, nulls_last=True)
     if by == "scope":
         return _tree(told)
     named = told.with_columns(_NAMES[by]().alias("group"))
@@ -58,7 +63,7 @@ def grouped(rows: pl.DataFrame, by: str) -> pl.DataFrame:
         table = table.with_columns(named_so.alias("name"))
     else:
         table = table.with_columns(pl.col("group").alias("name"))
-    return table.sort("self", "name", descending=[True, False])
+    return table.sort("self", "name", "group", descending=[True, False, False])
 
 
 def _program() -> pl.Expr:
@@ -115,7 +120,7 @@ def _summed(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     alone = elsewhere.all()
     mine = ~elsewhere | alone
     return (
-        rows.sort("self", "name", descending=[True, False])
+        rows.sort("self", *KEY, descending=_ORDER)
         .group_by(key, maintain_order=True)
         .agg(
             pl.len().cast(pl.Int64).alias("ops"),

@@ -148,9 +148,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     table = _judged(_over_ranks(_costed(rows, peaks)), whole)
     notes = _notes(table, whole, moved, {rank: peaks[rank] for rank in totals["rank"].to_list() if rank in peaks})
     shown = table.filter(pl.col("flops").is_not_null())
-    return answer(
-        ANALYSIS, shown.sort("device_time", "name", "shapes", descending=[True, False, False]), scene, options, notes
-    )
+    order = ["device_time", *_KEY, "dtype"]
+    return answer(ANALYSIS, shown.sort(order, descending=[True, *[False] * 5]), scene, options, notes)
 
 
 def _costed(rows: pl.DataFrame, peaks: Mapping[int, Peaks]) -> pl.DataFrame:

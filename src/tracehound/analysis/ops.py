@@ -158,7 +158,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
             (pl.col("total") / pl.col("count")).round().cast(pl.Int64).alias("mean"),
             pl.col("program").reinterpret(signed=False).cast(pl.String),
         )
-        .sort("self", "name", "module", descending=[True, False, False])
+        .sort("self", *_KEY, descending=[True, *[False] * len(_KEY)])
     )
     notes = [f"counted: {', '.join(what)}, on {plural(per_rank_time.height, 'rank')}"]
     if span and what != [ON_HOST]:

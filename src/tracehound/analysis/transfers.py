@@ -142,7 +142,9 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
         (pl.col("exposed") / pl.col("span")).fill_nan(None).alias("exposed_share"),
         (pl.col("hidden") / pl.col("in_flight")).fill_nan(None).alias("hidden_share"),
     ).with_columns(pl.when(pl.col("speed") <= peak).then("speed").alias("rate"))
-    order = ("exposed", "in_flight", "name") if by_op else ("place", "exposed", "in_flight")
+    order = (
+        ("exposed", "in_flight", "name", "module", "source", "target") if by_op else ("place", "exposed", "in_flight")
+    )
     if not by_op:
         table = table.with_columns(pl.col("rank").rle_id().alias("place"))
     table = table.sort(order, descending=[name in ("exposed", "in_flight") for name in order])
