@@ -42,23 +42,24 @@ DEFINITION = """\
 The critical path is the chain of things that each had to end before the next could begin, from the end of the window
 back to its start: shortening anything else does not shorten it. It is continuous, so its lengths add up to the time.
 Without a window it is that of each rank's longest step, else of the whole run; a step lasts until the work that it
-launched is done, as in the report steps. It begins with the work that runs on the device at the end of the window, else
-with what had been launched by then and begins next, else with what ended last, and goes back: from work on a stream to
-the call that launched it, where the stream was free by then (launch = from the start of that call to the start of the
-work; of what begins more than 300 us after the call returned: to the return, and unknown from there); else to the work
-before on the stream, or to that on another stream which it waited for (kernel-kernel delay = from its end). From a call
-that waits for the device (cudaDeviceSynchronize and the like, copies that block) to the work whose end it waited for
-(sync = from there to the call's return, and time in such calls that waited for nothing). Else along the host's thread:
-CPU = operators, calls, Python, and time in which nothing was recorded; data loading = below a DataLoader or an input
-iterator. A thread that was idle until another one fell idle took over from it, if both launch work, or none does: this
-ties the backward pass to the program. compute, communication and copy are work on the device, or gloo's collectives on
-threads: from one that a thread of its own carries out the path goes back to the call that asked for it
-(c10d::allreduce_: launch, from the start of that call), where the thread was free by then. The file does not say which
-collective is of which call: calls are taken up in their order. After a pause of less than 30 us a thread did not wait
-for a collective. Where a path cannot be followed to the beginning, the notes say so. unknown also = a pause before work
-whose launch was not recorded, nor by then one of what runs later on its stream. A pause of more than 30 us before a
-node of a graph whose launch has not returned yet is launch. With by=name or by=class the rows are sums, the largest
-first.
+launched is done, as in the report steps. A path does not leave its rank: where one process drives several devices, a
+call that waited for the work of another of them is sync while that ran on, and work that waited for it is unknown. It
+begins with the work that runs on the device at the end of the window, else with what had been launched by then and
+begins next, else with what ended last, and goes back: from work on a stream to the call that launched it, where the
+stream was free by then (launch = from the start of that call to the start of the work; of what begins more than 300 us
+after the call returned: to the return, and unknown from there); else to the work before on the stream, or to that on
+another stream which it waited for (kernel-kernel delay = from its end). From a call that waits for the device
+(cudaDeviceSynchronize and the like, copies that block) to the work whose end it waited for (sync = from there to the
+call's return, and time in such calls that waited for nothing). Else along the host's thread: CPU = operators, calls,
+Python, and time in which nothing was recorded; data loading = below a DataLoader or an input iterator. A thread that
+was idle until another one fell idle took over from it, if both launch work, or none does: this ties the backward pass
+to the program. compute, communication and copy are work on the device, or gloo's collectives on threads: from one that
+a thread of its own carries out the path goes back to the call that asked for it (c10d::allreduce_: launch, from the
+start of that call), where the thread was free by then. The file does not say which collective is of which call: calls
+are taken up in their order. After a pause of less than 30 us a thread did not wait for a collective. Where a path
+cannot be followed to the beginning, the notes say so. unknown also = a pause before work whose launch was not recorded,
+nor by then one of what runs later on its stream. A pause of more than 30 us before a node of a graph whose launch has
+not returned yet is launch. With by=name or by=class the rows are sums, the largest first.
 
 Which stream a call waited for, and that a stream waits for events, is taken from CUDA's synchronisation rows where they
 were recorded (enable_cuda_sync_events). The work waited for is what had been launched on that stream before the call
