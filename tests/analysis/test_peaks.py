@@ -29,7 +29,9 @@ H100 = {
     ("NVIDIA A100 80GB PCIe", "A100 PCIe 80GB"), ("Tesla V100-SXM2-32GB", "V100 SXM2"), ("Tesla T4", "T4"),
     ("NVIDIA B200", "B200"), ("AMD Instinct MI300X VF", "MI300X"), ("AMD Instinct MI250X", "MI250X"),
     ("TPU v6 Lite", "TPU v6e"), ("TPU v5 Lite", "TPU v5e"), ("TPU v5p", "TPU v5p"), ("TPU v5", "TPU v5p"),
-    ("TPU v4", "TPU v4"),
+    ("TPU v4", "TPU v4"), ("TPU v7x", "TPU7x"), ("TPU7x", "TPU7x"), ("NVIDIA H200 NVL", "H200 NVL"),
+    ("NVIDIA H100 NVL", "H100 NVL"), ("NVIDIA A10G", "A10G"), ("NVIDIA A10", "A10"), ("NVIDIA GB300", "GB300"),
+    ("NVIDIA B300 SXM6 AC", "B300"),
 ])  # fmt: skip
 def test_devices_are_told_by_what_profilers_call_them(model: str, device: str) -> None:
     found = of_model(model)
@@ -50,6 +52,17 @@ def test_every_row_of_the_table_is_in_order() -> None:
         assert (found.device, found.source) == (device.name, SOURCES[device.source])
         assert 1e12 < found.flops["bf16"] < 1e16
         assert 1e11 < (found.memory or 0) < 1e13
+
+
+@pytest.mark.parametrize(("model", "compute", "memory"), [
+    ("TPU7x", 1153.5, 3690), ("TPU v3", 61.5, 450), ("TPU v4", 275, 1228), ("A10G", 70, 600), ("A10", 125, 600),
+    ("H200 NVL", 835.5, 4800), ("H200", 989.4, 4800), ("GB300", 2500, 8000), ("B300", 2250, 8000),
+])  # fmt: skip
+def test_figures_are_those_of_one_device_as_frameworks_count_them(model: str, compute: float, memory: float) -> None:
+    """A TPU v3 and a TPU7x are two devices a chip, a TPU v4 is one; a variant has figures of its own."""
+    found = of_model(model)
+    assert found is not None
+    assert (found.compute(), found.memory) == (compute * 1e12, memory * 1e9)
 
 
 def test_a_type_without_units_of_its_own_computes_in_the_next_wider_one() -> None:

@@ -40,11 +40,12 @@ SOURCES: Final = MappingProxyType(
 )
 
 _H100 = _figures(bf16=989.4, f8=1978.9, s8=1978.9, tf32=494.7, f32=66.9, f64=66.9)
+_H100_NVL = _figures(bf16=835.5, f8=1671, s8=1671, tf32=417.5, f32=60, f64=60)
 _A100 = _figures(bf16=312, s8=624, tf32=156, f32=19.5, f64=19.5)
 _MI300X = _figures(bf16=1307.4, f8=2614.9, s8=2614.9, tf32=653.7, f32=163.4, f64=163.4)
 
 DEVICES: Final = (
-    Device(r"\btpu ?v?7|ironwood", "TPU7x", "tpu", 7380, _figures(bf16=2307, f8=4614)),
+    Device(r"\btpu ?v?7|ironwood", "TPU7x", "tpu core", 3690, _figures(bf16=1153.5, f8=2307)),
     Device(r"\btpu ?v6|trillium|^v6e", "TPU v6e", "tpu", 1638, _figures(bf16=918, s8=1836)),
     Device(r"\btpu ?v5p|^v5p", "TPU v5p", "tpu", 2765, _figures(bf16=459, s8=918)),
     Device(r"\btpu ?v5( ?lite|e|litepod)|^v5e", "TPU v5e", "tpu", 819, _figures(bf16=197, s8=393)),
@@ -52,14 +53,15 @@ DEVICES: Final = (
     Device(r"\btpu ?v4", "TPU v4", "tpu", 1228, _figures(bf16=275, s8=275)),
     Device(r"\btpu ?v3", "TPU v3", "tpu core", 450, _figures(bf16=61.5)),
     Device(r"\btpu ?v2", "TPU v2", "tpu core", 350, _figures(bf16=23)),
-    Device(r"\bgb300\b|\bb300\b", "B300", "nvidia", 8000, _figures(bf16=2250, f8=4500, f4=13500, tf32=1125, f32=75)),
+    Device(r"\bgb300\b", "GB300", "nvidia", 8000, _figures(bf16=2500, f8=5000, f4=15000, tf32=1250, f32=80)),
+    Device(r"\bb300\b", "B300", "nvidia", 8000, _figures(bf16=2250, f8=4500, f4=13500, tf32=1125, f32=75)),
     Device(r"\bgb200\b", "GB200", "nvidia", 8000, _figures(bf16=2500, f8=5000, f4=10000, tf32=1250, f32=80, f64=40)),
     Device(r"\bb200\b", "B200", "nvidia", 8000, _figures(bf16=2250, f8=4500, f4=9000, tf32=1125, f32=75, f64=37)),
     Device(r"\bgh200.*144", "GH200 144GB", "nvidia", 4900, _H100),
     Device(r"\bgh200\b", "GH200", "nvidia", 4000, _H100),
+    Device(r"\bh200.*\bnvl\b", "H200 NVL", "nvidia", 4800, _H100_NVL),
     Device(r"\bh200\b", "H200", "nvidia", 4800, _H100),
-    Device(r"\bh100.*\bnvl\b", "H100 NVL", "nvidia", 3900, _figures(
-        bf16=835.5, f8=1671, s8=1671, tf32=417.5, f32=60, f64=60)),
+    Device(r"\bh100.*\bnvl\b", "H100 NVL", "nvidia", 3900, _H100_NVL),
     Device(r"\bh100.*\bpcie\b", "H100 PCIe", "nvidia", 2000, _figures(
         bf16=756, f8=1513, s8=1513, tf32=378, f32=51, f64=51)),
     Device(r"\bh100\b", "H100 SXM", "nvidia", 3350, _H100),
@@ -69,7 +71,8 @@ DEVICES: Final = (
     Device(r"\b(a100|a800).*80 ?gb", "A100 SXM 80GB", "nvidia", 2039, _A100),
     Device(r"\ba100\b|pg509 2\d\d", "A100 40GB", "nvidia", 1555, _A100),
     Device(r"\ba30\b", "A30", "nvidia", 933, _figures(bf16=165, s8=330, tf32=82, f32=10.3, f64=10.3)),
-    Device(r"\ba10g?\b", "A10", "nvidia", 600, _figures(bf16=125, s8=250, tf32=62.5, f32=31.2)),
+    Device(r"\ba10g\b", "A10G", "nvidia", 600, _figures(bf16=70, s8=140, tf32=35, f32=35)),
+    Device(r"\ba10\b", "A10", "nvidia", 600, _figures(bf16=125, s8=250, tf32=62.5, f32=31.2)),
     Device(r"\bl40s\b", "L40S", "nvidia", 864, _figures(bf16=362, f8=733, s8=733, tf32=183, f32=91.6)),
     Device(r"\bl40\b", "L40", "nvidia", 864, _figures(bf16=181, f8=362, s8=362, tf32=90.5, f32=90.5)),
     Device(r"\bl4\b", "L4", "nvidia", 300, _figures(bf16=121, f8=242, s8=242, tf32=60, f32=30.3)),

@@ -1,8 +1,8 @@
 """What devices can do at most: operations and bytes per second.
 
 Owns the table of devices, how the figures of a profile are read, and what a caller says instead of either. Figures are
-dense (no sparsity), of one device as a framework counts devices: a GCD of an MI250X, a core of a TPU v3. Knows no
-events.
+dense (no sparsity), of one device as a framework counts devices: a GCD of an MI250X, a core of a TPU v3 or TPU7x. Knows
+no events.
 """
 
 from __future__ import annotations
