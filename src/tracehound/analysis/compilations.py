@@ -58,6 +58,26 @@ _COMPILING: Final = "compiling"
 """The stage of what is of no other."""
 
 
+UNKNOWN: Final = "(not recorded)"
+LOADED: Final = "(programs loaded onto devices)"
+"""What is compiled, where nothing says of which function it is."""
+
+
+def called() -> pl.Expr:
+    """The function that is compiled, or what stands for it where nothing says."""
+    loaded = pl.when(pl.col("stage") == "loading").then(pl.lit(LOADED))
+    return pl.coalesce("function", loaded, pl.lit(UNKNOWN)).alias("function")
+
+
+def times_compiled(rows: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """How often what has these keys in common was compiled (`count`): its events of the stage that most often occurs.
+
+    One compilation may have several stages.
+    """
+    stages = rows.group_by(*keys, "stage").len("stages")
+    return stages.group_by(keys).agg(pl.col("stages").max().cast(pl.Int64).alias("count"))
+
+
 def compilations(share: Share) -> pl.DataFrame:
     """The outermost events of compiling that overlap the window, in the order of their starts, unclipped.
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.compilations import COMPILED, compilations
+from tracehound.analysis.compilations import COMPILED, LOADED, UNKNOWN, called, compilations, times_compiled
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.intervals import union
@@ -58,10 +58,6 @@ BY_COMPILATION: Final = (
     Column("event", "id", "the compilation"),
 )
 
-UNKNOWN: Final = "(not recorded)"
-LOADED: Final = "(programs loaded onto devices)"
-"""What is compiled, where nothing says of which function it is."""
-
 _WHY_TORCH: Final = "TORCH_LOGS=recompiles tells why"
 _WHY_XLA: Final = "jax_explain_cache_misses (JAX) or PT_XLA_DEBUG_LEVEL=1 (PyTorch/XLA) tells why"
 
@@ -79,9 +75,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             pl.min_horizontal("end", pl.lit(end)).alias("high"),
             pl.lit(end - start, pl.Int64).alias("window"),
             pl.lit(share.rank, pl.Int64).alias("rank"),
-            pl.coalesce("function", pl.when(pl.col("stage") == "loading").then(pl.lit(LOADED)), pl.lit(UNKNOWN)).alias(
-                "function"
-            ),
+            called(),
         )
     )
 
@@ -102,8 +96,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 def by_function(rows: pl.DataFrame) -> pl.DataFrame:
     """Compilations by function, the costliest first; `window` is what they are a share of, ps."""
     longest = pl.col("duration").arg_max()
-    stages = rows.group_by("rank", "function", "stage").len("stages")
-    most = stages.group_by("rank", "function").agg(pl.col("stages").max().cast(pl.Int64).alias("count"))
+    times = times_compiled(rows, "rank", "function")
     return (
         rows.group_by("rank", "function", maintain_order=True)
         .agg(
@@ -112,7 +105,7 @@ def by_function(rows: pl.DataFrame) -> pl.DataFrame:
             pl.col("step").drop_nulls().unique().sort().alias("numbers"),
             pl.col("duration", "start", "event").get(longest),
         )
-        .join(most, on=["rank", "function"], how="left", maintain_order="left")
+        .join(times, on=["rank", "function"], how="left", maintain_order="left")
         .with_columns(
             pl.when(pl.col("window") > 0).then(pl.col("time") / pl.col("window")).alias("share"),
             ((pl.col("count") > 1) & ~pl.col("function").is_in([UNKNOWN, LOADED])).alias("again"),

@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.allocations import holding
-from tracehound.analysis.compilations import compilations
+from tracehound.analysis.compilations import LOADED, UNKNOWN, called, compilations, times_compiled
 from tracehound.analysis.result import OfHost, Share
 from tracehound.analysis.settings import Given
 from tracehound.intervals import Intervals, covered
@@ -29,7 +29,7 @@ TRAITS: Final = {
     "pageable_event": pl.Int64,  # the longest of them
     "compiling": pl.Int64,  # ps of compiling, on the thread that does most of it
     "compiling_in_steps": pl.Int64,  # what of it lies in whole steps; null without any
-    "compilations": pl.Int64,
+    "compilations": pl.Int64,  # how often, on that thread, as the analysis compiles counts
     "compile_event": pl.Int64,  # the longest
     "compiled": pl.String,  # the function that it is of
     "recompiled": pl.String,  # the function that was compiled most often
@@ -105,17 +105,18 @@ def _compiling(share: Share, in_steps: Callable[[], Intervals | None]) -> pl.Dat
     longest = mine.sort("length", "event", descending=[True, False]).head(1)
     steps = in_steps() if mine.height else None
     within = None if steps is None else int(covered(steps, mine["start"].to_numpy(), mine["end"].to_numpy()).sum())
-    often = mine.filter(pl.col("stage") == "compiling").drop_nulls("function").group_by("function").len()
-    often = often.sort("len", "function", descending=[True, False]).head(1)
+    times = times_compiled(mine.with_columns(called()), "function")
+    often = times.filter(~pl.col("function").is_in([UNKNOWN, LOADED]))
+    often = often.sort("count", "function", descending=[True, False]).head(1)
     return pl.DataFrame(
         {
             "compiling": [int(mine["length"].sum())],
             "compiling_in_steps": [within],
-            "compilations": [mine.height],
+            "compilations": [int(times["count"].sum())],
             "compile_event": [longest["event"].first()],
             "compiled": [longest["function"].first()],
             "recompiled": [often["function"].first()],
-            "recompilations": [often["len"].first()],
+            "recompilations": [often["count"].first()],
         },
         schema={name: TRAITS[name] for name in _OF_COMPILING},
     )
