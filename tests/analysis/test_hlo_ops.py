@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import US, Building, Lane, stream
+from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, Result, named, run
 from tracehound.analysis.hlo_groups import UNSCOPED, WAYS, parts_of
 from tracehound.trace import Trace, Window
@@ -468,5 +468,7 @@ def test_every_way_to_group_keeps_the_time(drawn: list[tuple[str, str, int]]) ->
 def test_kernels_of_a_gpu_that_name_no_op_are_the_reason_where_there_is_none() -> None:
     b = Building(format="xplane")
     b.event(stream(), "loop_add_fusion", 0, 10)
-    (note,) = run(named("hlo_ops"), b.trace()).notes
-    assert note.startswith("no kernel of the GPUs names its HLO op (those of command buffers do, with XLA_FLAGS=")
+    assert table(b.trace()).notes == ("no kernel of the GPUs names an HLO op",)
+    b.event(thread(), "jit_f:XLA GPU module", 0, 5, "runtime")
+    (note,) = table(b.trace()).notes
+    assert note.startswith("no kernel of the GPUs names an HLO op (those of command buffers do, with XLA_FLAGS=")

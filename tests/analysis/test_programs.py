@@ -146,8 +146,12 @@ def test_all_of_it_against_a_loop(steps: list[tuple[int, str, int, int, int]]) -
         assert row["late"] == (sum(decided) if decided else None)
 
 
-def test_kernels_of_a_gpu_that_name_no_op_are_the_reason_where_there_is_no_program() -> None:
+@pytest.mark.parametrize("call", ["jit_f:XLA GPU module", "cuGraphLaunch", ""])
+def test_kernels_of_a_gpu_that_name_no_op_are_the_reason_where_there_is_no_program(call: str) -> None:
+    """Command buffers are spoken of where XLA executes or graphs are launched, not in runs of TensorFlow without."""
     b = Building(format="xplane")
     b.event(stream(), "loop_add_fusion", 0, 10)
+    b.event(thread(), call or "cuLaunchKernel", 0, 5, "runtime")
     (note,) = run(named("programs"), b.trace()).notes
-    assert "no kernel of the GPUs names its op (in command buffers: XLA_FLAGS=" in note
+    hint = " (in command buffers: XLA_FLAGS=--xla_gpu_enable_command_buffer=)" if call else ""
+    assert note.endswith(f"no kernel of the GPUs names an HLO op{hint}")

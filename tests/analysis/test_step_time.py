@@ -72,6 +72,16 @@ def test_what_the_host_does_while_the_device_idles(name: str, kind: str, part: s
     assert parts(times(b.trace())) == {"compute": 10, part: 90}
 
 
+def test_steps_of_a_gpu_whose_kernels_name_no_op() -> None:
+    """TensorFlow without XLA: a device has streams, and neither ops nor modules."""
+    b = stepped()
+    b.event(stream(), "ampere_sgemm", 30, 90)
+    assert parts(times(b.trace())) == {"compute": 60, "other": 40}
+    b.format = "kineto"
+    (note,) = times(b.trace()).notes
+    assert note.startswith("a PyTorch Profiler file has no XLA programs")
+
+
 def test_without_threads_of_the_host_all_idle_time_is_other() -> None:
     b = Building(format="xplane")
     b.event(Lane("Steps", 0, "steps"), "1", 0, 100, "step", step=1)

@@ -43,7 +43,8 @@ COLUMNS = (
     Column("event", "id", "the call of the longest launch"),
 )
 
-_LAUNCH: Final = r"^(?:cuda|cu|hip)GraphLaunch"
+LAUNCH: Final = r"^(?:cuda|cu|hip)GraphLaunch"
+"""What the calls are named that launch a graph."""
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
@@ -52,7 +53,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     calls = collected(
         share.threads.filter(pl.col("kind") == "runtime")
         .select(pl.col("id").alias("launch"), pl.col("name").cast(pl.String).alias("called"), "start", "end")
-        .filter(pl.col("called").str.contains(_LAUNCH))
+        .filter(pl.col("called").str.contains(LAUNCH))
         .select("launch", (pl.col("end") - pl.col("start")).alias("call"))
     )
     device = work(share, "launch", "name").with_columns(

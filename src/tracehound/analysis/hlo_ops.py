@@ -8,12 +8,12 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis import hlo_costs
+from tracehound.analysis.command_buffers import NAMING
 from tracehound.analysis.hlo_costs import CATEGORY, LONGEST, MODULE, SOURCE, TIMES, VERDICT, costed, per_second
 from tracehound.analysis.hlo_groups import WAYS, grouped
 from tracehound.analysis.hlo_rows import device_time, over_ranks, per_rank, unattributed
 from tracehound.analysis.own_clock import window_apart
 from tracehound.analysis.peaks import PEAK, Peaks, of_ranks
-from tracehound.analysis.programs import NAMING
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, answer, share_of, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.trees import cut
@@ -87,7 +87,9 @@ NO_PEAK: Final = (
 )
 
 
-_IN_BUFFERS: Final = f"(those of command buffers do, with {NAMING})"
+def _in_buffers(tables: Sequence[pl.DataFrame]) -> str:
+    """What helps where kernels that name no op may have run in command buffers."""
+    return f" (those of command buffers do, with {NAMING})" if any(table["buffered"][0] for table in tables) else ""
 
 
 def nothing(ranks: Sequence[pl.DataFrame], scene: Scene) -> str:
@@ -95,7 +97,7 @@ def nothing(ranks: Sequence[pl.DataFrame], scene: Scene) -> str:
     if ranks and scene.windowed and "XLA" in scene.profilers:
         return "no HLO op in the window"
     if ranks and scene.xla and scene.ranks["label"].str.starts_with("GPU").any():
-        return f"no kernel of the GPUs names its HLO op {_IN_BUFFERS}"
+        return f"no kernel of the GPUs names an HLO op{_in_buffers(ranks)}"
     return NO_OPS
 
 
@@ -181,7 +183,7 @@ def coverage(tables: Sequence[pl.DataFrame]) -> list[str]:
         return []
     told = f"{unnamed:,} kernels name no HLO op and are in no row"
     more = f": {duration(lost)}, {share(lost / ran)} of the kernels' time" if ran else ""
-    return [f"{told}{more} {_IN_BUFFERS}"]
+    return [f"{told}{more}{_in_buffers(tables)}"]
 
 
 def about_peaks(peaks: dict[int, Peaks]) -> list[str]:

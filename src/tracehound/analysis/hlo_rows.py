@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.async_ops import executions_of, joined
+from tracehound.analysis.command_buffers import buffered
 from tracehound.analysis.core_time import core_time, rest_time
 from tracehound.analysis.lane_rows import of_device
 from tracehound.analysis.measured import LENGTH, measured
@@ -138,7 +139,7 @@ def _of_rank(events: pl.DataFrame, share: Share) -> dict[str, int]:
 
     The time is that on the device's own clock where ops have one, of a window too. In `used` of it an op runs, in
     `busy` anything. `stream_time` is the sum of all kernels on its streams; `unnamed` of them name no op, and ran for
-    `unnamed_time`.
+    `unnamed_time`; `buffered`: perhaps because they ran in command buffers.
     """
     streams = share.lanes.filter((pl.col("role") == "stream") & pl.col("rank").is_not_null())["lane"].to_list()
     inside = pl.min_horizontal("end", pl.lit(share.end)) - pl.max_horizontal("start", pl.lit(share.start))
@@ -156,6 +157,7 @@ def _of_rank(events: pl.DataFrame, share: Share) -> dict[str, int]:
     found = {name: int(value or 0) for name, value in whole.row(0, named=True).items()}
     low, high = core_time(events, share) if events.height else (share.start, share.end)
     sides = CLOCKED if has_clock(events) else ("start", "end")
+    found["buffered"] = int(found["unnamed"] > 0 and buffered(share))
     found["used"] = found["busy"] = _running(events.select(*sides), low, high)
     if streams:
         found["busy"] = _running(collected(ran.select("start", "end")), share.start, share.end)

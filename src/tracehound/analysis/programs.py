@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.command_buffers import NAMING, buffered
 from tracehound.analysis.own_clock import clock_of, clocks_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
@@ -86,11 +87,15 @@ _WANTED: Final = ("id", "lane", "start", "end", "name", "run", "launch")
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each execution that overlaps the window, sorted by line and start; ps."""
+    """A row for each execution that overlaps the window, sorted by line and start; ps.
+
+    Without programs, whether kernels may have run in command buffers (`buffered`), on devices that have streams.
+    """
     del options
     lanes = share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "modules"))
     if lanes.is_empty():
-        return pl.DataFrame()
+        streams = share.lanes.filter(pl.col("rank").is_not_null() & (pl.col("role") == "stream"))
+        return pl.DataFrame({"buffered": [buffered(share)]}) if streams.height else pl.DataFrame()
     runs = collected(share.anytime.filter(pl.col("lane").is_in(lanes["lane"].to_list())).select(_WANTED))
     before = pl.col("end").cum_max().shift(1).over("lane")
     begin, finish = _own_bounds(runs, share)
@@ -136,9 +141,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row for each program, the largest total first; or for each execution, the earliest first."""
     by_execution = BY.of(options.given) == "execution"
     shown = replace(ANALYSIS, columns=EXECUTIONS if by_execution else COLUMNS)
-    runs = stacked(tables)
+    runs = stacked([table for table in tables if "id" in table.columns])
     if runs.is_empty():
-        return without(shown, scene, options, _nothing(scene))
+        idle = [table for table in tables if "buffered" in table.columns]
+        return without(shown, scene, options, _nothing(idle, scene))
     runs = runs.with_columns(
         pl.coalesce(pl.col("name").str.extract(_NAMED, 1), "name").alias("name"),
         pl.col("name").str.extract(_NAMED, 2).alias("program"),
@@ -174,15 +180,12 @@ def _programs(runs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-NAMING: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer="
-"""What has XLA launch each kernel by itself on a GPU: in a graph none names its op."""
-
-
-def _nothing(scene: Scene) -> str:
+def _nothing(tables: Sequence[pl.DataFrame], scene: Scene) -> str:
     if scene.pytorch:
         return "no XLA programs: a PyTorch Profiler file knows none; graphs has what is launched as a whole there"
     if scene.ranks["label"].str.starts_with("GPU").any():
-        return f"no execution of an XLA program here: no kernel of the GPUs names its op (in command buffers: {NAMING})"
+        hint = f" (in command buffers: {NAMING})" if any(table["buffered"].any() for table in tables) else ""
+        return f"no execution of an XLA program here: no kernel of the GPUs names an HLO op{hint}"
     return "no execution of an XLA program here: were devices profiled (ProfileOptions.device_tracer_level)?"
 
 

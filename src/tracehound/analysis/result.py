@@ -105,9 +105,9 @@ class Share:
     Without a window (not `windowed`) the bounds are those of the trace. Where steps are `asked` for by their numbers,
     the bounds are those of the rank's own, and `hosted` goes over those of all ranks that its host drives.
     `part` is the number of its file in the trace, and `home` where that lies in a cache.
-    `ordinal` is the number that the file gives the rank's device, and `properties` what it says of that. `assigned` has
-    the replicas and partitions of the programs that the file tells of. `known` are
-    the answers that were found before to questions about the `host`. `alone` says that the trace has no other rank.
+    `ordinal` is the number that the file gives the rank's device, and `properties` what it says of that. `profiler`
+    recorded it. `assigned` has the replicas and partitions of the programs that the file tells of. `known` are the
+    answers that were found before to questions about the `host`. `alone` says that the trace has no other rank.
     """
 
     rank: int
@@ -127,6 +127,7 @@ class Share:
     facets: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
     ordinal: int | None = None
     properties: Device = UNKNOWN
+    profiler: Profiler = "XLA"
     assigned: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     asked: tuple[int, ...] | None = None
     hosted: tuple[int, int] | None = None

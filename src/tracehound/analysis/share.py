@@ -23,7 +23,7 @@ from tracehound.analysis.topics import of_memory_alone
 from tracehound.analysis.windows import of_hosts, of_ranks
 from tracehound.formats.residency import device as properties
 from tracehound.ids import in_part
-from tracehound.trace import Trace, Window, collected
+from tracehound.trace import PROFILERS, Trace, Window, collected
 
 
 def run(
@@ -190,6 +190,7 @@ def shares(trace: Trace, window: Window) -> Iterator[Share]:
             facets=trace.facets[part],
             ordinal=ordinal,
             properties=properties(trace.parts[part].facts, ordinal),
+            profiler=PROFILERS[trace.parts[part].format],
             assigned=_assigned(trace.parts[part].facts),
             alone=trace.ranks.height == 1,
         )

@@ -88,8 +88,8 @@ BY_RANK: Final = (
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
     """A row for each step that overlaps the window; lengths in ps."""
-    xla = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops"]))
-    if share.steps.is_empty() or xla.is_empty():
+    device = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops", "stream"]))
+    if share.steps.is_empty() or device.is_empty() or share.profiler != "XLA":
         return pl.DataFrame()
     events = device_parts.device_work(replace(share, device=share.anytime), "step", "lane", *CLOCKED)
     found = _stretches(share.steps, events)
