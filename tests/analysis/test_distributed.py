@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
 from jobs import Rank, asked, job, rows
-from tracehound.trace import Window
+from tracehound.trace import Trace, Window
 
 PARTS = ("computation", "overlap", "communication", "other")
 HALVES = ("transfer", "synchronising", "unmatched")
@@ -68,6 +70,43 @@ def test_where_calls_end_together_nothing_is_said_of_when_ranks_came(tmp_path: P
     for rank, start in zip(found, (0, 40), strict=True):
         rank.collective(max(start - 1, 0), start, 100, Seq=1)
     assert not [note for note in asked("distributed", job(tmp_path, *found)).notes if "by when" in note]
+
+
+def asynchronous() -> Trace:
+    """On two TPUs an all-gather of 50 us, or 60; a fusion hides all but start (2 us) and done (8 us, or 18)."""
+    b = Building(format="xplane")
+    for rank in (0, 1):
+        ops = Lane(f"XLA Ops {rank}", rank, "ops", work=True)
+        b.event(ops, "all-gather-start.1", 0, 2, "collective", op=0, run=1)
+        b.event(ops, "fusion.1", 2, 42, "op", op=2, run=1)
+        b.event(ops, "all-gather-done.1", 42, 50 + 10 * rank, "collective", op=1, run=1)
+    b.ops = [
+        {"op": 0, "name": "all-gather-start.1", "category": "all-gather-start",
+         "text": "%all-gather-start.1 = (f32[8], f32[16]) all-gather-start(%p)"},
+        {"op": 1, "name": "all-gather-done.1", "category": "all-gather-done",
+         "text": "%all-gather-done.1 = f32[16] all-gather-done((f32[8], f32[16]) %all-gather-start.1)"},
+        {"op": 2, "name": "fusion.1", "category": "fusion"},
+    ]  # fmt: skip
+    trace = b.trace()
+    return replace(trace, ranks=trace.ranks.with_columns(pl.format("TPU:{}", "device").alias("label")))
+
+
+def test_what_hides_an_asynchronous_collective_is_neither_transfer_nor_waiting() -> None:
+    found = rows("distributed", asynchronous())
+    told = [tuple(row[name] // US for name in (*PARTS, *HALVES)) for row in found]
+    assert told == [(40, 0, 10, 0, 10, 0, 0), (40, 0, 20, 0, 18, 2, 0)]
+
+
+def test_what_asynchronous_collectives_of_tpus_hide_is_said_to_be_elsewhere() -> None:
+    """Their lengths are those of start and done on the core, their transfer is from the start to the done."""
+    (row,) = rows("collectives", asynchronous())
+    assert [row[name] // US for name in ("total", "min", "max", "transfer")] == [30, 10, 20, 50]
+    for analysis in ("collectives", "overlap"):
+        assert any("async_overlap" in note for note in asked(analysis, asynchronous()).notes), analysis
+    plain = Building()
+    plain.event(stream(), "ncclDevKernel_AllReduce", 0, 50, "collective")
+    for analysis in ("collectives", "overlap"):
+        assert not any("async_overlap" in note for note in asked(analysis, plain.trace()).notes), analysis
 
 
 def test_without_a_device_operators_compute() -> None:

@@ -28,7 +28,10 @@ to that of the last, at most its call; skew = from the first to the last arrival
 analysis clocks. last = the rank that came last most often; where several came last at once, none did. Of a collective
 that only one rank here has, transfer is that call, its wait included, and the bandwidths are what it is at least. A
 collective that other ranks of its group here have no call of tells how long those waited that have one, but not who
-came last: where others of the row are whole, it does not count in transfer, skew, last and the bandwidths.
+came last: where others of the row are whole, it does not count in transfer, skew, last and the bandwidths. A call of an
+asynchronous collective of a TPU lasts from the beginning of its start to the end of its done: so long take transfer,
+wait and skew. total, mean, min and max count the time of the start and the done alone, in which the core does nothing
+else; what lies between, and hides the rest, is in async_overlap.
 
 {bus.DEFINITION}
 
@@ -147,6 +150,15 @@ def _instances(rows: pl.DataFrame, alike: Sequence[str]) -> pl.DataFrame:
     )
 
 
+_HALVES: Final = r"-start|^(?:send|recv)\b"
+"""How ops are called that begin what another ends."""
+
+_ASYNCHRONOUS: Final = (
+    "transfers of asynchronous collectives last from start to done, and are longer than the time that these two take"
+    " on the device (total, mean, min, max): async_overlap has what is hidden between"
+)
+
+
 def _notes(table: pl.DataFrame) -> list[str]:
     """What the table cannot tell."""
     unsized = int(table["count"].sum()) - int(table["sized"].sum())
@@ -155,6 +167,9 @@ def _notes(table: pl.DataFrame) -> list[str]:
         notes.append(
             "no other rank's calls to match: transfers include the wait, bandwidths are what they are at least"
         )
+    halves = pl.col("name").cast(pl.String).str.contains(_HALVES)
+    if table.filter(halves & (pl.col("transfer") > pl.col("max"))).height:
+        notes.append(_ASYNCHRONOUS)
     absurd = table.filter(pl.col("algorithm").is_null() & (pl.col("took") > 0) & (pl.col("moved") > 0)).height
     if absurd:
         notes.append(f"no bandwidth in {plural(absurd, 'row')}: it would be more than any link carries")

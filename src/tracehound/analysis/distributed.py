@@ -30,12 +30,13 @@ to it. All are lengths of unions of intervals over all streams. Where nothing wo
 is the time in the operators of the host outside its collectives. All times of a device with a clock of its own (TPU),
 and the bounds of steps and of a window, are on that, as in breakdown.
 
-transfer and synchronising share out the time in which communication runs, hidden or not: of each call the last part,
-as long as the shortest call of that collective on any rank, is transfer, and what is before is synchronising: waiting
-for the last to come. That needs no common clock, and is least where the calls of a collective end apart (gloo): by the
-time at which the last one came, as in arrivals and stragglers, a rank may have waited longer, which a note then says.
-Both are unions: where another collective transfers at once, a wait is hidden. unmatched is the rest: communication that
-no other rank here has.
+transfer and synchronising share out the time in which communication runs, hidden or not: of each call the last part, as
+long as the shortest call of that collective on any rank, is transfer, and what is before is synchronising: waiting for
+the last to come. Of an asynchronous collective of a TPU, whose call lasts from its start to its done, only these two
+run, here as in breakdown: what the ops between them hide is neither, and is in async_overlap. That needs no common
+clock, and is least where the calls of a collective end apart (gloo): by the time at which the last one came, as in
+arrivals and stragglers, a rank may have waited longer, which a note then says. Both are unions: where another
+collective transfers at once, a wait is hidden. unmatched is the rest: communication that no other rank here has.
 
 {HOW}
 
@@ -80,9 +81,10 @@ _PARTS: Final = (
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """The calls of the rank, and rows (without a call's event) of its run or steps with their parts; ps.
+    """The calls of the rank, its run or steps with their parts, and when it communicates: `what` tells the rows apart.
 
-    `from` and `until` are the bounds of a row on the clock of its parts, the device's own where it is `clocked`.
+    `from` and `until` are the bounds of a row on the clock of its parts, the device's own where it is `clocked`; of the
+    rows `runs` those of a stretch in which communication runs. All in ps.
     """
     on_device = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height > 0
     events = work(share, "lane", *CLOCKED)
@@ -106,7 +108,13 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(on_device).alias("works"),
         pl.lit(clocked).alias("clocked"),
     )
-    return pl.concat([calls(share).with_columns(pl.lit(value=True).alias("call")), parts], how="diagonal")
+    sides = (communicating.start, communicating.end)
+    runs = pl.DataFrame({name: pl.Series(side, dtype=pl.Int64) for name, side in zip(_RUNS, sides, strict=True)})
+    rows = {"call": calls(share), "part": parts, "runs": runs.with_columns(pl.lit(share.rank, pl.Int64).alias("rank"))}
+    return pl.concat([each.with_columns(pl.lit(what).alias("what")) for what, each in rows.items()], how="diagonal")
+
+
+_RUNS: Final = ("from", "until")
 
 
 def _of_device(share: Share, events: pl.DataFrame) -> tuple[Intervals, Intervals, int, int]:
@@ -143,14 +151,16 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """A row per rank, or per step and rank."""
     by_step = BY.of(options.given) == "step"
     shown = replace(ANALYSIS, columns=BY_STEP if by_step else COLUMNS)
-    parts = [table.filter(pl.col("call").is_null()).select("rank", *_PARTS) for table in tables if table.height]
+    parts = [table.filter(pl.col("what") == "part").select("rank", *_PARTS) for table in tables if table.height]
     rows = pl.concat(parts) if parts else pl.DataFrame()
     if rows.is_empty():
         why = "no steps here: mark them with profiler.step(), StepTraceAnnotation or StepTrace"
         return without(shown, scene, options, why if by_step else "no rank here")
-    found = matched([table.filter("call").select(CALLS.names()) for table in tables if "call" in table.columns], scene)
+    filled = [table for table in tables if table.height]
+    found = matched([table.filter(pl.col("what") == "call").select(CALLS.names()) for table in filled], scene)
     met = _on_own_clock(found.calls, rows.filter("clocked")["rank"].unique())
-    halves = pl.concat([_halves(met, of_rank) for of_rank in rows.partition_by("rank", maintain_order=True)])
+    runs = pl.concat([table.filter(pl.col("what") == "runs").select("rank", *_RUNS) for table in filled])
+    halves = pl.concat([_halves(met, runs, of_rank) for of_rank in rows.partition_by("rank", maintain_order=True)])
     table = halves.with_columns((pl.col("until") - pl.col("from")).alias("span")).with_columns(
         (pl.col("synchronising") / pl.col("span")).fill_nan(None).alias("waiting")
     )
@@ -178,18 +188,23 @@ def _on_own_clock(calls: pl.DataFrame, clocked: pl.Series) -> pl.DataFrame:
 _SIDES: Final = ("start", "end")
 
 
-def _halves(calls: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of one rank with what of their communication transfers, waits, and is not matched."""
-    mine = calls.filter(pl.col("rank") == rows["rank"][0])
+def _halves(calls: pl.DataFrame, runs: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of one rank with what of their communication transfers, waits, and is not matched.
+
+    `waited` is all that its calls waited, also where nothing of them runs on the device.
+    """
+    mine, running = (each.filter(pl.col("rank") == rows["rank"][0]) for each in (calls, runs))
     known = mine.filter(pl.col("meeting").is_not_null())
     start, end, transfer = (known[name].to_numpy() for name in ("start", "end", "transfer"))
     moving, matched_ = union(end - transfer, end), union(start, end)
     every = union(mine["start"].to_numpy(), mine["end"].to_numpy())
     low, high = rows["from"].to_numpy(), rows["until"].to_numpy()
+    waiting, here = subtract(matched_, moving), union(running["from"].to_numpy(), running["until"].to_numpy())
     lengths = {
-        "transfer": covered(moving, low, high),
-        "synchronising": covered(subtract(matched_, moving), low, high),
-        "unmatched": covered(subtract(every, matched_), low, high),
+        "transfer": covered(intersect(moving, here), low, high),
+        "synchronising": covered(intersect(waiting, here), low, high),
+        "unmatched": covered(intersect(subtract(every, matched_), here), low, high),
+        "waited": covered(waiting, low, high),
     }
     told = len(start) > 0
     return rows.with_columns(
@@ -227,7 +242,7 @@ def _longer(calls: pl.DataFrame, table: pl.DataFrame) -> list[str]:
         union(mine["start"].to_numpy(), mine["came"].to_numpy()).length
         for mine in came.partition_by("rank", maintain_order=True)
     )
-    if waited <= _LONGER * int(table["synchronising"].sum()):
+    if waited <= _LONGER * int(table["waited"].sum()):
         return []
     return [
         f"by when the last rank came, all ranks together waited {duration(waited)} (arrivals): calls end apart here"

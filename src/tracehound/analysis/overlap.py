@@ -69,7 +69,14 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if not whole["first"]:
         return answer(ANALYSIS, table, scene, options, [f"no {first} ran here"])
     told = f"{percent(whole['both'] / whole['first'])} of the {first} runs at the same time as {second}"
-    return answer(ANALYSIS, table, scene, options, [told])
+    on_tpus = scene.ranks["label"].str.starts_with("TPU").any()
+    return answer(ANALYSIS, table, scene, options, [told, *([_ON_TPUS] if on_tpus else [])])
+
+
+_ON_TPUS: Final = (
+    "the HLO ops of a TPU follow one another: what runs between the start and the done of an asynchronous collective,"
+    " and hides it, is in async_overlap"
+)
 
 
 ANALYSIS = Analysis(
