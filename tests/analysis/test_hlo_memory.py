@@ -56,6 +56,14 @@ def test_each_program_has_a_peak_in_each_memory(trace: Trace) -> None:
     assert result.notes[1].startswith("programs keep up to 1.00 MiB in host memory")
 
 
+@pytest.mark.parametrize("analysis", ["hlo_memory", "hlo_heap", "hlo_buffers"])
+def test_that_protos_are_damaged_is_said_rather_than_that_they_were_not_recorded(analysis: str) -> None:
+    b = Building(format="xplane", facts={"programs": [{"name": name, "damaged": name != "h"} for name in "fgh"]})
+    b.event(Lane("XLA Ops", 0, "ops", work=True), "a", 0, 10, "op")
+    (note,) = run(named(analysis), b.trace()).notes
+    assert note.endswith("the HLO proto of f and 1 more program is damaged and cannot be read")
+
+
 def test_what_is_there_at_the_peak(trace: Trace) -> None:
     result = run(named("hlo_buffers"), trace, options=Options(given=(("program", "jit_f"),)))
     names = ("buffer", "space", "role", "bytes", "share", "padding", "first", "last")

@@ -486,6 +486,17 @@ def test_kernels_of_a_command_buffer_are_of_the_ops_after_which_they_are_called(
     assert streams.sort("start")["of"].to_list() == [*expected, None]
 
 
+@pytest.mark.parametrize("cut", [1, 5, 40, None])
+def test_a_damaged_hlo_proto_is_told_of(part: Callable[..., Part], cut: int | None) -> None:
+    sound = proto(computation(1, "main", 10, instruction(10, "x", "parameter", array(F32, 8))))
+    stats = {"jit_f(3)": [Stat("Hlo Proto", 6, sound[:cut])], "jit_g(4)": [Stat("Hlo Proto", 6, sound)]}
+    core = Plane("/device:TPU:0", [Line("XLA Ops", [Event("a", 0, US)])])
+    read = part(Plane("/host:metadata", metadata_stats=stats), core)
+    told = [(note.level, note.count, note.where) for note in read.notes if "HLO proto" in note.text]
+    assert told == ([] if cut is None else [("dropped", 1, "jit_f")])
+    assert [one["damaged"] for one in read.facts["programs"]] == [cut is not None, False]
+
+
 def cpu_op(name: str, at: int, until: int, device: int, key: int, run: int = -9) -> tuple[Event, Event]:
     """An op that is dispatched in an instant, and the mark with which it ends."""
     own = [

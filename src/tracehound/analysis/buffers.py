@@ -9,8 +9,10 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.result import Share
+from tracehound.analysis.result import Scene, Share
+from tracehound.errors import printable
 from tracehound.trace import collected
+from tracehound.units import plural
 
 HEAP: Final = ("program", "module", "space")
 """What tells one heap from another."""
@@ -22,6 +24,16 @@ WITHOUT: Final = (
     "no buffer assignment here: XLA profiles (xplane.pb) have it in the HLO protos of their programs, recorded with "
     "enable_hlo_proto, the default of jax.profiler and of torch_xla's xp.trace"
 )
+
+
+def why_without(scene: Scene) -> str:
+    """Why there is nothing of the buffers of programs: their protos are damaged, or the files have none."""
+    programs = (one for facts in scene.facts for one in facts.get("programs", ()))
+    damaged = [str(one["name"]) for one in programs if one.get("damaged")]
+    if not damaged:
+        return WITHOUT
+    more = f" and {plural(len(damaged) - 1, 'more program')}" if len(damaged) > 1 else ""
+    return f"no buffer assignment here: the HLO proto of {printable(damaged[0])}{more} is damaged and cannot be read"
 
 
 def assigned(share: Share) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracehound.analysis.buffers import WITHOUT, assigned, titled
+from tracehound.analysis.buffers import assigned, titled, why_without
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.analysis.settings import Setting, one_of, pattern
 
@@ -85,7 +85,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = stacked(tables)
     if rows.is_empty():
         asked = [] if not any(name == "program" for name, _ in options.given) else ["or no program is called so"]
-        return without(ANALYSIS, scene, options, WITHOUT, *asked)
+        return without(ANALYSIS, scene, options, why_without(scene), *asked)
     rows = rows.unique(maintain_order=True)
     order = ["peak", "program", "space", "bytes", "buffer"]
     table = rows.sort(order, descending=[True, False, False, True, False])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.buffers import HEAP, WITHOUT, assigned, curve, titled
+from tracehound.analysis.buffers import HEAP, assigned, curve, titled, why_without
 from tracehound.analysis.hlo_buffers import PROGRAM
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked
 
@@ -50,9 +50,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = stacked(tables)
     if rows.is_empty():
         asked = ["or no program is called so"] if any(name == "program" for name, _ in options.given) else []
-        return answer(
-            ANALYSIS, blank(COLUMNS), scene, options, [f"no program with temporary buffers; {WITHOUT}", *asked]
-        )
+        why = f"no program with temporary buffers; {why_without(scene)}"
+        return answer(ANALYSIS, blank(COLUMNS), scene, options, [why, *asked])
     rows = rows.unique(maintain_order=True)
     table = rows.sort("peak", "program", "space", "position", descending=[True, False, False, False])
     return answer(ANALYSIS, table, scene, options)

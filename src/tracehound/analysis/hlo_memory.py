@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracehound.analysis.buffers import HEAP, WITHOUT, assigned, curve, titled
+from tracehound.analysis.buffers import HEAP, assigned, curve, titled, why_without
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank, stacked, without
 from tracehound.units import bytes_
 
@@ -77,7 +77,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """Each program once, the one that needs most first."""
     rows = stacked(tables)
     if rows.is_empty():
-        return without(ANALYSIS, scene, options, WITHOUT)
+        return without(ANALYSIS, scene, options, why_without(scene))
     alike = [name for name in rows.columns if name != "ranks"]
     table = rows.group_by(alike, maintain_order=True).agg(pl.col("ranks").sum())
     table = table.sort("peak", "program", "space", descending=[True, False, False])

@@ -69,13 +69,13 @@ def only(programs: Collection[Program]) -> dict[str, int]:
 
 
 def assigned(file: File, program: Program) -> tuple[int, int]:
-    """As how many replicas of how many partitions, of all hosts, the program runs; (0, 0): its HLO does not say."""
+    """As how many replicas of how many partitions, of all hosts, the program runs; (0, 0): its HLO does not say.
+
+    Raises WireError where the proto is damaged.
+    """
     at, size = program.offset, program.size
     for number in (MODULE, _ASSIGNED):  # the rest of a proto, which may be long, is passed over
-        try:
-            inner = [one for one in fields(file.data, at, at + size) if (one.number, one.wire) == (number, BYTES)]
-        except WireError:
-            return 0, 0
+        inner = [one for one in fields(file.data, at, at + size) if (one.number, one.wire) == (number, BYTES)]
         if not inner:
             return 0, 0
         at, size = inner[-1].at, inner[-1].value

@@ -25,7 +25,7 @@ from tracehound.formats.hlo_heap import buffers
 from tracehound.formats.inflate import head, opened, whole
 from tracehound.formats.signs import CONVERTED
 from tracehound.formats.spill import Spill, frame_of
-from tracehound.formats.wire import File, Rows, ShortenedError
+from tracehound.formats.wire import File, Rows, ShortenedError, WireError
 from tracehound.formats.xevents import Stretched, TornError
 from tracehound.formats.xla_asides import with_asides
 from tracehound.formats.xla_columns import read
@@ -178,12 +178,13 @@ def _portion(
     space.planes[:] = [_with_asides(plane) for plane in space.planes]
     base_ns, wall_ns = _clock(space)
     located = programs(file, space)
+    facts = _facts(file, space, located)
     outline = Outline(
         planes=tuple(shown(plane) for plane in space.planes),
         host=", ".join(space.hostnames) or path.name.split(".xplane")[0],
         wall_ns=wall_ns,
-        facts=_facts(file, space, located),
-        notes=(*notes, *_notes(space)),
+        facts=facts,
+        notes=(*notes, *_notes(space), *_ruined(facts["programs"])),
         places=places(space),
         programs=only(located.values()),
         buffers=_buffers(file, located) if portion.number == 0 else None,
@@ -323,8 +324,11 @@ def _facts(file: File, space: Space, located: Mapping[int, Program]) -> dict[str
 
 
 def _told(file: File, one: Program) -> dict[str, Any]:
-    """A program whose HLO the file has."""
-    replicas, partitions = assigned(file, one)
+    """A program whose HLO the file has, and whether that is damaged."""
+    try:
+        damaged, (replicas, partitions) = False, assigned(file, one)
+    except WireError:
+        damaged, (replicas, partitions) = True, (0, 0)
     return {
         "name": one.name,
         "program": one.program,
@@ -333,7 +337,15 @@ def _told(file: File, one: Program) -> dict[str, Any]:
         "devices": replicas * partitions,
         "replicas": replicas,
         "partitions": partitions,
+        "damaged": damaged,
     }
+
+
+def _ruined(located: Sequence[Mapping[str, Any]]) -> list[Note]:
+    """That the HLO of programs is damaged."""
+    names = [one["name"] for one in located if one["damaged"]]
+    text = "damaged HLO proto: its program is told as far as it can be read"
+    return [Note("dropped", text, len(names), names[0])] if names else []
 
 
 def _notes(space: Space) -> list[Note]:
