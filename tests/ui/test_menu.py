@@ -192,3 +192,25 @@ async def test_a_key_that_was_on_its_way_to_a_pane_while_the_menu_opened_is_mean
         await settled(pilot)
         assert explorer.deck.active == "operators"
         assert pilot.app.screen is explorer
+
+
+async def test_what_is_chosen_twice_or_under_another_screen_is_chosen_once(samples: Path) -> None:
+    async with explored(open_paths([samples / "torch_stacks"])) as (explorer, pilot):
+        await press(pilot, "M")
+        screen = pilot.app.screen
+        assert isinstance(screen, MenuScreen)
+        for _ in range(2):
+            screen.entries.choose("t")
+        await settled(pilot)
+        assert pilot.app.screen is explorer
+        assert explorer.deck.active == "host"
+        await press(pilot, "M", "ctrl+p")
+        screen, above = pilot.app.screen_stack[1:]
+        assert isinstance(screen, MenuScreen)
+        for _ in range(2):
+            screen.entries.choose("2")
+        await settled(pilot)
+        assert pilot.app.screen is above
+        await press(pilot, "escape", "2")
+        assert pilot.app.screen is explorer
+        assert explorer.deck.active == "ops"

@@ -5,7 +5,7 @@ Own the frame, how a page or a list in it looks, and the keys that move in it. K
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final
 
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -13,9 +13,8 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
 from tracehound.draw.glyphs import Glyphs
+from tracehound.ui.screens.leaving import Answer, LeftOnce
 from tracehound.ui.widgets.plain_bars import suit
-
-Answer = TypeVar("Answer")
 
 WIDTH: Final = 90
 """Cells of a frame, where the screen has them and nothing else is said."""
@@ -24,7 +23,7 @@ EDGES: Final = 5
 """Cells of those that the frame, the blanks in it, and a scroll bar take."""
 
 
-class Framed(ModalScreen[Answer]):
+class Framed(ModalScreen[Answer], LeftOnce[Answer]):
     """A box in the middle of the screen, as high as what is in it."""
 
     DEFAULT_CSS = f"""

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.screen import Screen
 from textual.widgets import Static
 
 from tracehound.draw.glyphs import Glyphs
 from tracehound.formats.hlo_shape import space_name
 from tracehound.ui.leaf import Leaf
 from tracehound.ui.outside import copy
+from tracehound.ui.screens.leaving import LeftOnce
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar
 from tracehound.ui.widgets.leaf_view import LeafView
 from tracehound.units import bytes_
@@ -32,7 +32,7 @@ class Leads:
     instance: Callable[[Leaf, int], None]
 
 
-class HloScreen(Screen[None]):
+class HloScreen(LeftOnce[None]):
     """The page between its header and the keys; the line under the cursor stands whole above them."""
 
     DEFAULT_CSS = """

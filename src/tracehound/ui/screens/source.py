@@ -16,13 +16,13 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.geometry import Size
-from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tracehound.draw.glyphs import Glyphs
 from tracehound.ui import keys
 from tracehound.ui.outside import copy, edit
+from tracehound.ui.screens.leaving import LeftOnce
 from tracehound.ui.source.colours import Piece, coloured
 from tracehound.ui.tones import tones
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar
@@ -150,7 +150,7 @@ class CodeView(ScrollView, can_focus=True, inherit_bindings=False):
         self.screen.dismiss()
 
 
-class SourceScreen(Screen[None]):
+class SourceScreen(LeftOnce[None]):
     """The code between a header that says what it is and the keys that matter."""
 
     DEFAULT_CSS = "SourceScreen { layout: vertical; background: $background; }"
