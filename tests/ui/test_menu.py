@@ -214,3 +214,23 @@ async def test_what_is_chosen_twice_or_under_another_screen_is_chosen_once(sampl
         await press(pilot, "escape", "2")
         assert pilot.app.screen is explorer
         assert explorer.deck.active == "ops"
+
+
+PAGES = ("pagedown", "pageup", "end", "home", "pagedown")
+
+
+@pytest.mark.parametrize("size", [(120, 40), (10, 3)])
+@pytest.mark.parametrize(
+    ("before", "key"), [((), "ctrl+p"), ((), "M"), (("2",), "plus"), (("M", menu.choices(KEYS)["operators"]), "B")]
+)
+async def test_a_list_takes_keys_for_pages_before_it_is_laid_out(
+    samples: Path, before: tuple[str, ...], key: str, size: tuple[int, int]
+) -> None:
+    async with explored(open_paths([samples / "torch_ddp_gloo"]), size) as (explorer, pilot):
+        await press(pilot, *before)
+        for each in (key, *PAGES):
+            pilot.app.post_message(events.Key(each, None))
+        await settled(pilot)
+        assert pilot.app.screen is not explorer
+        await press(pilot, *PAGES, "escape")
+        assert pilot.app.screen is explorer

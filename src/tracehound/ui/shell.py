@@ -17,7 +17,6 @@ from textual.actions import ActionParseResult
 from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
@@ -31,6 +30,7 @@ from tracehound.ui.ending import watch
 from tracehound.ui.keymap import keymap
 from tracehound.ui.keys import KEYS, Key, bindings
 from tracehound.ui.outside import warn
+from tracehound.ui.screens.palette import Palette
 from tracehound.ui.themes import THEMES, chosen
 from tracehound.ui.typed import TypedAhead
 from tracehound.ui.widgets.bars import KeyBar
@@ -115,9 +115,9 @@ class Shell(App[None]):
         return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
 
     def action_command_palette(self) -> None:
-        """Textual's own, with words that every alphabet has."""
-        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
-            self.push_screen(CommandPalette(placeholder="Search for commands", id="--command-palette"))
+        """Show it, if it is not there."""
+        if not any(isinstance(screen, Palette) for screen in self.screen_stack):
+            self.push_screen(Palette())
 
     def action_suspend_process(self) -> None:
         """Stop the whole job, workers and all, until a shell has it go on; where none can, nothing would ever."""

@@ -5,7 +5,8 @@ Own the frame, how a page or a list in it looks, and the keys that move in it. K
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from contextlib import suppress
+from typing import ClassVar, Final, Literal
 
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -79,6 +80,14 @@ class Paged(Framed[None]):
         self.page.scroll_end(animate=False)
 
 
+class Options(OptionList):
+    """The lines of a list; a key for a page moves nothing before they are laid out, or where no room is for any."""
+
+    def _move_page(self, direction: Literal[-1, 1]) -> None:
+        with suppress(KeyError):  # of a line that Textual knows no place of
+            super()._move_page(direction)
+
+
 class Listed(Framed[Answer]):
     """A list to choose from, which whoever has it fills when it is mounted."""
 
@@ -94,7 +103,7 @@ class Listed(Framed[Answer]):
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__()
-        self.options = OptionList(markup=False)
+        self.options = Options(markup=False)
         self._glyphs = glyphs
 
     @property
