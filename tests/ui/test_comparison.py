@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 from textual.pilot import Pilot
 
@@ -16,10 +17,14 @@ from exploring import press, settled
 from terminal import Terminal
 from tracehound.cli import main
 from tracehound.store import Opening, open_paths
+from tracehound.trace import collected
+from tracehound.ui import navigate
 from tracehound.ui.commands import ComparisonCommands
 from tracehound.ui.comparing import ComparingApp
+from tracehound.ui.contrast import Contrast, Traces
 from tracehound.ui.keys import KEYS
 from tracehound.ui.screens.comparison import ComparisonScreen
+from tracehound.ui.widgets.result_table import ResultTable
 
 
 @asynccontextmanager
@@ -188,6 +193,104 @@ async def test_s_swaps_the_runs_and_the_signs_of_all_changes(jax: tuple[Opening,
         assert screen.sides[0].region.y < screen.sides[1].region.y
         assert after.step.table["change"][0] == -before.step.table["change"][0]
         assert screen.differences.tables["diff"].table.result is after.step
+
+
+async def test_rows_of_runs_that_stood_otherwise_lead_nowhere(
+    jax: tuple[Opening, Opening], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with compared(*jax) as (screen, pilot):
+        asked: list[Traces] = []
+        compare = screen.contrast.compare
+        monkeypatch.setattr(screen.contrast, "compare", asked.append)
+        table = screen.differences.tables["diff-ops"].table
+        old = (table.row, table.result)
+        await press(pilot, "3", "S")
+        swapped = screen.state
+        await press(pilot, "enter")
+        assert screen.state == swapped
+        assert "compared anew" in screen.key_bar.said
+        compare(*asked)
+        await settled(pilot)
+        assert table.result is not old[1]
+        assert old[0] is not None
+        table.post_message(ResultTable.Chosen(table, old[0], None, old[1]))
+        await settled(pilot)
+        assert screen.state == swapped, "nor does one that was on its way"
+        await press(pilot, "enter")
+        assert table.row is not None
+        assert [view.event for view in screen.state.views] == [table.row["base_event"], table.row["other_event"]]
+
+
+async def test_a_swap_while_the_runs_are_compared_has_them_compared_as_they_stand(
+    jax: tuple[Opening, Opening],
+) -> None:
+    async with compared(*jax) as (screen, pilot):
+        for _ in range(2):
+            screen.action_swap()
+        await settled(pilot)
+        assert screen.found is not None
+        assert screen.found.base.name == "jax_cpu8_b128"
+        screen.action_swap()
+        await settled(pilot)
+        assert screen.found.base.name == "jax_cpu8_b4096"
+
+
+async def test_what_was_selected_in_a_run_is_not_looked_for_among_matched_ops(
+    jax: tuple[Opening, Opening], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with compared(*jax) as (screen, pilot):
+        found: list[Contrast.Aligned] = []
+        with monkeypatch.context() as held:
+            held.setattr(screen.aligning, "matched", found.append)
+            await press(pilot, "m")
+        for side in screen.sides:
+            trace = side.trace
+            assert trace is not None
+            ids = collected(trace.events().select(pl.col("id").max()))["id"]
+            side.timeline._go(navigate.choose(trace, side.timeline.view, int(ids[0])))
+        screen.aligning.matched(*found)
+        await settled(pilot)
+        assert screen.state.alignment == "sequence"
+        assert [view.event for view in screen.state.views] == [None, None]
+        assert [side.timeline.view for side in screen.sides] == [*screen.state.views]
+
+
+async def test_a_matched_op_is_not_looked_for_in_a_run(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        await press(pilot, "m")
+        for side in screen.sides:
+            assert side.timeline.trace is not None
+            side.timeline.action_mark()
+            side.timeline._go(navigate.choose(side.timeline.trace, side.timeline.view, 0))
+        screen.action_back()
+        await settled(pilot)
+        assert screen.state.alignment == "step"
+        for side, view in zip(screen.sides, screen.state.views, strict=True):
+            assert (view.event, view.selection) == (None, None)
+            assert side.timeline.view == view
+        await press(pilot, "1", "right")
+        assert screen.state.views[0].selection is None, "nor does a range that began there go on"
+
+
+async def test_the_steps_that_are_looked_at_when_ops_are_matched_are_those_that_are_shown(
+    jax: tuple[Opening, Opening], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with compared(*jax) as (screen, pilot):
+        found: list[Contrast.Aligned] = []
+        with monkeypatch.context() as held:
+            held.setattr(screen.aligning, "matched", found.append)
+            await press(pilot, "m", ")" if screen.state.at == 0 else "(")
+        screen.aligning.matched(*found)
+        await settled(pilot)
+        assert screen.aligning.slots is not None
+        assert screen.state.alignment == "sequence"
+        base, _ = screen.state.pair or (None, None)
+        assert base is not None
+        assert screen.aligning.slots.traces[0].span[1] == screen.state.views[0].end
+        events = screen.aligning.slots.origins[0]
+        trace = screen.sides[0].trace
+        assert trace is not None
+        assert base.start <= trace.event(int(events[0]))["start"] < base.end
 
 
 async def test_steps_are_paired_by_hand(jax: tuple[Opening, Opening]) -> None:

@@ -1,6 +1,7 @@
 """Two timelines as one: what both show, and how the clock of one lies against that of the other.
 
-Owns that value and the moves that lead from one to the next. Knows no keys and no widgets. Times are ps.
+Owns that value and the moves that lead from one to the next. Knows no keys and no widgets. Times are ps. What one
+shows the other shows at the same times: lanes, events and ranks are each run's own and never cross over.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tracehound.diff.slots import Place, Slotted
 from tracehound.draw.colouring import colouring
 from tracehound.ui import abreast, navigate, sentences
-from tracehound.ui.abreast import Abreast, Step
+from tracehound.ui.abreast import Abreast
 from tracehound.ui.contrast import Contrast
 
 if TYPE_CHECKING:
@@ -68,18 +68,21 @@ class Aligning:
 
     def _match(self, state: Abreast) -> None:
         """Have the steps that are looked at aligned op by op, and show them like that when they are."""
-        screen, pair = self._screen, state.pair
-        if screen.traces is not None and pair is not None and screen.found is not None:
-            self._wanted = (_place(pair[0]), _place(pair[1]))
+        screen, places = self._screen, _places(state)
+        if screen.traces is not None and places is not None and screen.found is not None:
+            self._wanted = places
             screen.key_bar.say("matching the ops of both steps")
-            screen.contrast.align(screen.traces, self._wanted, screen.found)
+            screen.contrast.align(screen.traces, places, screen.found)
 
     def matched(self, message: Contrast.Aligned) -> None:
-        """Show the steps op by op, unless something else is wanted by now."""
+        """Show the steps op by op, unless something else is wanted, or other steps are looked at, by now."""
         screen = self._screen
-        if message.places != self._wanted:
+        if message.places != self._wanted or message.traces != screen.traces:
             return
         self._wanted = None
+        if message.places != _places(screen.state):
+            self._match(screen.state)
+            return
         if message.found is None:
             screen.key_bar.say(message.failure)
             return
@@ -114,11 +117,15 @@ class Aligning:
         screen, self.slots = self._screen, None
         state = abreast.out_of_slots(screen.state, self._runs)
         for side, view in zip(screen.sides, state.views, strict=True):
-            side.show_run(view)
+            side.leave_slots(view)
         screen.state = state
         screen.describe()
         return True
 
 
-def _place(step: Step) -> Place:
-    return Place(step.rank, step.start, step.end)
+def _places(state: Abreast) -> tuple[Place, Place] | None:
+    """Where the steps are that are looked at."""
+    if state.pair is None:
+        return None
+    base, other = (Place(step.rank, step.start, step.end) for step in state.pair)
+    return base, other

@@ -33,6 +33,7 @@ class Contrast(Background):
     class Aligned(Message):
         """Two steps side by side; or why they cannot be."""
 
+        traces: Traces
         places: tuple[Place, Place]
         found: Slotted | None
         failure: str = ""
@@ -57,7 +58,7 @@ class Contrast(Background):
         """Have `Aligned` sent to the target."""
 
         def tell(done: Slotted | None, failure: str = "") -> None:
-            self._target.post_message(self.Aligned(places, done, failure))
+            self._target.post_message(self.Aligned(traces, places, done, failure))
 
         self.submit("aligning", lambda: tell(slotted(traces, places, found.keys)), lambda why: tell(None, why))
 

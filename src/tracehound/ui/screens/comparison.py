@@ -71,6 +71,7 @@ class ComparisonScreen(Screen[None]):
         self.said: tuple[str, ...] = ()
         """How the runs are read, in options of the command line."""
         self.found: Comparison | None = None
+        """What the runs differ in, as they stand now; None until that is known."""
 
     def compose(self) -> ComposeResult:
         """Header, both timelines, tabs, tables, keys."""
@@ -122,8 +123,12 @@ class ComparisonScreen(Screen[None]):
         waiting = [side for side in self.sides if side is not message.side and side.reading.waits]
         for side in waiting:
             side.start()
-        traces = self.traces
-        if not waiting and traces is not None:
+        self._compare()
+
+    def _compare(self) -> None:
+        """Have the runs compared as they stand, once they are read; what is shown until then leads nowhere."""
+        self.found, traces = None, self.traces
+        if traces is not None and all(side.settled for side in self.sides):
             self.differences.wait("comparing")
             self.contrast.compare(traces)
 
@@ -159,8 +164,10 @@ class ComparisonScreen(Screen[None]):
 
     @on(Side.Moved)
     def _moved(self, message: Side.Moved) -> None:
-        at, traces = self.sides.index(message.side), self.traces
-        state = abreast.moved(self.state, at, message.view)
+        at, traces, view = self.sides.index(message.side), self.traces, message.side.timeline.view
+        if view == self.state.views[at]:
+            return
+        state = abreast.moved(self.state, at, view)
         if self.aligning.slots is None and traces is not None:
             state = abreast.fitted(state, at, traces)
         self._rerank(state)
@@ -233,19 +240,17 @@ class ComparisonScreen(Screen[None]):
         self.sharing.follow(self.focused)
         self._entitle()
         self.state = abreast.swapped(self.state)
-        traces = self.traces
-        if self.found is not None and traces is not None:
-            self.found = None
-            self.contrast.compare(traces)
+        self._compare()
 
     # -- tables
 
     @on(ResultTable.Chosen)
     def _chosen(self, message: ResultTable.Chosen) -> None:
         """Go to the longest execution of an op in either run."""
-        traces, row = self.traces, message.row
+        traces, row, found = self.traces, message.row, self.found
         chosen = (row.get("base_event"), row.get("other_event"))
-        if traces is None:
+        if traces is None or found is None or not any(message.result is each for each in found.results):
+            self.key_bar.say("this row is of the runs as they stood before: they are being compared anew")
             return
         if chosen == (None, None):
             self.key_bar.say("this row leads nowhere: those of ops (3) lead to their executions")

@@ -59,11 +59,15 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class Chosen(Message):
-        """The user wants to go to what the row is about; `column` is the one under the cursor, if any."""
+        """The user wants to go to what the row is about; `column` is the one under the cursor, if any.
+
+        The table may show another result than `result`, whose row it is, when this arrives.
+        """
 
         table: ResultTable
         row: dict[str, Any]
         column: Column | None = None
+        result: Result | None = None
 
     @dataclass
     class WindowPicked(Message):
@@ -268,7 +272,7 @@ class ResultTable(Walked, can_focus=True, inherit_bindings=False):
         """Ask to go to what the row is about."""
         if (row := self.row) is not None:
             found = [column for column in self.result.columns if column.name == self.column] if self.result else []
-            self.post_message(self.Chosen(self, row, found[0] if found else None))
+            self.post_message(self.Chosen(self, row, found[0] if found else None, self.result))
 
     def action_pick_window(self) -> None:
         """Ask to select the row's window."""

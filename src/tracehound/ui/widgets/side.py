@@ -96,13 +96,12 @@ class Side(Column):
 
     @dataclass
     class Moved(Message):
-        """A key or the mouse moved the timeline."""
+        """A key or the mouse moved the timeline; where to, its view says: that is always of the trace that it shows."""
 
         side: Side
-        view: View
 
         def can_replace(self, message: Message) -> bool:
-            """Only the newest view counts."""
+            """Only where it is now counts."""
             return isinstance(message, Side.Moved) and message.side is self.side
 
     @dataclass
@@ -127,6 +126,8 @@ class Side(Column):
         self.desk = Desk(glyphs)
         self.timeline = self.desk.timeline
         self.trace: Trace | None = None
+        self.settled = False
+        """Whether the reading has ended, so that the run stays as it is."""
         self.unread = frozenset[int]()
         self.facts: tuple[str, ...] = ()
         self._glyphs = glyphs
@@ -168,7 +169,13 @@ class Side(Column):
 
     def show_slots(self, trace: Trace, view: View) -> None:
         """Show what was made of a step of it: ops in slots, coloured by what differs."""
+        self.timeline.forget()
         self._show(trace, view, "difference", frozenset())
+
+    def leave_slots(self, view: View) -> None:
+        """Show the run again."""
+        self.timeline.forget()
+        self.show_run(view)
 
     def _show(self, trace: Trace, view: View, by: By, unread: frozenset[int]) -> None:
         self.timeline.supply.by = by
@@ -210,13 +217,13 @@ class Side(Column):
         self.post_message(self.Grown(self))
         if message.done:
             self.bar.news = ""
-            self.post_message(self.Settled(self))
+            self._settle()
 
     @on(Loading.Stopped)
     def _stopped(self, message: Loading.Stopped) -> None:
         message.stop()
         self.bar.news = words.stopped(message.read, len(self.opening.files))
-        self.post_message(self.Settled(self))
+        self._settle()
 
     @on(Loading.Failed)
     def _reading_failed(self, message: Loading.Failed) -> None:
@@ -225,12 +232,16 @@ class Side(Column):
         if self.trace is None or len(self.unread) == len(self.trace.parts):
             self.post_message(self.Failed(message.error))
         else:
-            self.post_message(self.Settled(self))
+            self._settle()
+
+    def _settle(self) -> None:
+        self.settled = True
+        self.post_message(self.Settled(self))
 
     @on(Timeline.ViewChanged)
     def _view_changed(self, message: Timeline.ViewChanged) -> None:
         message.stop()
-        self.post_message(self.Moved(self, message.view))
+        self.post_message(self.Moved(self))
 
     @on(Supply.Arrived)
     def _arrived(self, message: Supply.Arrived) -> None:

@@ -160,6 +160,11 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.set_reactive(Timeline.view, view)
         self.trace = trace
 
+    def forget(self) -> None:
+        """End what has begun in what is shown: a range that is being selected, and moves that wait."""
+        self._mark.at = None
+        self.supply.forget()
+
     def watch_trace(self, trace: Trace | None) -> None:
         """Another trace, or more of the same: the line at the top stays there."""
         top, event, self._artist = self._sight.scrolled[:1], self.view.event, None
@@ -370,8 +375,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_clear(self) -> None:
         """Select nothing."""
-        self._mark.at = None
-        self.supply.forget()
+        self.forget()
         cleared = navigate.clear(self.view)
         if cleared == self.view:
             raise SkipAction
