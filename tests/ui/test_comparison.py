@@ -11,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from textual.app import ComposeResult
 from textual.pilot import Pilot
 
 from exploring import press, settled
@@ -23,6 +24,7 @@ from tracehound.ui.commands import ComparisonCommands
 from tracehound.ui.comparing import ComparingApp
 from tracehound.ui.contrast import Contrast, Traces
 from tracehound.ui.keys import KEYS
+from tracehound.ui.panes.differences import Differences
 from tracehound.ui.screens.comparison import ComparisonScreen
 from tracehound.ui.widgets.result_table import ResultTable
 
@@ -497,6 +499,27 @@ async def test_the_palette_offers_what_the_keys_do(jax: tuple[Opening, Opening])
         await offered["Swap base and other (S)"]()  # type: ignore[misc]
         await settled(pilot)
         assert "- base jax_cpu8_b4096" in lines(screen, 0)[0]
+
+
+async def test_who_leaves_sees_no_other_tab(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        pilot.app.exit()
+        screen.action_show("parts")
+        assert not screen.differences.tables["diff"].is_attached
+
+
+async def test_who_leaves_before_the_tables_are_there_leaves(
+    jax: tuple[Opening, Opening], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compose = Differences.compose
+
+    def leaving(differences: Differences) -> ComposeResult:
+        differences.app.exit()
+        return compose(differences)
+
+    monkeypatch.setattr(Differences, "compose", leaving)
+    async with compared(*jax) as (_, pilot):
+        assert pilot.app.return_code == 0
 
 
 def test_in_a_terminal_it_draws_both_and_q_ends_at_once(samples: Path) -> None:

@@ -544,6 +544,13 @@ async def test_help_begins_with_the_keys_of_what_has_the_focus(opening: Opening,
         assert screen[top + 1].strip("│▾ ").startswith(first)
 
 
+async def test_who_leaves_sees_no_other_tab(opening: Opening) -> None:
+    async with explored(opening) as (explorer, pilot):
+        pilot.app.exit()
+        explorer.action_show("collectives")
+        assert not explorer.deck.tables["collectives"].is_attached
+
+
 async def test_palette_offers_every_analysis(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "ctrl+p", *"show host", "enter")

@@ -141,5 +141,5 @@ class Deck(Column):
         for tab, pane in self._tabs.items():
             pane.display = tab == active
         wanted = self._tabs.get(active)
-        if self.is_running and wanted is not None and not wanted.is_attached:
+        if self.is_running and self.is_attached and wanted is not None and not wanted.is_attached:  # or it leaves
             self.mount(wanted)

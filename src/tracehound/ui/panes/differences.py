@@ -150,5 +150,5 @@ class Differences(Column):
         for tab, pane in self._tabs.items():
             pane.display = tab == active
         wanted = self._tabs[active]
-        if self.is_running and not wanted.is_attached:
+        if self.is_running and self.is_attached and not wanted.is_attached:  # who leaves is attached no more
             self.mount(wanted)
