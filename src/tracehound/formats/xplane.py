@@ -24,7 +24,7 @@ from tracehound.formats.format import ALL, Portion, Progress, Reader, silent
 from tracehound.formats.hlo_heap import buffers
 from tracehound.formats.inflate import head, opened, whole
 from tracehound.formats.signs import CONVERTED
-from tracehound.formats.spill import Spill, frame_of
+from tracehound.formats.spill import Column, Spill, frame_of
 from tracehound.formats.wire import File, Rows, ShortenedError, WireError
 from tracehound.formats.xevents import Stretched, TornError
 from tracehound.formats.xla_asides import with_asides
@@ -226,14 +226,31 @@ LONGEST_PROTO: Final = 1 << 31
 
 
 def _handed(pieces: Sequence[Piece]) -> pl.DataFrame | None:
-    """The facet ``handed``; None where nothing is handed over."""
-    schema, found = FACETS["handed"], list[pl.DataFrame]()
-    for piece in pieces:
-        names = [name for name in schema if name in piece.kept.dtypes]
-        if len(names) > 1:
-            rows = frame_of(piece.kept.read(0, piece.kept.height, names), schema)
-            found.append(rows.filter(pl.any_horizontal(pl.col(names[1:]).is_not_null())))
-    return pl.concat(found).unique().sort("record") if found else None
+    """The facet ``handed``; None where nothing is handed over. What derived lanes show again is there once."""
+    found: dict[str, list[Column]] = {name: [] for name in FACETS["handed"]}
+    for kept in (piece.kept for piece in pieces):
+        columns = kept.read(0, kept.height, [name for name in _LINKS if name in kept.dtypes])
+        known = [np.ones(kept.height, np.bool_) if valid is None else valid for _, valid in columns.values()]
+        rows = np.flatnonzero(np.any(known, axis=0)) if known else np.empty(0, np.intp)
+        if len(rows):
+            nothing = Column(np.zeros(kept.height, np.int64), np.zeros(kept.height, np.bool_))
+            told = {**dict.fromkeys(_LINKS, nothing), **columns, **kept.read(0, kept.height, ["record"])}
+            for name, parts in found.items():
+                parts.append(told[name].at(rows))
+    if not found["record"]:
+        return None
+    record = np.concatenate([part.values for part in found["record"]])
+    order = np.argsort(record, kind="stable")
+    order = order[np.flatnonzero(np.diff(record[order], prepend=-1))]
+    return frame_of({name: _joined(parts).at(order) for name, parts in found.items()}, FACETS["handed"])
+
+
+_LINKS: Final = ("produces", "consumes")
+
+
+def _joined(parts: Sequence[Column]) -> Column:
+    valid = [np.ones(len(values), np.bool_) if valid is None else valid for values, valid in parts]
+    return Column(np.concatenate([part.values for part in parts]), np.concatenate(valid))
 
 
 def _dealt(space: Space, portion: Portion) -> list[tuple[int, Stretched]]:
