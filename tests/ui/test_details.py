@@ -250,6 +250,18 @@ async def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
         assert "--source-map .=FOLDER" in toast.message
 
 
+async def test_what_was_said_before_is_gone_when_a_source_is_shown(tmp_path: Path) -> None:
+    app = TracehoundApp(open_paths([written(tmp_path)]), sources=Sources((), tmp_path))
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash", *"gemm", "enter", "9", "O", "enter")
+        assert "looked for" in "\n".join(screen(pilot))
+        for key, above in (("O", ChoiceScreen), ("down", ChoiceScreen), ("enter", SourceScreen), ("escape", Explorer)):
+            await press(pilot, key)
+            assert isinstance(pilot.app.screen, above)
+            assert "looked for" not in "\n".join(screen(pilot))
+
+
 async def test_an_event_without_a_source_says_so(tmp_path: Path) -> None:
     async with details_of(tmp_path, "alone", (80, 24)) as (_, pilot):
         for key in ("enter", "e", "O"):

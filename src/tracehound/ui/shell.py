@@ -83,6 +83,7 @@ class Shell(App[None]):
         for screen in self.screen_stack[-1:]:
             for bar in screen.query_children(KeyBar):
                 bar.hush()
+        self.clear_notifications()
         if action in self._asking:
             self.typed.expect_prompt()
         return await super().run_action(action, default_namespace, namespaces)
