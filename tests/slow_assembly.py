@@ -162,8 +162,9 @@ def inherit(events: list[Event], lanes: Sequence[Lane]) -> None:
 
 
 def step_row(event: Event, step: int, end: int, *, guessed: bool) -> Event:
+    run = event["run"] if guessed else None
     return {"step": step, "host": event["host"], "rank": event["rank"], "name": event["name"], "start": event["start"],
-            "end": end, "inferred": guessed, "event": event["id"]}  # fmt: skip
+            "end": end, "inferred": guessed, "event": event["id"], "run": run}  # fmt: skip
 
 
 def marked(events: list[Event]) -> list[Event]:

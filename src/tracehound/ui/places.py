@@ -33,8 +33,9 @@ def steps_of(trace: Trace, rank: int | None) -> pl.DataFrame:
 
 def steps_selected(trace: Trace, view: View) -> tuple[int, ...]:
     """The numbers of the rank's steps that last just as long as the selected window."""
-    steps = steps_of(trace, navigate.rank_of(trace, view))
-    low, high = view.selection or (None, None)
+    if view.selection is None:
+        return ()
+    steps, (low, high) = steps_of(trace, navigate.rank_of(trace, view)), view.selection
     return tuple(steps.filter((pl.col("start") == low) & (pl.col("end") == high))["step"].drop_nulls().unique())
 
 
