@@ -45,7 +45,10 @@ _BY_NAME: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
         "communication": re.compile(r"^(?:gloo|mpi|ucc):"),
     }
 )
-"""What operators and annotations of these names are. Those of NCCL only launch: what they launch is communication."""
+"""What operators and annotations of these names are, and calls that load data.
+
+Those of NCCL only launch: what they launch is communication.
+"""
 
 
 def activity(share: Share, events: pl.DataFrame, clock: OwnClock | None) -> dict[str, Intervals]:
@@ -87,16 +90,17 @@ def _of_threads(program: Collection[int], threads: pl.LazyFrame) -> dict[str, In
     start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
     by_name = told_by_name(rows, lambda name, _: _named(name))
     part = _part(rows["kind"], _OF_HOST, "other")
-    loads = (by_name == _LOADING) & (part != PARTS.index("communication")) & of_program(rows["lane"], program)
-    named = (part == PARTS.index("cpu")) & (by_name >= 0) & (by_name != _LOADING)
-    return _when(np.where(loads | named, by_name, part), start, end)
+    loads = (by_name == _LOADING) & (part != PARTS.index("communication"))
+    part = np.where(loads | ((part == _CPU) & (by_name >= 0)), by_name, part)
+    part[loads & ~of_program(rows["lane"], program)] = _CPU
+    return _when(part, start, end)
 
 
-_LOADING: Final = PARTS.index("data_loader")
+_LOADING, _CPU = PARTS.index("data_loader"), PARTS.index("cpu")
 
 
 def _named(name: str) -> int | None:
-    """What an operator or annotation of this name is, as its place in `PARTS`; None where the name says nothing."""
+    """What an event of the host with this name is, as its place in `PARTS`; None where the name says nothing."""
     return next((PARTS.index(part) for part, pattern in _BY_NAME.items() if pattern.search(name)), None)
 
 

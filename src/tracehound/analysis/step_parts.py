@@ -30,9 +30,9 @@ kernel that is no collective runs; copy = a copy runs; memset; communication = a
 MPI or UCC on the host; runtime = a thread of the host is in a call of the runtime, launching or waiting; data loader =
 a thread of the program (those that have the marks of steps, else the one that has most annotations and Python) is in
 enumerate(DataLoader)#, DataPipe#, or what is named like an input pipeline (the setting loader of step_time has the
-words): a thread that only reads ahead keeps nobody waiting; cpu = a thread is in an operator or an annotation (frames
-of Python do not count: they cover everything); other = none of these. What is hidden behind a part before it does not
-count. Steps of a device with a clock of its own (TPU) are measured on that, as in steps and step_time.
+words): a thread that only reads ahead keeps nobody waiting; cpu = a thread is in an operator or an annotation, or reads
+ahead (frames of Python do not count: they cover everything); other = none of these. What is hidden behind a part before
+it does not count. Steps of a device with a clock of its own (TPU) are measured on that, as in steps and step_time.
 
 A step begins at its mark on the host (never at its shadow on the device) and lasts until the mark ends and all work
 that it launched has ended; it begins no earlier than the step before has ended, and the first of them no earlier than

@@ -34,8 +34,8 @@ _OF_OP: Final = {
 _OF_EVENT: Final = {"run_id": "run", "correlation_id": "correlation", "bytes": "bytes"}
 """Further args, and the columns of `trace.EVENTS`."""
 
-_HANDED: Final = {"produces": "produces", "consumes": "consumes"}
-"""The same of the facet ``handed``; XLA keeps them out of its JSON."""
+_WHOLE: Final = {**_OF_EVENT, "produces": "produces", "consumes": "consumes"}
+"""All args that are whole numbers: the last are of the facet ``handed``, which XLA keeps out of its JSON."""
 
 _COLUMNS: Final = (
     "id", "start", "end", "name", "kind", "step", "op", "device_start", "device_end", "record", *_OF_EVENT.values(),
@@ -213,7 +213,7 @@ def _args(row: Mapping[str, Any], ops: _Ops, onto: Mapping[int, int]) -> Iterato
             yield b'"kind":"copy"'
     elif row["kind"] == "op":  # on a thread of the host
         yield b'"hlo_op":' + encoded(row["name"])
-    for arg, column in (_OF_EVENT | _HANDED).items():
+    for arg, column in _WHOLE.items():
         if row[column] is not None:
             yield b'"%b":%d' % (arg.encode(), row[column])
     if row["details"]:

@@ -6,9 +6,9 @@ Owns how they are told. Knows nothing of what is inside.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -24,21 +24,26 @@ def copies(sizes: Mapping[Path, int]) -> Iterator[Note]:
 
     Links to one file are no copies: who made them wants ranks that share it.
     """
-    common = Counter(sizes.values())
-    alike: dict[tuple[int, bytes], dict[tuple[int, int], Path]] = {}
+    of_size: dict[int, dict[tuple[int, int], Path]] = {}
     for path, size in sizes.items():
-        if common[size] > 1:
+        with suppress(OSError):
+            state = path.stat()
+            of_size.setdefault(size, {}).setdefault((state.st_dev, state.st_ino), path)
+    for size, files in of_size.items():
+        alike: dict[bytes, list[Path]] = {}
+        for path in files.values() if len(files) > 1 else ():
             with suppress(OSError), path.open("rb") as file:
-                state = os.fstat(file.fileno())
-                alike.setdefault((size, _ends(file, size)), {}).setdefault((state.st_dev, state.st_ino), path)
-    for same in alike.values():
-        if len(same) > 1:
-            folder = os.path.commonpath(path.absolute().parent for path in same.values())
-            names = several([os.path.relpath(path, folder) for path in same.values()], 4)
-            yield Note("inferred", "equal files, each counted as ranks of its own: is one a copy?", len(same), names)
+                alike.setdefault(_ends(file, size), []).append(path)
+        for same in alike.values():
+            if len(same) > 1:
+                folder = os.path.commonpath(path.absolute().parent for path in same)
+                names = several([os.path.relpath(path, folder) for path in same], 4)
+                what = "equal files, each counted as ranks of its own: is one a copy?"
+                yield Note("inferred", what, len(same), names)
 
 
 def _ends(file: BinaryIO, size: int) -> bytes:
+    """What is at both ends of a file, in short."""
     first = file.read(ENDS)
     file.seek(max(size - ENDS, len(first)))
-    return first + file.read(ENDS)
+    return blake2b(first + file.read(ENDS), digest_size=16).digest()
