@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,24 @@ def test_after_a_stop_everything_is_drawn_again(folder: Path) -> None:
         _wait_until(lambda: terminal.screen == before)
         terminal.press("q")
         assert terminal.ended() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_who_is_stopped_from_outside_goes_on_and_leaves_the_terminal_as_it_was(folder: Path) -> None:
+    echoing = termios.ECHO | termios.ICANON
+    with details(folder) as terminal:
+        before, threads = terminal.wait_for("model 1 of 1"), Path(f"/proc/{terminal.child.pid}/task")
+        count = len(list(threads.iterdir()))
+        for _ in range(4):
+            os.kill(terminal.child.pid, signal.SIGSTOP)
+            terminal.drain(0.2)
+            terminal.stream.feed(b"\x1b[2J\x1b[Hshell prompt")
+            os.kill(terminal.child.pid, signal.SIGCONT)
+            _wait_until(lambda: terminal.screen == before)
+        assert len(list(threads.iterdir())) < count + 4
+        terminal.press("q")
+        assert terminal.ended() == 0
+        assert termios.tcgetattr(terminal.child.child_fd)[3] & echoing == echoing
 
 
 def test_a_frame_that_changes_nothing_sends_nothing(folder: Path) -> None:

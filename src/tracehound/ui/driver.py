@@ -66,11 +66,25 @@ class QuickDriver(LinuxDriver):
             # Textual draws on stderr, which may go to a file
             self._file = cast("TextIOWrapper", Lasting(sys.__stdout__))
         self.paper = Paper()
+        self._lent = True
 
     def start_application_mode(self) -> None:
-        """A screen of its own, with nothing on it."""
+        """A screen of its own, with nothing on it.
+
+        Who is stopped from outside (SIGSTOP, as a scheduler's) and goes on was told of neither: what was begun ends
+        first, or two threads would read the keys, and the terminal as the program set it would be left to the shell.
+        """
+        if not self._lent:
+            self.suspend_application_mode()
+            self._must_signal_resume = True
         self.paper.forget()
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual declares no types here
+        self._lent = self._writer_thread is None  # in the background it gets no terminal
+
+    def stop_application_mode(self) -> None:
+        """Give the terminal back as it was."""
+        self._lent = True
+        super().stop_application_mode()
 
     def _run_input_thread(self) -> None:
         """Read keys; a fault in that is one of the program."""
