@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import polars as pl
@@ -50,28 +50,14 @@ def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
     """
     calls = _listed(calls, scene)
     placed, known = _told(calls, sorted(scene.ranks["rank"].to_list()))
-    rows = calls.join(placed, on=["members", "rank"], how="left", maintain_order="left")
-    spelt = pl.col("members").cast(pl.String).str.starts_with(_HLO).fill_null(value=False)
+    size = pl.when(_unnamed()).then("size").alias("of_size")
+    rows = calls.join(placed, on=["members", "rank"], how="left", maintain_order="left").with_columns(size)
     strangers = _strangers(scene)
-    strange = rows["rank"].is_in(sorted(strangers))
-    lost = rows.select(spelt & pl.col("number").is_null() | strange).to_series()
-    rows = rows.with_columns(pl.when(_unnamed()).then("size").alias("of_size"), lost.alias("lost"))
-    alike = pl.when(~pl.col("lost")).then("rank").drop_nulls().n_unique().over("group", "members", "of_size")
-    peers = pl.col("source").is_not_null() & pl.col("destination").is_not_null()
-    many = rows.select((alike > pl.col("of_size")).fill_null(value=False) & ~peers)
-    merged = many.to_series() & ~lost
-    number = pl.when(lost | merged).then(-1 - pl.col("rank")).otherwise("number").alias("number")
-    rows = rows.with_columns(number).with_columns(
-        pl.struct("group", "members", "of_size", "number").hash().alias("circle")
-    )
-    seen = rows.group_by("circle", "members", "number").agg(pl.col("rank").unique().sort().alias("seen"))
-    circles = seen.join(known, on=["members", "number"], how="left", maintain_order="left").select(
-        "circle",
-        pl.coalesce("expected", "seen").alias("expected"),
-        ((pl.lit(_complete(scene)) & (pl.col("number").fill_null(0) >= 0)) | pl.col("expected").is_not_null()).alias(
-            "sure"
-        ),
-    )
+    unmatched = _unmatched(rows, strangers)
+    alone = unmatched.lost | unmatched.strange | unmatched.merged
+    rows = rows.with_columns(pl.when(alone).then(-1 - pl.col("rank")).otherwise("number").alias("number"))
+    rows = rows.with_columns(pl.struct("group", "members", "of_size", "number").hash().alias("circle"))
+    circles = _circles(rows, known, scene)
     ranks = pl.col("expected").list
     of_circle = circles.select(
         "circle", "sure", fellows=ranks.len().cast(pl.Int64), lowest=ranks.first(), highest=ranks.last()
@@ -80,16 +66,53 @@ def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
         pl.coalesce("size", pl.when("sure").then("fellows")).alias("group_size")
     )
     whole = pl.when("piece").then(pl.col("bytes") * pl.col("group_size")).otherwise("bytes")
-    rows = rows.with_columns(whole.alias("bytes"))
-    why = "with replica groups of more devices than this trace tells apart"
-    another = f"of {which_ranks(strangers)}, whose files claim ranks that others have: {ONE_JOB}"
-    several = (
-        "of groups that share a name, of which nothing tells the ranks (newer PyTorch records Process Group Ranks)"
+    rows = rows.with_columns(whole.alias("bytes")).drop("number", "sure", "of_size")
+    return Circled(rows, circles.drop("sure"), tuple(unmatched.notes(rows["in_window"], strangers)))
+
+
+class _Unmatched(NamedTuple):
+    """Which calls meet no others, and why; no call is in two.
+
+    Those of whose group the file tells too little, those of another run, those of one of several groups of one name.
+    """
+
+    lost: pl.Series
+    strange: pl.Series
+    merged: pl.Series
+
+    def notes(self, in_window: pl.Series, strangers: Collection[int]) -> Iterator[str]:
+        """What is to be known of them, as far as they are in the window."""
+        why = (
+            "with replica groups of more devices than this trace tells apart",
+            f"of {which_ranks(strangers)}, whose files claim ranks that others have: {ONE_JOB}",
+            "of groups that share a name, of which nothing tells the ranks (newer PyTorch records Process Group Ranks)",
+        )
+        for which, words in zip(self, why, strict=True):
+            if calls := int((which & in_window).sum()):
+                yield f"not matched: {plural(calls, 'call')} {words}"
+
+
+def _unmatched(rows: pl.DataFrame, strangers: Collection[int]) -> _Unmatched:
+    """Of calls with the `number` of their group among those that its members name, or the `of_size` that tells it."""
+    strange = rows["rank"].is_in(sorted(strangers))
+    spelt = pl.col("members").cast(pl.String).str.starts_with(_HLO).fill_null(value=False)
+    lost = rows.select(spelt & pl.col("number").is_null()).to_series() & ~strange
+    left_out = (lost | strange).alias("left_out")
+    peers = pl.col("source").is_not_null() & pl.col("destination").is_not_null()
+    alike = pl.when(~pl.col("left_out")).then("rank").drop_nulls().n_unique().over("group", "members", "of_size")
+    many = rows.with_columns(left_out).select((alike > pl.col("of_size")).fill_null(value=False) & ~peers).to_series()
+    return _Unmatched(lost, strange, many & ~left_out)
+
+
+def _circles(rows: pl.DataFrame, known: pl.DataFrame, scene: Scene) -> pl.DataFrame:
+    """The ranks that are `expected` in each `circle`, and whether these are `sure` to be all."""
+    seen = rows.group_by("circle", "members", "number").agg(pl.col("rank").unique().sort().alias("seen"))
+    here = pl.lit(_complete(scene)) & (pl.col("number").fill_null(0) >= 0)
+    return seen.join(known, on=["members", "number"], how="left", maintain_order="left").select(
+        "circle",
+        pl.coalesce("expected", "seen").alias("expected"),
+        (here | pl.col("expected").is_not_null()).alias("sure"),
     )
-    told = ((lost & ~strange, why), (strange, another), (merged, several))
-    here = ((int((which & rows["in_window"]).sum()), words) for which, words in told)
-    notes = tuple(f"not matched: {plural(calls, 'call')} {words}" for calls, words in here if calls)
-    return Circled(rows.drop("number", "sure", "of_size", "lost"), circles.drop("sure"), notes)
 
 
 def _unnamed() -> pl.Expr:
