@@ -55,38 +55,63 @@ def number(parts: Sequence[Part]) -> Numbering:
     claims = [_claim(part) for part in parts]
     named = _by_name([part.path for part in parts]) if None in claims else {}
     recorded = [part.ranks["rank"].to_list() for part in parts]
-    reserved = {rank for ranks in recorded for rank in ranks if rank is not None}
-    beyond = max((_world(part) for part in parts), default=0)
-    taken: set[int] = set()
+    known = {rank for ranks in recorded for rank in ranks if rank is not None}
+    world = max((_world(part) for part in parts), default=0)
+    given = _Given(known, max(world, *(rank + 1 for rank in known | set(named.values()) if rank < _MOST), 0))
     numbers: list[tuple[int, ...]] = [()] * len(parts)
-    behind = max(beyond, *(rank + 1 for rank in reserved | set(named.values()) if rank < _MOST), 0)
     again: dict[int, list[tuple[int, Path]]] = {}
     for at in sorted(range(len(parts)), key=lambda at: natural(parts[at].path)):
-        part, claim, owner = parts[at], claims[at], owners[at]
-        wanted = claim if claim is not None else named.get(part.path)
-        mine = [-1] * part.ranks.height
-        if owner is not None and wanted is not None:
-            (mine[owner],) = (wanted,) if wanted not in taken else _free(taken | reserved, 1, behind)
-            taken.add(mine[owner])
+        claim, path = claims[at], parts[at].path
+        mine = given.owner(recorded[at], owners[at], named.get(path) if claim is None else claim)
         if claim is None:
-            for row, rank in enumerate(recorded[at]):
-                if rank is not None and rank not in taken:
-                    mine[row] = rank
-                    taken.add(rank)
-        others = [row for row, number in enumerate(mine) if number < 0]
-        after = behind if len(others) < len(mine) else 0
-        for row, number in zip(others, _free(taken | reserved, len(others), after), strict=True):
-            mine[row] = number
+            given.recorded(mine, recorded[at])
+        given.others(mine)
+        numbers[at] = tuple(mine)
         for number, rank in zip(mine, recorded[at], strict=True):
             if rank is not None and rank not in mine:
-                again.setdefault(rank, []).append((number, part.path))
-        taken.update(mine)
-        numbers[at] = tuple(mine)
+                again.setdefault(rank, []).append((number, path))
     inferred = tuple(
         tuple(number != claim and part.format == RANKED for number, claim in zip(mine, part.ranks["rank"], strict=True))
         for part, mine in zip(parts, numbers, strict=True)
     )
     return Numbering(tuple(numbers), inferred, (*_claimed(again), *_notes(parts, claims, owners, named)))
+
+
+class _Given:
+    """Which numbers are given, file after file: those that any file records are kept for it, others lie `behind`."""
+
+    def __init__(self, known: set[int], behind: int) -> None:
+        self._known = known
+        self._behind = behind
+        self._taken: set[int] = set()
+
+    def owner(self, ranks: Sequence[int | None], owner: int | None, wanted: int | None) -> list[int]:
+        """Numbers for the ranks of a file, -1 for all but its owner, who has the wanted one unless another has it."""
+        mine = [-1] * len(ranks)
+        if owner is not None and wanted is not None:
+            (mine[owner],) = self._free(1, self._behind) if wanted in self._taken else (wanted,)
+            self._taken.add(mine[owner])
+        return mine
+
+    def recorded(self, mine: list[int], ranks: Sequence[int | None]) -> None:
+        """Each rank that the file records has that number, unless another has it."""
+        for row, rank in enumerate(ranks):
+            if rank is not None and rank not in self._taken:
+                mine[row] = rank
+                self._taken.add(rank)
+
+    def others(self, mine: list[int]) -> None:
+        """What has no number yet: after all ranks of the job if anything of the file has one, else the lowest ones."""
+        others = [row for row, number in enumerate(mine) if number < 0]
+        after = self._behind if len(others) < len(mine) else 0
+        for row, number in zip(others, self._free(len(others), after), strict=True):
+            mine[row] = number
+        self._taken.update(mine)
+
+    def _free(self, size: int, first: int) -> Iterator[int]:
+        """The lowest numbers from `first` on that nobody has or claims."""
+        barred = self._taken | self._known
+        return islice((number for number in count(first) if number not in barred), size)
 
 
 def _claimed(again: Mapping[int, Sequence[tuple[int, Path]]]) -> Iterator[Note]:
@@ -129,11 +154,6 @@ def _world(part: Part) -> int:
 
 _MOST: Final = 1 << 24
 """No job has so many ranks."""
-
-
-def _free(taken: set[int], size: int, first: int = 0) -> Iterator[int]:
-    """The lowest numbers from `first` on that are not taken."""
-    return islice((number for number in count(first) if number not in taken), size)
 
 
 def _notes(
