@@ -6,7 +6,7 @@ import pytest
 
 from hloprotos import array, computation, group_list, instruction
 from hloprotos import proto as whole_proto
-from tracehound.formats.hlo import category_of, instructions, shape_text
+from tracehound.formats.hlo import category_of, instructions, shape_text, users
 from tracehound.formats.wire import File, bytes_of
 from tracehound.formats.xla_ops import programs
 from tracehound.formats.xspace import followed, space_of
@@ -123,3 +123,22 @@ def test_the_lines_of_a_real_program(shared: Path) -> None:
     assert op.text.startswith("%multiply_tanh_fusion = f32[32,256]{1,0} fusion(%")
     assert op.framework.endswith("/mlp/tanh")
     assert op.source.endswith("jax_train.py:42")
+
+
+def test_who_needs_a_result_is_told_through_what_only_passes_it_on() -> None:
+    raw = proto(
+        instruction(1, "x", "parameter", array(11, 8)),
+        instruction(2, "dot", "dot", array(11, 8), operands=(1, 1)),
+        instruction(3, "bitcast", "bitcast", array(11, 4, 2), operands=(2,)),
+        instruction(4, "add", "add", array(11, 4, 2), operands=(3, 3)),
+        instruction(5, "pair", "tuple", array(11, 8), operands=(2, 4)),
+        instruction(6, "loop", "while", array(11, 8), operands=(5,)),
+        instruction(7, "first", "get-tuple-element", array(11, 8), operands=(6,)),
+        instruction(8, "exp", "exponential", array(11, 8), operands=(7, 99)),
+        instruction(9, "of_pair", "get-tuple-element", array(11, 8), operands=(5,)),
+        instruction(10, "log", "log", array(11, 8), operands=(9,)),
+    )
+    file = bytes_of(raw)
+    needing = {"x": {"dot"}, "dot": {"add", "loop"}, "add": {"loop"}, "loop": {"exp"}, "exp": set(), "log": set()}
+    assert users(file, 0, file.size) == needing
+    assert users(bytes_of(raw[:-3]), 0, len(raw) - 3) == {}

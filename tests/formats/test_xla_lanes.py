@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracehound.formats.xla_lanes import (
-    TrueEnds,
     by_execution,
     executions,
     leaf_op,
@@ -124,16 +123,6 @@ def test_the_executions_of_the_executions_of_parts(rows: list[tuple[int, int, st
     assert (len(known) == len(parts)) == all(told for _, _, told in rows)
     if len(known) == len(parts):
         assert executions(pl.concat(known)).rows() == executions(every).rows()
-
-
-def test_an_op_ends_with_the_later_of_itself_and_its_mark() -> None:
-    frame = ops(("a", 0, 10), ("b", 10, 11), ("c", 20, 21)).with_columns(pl.Series("produces", [1, 2, None]))
-    marks = pl.DataFrame({"consumes": [1, 2, None], "end": [9, 40, 99]})
-    assert TrueEnds(marks).of(frame).drop("produces").select("name", "end").rows() == [
-        ("a", 10),
-        ("b", 40),
-        ("c", 21),
-    ]
 
 
 def test_the_innermost_op_of_a_kernel() -> None:

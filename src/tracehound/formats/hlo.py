@@ -34,6 +34,8 @@ MODULE, COMPUTATION, FRAME_INDEX = 1, 3, 17
 INSTRUCTION, COMPUTATION_ID, ROOT_ID = 2, 5, 6
 NAME, OPCODE, SHAPE, METADATA, FUSION_KIND, TARGET, ID, OPERANDS, CALLED = 1, 2, 3, 7, 11, 28, 35, 36, 38
 OP_NAME, SOURCE_FILE, SOURCE_LINE, FRAME_ID = 2, 3, 4, 15
+PASSING = frozenset({"add-dependency", "bitcast", "get-tuple-element", "opt-barrier", "tuple"})
+"""Opcodes of instructions that only pass on what they are given: nothing runs."""
 _FORMATTING = frozenset({"transpose", "copy", "reshape"})
 ELEMENTWISE = frozenset({
     "abs", "add", "and", "atan2", "cbrt", "ceil", "clamp", "compare", "complex", "convert", "cosine",
@@ -93,6 +95,32 @@ def names(file: Bytes, start: int, end: int) -> list[str]:
         return Table(file, *module_spans(file, start, end)[0].arrays()[1:]).texts(NAME)
     except WireError:
         return []
+
+
+def users(file: Bytes, start: int, end: int) -> dict[str, set[str]]:
+    """Which instructions in the HloProto `[start, end)` need the result of each that runs, by their names.
+
+    What runs nothing (`PASSING`) stands for those that need it. Nothing where the proto is damaged.
+    """
+    try:
+        table = Table(file, *module_spans(file, start, end)[0].arrays()[1:])
+        needed = [table.operand_ids(row) for row in range(len(table.ids))]
+    except WireError:
+        return {}
+    row_of = dict(zip(table.ids.tolist(), range(len(table.ids)), strict=True))
+    named, opcodes = table.texts(NAME), table.texts(OPCODE)
+    whole, parts = ([set[str]() for _ in named] for _ in range(2))  # who needs all of it, and who a part of a tuple
+    for user in range(len(named) - 1, -1, -1):  # a computation has every instruction before those that need it
+        opcode = opcodes[user]
+        for operand in (row_of[id_] for id_ in needed[user] if id_ in row_of):
+            if opcode == "get-tuple-element":
+                parts[operand] |= whole[user] | parts[user]
+                continue
+            whole[operand] |= whole[user] if opcode in PASSING else {named[user]}
+            if opcode in PASSING and opcode != "tuple":  # who needs a part of a tuple need not need this one
+                parts[operand] |= parts[user]
+    rows = (row for row, opcode in enumerate(opcodes) if opcode not in PASSING)
+    return {named[row]: whole[row] | parts[row] for row in rows}
 
 
 def module_spans(file: Bytes, start: int, end: int) -> tuple[Spans, dict[int, int], Field | None]:

@@ -17,7 +17,8 @@ from tracehound.formats.assemble import Piece
 from tracehound.formats.gathered import Gathered, raw
 from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import Rows
-from tracehound.formats.xla_lanes import TELLING, TrueEnds, by_execution, executions, in_calls, of_calls, with_calls
+from tracehound.formats.xla_ends import BEGUN, TrueEnds, with_run
+from tracehound.formats.xla_lanes import TELLING, by_execution, executions, in_calls, of_calls, with_calls
 from tracehound.formats.xla_names import lane_of_ops
 from tracehound.trace import KIND
 
@@ -76,10 +77,10 @@ class Derived:
         if runs.height:
             self._add_modules(process, {0: rank}, runs)
 
-    def of_cpu(self, process: str, named: Sequence[Named], marks: pl.DataFrame) -> None:
+    def of_cpu(self, process: str, named: Sequence[Named], marks: pl.DataFrame, users: pl.DataFrame) -> None:
         """The devices of the CPU backend, whose ops run on the host's threads: a lane of ops and one of modules each.
 
-        `marks` are those of `TrueEnds`.
+        `marks` and `users` are those of `TrueEnds`.
         """
         devices = sorted({device for kept, _ in named for device in kept.rows(columns=["device"])["device"].unique()})
         ranks = {device: self.gathered.rank("CPU", device, "") for device in devices}
@@ -87,7 +88,7 @@ class Derived:
             device: self.gathered.lane("XLA Ops", "ops", 0, rank=rank, process=process, work=True)
             for device, rank in ranks.items()
         }
-        ends, told = TrueEnds(marks), list[pl.DataFrame | None]()
+        ends, told = TrueEnds(marks, users, _begun(named if users.height else ())), list[pl.DataFrame | None]()
         for kept, ops in named:
             rows = ends.of(kept.rows())
             told.append(by_execution(rows))
@@ -148,6 +149,12 @@ def _executed(
 def _whole(named: Sequence[Named], made: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
     """What is made of all rows, as far as it tells executions, in the order of the file."""
     return pl.concat([made(_telling(kept)) for kept, _ in named], how="diagonal").sort("record", maintain_order=True)
+
+
+def _begun(named: Sequence[Named]) -> pl.DataFrame:
+    """When each op began: `BEGUN`."""
+    found = (kept.rows(columns=[name for name in BEGUN if name in kept.dtypes]) for kept, _ in named)
+    return pl.concat([pl.DataFrame(schema=BEGUN), *(with_run(each).select(*BEGUN) for each in found)])
 
 
 def _telling(kept: Kept) -> pl.DataFrame:

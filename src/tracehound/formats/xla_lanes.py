@@ -112,38 +112,6 @@ def _executing() -> pl.Expr:
     return pl.col("name").cast(pl.String).str.strip_suffix(EXECUTING)
 
 
-class TrueEnds:
-    """When ops on CPUs ended: the event of an op may be no more than its dispatch.
-
-    `marks` are the events named ``end: <op>`` with `consumes` and `end`; an op is joined to the mark that consumes what
-    it `produces`, and ends with the later of the two: an op that ran where it was dispatched is marked just before its
-    end. An op without a mark keeps its end.
-    """
-
-    def __init__(self, marks: pl.DataFrame) -> None:
-        self._consumes = self._end = np.empty(0, np.int64)
-        if not marks.is_empty():
-            ids, end = (marks.drop_nulls("consumes")[name].to_numpy() for name in ("consumes", "end"))
-            order = np.argsort(ids, kind="stable")
-            ids, end = ids[order], end[order]
-            first = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: len(ids)])
-            self._consumes, self._end = ids[first], np.maximum.reduceat(end, first) if len(first) else end
-
-    def of(self, ops: pl.DataFrame) -> pl.DataFrame:
-        """The ops, each until its end."""
-        if len(self._consumes) == 0 or "produces" not in ops.columns:
-            return ops
-        known = np.flatnonzero(ops["produces"].is_not_null().to_numpy())
-        ids = ops["produces"].fill_null(0).to_numpy()[known]
-        order = np.argsort(ids, kind="stable")  # what is near is looked up together
-        known, ids = known[order], ids[order]
-        at = np.minimum(np.searchsorted(self._consumes, ids), len(self._consumes) - 1)
-        marked = self._consumes[at] == ids
-        end = ops["end"].to_numpy().copy()
-        end[known[marked]] = np.maximum(end[known[marked]], self._end[at[marked]])
-        return ops.with_columns(pl.Series("end", end))
-
-
 def executions(ops: pl.DataFrame) -> pl.DataFrame:
     """One row per execution of a module on a device: `device`, `start`, `end`, `name`, `run`, `program`, `correlation`.
 

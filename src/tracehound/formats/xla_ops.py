@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.formats.hlo import MODULE, Instruction, instructions, names
+from tracehound.formats.hlo import MODULE, Instruction, instructions, names, users
 from tracehound.formats.hlo_cost import Cost, costs
 from tracehound.formats.hlo_fields import message
-from tracehound.formats.wire import BYTES, File, Rows, WireError, fields, signed
+from tracehound.formats.wire import BYTES, Bytes, File, Rows, WireError, fields, signed
 from tracehound.formats.xla_costs import accessed, of_shapes, told_by_text
+from tracehound.formats.xla_ends import USERS
 from tracehound.formats.xla_kinds import op_bytes, op_kind
 from tracehound.formats.xla_names import Kind, kernel_name, opcode_of_name
 from tracehound.formats.xmetadata import METADATA_STAT, NAME, Described
@@ -262,7 +263,7 @@ class Meeting:
         if place is None:
             return {}
         if place.program not in self._kernels:
-            piece = self.file.piece((place.offset, place.offset + place.size))
+            piece = self._proto(place)
             every = names(piece, 0, piece.size)
             times = Counter(map(kernel_name, every))
             once = {kernel_name(name): name for name in every if times[kernel_name(name)] == 1}
@@ -276,13 +277,28 @@ class Meeting:
             return {}
         fresh = {name for name in names if (place.program, name) not in self._read}
         if fresh:
-            piece = self.file.piece((place.offset, place.offset + place.size))
+            piece = self._proto(place)
             found = instructions(piece, 0, piece.size, fresh)
             self._read.update({(place.program, name): found.get(name) for name in fresh})
             costing = costs(piece, 0, piece.size, fresh)
             self._costs.update({(place.program, name): cost for name, cost in costing.items()})
         known = {name: self._read[place.program, name] for name in names}
         return {name: one for name, one in known.items() if one is not None}
+
+    def users(self) -> pl.DataFrame:
+        """Who needs the results of the ops that were met by name, in the schema `USERS`."""
+        asked: dict[int, set[str]] = {}
+        for program, name in self._read:
+            asked.setdefault(program, set()).add(name)
+        found = list[tuple[int, str, str]]()
+        for program, met in asked.items():
+            piece = self._proto(self.programs[program])
+            needing = users(piece, 0, piece.size)
+            found += [(program, name, user) for name in sorted(met & needing.keys()) for user in sorted(needing[name])]
+        return pl.DataFrame(found, {**USERS, "name": pl.String, "user": pl.String}, orient="row").cast(USERS)
+
+    def _proto(self, place: Program) -> Bytes:
+        return self.file.piece((place.offset, place.offset + place.size))
 
 
 def _modules(names: Sequence[str]) -> dict[int, str]:

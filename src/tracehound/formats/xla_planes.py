@@ -20,6 +20,7 @@ from tracehound.formats.spill import Kept, Spill
 from tracehound.formats.wire import Rows
 from tracehound.formats.xla_compiles import on_rows, with_compilations
 from tracehound.formats.xla_derived import DERIVED, Derived, Named
+from tracehound.formats.xla_ends import USERS
 from tracehound.formats.xla_names import Role, leads, recorded, role_of_lane, role_of_line
 from tracehound.formats.xla_ops import Met, merged
 from tracehound.formats.xspace import Line, Plane
@@ -70,7 +71,7 @@ class Share:
     `dispatches` are host events with what may be the name of a GPU's op: only all portions tell. `calls` are host
     events that launch on a GPU, or in which a module's execution is launched there. `compiling` says by line when
     compilations are under way, `held` what allocators held, `launched` how kernels were launched, and `sampled` what
-    counters counted.
+    counters counted. `users` are those of `xla_ends`, where there are marks.
     """
 
     pieces: tuple[Kept, ...]
@@ -87,6 +88,7 @@ class Share:
     held: tuple[pl.DataFrame, ...] = ()
     launched: tuple[pl.DataFrame, ...] = ()
     sampled: tuple[pl.DataFrame, ...] = ()
+    users: pl.DataFrame | None = None
 
 
 class Together(NamedTuple):
@@ -124,7 +126,7 @@ def together(planes: Sequence[Shown], shares: Sequence[Share], programs: Mapping
         if not DEVICE.match(plane.name):
             lanes[lines] = _host_lanes(plane, gathered) if HOST.match(plane.name) else _other_lanes(plane, gathered)
             if HOST.match(plane.name) and not accelerated:
-                derived.of_cpu(plane.name, held.named(number), held.marks(number))
+                derived.of_cpu(plane.name, held.named(number), held.marks(number), held.users())
     for dispatch in held.dispatches():
         derived.dispatched(dispatch, lanes)
     pieces = [
@@ -171,6 +173,11 @@ class _Held:
     def marks(self, plane: int) -> pl.DataFrame:
         """The ends of ops of this plane."""
         return _joined(kept.rows() for share, _ in self._shares for at, kept in share.marks if at == plane)
+
+    def users(self) -> pl.DataFrame:
+        """Who needs the results of ops."""
+        found = [share.users for share, _ in self._shares if share.users is not None]
+        return pl.concat(found).unique() if found else pl.DataFrame(schema=USERS)
 
     def calls(self) -> pl.DataFrame:
         """The host events that launch on GPUs, and those in which executions are launched; lanes are lines."""

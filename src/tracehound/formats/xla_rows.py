@@ -99,7 +99,7 @@ class Portioning:
         return Share(
             tuple(self.pieces), tuple(self.named), tuple(self.unnamed), tuple(self.marks), tuple(self.dispatches),
             tuple(self.calls), self.compiling.spans(), self.drawn, tuple(self.ops.met), self.untimed, self.broken,
-            tuple(self.held), tuple(self.launched), tuple(self.sampled),
+            tuple(self.held), tuple(self.launched), tuple(self.sampled), self.ops.users() if self.marks else None,
         )  # fmt: skip
 
 
