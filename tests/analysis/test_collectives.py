@@ -104,8 +104,11 @@ def test_of_ranks_that_came_at_once_none_came_last(tmp_path: Path) -> None:
         for number, late in enumerate(((0, 0, 0), (0, 7, 0), (0, 0, 0), (0, 7, 7))):
             start = 100 * number + late[rank.rank]
             rank.collective(100 * number - 5, start, 100 * number + 60, Seq=number)
-    (row,) = rows("collectives", job(tmp_path, *ranks))
+    trace = job(tmp_path, *ranks)
+    (row,) = rows("collectives", trace)
     assert (row["last"], row["skew"]) == ("1 (1)", 7 * US // 2)
+    found = [(row["last"], row["skew"] // US, row["late"] // US) for row in rows("collective_calls", trace)]
+    assert found == [(None, 0, 0), (1, 7, 7), (None, 0, 0), (None, 7, 3)]
 
 
 def test_rows_alike_in_size_and_time_come_in_one_order(tmp_path: Path) -> None:

@@ -52,6 +52,13 @@ def test_bars_share_one_scale() -> None:
     assert text(bar(MEETING, 2, ASCII, 60, "cursor")).startswith(">rank 12")
 
 
+@pytest.mark.parametrize(("after", "said"), [(60, "2 ranks last at once"), (0, "all came at once")])
+def test_of_ranks_that_came_at_once_none_is_last(after: int, said: str) -> None:
+    meeting = Meeting([row(1, 0, after, 40), row(0, after, 0, 40), row(12, after, 0, 40)], 0, 1)
+    assert text(head(meeting, UNICODE, 80)[1]).startswith(f" {said} · waited in all ")
+    assert not [number for number in range(3) if "last" in text(bar(meeting, number, ASCII, 60, "plain"))]
+
+
 def test_who_did_not_come_is_named() -> None:
     meeting = Meeting([row(1, 0, 60, 40, absent="2, 3")], 0, 1)
     assert "without rank 2, 3" in text(head(meeting, UNICODE, 100)[0])

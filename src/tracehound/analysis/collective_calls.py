@@ -8,7 +8,7 @@ import polars as pl
 
 from tracehound.analysis import bus
 from tracehound.analysis.calls import calls
-from tracehound.analysis.matched import HOW, matched, nothing_met
+from tracehound.analysis.matched import HOW, latest, matched, nothing_met
 from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 
@@ -16,9 +16,10 @@ DEFINITION = f"""\
 A row for each collective that two ranks or more of the trace have. {HOW}
 
 start = first arrival, duration = from there to the last end, both on the common clock of the analysis clocks; skew =
-from the first to the last arrival; late = the last arrival less the median arrival of the others; transfer = the
-shortest call; wait = sum over the ranks of the time from the arrival to the last rank's (at most that of the call). The
-analysis arrivals has a row for each rank.
+from the first to the last arrival; last = the rank that came last: where several did at once, none (step, name and
+event are of one of them); late = the last arrival less the median arrival of the others; transfer = the shortest call;
+wait = sum over the ranks of the time from the arrival to the last rank's (at most that of the call). The analysis
+arrivals has a row for each rank.
 
 {bus.DEFINITION}"""
 
@@ -29,7 +30,7 @@ COLUMNS = (
     Column("start", "instant", "first arrival"),
     Column("duration", "time", "from the first arrival to the last end", brief=False),
     Column("skew", "time", "from the first to the last arrival"),
-    Column("last", "number", "rank that came last"),
+    Column("last", "number", "rank that came last, if one did"),
     Column("late", "time", "last arrival less the median arrival of the others"),
     Column("transfer", "time", "shortest call of any rank"),
     Column("wait", "time", "from the arrival to the last rank's, summed over all ranks"),
@@ -57,13 +58,13 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = found.calls.filter(pl.col("meeting").is_not_null())
     if rows.is_empty():
         return without(ANALYSIS, scene, options, *nothing_met(found, scene))
-    latest = ("step", "name", "event")
+    of_last = ("step", "name", "event")
     table = (
         rows.sort("meeting", "arrived", "rank")
         .group_by("meeting", maintain_order=True)
         .agg(
-            pl.col(*latest).last(),
-            pl.col("rank").last().alias("last"),
+            pl.col(*of_last).last(),
+            latest().alias("last"),
             pl.col("late").last(),
             pl.col("first").first().alias("start"),
             (pl.col("ended").max() - pl.col("first").first()).alias("duration"),

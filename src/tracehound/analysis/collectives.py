@@ -9,7 +9,7 @@ import polars as pl
 
 from tracehound.analysis import bus
 from tracehound.analysis.calls import calls
-from tracehound.analysis.matched import HOW, NONE, matched
+from tracehound.analysis.matched import HOW, NONE, latest, matched
 from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
@@ -81,12 +81,10 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = matched(tables, scene)
     bounds = pl.col("window_start"), pl.col("window_end")
     waited = (pl.col("start") + pl.col("wait")).clip(*bounds) - pl.col("start").clip(*bounds)
-    at_last = pl.col("rank").filter(pl.col("arrived") == pl.col("last"))
-    latest = pl.when(at_last.n_unique() == 1).then(at_last.first()).over("meeting")
     rows = found.calls.with_columns(
         pl.coalesce("description", "group").alias("process_group"),
         waited.alias("wait"),
-        latest.alias("latest"),  # the sides of an exchange have names, and rows, of their own
+        latest().over("meeting").alias("latest"),  # the sides of an exchange have names, and rows, of their own
     ).filter("in_window")
     alike = ["name", "collective", "dtype", "process_group", "group_size"]
     if BY.of(options.given) == "size":

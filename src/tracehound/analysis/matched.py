@@ -85,6 +85,12 @@ def matched(tables: Sequence[pl.DataFrame], scene: Scene) -> Matched:
     return Matched(_timed(rows, circles), _by_rank(found, parts), (*notes, *_unmatched(rows), *_by_order(rows)))
 
 
+def latest() -> pl.Expr:
+    """Of the calls of one collective: the rank that came last, null where several came last at once."""
+    at_last = pl.col("rank").filter(pl.col("arrived") == pl.col("last"))
+    return pl.when(at_last.n_unique() == 1).then(at_last.first())
+
+
 def nothing_met(found: Matched, scene: Scene) -> list[str]:
     """Why no collective is of two ranks: what hinders the matching first, then what helps."""
     if found.calls.is_empty() and not found.notes:

@@ -40,6 +40,11 @@ class Meeting:
         """From the first arrival to the last end, ps."""
         return max((row["after"] + row["duration"] for row in self.rows), default=0)
 
+    @property
+    def tied(self) -> bool:
+        """Whether several came last at once."""
+        return len(self.rows) > 1 and self.rows[-2]["after"] == self.rows[-1]["after"]
+
 
 def head(meeting: Meeting, glyphs: Glyphs, width: int) -> list[Line]:
     """Two lines: which collective it is, and who was waited for."""
@@ -55,7 +60,7 @@ def head(meeting: Meeting, glyphs: Glyphs, width: int) -> list[Line]:
     ]
     title = f" {units.short_name(str(last['name']), max(width // 2, 12))}"
     rest = f" {glyphs.dot} ".join(["", f"{meeting.place + 1:,} of {meeting.count:,}", *filter(None, facts)])
-    late = f"rank {last['rank']} last by {units.duration(max(last['late'], 0))}"
+    late = _who(meeting)
     waited = units.duration(sum(row["wait"] for row in meeting.rows))
     key = f"{WAIT[glyphs.name]} wait {TRANSFER[glyphs.name]} transfer {units.duration(last['transfer'])}"
     told = glyphs.cut(f" {late} {glyphs.dot} waited in all {waited}", max(width - len(key) - 2, 0))
@@ -67,13 +72,22 @@ def head(meeting: Meeting, glyphs: Glyphs, width: int) -> list[Line]:
     ]  # fmt: skip
 
 
+def _who(meeting: Meeting) -> str:
+    """``rank 12 last by 60.00 us``; of several that came last at once, how many."""
+    last = meeting.rows[-1]
+    if not meeting.tied:
+        return f"rank {last['rank']} last by {units.duration(max(last['late'], 0))}"
+    together = sum(row["after"] == last["after"] for row in meeting.rows)
+    return "all came at once" if together == len(meeting.rows) else f"{together:,} ranks last at once"
+
+
 def bar(meeting: Meeting, number: int, glyphs: Glyphs, width: int, under: Literal["cursor", "plain"]) -> Line:
     """The line of one rank: when it came, its wait and its transfer on the scale of the collective, how long it waited.
 
     Where there is no room for a bar, the numbers stand alone.
     """
     row = meeting.rows[number]
-    last = number == len(meeting.rows) - 1
+    last = number == len(meeting.rows) - 1 and not meeting.tied
     digits = max(len(str(each["rank"])) for each in (meeting.rows[0], meeting.rows[-1], row))
     mark = glyphs.cursor if under == "cursor" else " "
     after = f"+{units.duration(row['after'])}" if row["after"] else "first"
