@@ -639,6 +639,22 @@ def test_a_late_rank_costs_what_an_average_rank_waits_for_it(
     assert communication["cost"] > row["cost"]
 
 
+def test_what_a_rank_computes_while_it_waits_is_no_cost_of_who_is_late(tmp_path: Path) -> None:
+    """Rank 3 is late by 300 us in every step of 1000: rank 0 computes all the while, rank 1 half of it, rank 2 not."""
+    job_ = [Rank(number, 4) for number in range(4)]
+    for rank, step in product(job_, range(3)):
+        start, slow = 1000 * step, 300 if rank.rank == 3 else 0
+        rank.step(step, start, start + 1000)
+        rank.kernel("gemm", start + 10, start + 40, start + 100 + slow)
+        rank.collective(start + 20, start + 100 + slow, start + 500, Seq=step)
+        for number in range(20 - 10 * rank.rank):  # 14 us each, and 1 us of pause between them
+            rank.kernel("gemm", start + 30, start + 101 + 15 * number, start + 115 + 15 * number)
+        rank.kernel("gemm", start + 40, start + 500, start + 1000)
+    trace = job(tmp_path, *job_)
+    assert found(trace)["ranks 1-2 wait for rank 3"]["cost"] == (150 + 300) * US // 4
+    assert run(named("stragglers"), trace).table["late"].to_list() == [300 * US] * 3
+
+
 def test_ranks_of_one_host_that_are_late_at_once_cost_the_time_that_passes() -> None:
     """Both ranks of the second process are late by 40 us in every step; a rank of the first waits for each."""
     parts = []

@@ -21,7 +21,7 @@ WAITS: Final = schema(
         "lates": pl.List(pl.Struct({"start": pl.Int64, "end": pl.Int64})),  # when it was late
         "waits": pl.List(
             pl.Struct({"rank": pl.Int64, "start": pl.Int64, "end": pl.Int64})
-        ),  # who waited then, and when
+        ),  # who waited then with nothing to compute, and when
     }
 )
 """What rows of `stragglers` tell beside the columns that are shown: stretches on the common clock, ps."""
@@ -34,10 +34,10 @@ _MUCH: Final = 0.1
 class Latecomer:
     """Ranks that were late together. Times in ps; `worst` is the row of their latest step.
 
-    `late` is how long any of them was late. `waited` is how long ranks waited for them meanwhile, summed over ranks;
-    `waiting` are those of the others that did so for long. `cause` is what they did longer than others by the most,
-    `excess` by how much in all: of ranks of one host what their host did counts once in a step. `steps` are those in
-    which they were late.
+    `late` is how long any of them was late. `waited` is how long ranks waited for them meanwhile, with nothing to
+    compute, summed over ranks; `waiting` are those of the others that did so for long. `cause` is what they did longer
+    than others by the most, `excess` by how much in all: of ranks of one host what their host did counts once in a
+    step. `steps` are those in which they were late.
     """
 
     ranks: tuple[int, ...]

@@ -13,6 +13,7 @@ from tracehound.analysis.calls import CALLS, calls
 from tracehound.analysis.causes import DEFINITION as CAUSES
 from tracehound.analysis.causes import Cause, Causes
 from tracehound.analysis.clocks import offset_notes
+from tracehound.analysis.exposed import exposed
 from tracehound.analysis.latecomers import WAITS, latecomers
 from tracehound.analysis.matched import HOW, matched, nothing_met
 from tracehound.analysis.process_groups import absentees
@@ -26,7 +27,7 @@ DEFINITION = f"""\
 A row for each step and rank that came last at a collective of it, the latest first. {HOW}
 
 late = the time from the median arrival of the other ranks to its own, at all collectives of the step to which it came
-last, counted once where they overlap: what the others could have saved. Arrivals are on the common clock of the
+last, counted once where they overlap: what the others could have saved at most. Arrivals are on the common clock of the
 analysis clocks. most = the same at the collective where it is longest, and at = that collective; lasts = how many it
 came last to, of which each by more than nothing. Shorter latenesses than the setting least are left out.
 
@@ -63,13 +64,18 @@ COLUMNS = (
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """The calls of the rank, and (with a value in `call`) what it did before each, where others may wait for it."""
+    """The calls of the rank, and (with a value in `call`) what it did before each, where others may wait for it.
+
+    Then the calls have the stretches in which they are `exposed`, too.
+    """
     del options
     mine = calls(share)
     if not mine.height:
         return mine
-    before = pl.DataFrame(schema=ACTIVITIES) if share.alone else activities(share, mine)
-    return pl.concat([mine, before], how="diagonal")
+    if share.alone:
+        return pl.concat([mine, pl.DataFrame(schema=ACTIVITIES)], how="diagonal")
+    told = mine.join(exposed(share, mine), on="event", how="left", maintain_order="left")
+    return pl.concat([told, activities(share, mine)], how="diagonal")
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -92,7 +98,8 @@ def _rows(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> tup
     if met.is_empty():
         return pl.DataFrame(schema={**blank(COLUMNS).schema, **WAITS}), nothing_met(found, scene)
     late = _late(met)
-    shown = _waited(late.filter(pl.col("late") >= LEAST.of(options.given)), met)
+    bare = pl.concat([table.filter(pl.col("call").is_null()).select("event", "exposed") for table in filled])
+    shown = _waited(late.filter(pl.col("late") >= LEAST.of(options.given)), met, bare)
     table = _explained(shown, met, Causes(found.calls, pl.concat(done)))
     few = late.height - shown.height
     jitter = [f"{few:,} more latenesses of less than {duration(LEAST.of(options.given))} are left out"] if few else []
@@ -154,15 +161,21 @@ _LATE: Final = schema(
 )
 
 
-def _waited(late: pl.DataFrame, met: pl.DataFrame) -> pl.DataFrame:
-    """The rows with `WAITS`: when each was late, and which ranks waited in that time."""
+def _waited(late: pl.DataFrame, met: pl.DataFrame, bare: pl.DataFrame) -> pl.DataFrame:
+    """The rows with `WAITS`: when each was late, and which ranks waited in that time with nothing to compute.
+
+    `bare` has the stretches in which calls are `exposed`.
+    """
     calls = late.select("step", "rank", event="calls").explode("event")
     lates = calls.join(met.select("event", "meeting", end="arrived", length="late"), on="event")
     lates = lates.with_columns((pl.col("end") - pl.col("length")).alias("start"))
-    others = met.select("meeting", "arrived", "wait", other="rank")
-    waits = lates.join(others, on="meeting").filter(pl.col("rank") != pl.col("other")).with_columns(
-        pl.max_horizontal("start", "arrived").alias("start"), (pl.col("arrived") + pl.col("wait")).alias("end")
-    )  # fmt: skip
+    others = met.select("meeting", "arrived", "wait", call="event", other="rank")
+    both = lates.join(others, on="meeting").filter(pl.col("rank") != pl.col("other"))
+    pieces = bare.explode("exposed").drop_nulls().unnest("exposed")
+    waits = both.join(pieces, left_on="call", right_on="event").with_columns(
+        pl.max_horizontal("start", pl.col("arrived") + pl.col("after")).alias("start"),
+        (pl.col("arrived") + pl.min_horizontal("wait", "until")).alias("end"),
+    )
     waits = waits.filter(pl.col("start") < pl.col("end"))
     told = [
         lates.group_by("step", "rank").agg(pl.struct("start", "end").alias("lates")),

@@ -364,7 +364,7 @@ RULES: Final = (
     Rule(
         "late ranks",
         f"an average rank waits for one, or for those of one host, for more than {LATE:.0%} of an average step at"
-        " collectives, from the median arrival of the others on (as in stragglers)",
+        " collectives, from the median arrival of the others on (as in stragglers), while its device computes nothing",
         late_ranks,
         of_idleness=True,
     ),
