@@ -67,7 +67,7 @@ _TENSOR_CORES: Final = "|".join((
     r"nvjet|(?:_|mma|opclass|\d)tensorop|tensoropgemm|xmma_|_tensor16x8|cutlass_?3x|block_?scaled\w*gemm",
     r"sm(?:90|100|103|120)a?_\w*(?:gemm|conv|fprop|wgrad|dgrad|attn|attention|mla)|first_layer_wgrad",
     r"dgrad_1x1_stride_2x2|marlin\w*::marlin<|6marlini|fp8_(?:gemm|matmul|mm)|deep_?gemm(?:::|\d+)\w*(?:gemm|logits)",
-    r"^b?(?:gem)?mm_\w*_t\d+x\d+x\d+\w*_sm1\d\d|(?:bf16|fp16|f16|fp8|f8|fp4|f4|i8)gemm_|flatmm|(?:^|[^a-z])fmoe_",
+    r"^(?:b|ge|batchedge)mm\w*_fp32_\w*t(?:ile)?\d+x\d+x\d+|(?:bf16|fp16|f16|fp8|f8|fp4|f4|i8)gemm_|flatmm|(?:^|[^a-z])fmoe_",
     r"flash_(?:fwd|bwd|attn)|flash::|flash_?attn|fmha|sage_fwd|prefillwith|cudnn_generated_\w*sdpa",
     r"mfma|cijk_\w*_MI\d+x|xdlops|_xdl_|gtcx\d|ck_tile.*gemm",
 ))  # fmt: skip
