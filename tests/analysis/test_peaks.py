@@ -94,6 +94,41 @@ def test_a_gpu_of_nvidia_states_cores_and_clock() -> None:
     assert found.memory == 3352320000000
 
 
+def gpu(major: int, minor: int, cores: int, memory: float, clock: int = 1_700_000) -> dict[str, object]:
+    """A GPU of NVIDIA, with the bandwidth of its memory in GB/s."""
+    return H100 | {
+        "compute_cap_major": major, "compute_cap_minor": minor, "core_count": cores, "clock_rate": clock,
+        "memory_bandwidth": round(memory * 1e9),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("stats", "device"), [
+    (gpu(8, 6, 72, 600.1), "A10"), (gpu(8, 6, 80, 600.1), "A10G"), (gpu(8, 9, 58, 300.1), "L4"),
+    (gpu(7, 5, 40, 320.1), "T4"), (gpu(8, 9, 128, 1008.1), "RTX 4090"), (gpu(9, 0, 78, 4022.8), "H20"),
+])  # fmt: skip
+def test_a_gpu_that_its_cores_and_memory_tell_is_looked_up(stats: dict[str, object], device: str) -> None:
+    found, known = of_plane(stats, "Nvidia GPU, compute capability 8.6"), of_model(device)
+    assert found is not None
+    assert known is not None
+    assert (found.device, found.flops, found.memory) == (known.device, known.flops, known.memory)
+    assert "that it is one is told by compute capability" in found.source
+
+
+@pytest.mark.parametrize(("stats", "rate"), [
+    (gpu(8, 6, 84, 768), 84 * 1.7e9), (gpu(8, 6, 80, 912), 80 * 1.7e9), (gpu(8, 9, 142, 864), 142 * 1.7e9),
+    (gpu(12, 0, 188, 1792), 188 * 1.7e9), (gpu(7, 5, 72, 672), 72 * 1.7e9),
+])  # fmt: skip
+def test_of_devices_with_one_capability_and_two_rates_the_lower_is_assumed_and_told(
+    stats: dict[str, object], rate: float
+) -> None:
+    """An RTX A6000 and an RTX 3090 Ti, an L40S and an L40 have as many cores: who states no name may be either."""
+    found = of_plane(stats, "")
+    assert found is not None
+    assert found.compute() == rate * 512
+    assert found.source.endswith("multiply matrices twice as fast: say which one it is by the setting peak")
+    assert of_plane(stats, "NVIDIA L40S") == of_model("NVIDIA L40S")
+
+
 def test_rocm_takes_hbm3_for_half_as_fast_as_it_is() -> None:
     """A transpose of the sample ran at 2.93 TB/s, which the 2.66 TB/s that the runtime states cannot be."""
     found = of_plane(AMD, "AMD GPU, compute capability 9.4")

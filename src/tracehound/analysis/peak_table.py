@@ -80,9 +80,11 @@ DEVICES: Final = (
     Device(r"\bv100\b", "V100 SXM2", "nvidia", 900, _figures(bf16=125, f32=15.7, f64=7.8)),
     Device(r"\bt4\b", "T4", "nvidia", 320, _figures(bf16=65, s8=130, f32=8.1)),
     Device(r"\bp100\b|\bgp100\b", "P100", "nvidia", 732, _figures(bf16=21.2, f32=10.6, f64=5.3)),
-    Device(r"\brtx 5090\b", "RTX 5090", "nvidia", 1792, _figures(bf16=209.5, f8=419, tf32=104.8, f32=104.8)),
-    Device(r"\brtx 4090\b", "RTX 4090", "nvidia", 1008, _figures(bf16=165.2, f8=330.3, tf32=82.6, f32=82.6)),
-    Device(r"\brtx 3090\b", "RTX 3090", "nvidia", 936, _figures(bf16=71, tf32=35.6, f32=35.6)),
+    Device(r"\brtx 5090\b", "RTX 5090", "nvidia", 1792, _figures(
+        bf16=209.5, f8=419, s8=838, tf32=104.8, f32=104.8)),
+    Device(r"\brtx 4090\b", "RTX 4090", "nvidia", 1008, _figures(
+        bf16=165.2, f8=330.3, s8=660.6, tf32=82.6, f32=82.6)),
+    Device(r"\brtx 3090\b", "RTX 3090", "nvidia", 936, _figures(bf16=71, s8=284, tf32=35.6, f32=35.6)),
     Device(r"\bmi355x?\b", "MI355X", "amd", 8000, _figures(
         bf16=2516.6, f8=5033.2, s8=5033.2, f4=10066.3, f32=157.3, f64=78.6)),
     Device(r"\bmi350x?\b", "MI350X", "amd", 8000, _figures(
@@ -102,14 +104,25 @@ DEVICES: Final = (
 NVIDIA_CYCLES: Final[Mapping[tuple[int, int], Mapping[str, float]]] = MappingProxyType(
     {
         (7, 0): _figures(bf16=1024, f32=128, f64=64),
-        (7, 5): _figures(bf16=1024, s8=2048, f32=128, f64=4),
+        (7, 5): _figures(bf16=512, s8=2048, f32=128, f64=4),
         (8, 0): _figures(bf16=2048, s8=4096, tf32=1024, f32=128, f64=128),
-        (8, 6): _figures(bf16=1024, s8=2048, tf32=512, f32=256, f64=4),
-        (8, 9): _figures(bf16=1024, f8=2048, s8=2048, tf32=512, f32=256, f64=4),
+        (8, 6): _figures(bf16=512, s8=1024, tf32=256, f32=256, f64=4),
+        (8, 9): _figures(bf16=512, f8=1024, s8=1024, tf32=256, f32=256, f64=4),
         (9, 0): _figures(bf16=4096, f8=8192, s8=8192, tf32=2048, f32=256, f64=256),
         (10, 0): _figures(bf16=8192, f8=16384, s8=16384, tf32=4096, f32=256, f64=128),
-        (12, 0): _figures(bf16=1024, f8=2048, s8=2048, tf32=512, f32=256, f64=4),
+        (12, 0): _figures(bf16=512, f8=1024, s8=2048, tf32=256, f32=256, f64=4),
     }
 )
 """Operations per cycle of one multiprocessor, dense, by compute capability (CUDA's programming guide, and the
-architectures' white papers)."""
+architectures' white papers): where some devices have matrix units of half the rate, theirs."""
+
+HALVED: Final = frozenset({(7, 5), (8, 6), (8, 9), (12, 0)})
+"""Compute capabilities of which some devices (GeForce, A10G, L40) multiply matrices at half the rate of others."""
+
+NVIDIA: Final[Mapping[tuple[int, int, int], str]] = MappingProxyType(
+    {
+        (7, 5, 40): "T4", (8, 6, 72): "A10", (8, 6, 80): "A10G", (8, 6, 82): "RTX 3090", (8, 9, 58): "L4",
+        (8, 9, 128): "RTX 4090", (9, 0, 78): "H20", (12, 0, 170): "RTX 5090",
+    }
+)  # fmt: skip
+"""NVIDIA's GPUs by compute capability and multiprocessors, where these and the bandwidth of the memory tell which."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from tracehound.analysis.peak_table import DEVICES, NVIDIA_CYCLES, SOURCES
+from tracehound.analysis.peak_table import DEVICES, HALVED, NVIDIA, NVIDIA_CYCLES, SOURCES
 from tracehound.analysis.result import Scene
 from tracehound.analysis.settings import Given, Setting
 from tracehound.errors import TracehoundError, printable
@@ -97,9 +97,10 @@ def of_model(model: str) -> Peaks | None:
 def of_plane(stats: Mapping[str, Any], model: str = "") -> Peaks | None:
     """The peaks that an XLA profile states of a device, or from which they follow; None where it says nothing of use.
 
-    TPUs state them. GPUs state their cores, clock and memory: of NVIDIA's the operations per cycle and core are known
-    by compute capability; ROCm's runtime takes HBM3 for half as fast as it is (the clock that it reports is not that
-    of the data), so that AMD's GPUs are looked up.
+    TPUs state them. GPUs state their cores, clock and memory. Some of NVIDIA's are told by them and looked up; of the
+    others the operations per cycle and core are known by compute capability: where devices of one differ, the least,
+    which the source says. ROCm's runtime takes HBM3 for half as fast as it is (the clock that it reports is not that of
+    the data), so that AMD's GPUs are looked up.
     """
     compute, memory = (
         _positive(stats, name) for name in ("peak_teraflops_per_second", "peak_hbm_bw_gigabytes_per_second")
@@ -113,13 +114,32 @@ def of_plane(stats: Mapping[str, Any], model: str = "") -> Peaks | None:
     major, minor = (stats.get(f"compute_cap_{name}") for name in ("major", "minor"))
     if stats.get("device_vendor") == "AMD" and cores is not None:
         return of_model(_AMD.get((f"{major}.{minor}", round(cores)), model))
-    cycles = NVIDIA_CYCLES.get((major, minor)) if isinstance(major, int) and isinstance(minor, int) else None
-    if cycles is None or cores is None or clock is None:
+    if not (isinstance(major, int) and isinstance(minor, int)) or cores is None or clock is None:
         return of_model(model)
-    flops = {name: each * cores * clock * _KILO for name, each in cycles.items()}
-    named = f"compute capability {major}.{minor}, {cores:.0f} cores at {clock / _KILO:,.0f} MHz in the profile"
-    return Peaks(model or f"NVIDIA GPU {major}.{minor}", flops, _positive(stats, "memory_bandwidth"), named)
+    return _of_nvidia((major, minor), cores, clock, _positive(stats, "memory_bandwidth"), model) or of_model(model)
 
+
+def _of_nvidia(
+    capability: tuple[int, int], cores: float, clock: float, memory: float | None, model: str
+) -> Peaks | None:
+    """The peaks of a GPU of this compute capability, with so many multiprocessors at so many kHz."""
+    spelt = ".".join(map(str, capability))
+    known = of_model(NVIDIA.get((*capability, round(cores)), ""))
+    if known and known.memory and memory and abs(memory / known.memory - 1) < _ALIKE:
+        told = f"compute capability {spelt}, {cores:.0f} cores and the memory's rate"
+        return replace(known, source=f"{known.source}; that it is one is told by {told}")
+    named = of_model(model) if capability in HALVED else None
+    if named or capability not in NVIDIA_CYCLES:
+        return named
+    flops = {name: each * cores * clock * _KILO for name, each in NVIDIA_CYCLES[capability].items()}
+    said = f"compute capability {spelt}, {cores:.0f} cores at {clock / _KILO:,.0f} MHz in the profile"
+    return Peaks(model or f"NVIDIA GPU {spelt}", flops, memory, said + (_HALF if capability in HALVED else ""))
+
+
+_ALIKE: Final = 0.05
+"""Bandwidths that differ by less of the whole are of one device."""
+
+_HALF: Final = "; some devices of that multiply matrices twice as fast: say which one it is by the setting peak"
 
 _ONCHIP: Final = MappingProxyType(
     {
