@@ -109,6 +109,18 @@ def test_every_table_has_its_columns_and_meanings(trace: Trace) -> None:
         assert all(column.meaning for column in table.columns)
 
 
+def test_products_of_bytes_do_not_wrap_around() -> None:
+    """Of 2^40 bytes, 2^62 and 2^80 of something; what fits stays a whole number."""
+    b = Building()
+    for number in range(4):
+        b.event(stream(), "copy", 10 * number, 10 * number + 5, "copy", bytes=1 << 40)
+    asked = "SELECT sum(bytes) AS one, sum(bytes * 1048576) AS two, sum(bytes * bytes) AS three FROM events"
+    found = answer(prepare(asked), b.trace())
+    assert found.table.rows() == [(1 << 42, 1 << 62, float(1 << 82))]
+    assert found.table.dtypes == [pl.Int64, pl.Int64, pl.Float64]
+    assert [column.unit for column in found.columns] == ["count", "count", "number"]
+
+
 # --- what is asked is what is found
 
 _OPERATORS = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "=": int.__eq__, "<>": int.__ne__}

@@ -19,7 +19,7 @@ from tracehound.preferences import preferred
 from tracehound.query.names import called, counted
 from tracehound.query.refusal import missing, refusals
 from tracehound.query.statement import Statement, read
-from tracehound.query.tables import TABLES, Table, analysed, column, empty, frames
+from tracehound.query.tables import TABLES, WIDE, Table, analysed, column, empty, frames
 from tracehound.trace import Trace, Window, streamed
 
 NAME = "query"
@@ -73,6 +73,7 @@ def answer(
         table = collect(rows if top is None else rows.head(top))
         cut = top is not None and table.height == top
         total = collect(rows.select(pl.len())).item() if cut else table.height
+    table = table.select(map(_narrow, table))
     names, counts = called(query.statement, table.columns), counted(query.statement, table.columns)
     columns = [
         Column(name, "count", "") if at in counts else replace(column(theirs, kind, query.tables), name=name)
@@ -122,6 +123,14 @@ def _converted(statement: Statement, columns: Sequence[Column]) -> list[str]:
 def _raw(table: pl.DataFrame) -> pl.DataFrame:
     """The rows with types that every form can write: times in ps, what has no plain type as text."""
     return table.select(_plain(name, kind) for name, kind in table.schema.items())
+
+
+def _narrow(value: pl.Series) -> pl.Series:
+    """Wide whole numbers in 64 bits, or where one is too large for them, as the nearest ones with a fraction."""
+    if value.dtype != WIDE:
+        return value
+    fits = value.cast(pl.Int64, strict=False)
+    return fits if fits.null_count() == value.null_count() else value.cast(pl.Float64)
 
 
 def _plain(name: str, kind: pl.DataType) -> pl.Expr:

@@ -26,6 +26,11 @@ by a time is a number, and a time compared with text is an error.
 """
 
 
+WIDE: Final = pl.Int128()
+"""The type of bytes and operations in a query: products of them, and sums of products, would not fit in 64 bits, and
+polars would wrap them around."""
+
+
 @dataclass(frozen=True)
 class Table:
     """What a query can name after FROM."""
@@ -39,7 +44,8 @@ class Table:
         """The types that its columns have in a query."""
         whole = blank(self.columns).schema
         timed = {column.name: TIME for column in self.columns if column.unit in ("time", "instant")}
-        return pl.Schema({**whole, **timed})
+        large = [column.name for column in self.columns if column.unit == "bytes" or column.name.endswith("flops")]
+        return pl.Schema({**whole, **timed, **{name: WIDE for name in large if whole[name] == pl.Int64}})
 
 
 EVENTS = Table(
