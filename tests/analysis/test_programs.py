@@ -41,15 +41,15 @@ def test_one_row_for_each_program() -> None:
     ]
     f, g = ({name: value // US if value else value for name, value in r.items() if name in _TIMES} for r in rows)
     assert f == {
-        "total": 50, "min": 20, "p50": 25, "mean": 25, "max": 30, "period": 21, "gap": 1, "gaps": 1, "delay": 18,
-        "max_delay": 26,
+        "total": 50, "min": 20, "p50": 25, "mean": 25, "max": 30, "period": 21, "gap": 1, "gaps": 1, "ahead": 18,
+        "max_ahead": 26,
     }  # fmt: skip
-    assert (g["gap"], g["gaps"], g["period"], g["delay"]) == (29, 29, None, 10)
+    assert (g["gap"], g["gaps"], g["period"], g["ahead"]) == (29, 29, None, 10)
     assert rows[0]["share"] == pytest.approx(50 / 55)
-    assert [(r["enqueued"], r["late"]) for r in rows] == [(2, 0), (1, 1)]
+    assert [(r["enqueued"], r["dry"]) for r in rows] == [(2, 0), (1, 1)]
 
 
-_TIMES = ("total", "min", "p50", "mean", "max", "period", "gap", "gaps", "delay", "max_delay")
+_TIMES = ("total", "min", "p50", "mean", "max", "period", "gap", "gaps", "ahead", "max_ahead")
 
 
 def test_one_row_for_each_execution() -> None:
@@ -59,7 +59,7 @@ def test_one_row_for_each_execution() -> None:
     enqueued(b, "jit_f(7)", 50, 60, 61, 3)
     rows = programs(b.trace(), by="execution").table.rows(named=True)
     assert [
-        (r["name"], r["number"], r["start"] // US, r["duration"] // US, r["gap"], r["delay"] // US, r["late"])
+        (r["name"], r["number"], r["start"] // US, r["duration"] // US, r["gap"], r["ahead"] // US, r["dry"])
         for r in rows
     ] == [
         ("jit_f", 1, 10, 20, None, 10, None),
@@ -69,23 +69,22 @@ def test_one_row_for_each_execution() -> None:
     assert [r["enqueue"] for r in rows] == ["DoEnqueueProgram"] * 3
 
 
-def test_late_and_delay_are_not_taken_for_those_of_launches() -> None:
-    launches, whole, each = named("launches").columns, ANALYSIS.columns, EXECUTIONS
-    for columns in (whole, each):
-        meant = {column.name: column.meaning for column in columns}
-        assert "start of the enqueue" in meant["delay"] or "start of its enqueue" in meant["delay"]
-        assert "however short" in meant["late"]
-    meant = {column.name: column.meaning for column in launches}
-    assert "end of the call" in meant["delay"]
-    assert "whose delay is long" in meant["late"]
+def test_what_launches_call_a_delay_and_late_has_other_names_here() -> None:
+    """A delay begins as a call ends, and what is late has a long one: executions are told by other times."""
+    launches = {column.name for column in named("launches").columns}
+    assert {"delay", "late"} <= launches
+    for columns in (ANALYSIS.columns, EXECUTIONS):
+        names = {column.name for column in columns}
+        assert {"ahead", "dry"} <= names
+        assert not names & {"delay", "late"}
 
 
-def test_an_execution_that_begins_before_its_enqueue_has_no_delay() -> None:
+def test_an_execution_that_begins_before_its_enqueue_tells_nothing_of_the_host() -> None:
     b = Building(format="xplane")
     enqueued(b, "jit_f(7)", 20, 10, 30, 1)
     result = programs(b.trace())
     row = result.table.row(0, named=True)
-    assert (row["enqueued"], row["delay"], row["late"]) == (1, None, None)
+    assert (row["enqueued"], row["ahead"], row["dry"]) == (1, None, None)
     assert any("1 begin before their enqueue" in note for note in result.notes)
 
 
@@ -101,7 +100,7 @@ def test_a_profile_without_enqueues_says_so() -> None:
     b = Building(format="xplane")
     b.event(MODULES, "SyncTensorsGraph.9(0)", 0, 5, "module")
     result = programs(b.trace())
-    assert result.table.select("enqueued", "late", "delay").row(0) == (0, None, None)
+    assert result.table.select("enqueued", "dry", "ahead").row(0) == (0, None, None)
     assert any("of 1 no enqueue is known" in note for note in result.notes)
 
 
@@ -143,7 +142,7 @@ def test_all_of_it_against_a_loop(steps: list[tuple[int, str, int, int, int]]) -
             known = [value for value in values if value is not None]
             assert row[name] == (statistics.median(known) * US if known else None)
         decided = [value for value in late if value is not None]
-        assert row["late"] == (sum(decided) if decided else None)
+        assert row["dry"] == (sum(decided) if decided else None)
 
 
 @pytest.mark.parametrize("call", ["jit_f:XLA GPU module", "cuGraphLaunch", ""])

@@ -22,19 +22,18 @@ An execution is one run of a compiled XLA module on one device: an event of a TP
 from the first op of a run to the end of its last. The ops of a run have one run_id (CPU), or were launched within one
 host event "MODULE:XLA GPU module"; where neither is recorded a run begins with the op (or the loop, whatever its turns)
 with which the module first began. It counts at its full length when a part of it lies in the window.
-gap = from the end of the execution before on the same line, whatever program that was, to its start; interval = from
+gap = from the end of the execution before on the same line, whatever program that was, to its start; period = from
 the start of the same program's execution before, on the same device. All three are on the device's own clock where it
 has one (TPU): the profiler aligns it to the host's piece by piece, which may stretch one execution and shrink another.
 What the SparseCores of a TPU execute of it meanwhile is a part of the execution, and counts for none.
 
 enqueue = the host event that launched the execution: on TPUs the DoEnqueueProgram whose producer id it consumes (else
 the one of the same run_id on its device), on GPUs the launch with the correlation id of its first kernel, on CPUs the
-Execute of its run, or that of its turn where the calls have no run_id (PyTorch/XLA). delay = start of the execution -
-start of its enqueue: a long one means that the host is far ahead, which is well. The delay of
-`launches` is another: it begins as the call of the launch ends.
-late = enqueued only after the execution before had ended: the device had run dry, and the gap is the host's (in
-`launches`, work is late whose delay is long, whatever the device did before). Where an
-execution begins before its enqueue the clocks disagree, or the ids do: its delay is left out, and a note counts them.
+Execute of its run, or that of its turn where the calls have no run_id (PyTorch/XLA). ahead = start of the execution -
+start of its enqueue: a long one means that the host is far ahead, which is well. dry = executions enqueued only after
+the one before had ended: the device had run dry, and the gap is the host's. Neither is the delay of `launches`, which
+begins as the call of a launch ends, nor what is late there. Where an execution begins before its enqueue the clocks
+disagree, or the ids do: its ahead and dry are left out, and a note counts them.
 
 XProf has no such table; its trace viewer draws the modules, and the arrows from their enqueues.
 
@@ -59,9 +58,9 @@ COLUMNS = (
     Column("gap", "time", "median from the latest end of all executions before; 0 where they overlap"),
     Column("gaps", "time", "sum of these gaps", brief=False),
     Column("enqueued", "count", "executions whose enqueue on the host is known", brief=False),
-    Column("delay", "time", "median from the start of the enqueue on the host to the start of the execution"),
-    Column("max_delay", "time", "longest of these delays", brief=False),
-    Column("late", "count", "executions enqueued only after the one before had ended, however short their delay"),
+    Column("ahead", "time", "median from the start of the enqueue on the host to the start of the execution"),
+    Column("max_ahead", "time", "longest of these times", brief=False),
+    Column("dry", "count", "executions enqueued only after the one before had ended: the device had run dry"),
     Column("event", "id", "the longest execution"),
 )
 
@@ -77,8 +76,8 @@ EXECUTIONS = (
     Column("period", "time", "from the start of the program's execution before", brief=False),
     Column("gap", "time", "from the end of the execution before, of any program"),
     Column("enqueue", "text", "host event that launched it", brief=False),
-    Column("delay", "time", "from the start of its enqueue on the host to its start"),
-    Column("late", "flag", "enqueued only after the execution before had ended, however short its delay"),
+    Column("ahead", "time", "from the start of its enqueue on the host to its start"),
+    Column("dry", "flag", "enqueued only after the execution before had ended: the device had run dry"),
     Column("event", "id", "the execution"),
 )
 
@@ -111,14 +110,14 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
             (pl.col("begin") - pl.col("finish").cum_max().shift(1).over("lane")).clip(lower_bound=0).alias("gap"),
             (pl.col("begin") - pl.col("begin").shift(1).over("lane", "name")).alias("period"),
             (pl.col("start").cum_count().over("lane", "name")).cast(pl.Int64).alias("number"),
-            (pl.col("start") - pl.col("called")).alias("delay"),
-            (pl.col("called") >= before).alias("late"),
+            (pl.col("start") - pl.col("called")).alias("ahead"),
+            (pl.col("called") >= before).alias("dry"),
         )
     )
-    sooner = pl.col("delay") < 0
+    sooner = pl.col("ahead") < 0
     told = timed.with_columns(
         sooner.fill_null(value=False).alias("sooner"),
-        *(pl.when(~sooner).then(pl.col(name)).alias(name) for name in ("delay", "late")),
+        *(pl.when(~sooner).then(pl.col(name)).alias(name) for name in ("ahead", "dry")),
     )
     return told.filter((pl.col("start") < share.end) & (pl.col("end") > share.start)) if share.windowed else told
 
@@ -168,11 +167,11 @@ def _programs(runs: pl.DataFrame) -> pl.DataFrame:
             rounded(length.median()).alias("p50"),
             rounded(length.mean()).alias("mean"),
             length.max().alias("max"),
-            *(rounded(pl.col(name).median()).alias(name) for name in ("period", "gap", "delay")),
+            *(rounded(pl.col(name).median()).alias(name) for name in ("period", "gap", "ahead")),
             pl.col("gap").sum().alias("gaps"),
             pl.col("called").count().cast(pl.Int64).alias("enqueued"),
-            pl.col("delay").max().alias("max_delay"),
-            pl.when(pl.col("late").count() > 0).then(pl.col("late").sum()).alias("late"),
+            pl.col("ahead").max().alias("max_ahead"),
+            pl.when(pl.col("dry").count() > 0).then(pl.col("dry").sum()).alias("dry"),
             pl.col("id").sort_by("duration", "id", descending=[True, False]).first().alias("event"),
         )
         .with_columns((pl.col("total") / pl.col("total").sum()).fill_nan(None).alias("share"))
@@ -202,7 +201,7 @@ def _notes(runs: pl.DataFrame) -> list[str]:
             f"of {runs.height - known:,} no enqueue is known: it lies before the profile, or no id leads to it"
         )
     if sooner:
-        notes.append(f"{sooner:,} begin before their enqueue, so clocks or run ids disagree: they have no delay")
+        notes.append(f"{sooner:,} begin before their enqueue: clocks or run ids disagree, so no ahead and dry are told")
     return notes
 
 
