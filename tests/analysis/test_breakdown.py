@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import US, Building, Lane, stream, thread
+from jobs import Rank, job
 from tracehound.analysis import Options, named, run
 from tracehound.trace import Window
 
@@ -58,6 +62,32 @@ def test_no_device_is_said() -> None:
     result = breakdown(b.trace())
     assert result.table.is_empty()
     assert "no device activity" in result.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ((), "profile with ProfilerActivity.CUDA (or XPU)"),
+        (("cudaGetDeviceCount", "cudaLaunchHostFunc"), "and none that launches anything"),
+        (("cudaGetDeviceCount", "cudaLaunchKernel"), "another tool (Nsight Systems, DCGM) may hold CUPTI"),
+        (("hipExtModuleLaunchKernel",), "nothing of what they launched"),
+    ],
+)
+def test_why_nothing_was_recorded_of_a_device_whose_runtime_was(
+    tmp_path: Path, calls: tuple[str, ...], said: str
+) -> None:
+    """Who has calls of the runtime in the file asked for the device, too."""
+    rank = Rank(0)
+    rank.host("aten::mm", 0, 10)
+    for number, name in enumerate(calls):
+        rank.host(name, number, number + 1, "cuda_runtime")
+    trace = job(tmp_path, rank)
+    (note,) = breakdown(trace).notes
+    assert note.startswith("no device activity was recorded on rank 0: ")
+    assert said in note
+    assert said in run(named("utilisation"), trace).notes[0]
+    missing = [what for what in run(named("health"), trace).table["what"] if what.startswith("device activity: ")]
+    assert [said in what for what in missing] == ([True] if calls else [])
 
 
 def test_a_kernel_inside_another_on_its_stream_hides_it_not() -> None:

@@ -9,6 +9,7 @@ import polars as pl
 from tracehound.analysis.absent import absent
 from tracehound.analysis.process_groups import lacking
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
+from tracehound.analysis.silence import why
 from tracehound.errors import printable
 from tracehound.trace import collected
 
@@ -64,6 +65,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows.extend(_missing_devices(tables))
     rows.extend(("missing", number, words, "") for number, words in lacking(scene))
     rows.extend(_missing_hosts(scene))
+    rows.extend(("missing", 1, f"device activity: {words}", "") for words in [why(scene.facts)] if words)
     if scene.ranks.height and scene.steps.is_empty():
         rows.append(("missing", 1, "no steps: neither marked nor to be inferred", ""))
     table = pl.DataFrame(rows, schema=["level", "count", "what", "where"], orient="row") if rows else blank(COLUMNS)

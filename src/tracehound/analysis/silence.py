@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
 
 from tracehound.analysis.result import Scene
 from tracehound.units import which_ranks
 
+DEVICE: Final = "profile with ProfilerActivity.CUDA (or XPU)"
+
 _REMEDY: Final = {
-    "PyTorch": "profile with ProfilerActivity.CUDA (or XPU)",
+    "PyTorch": DEVICE,
     "XLA": "profile devices too (ProfileOptions.device_tracer_level)",
 }
 
@@ -19,9 +21,31 @@ def nothing(scene: Scene, what: str, remedy: str) -> str:
     return f"{what} in the window; if there is none outside: {remedy}" if scene.windowed else f"{what} here: {remedy}"
 
 
+_WHY: Final = {
+    "launches": "the host's launches were recorded, and nothing of what they launched: another tool (Nsight Systems,"
+    " DCGM) may hold CUPTI, or the user may not use it (NVreg_RestrictProfilingToAdminUsers)",
+    "calls": "calls of the device's runtime were recorded, and none that launches anything: was there work for the"
+    " device while the profiler was active (schedule)?",
+}
+"""Why there is no device activity in a file that has calls of these sorts."""
+
+
+def why(facts: Iterable[Mapping[str, Any]]) -> str:
+    """Why PyTorch's files have no device activity, where what they have tells that it was asked for; else nothing."""
+    found = {each.get("runtime") for each in facts}
+    return next((words for sort, words in _WHY.items() if sort in found), "")
+
+
+def remedy(scene: Scene) -> str:
+    """What records device activity in PyTorch, or why it was not recorded."""
+    return why(scene.facts) or DEVICE
+
+
 def silence(scene: Scene, ranks: Collection[int]) -> list[str]:
     """What is said of these ranks; nothing where there are none."""
     if not ranks:
         return []
-    remedy = " or ".join(_REMEDY[profiler] for profiler in sorted(scene.profilers))
-    return [f"no device activity was recorded on {which_ranks(ranks)}: {remedy}"]
+    hosts = scene.ranks.filter(scene.ranks["rank"].is_in(list(ranks)))["host"].unique().to_list()
+    told = why(scene.facts[scene.hosts[host].part] for host in hosts)
+    told = told or " or ".join(_REMEDY[profiler] for profiler in sorted(scene.profilers))
+    return [f"no device activity was recorded on {which_ranks(ranks)}: {told}"]

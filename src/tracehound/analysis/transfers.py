@@ -13,7 +13,7 @@ from tracehound.analysis.copies import FASTEST, KEY, Copies, copies_of
 from tracehound.analysis.own_clock import window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.silence import nothing
+from tracehound.analysis.silence import nothing, remedy
 from tracehound.formats.xla_copies import HOST
 from tracehound.units import duration, plural, rate
 from tracehound.units import share as percent
@@ -227,7 +227,7 @@ def _absurd(table: pl.DataFrame, peak: float) -> list[str]:
 
 def _nothing(scene: Scene) -> str:
     if scene.pytorch:
-        return nothing(scene, "no copies on a stream", "profile with ProfilerActivity.CUDA (or XPU)")
+        return nothing(scene, "no copies on a stream", remedy(scene))
     return (
         "no copies between memories here: the CPU's devices share the host's memory, and what host threads transfer "
         "is in the report host; on TPUs the HLO lines of ops tell of copies (xplane.pb has them)"

@@ -12,7 +12,7 @@ from tracehound.analysis.filled import DEFINITION as FILLED
 from tracehound.analysis.filled import filled, of_steps, runs_kernels, spans
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, length
-from tracehound.analysis.silence import nothing
+from tracehound.analysis.silence import nothing, remedy
 from tracehound.analysis.utilisation import doubts
 from tracehound.formats.curves import bucket, buckets
 from tracehound.units import duration
@@ -77,7 +77,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     """The stretches of all ranks, rank by rank."""
     rows = stacked(tables)
     if rows.is_empty():
-        note = nothing(scene, "no kernels", "profile with ProfilerActivity.CUDA (or XPU)")
+        note = nothing(scene, "no kernels", remedy(scene))
         return without(ANALYSIS, scene, options, note)
     stretches = f"stretches of {duration(int(rows['duration'][0]))}"
     told = [stretches, *of_steps(rows), *doubts(rows.filter(pl.col("utilisation") > 0), scene)]

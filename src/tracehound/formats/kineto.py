@@ -26,7 +26,7 @@ from tracehound.formats.kineto_curves import with_curves
 from tracehound.formats.kineto_elements import decoded, lenient
 from tracehound.formats.kineto_events import Share, share
 from tracehound.formats.kineto_facets import Known
-from tracehound.formats.kineto_facts import calls_modules, claims, facts, merged
+from tracehound.formats.kineto_facts import calls_modules, calls_runtime, claims, facts, merged
 from tracehound.formats.kineto_kinds import KnownKinds
 from tracehound.formats.kineto_scan import scan
 from tracehound.formats.kineto_whole import whole
@@ -89,7 +89,10 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
         ),
         spill,
     )
-    return with_curves(replace(made, facts={**made.facts, "modules": calls_modules(made.scan)}))
+    told: dict[str, Any] = {"modules": calls_modules(made.scan)}
+    if not made.lanes["work"].any():
+        told["runtime"] = calls_runtime(made.scan)
+    return with_curves(replace(made, facts={**made.facts, **told}))
 
 
 def args(of: Part, record: int, /, read: Section = section) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import polars as pl
 from tracehound.formats.json_glance import value_of
 from tracehound.formats.kineto_lanes import claimed_rank
 from tracehound.formats.kineto_members import Members
+from tracehound.formats.runtime_calls import CALL, LAUNCH
 from tracehound.formats.torch_names import MODULE
 from tracehound.trace import Note, collected
 from tracehound.units import several
@@ -70,6 +71,15 @@ def calls_modules(events: pl.LazyFrame) -> bool:
     """Whether modules of a model are among the events: with with_stack=True the profiler records their calls."""
     called = (pl.col("kind") == "python") & pl.col("name").cat.starts_with(MODULE)
     return bool(collected(events.select(called.any())).item())
+
+
+def calls_runtime(events: pl.LazyFrame) -> str:
+    """What calls of a device's runtime are among the events: "launches", else "calls" that launch nothing, else ""."""
+    called = events.filter(pl.col("kind") == "runtime").select(pl.col("name").unique().cast(pl.String))
+    names = collected(called).to_series().drop_nulls().to_list()
+    if any(LAUNCH.search(name) for name in names):
+        return "launches"
+    return "calls" if any(CALL.search(name) for name in names) else ""
 
 
 def claims(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What calls of devices' runtimes and drivers do, told by their names: wait for the device, copy, or allocate.
+"""What calls of devices' runtimes and drivers do, told by their names: launch, wait for the device, copy, or allocate.
 
 Owns these names: of CUDA, HIP, MUSA, MTIA, Ascend's ACL, Level Zero and SYCL's Unified Runtime. Knows no format and no
 events.
@@ -10,6 +10,12 @@ import re
 from typing import Final
 
 _RUNTIME: Final = r"^(?:cuda|cu|hip|musa|mu|mtia|aclrt|xpu|ze)"
+
+CALL: Final = re.compile(_RUNTIME + r"[A-Z]|^ur[A-Z]")
+"""Calls of any of them."""
+
+LAUNCH: Final = re.compile(_RUNTIME + r"[A-Z]?\w*(?:Launch(?!HostFunc)|Memcpy|Memset)|^urEnqueue")
+"""Calls that put work on a device."""
 
 WAIT: Final = re.compile(r"Synchronize|^ur(?:EventWait|QueueFinish)")
 """Calls that return when the device is done: with all, with a stream's work, or with what is before an event."""

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 
 from tracehound import units
 from tracehound.analysis.result import Result
+from tracehound.analysis.silence import why as unrecorded
 from tracehound.analysis.topics import of_memory_alone
 from tracehound.draw.apart import fitted
 from tracehound.progress import said
@@ -179,9 +180,12 @@ def nothing(analysis: str, trace: Trace, window: tuple[int, int] | None) -> str:
     if analysis in NOTHING and (why := of_memory_alone(analysis, [part.format for part in trace.parts])):
         return why
     works = bool(trace.lanes["work"].any())
+    told = NOTHING.get(analysis, "nothing to show")
+    if told == NO_DEVICE and not works and (why := unrecorded(part.facts for part in trace.parts)):
+        return f"no device activity in this trace: {why}"
     if analysis == "gaps" and works:
         return "no gaps: the devices work from the first event to the last"
-    return NOTHING.get(analysis, "nothing to show")
+    return told
 
 
 NAMED = 20
