@@ -17,7 +17,7 @@ def document(
     *pieces: list[bytes], before: dict[str, object] | None = None, behind: dict[str, object] | None = None
 ) -> str:
     file = io.BytesIO()
-    writing = Document(file)
+    writing = Document(file, {})
     writing.begin(before or {})
     for piece in pieces:
         writing.add(NEXT.join(piece))
@@ -38,7 +38,7 @@ def test_facts_stand_before_and_behind() -> None:
 
 def test_it_begins_once() -> None:
     file = io.BytesIO()
-    writing = Document(file)
+    writing = Document(file, {})
     writing.begin({"a": 1})
     writing.begin({"a": 2})
     writing.end({})

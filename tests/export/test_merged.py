@@ -150,9 +150,13 @@ def test_that_clocks_are_written_as_recorded_is_said_where_collectives_tell_othe
     paths = files(tmp_path, *ranks)
     (note,) = written(opened(*paths), tmp_path / "out.json").notes
     assert note.startswith("the clocks of 1 rank are written as recorded, off by up to 3.000 ms")
+    (said,) = [note.text for note in opened(tmp_path / "out.json").notes if "clocks" in note.text]
+    assert note.startswith(f"{said}: read back")
+    assert json.loads((tmp_path / "out.json").read_bytes())["clocksApart"] == said
     assert written(opened(*paths), tmp_path / "out.json", Window(ranks=(1,))).notes == ()
     aligned = load(arranged(open_paths(paths), "collectives"))
     assert written(aligned, tmp_path / "out.json").notes == ()
+    assert b"clocksApart" not in (tmp_path / "out.json").read_bytes()
 
 
 def test_two_real_ranks(samples: Path, tmp_path: Path) -> None:

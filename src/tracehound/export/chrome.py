@@ -17,6 +17,7 @@ from tracehound.export.copied import copied
 from tracehound.export.document import Document
 from tracehound.export.model import modelled
 from tracehound.export.written import Tell, Written
+from tracehound.formats.kineto_facts import APART
 from tracehound.trace import Trace, Window
 from tracehound.units import duration, plural
 
@@ -33,21 +34,22 @@ def plain(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:
     if _OF_RANKS in formats and len(set(formats)) > 1:
         remedy = "export each alone, or all of them to a folder"
         raise TracehoundError("PyTorch and XLA traces do not fit one document", remedy=remedy)
-    document = Document(file)
+    apart = _clocks(trace, window) if len(formats) > 1 else ""
+    document = Document(file, {APART: apart} if apart else {})
     as_it_is = set(formats) == {_OF_RANKS} or (len(formats) == 1 and formats[0] in _JSON)
     written = (copied if as_it_is else modelled)(trace, window, document, tell)
-    return replace(written, notes=(*written.notes, *_clocks(trace, window))) if len(formats) > 1 else written
+    told = f"{apart}: read back, nothing corrects them; --align collectives writes them corrected"
+    return replace(written, notes=(*written.notes, told)) if apart else written
 
 
-def _clocks(trace: Trace, window: Window) -> list[str]:
-    """What is said of the clocks of ranks whose collectives tell that they are apart: in one file nothing tells it."""
+def _clocks(trace: Trace, window: Window) -> str:
+    """What is said of the clocks of ranks whose collectives tell that they are apart: one file has one clock."""
     apart = run(named("clocks"), trace, Window(ranks=window.ranks)).table.filter("applied")
     if apart.is_empty():
-        return []
+        return ""
     most = duration(int(apart["shift"].abs().max()))  # type: ignore[arg-type]  # it is not empty
     ranks = plural(apart.height, "rank")
-    what = f"the clocks of {ranks} are written as recorded, off by up to {most} as the ends of collectives tell"
-    return [f"{what}: read back, nothing corrects them; --align collectives writes them corrected"]
+    return f"the clocks of {ranks} are written as recorded, off by up to {most} as the ends of collectives tell"
 
 
 def packed(trace: Trace, window: Window, file: BinaryIO, tell: Tell) -> Written:

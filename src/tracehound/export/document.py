@@ -21,10 +21,14 @@ _EVENTS: Final = b'"traceEvents": ['
 
 
 class Document:
-    """Write it with `begin`, then `add` as often as needed, then `end`; facts are what stands around the events."""
+    """Write it with `begin`, then `add` as often as needed, then `end`; facts are what stands around the events.
 
-    def __init__(self, file: BinaryIO) -> None:
+    Those that are `known` before go behind all others.
+    """
+
+    def __init__(self, file: BinaryIO, known: Mapping[str, Any]) -> None:
         self._file = file
+        self._known = known
         self._begun = False
         self._empty = True
 
@@ -44,7 +48,8 @@ class Document:
 
     def end(self, facts: Mapping[str, Any]) -> None:
         """Close the list; further facts go behind it."""
-        self._file.write(b"\n]" + b"".join(NEXT + _fact(name, value) for name, value in facts.items()) + b"\n}\n")
+        behind = {**facts, **self._known}
+        self._file.write(b"\n]" + b"".join(NEXT + _fact(name, value) for name, value in behind.items()) + b"\n}\n")
 
 
 def _fact(name: str, value: object) -> bytes:

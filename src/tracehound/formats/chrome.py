@@ -23,6 +23,7 @@ from tracehound.formats.json_document import document, event_at
 from tracehound.formats.json_glance import ends
 from tracehound.formats.json_slices import Extent, segments
 from tracehound.formats.json_window import SIZES, Sizes
+from tracehound.formats.kineto_facts import clocks
 from tracehound.formats.spill import Spill
 from tracehound.formats.xla_ops import Ops
 from tracehound.trace import Note, Part
@@ -86,7 +87,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             hosts=(_host(path),),
             wall_ns=None,
             ops=gathered.ops.frame(),
-            notes=(*read.notes, *left_out, *told, Note("missing", LOST)),
+            notes=(*read.notes, *left_out, *told, *clocks(read.metadata), Note("missing", LOST)),
             places=read.places,
             facets={"launched": launches.lazy()} if launches.height else {},
             counters=counters,

@@ -26,7 +26,7 @@ from tracehound.formats.kineto_curves import with_curves
 from tracehound.formats.kineto_elements import decoded, lenient
 from tracehound.formats.kineto_events import Share, share
 from tracehound.formats.kineto_facets import Known
-from tracehound.formats.kineto_facts import calls_modules, calls_runtime, claims, facts, merged
+from tracehound.formats.kineto_facts import calls_modules, calls_runtime, claims, clocks, facts, merged
 from tracehound.formats.kineto_kinds import KnownKinds
 from tracehound.formats.kineto_scan import scan
 from tracehound.formats.kineto_whole import whole
@@ -81,7 +81,7 @@ def finish(path: Path, portions: Sequence[Portioned], spill: Spill) -> Part:
             hosts=events.placed.hosts,
             wall_ns=events.wall_ns,
             facts=facts(read.metadata, events.span_ns, events.placed.members),
-            notes=(*read.notes, *events.notes, *merged(read.metadata, events.placed.members)),
+            notes=(*read.notes, *events.notes, *merged(read.metadata, events.placed.members), *clocks(read.metadata)),
             places=read.places,
             counters=events.counters,
             unmarked=recurring,

@@ -21,6 +21,9 @@ from tracehound.units import several
 MERGED: Final = "mergedRanks"
 """The key under which an export of several ranks' files into one lists them."""
 
+APART: Final = "clocksApart"
+"""The key under which an export of several files into one says that the clocks of their ranks are apart, in words."""
+
 _OPTIONS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
 _LEVELS: Final = ("ERROR", "WARNING", "INFO")
 
@@ -65,6 +68,12 @@ def merged(metadata: Mapping[str, Any], whose: Members) -> tuple[Note, ...]:
         return ()
     why = "several ranks exported into one file, their hosts count as one: an export to a folder keeps them apart"
     return (Note("missing", why, len(ranks)),)
+
+
+def clocks(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
+    """That the clocks of the ranks are apart, where an export said so when it put them into one file."""
+    said = metadata.get(APART)
+    return (Note("missing", said),) if isinstance(said, str) else ()
 
 
 def calls_modules(events: pl.LazyFrame) -> bool:
