@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +16,7 @@ from tracehound.draw.table import Line
 from tracehound.report import Look, Summary, about, summarise, writer
 from tracehound.report.summary import ROWS, spread
 from tracehound.store import place
+from tracehound.store.find import TWINS
 from tracehound.trace import Note, Window
 
 
@@ -121,6 +123,18 @@ def test_the_page_names_what_the_host_did_in_the_longest_gap() -> None:
 
 def test_the_page_says_what_was_repaired() -> None:
     assert "repaired 3: a ␛ bad event (built.json, byte 1,024)" in [line.text for line in lines(Look(80))]
+
+
+def test_the_page_says_nothing_of_the_json_that_every_profile_of_xla_has() -> None:
+    b = Building(format="xplane")
+    b.event(stream(), "gemm", 0, 1)
+    trace = b.trace()
+    usual, other = Note("info", TWINS, 1, "host.trace.json.gz"), Note("dropped", "an event", 2, "")
+    for notes, rows in (((usual,), 1), ((other, usual), 2)):
+        noted = replace(trace, notes=notes)
+        (page,) = [each for each in summarise(noted, Window()).results if each.analysis == "health"]
+        assert TWINS not in page.table["what"].to_list()
+        assert page.total == page.table.height == rows, "and that there are no steps"
 
 
 def test_a_page_of_a_window_says_so() -> None:

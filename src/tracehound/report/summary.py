@@ -16,6 +16,7 @@ from tracehound.analysis import named, run_all
 from tracehound.analysis.result import Column, Options, Result
 from tracehound.analysis.topics import tells_memory_alone
 from tracehound.report.about import About, about
+from tracehound.store.find import TWINS
 from tracehound.trace import Trace, Window
 
 ROWS: Mapping[str, int] = MappingProxyType(
@@ -41,6 +42,10 @@ STEPS = (
 )
 
 
+_USUAL = (TWINS,)
+"""What is so of every profile of its kind, and worth no line of the page: health has it."""
+
+
 @dataclass(frozen=True)
 class Summary:
     """What the page holds. `lengths` has each step's number and its length on the slowest rank, in ps."""
@@ -56,8 +61,7 @@ def summarise(trace: Trace, window: Window, top: int | None = None, executor: Ex
     limits = {name: rows if top is None else top for name, rows in page.items()}
     given = {"memory": (("by", "category"),)}
     asked = [
-        (named(name), Options(None if name == "steps" else limit, given.get(name, ())))
-        for name, limit in limits.items()
+        (named(name), Options(None if name in _CUT else limit, given.get(name, ()))) for name, limit in limits.items()
     ]
     results = []
     lengths: tuple[tuple[int, int], ...] = ()
@@ -66,9 +70,21 @@ def summarise(trace: Trace, window: Window, top: int | None = None, executor: Ex
         if name == "steps":
             lengths = tuple(every.table.group_by("step").agg(pl.col("duration").max()).sort("step").rows())
             result = spread(every, limit)
+        if name == "health":
+            result = _unusual(every, limit)
         if result.total or name not in OPTIONAL:
             results.append(result)
     return Summary(about(trace, window), tuple(results), lengths)
+
+
+_CUT = ("steps", "health")
+"""The questions whose rows are cut here, after what is made of them."""
+
+
+def _unusual(health: Result, top: int) -> Result:
+    """The rows of health that the page has."""
+    table = health.table.filter(~pl.col("what").is_in(_USUAL))
+    return replace(health, table=table.head(top), total=table.height)
 
 
 def spread(steps: Result, top: int) -> Result:

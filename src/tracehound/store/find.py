@@ -36,6 +36,9 @@ _OTHER = re.compile(
 )
 """Names of what is so often beside traces, or everywhere, and never one: it is opened only when a person names it."""
 
+TWINS = "JSON beside the xplane of its host is not read: it is made of that as a rule"
+"""What is said of files that every profile of XLA has."""
+
 _RANKED = re.compile(r"^\d+$|(?:^|[^a-z])(?:r|rank|worker|proc|node|host|gpu|device)[-_]?\d+", re.IGNORECASE)
 """How folders of ranks of one job, or of its hosts, are called."""
 
@@ -289,8 +292,7 @@ def _files_of(folder: Path, search: _Search) -> Finding:
         notes.append(Note("info", "a memory timeline beside a trace: open it by its name", len(beside), str(beside[0])))
     kept = _without_twins(traces or files)
     if twins := [file.path for file in traces if file not in kept]:
-        what = "JSON beside the xplane of its host is not read: it is made of that as a rule"
-        notes.append(Note("info", what, len(twins), twins[0].name))
+        notes.append(Note("info", TWINS, len(twins), twins[0].name))
     return Finding(tuple(kept), tuple(notes))
 
 
