@@ -67,7 +67,7 @@ def told(share: Share, launching: Ints, waits: Collection[int], read: Read) -> T
     known = PROGRAM.found(share)
     if known is None or waits:
         known = Told({}, main_thread(share))
-    launchers = set() if _xla(share) else set(pl.Series(launching).unique().to_list())
+    launchers = set() if share.profiler == "XLA" else set(pl.Series(launching).unique().to_list())
     lanes = ({known.main} | launchers) - {-1} - known.doings.keys()
     return Told({**known.doings, **{lane: _doings(share, lane, waits, read) for lane in sorted(lanes)}}, known.main)
 
@@ -98,7 +98,9 @@ def mattering(share: Share, found: Told, launching: Ints) -> Ints:
 
     XLA's work is launched by pools of threads: there it is the program's own thread.
     """
-    return np.full(len(launching), found.main) if _xla(share) else np.where(launching < 0, found.main, launching)
+    if share.profiler == "XLA":
+        return np.full(len(launching), found.main)
+    return np.where(launching < 0, found.main, launching)
 
 
 def mostly(spent: npt.NDArray[np.int64]) -> tuple[pl.Series, npt.NDArray[np.int64]]:
@@ -107,11 +109,3 @@ def mostly(spent: npt.NDArray[np.int64]) -> tuple[pl.Series, npt.NDArray[np.int6
     time = spent[np.arange(len(spent)), most]
     known = pl.Series(most).set(pl.Series(time <= 0), None)
     return pl.Series("why", (*WORDS, QUIET)).gather(known), time
-
-
-def _xla(share: Share) -> bool:
-    """Whether XLA drives the device: also one that only copies, beside others that run its ops."""
-    return (
-        share.ops.height > 0
-        or not share.lanes.filter(pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops"])).is_empty()
-    )

@@ -47,13 +47,13 @@ def partial(share: Share, events: pl.DataFrame) -> pl.Series:
     if len(size) >= fewest:
         for edge in (0, -1):
             lacks = size[edge] < least * np.median(np.delete(size, edge))
-            found[edge] = lacks and not _amid(worked, edge, share.lanes)
+            found[edge] = lacks and not _amid(worked, edge, share)
     if len(size) > 1:
         found[-1] |= _until_next(steps)
     return pl.Series("partial", found)
 
 
-def _amid(steps: pl.DataFrame, edge: int, lanes: pl.DataFrame) -> bool:
+def _amid(steps: pl.DataFrame, edge: int, share: Share) -> bool:
     """Whether the first (0) or last (-1) of these steps is a mark with work, and the recording lasts beyond both.
 
     `steps` have their work and when it was `begun` and `done`. The threads of an XLA program may be recorded for longer
@@ -62,9 +62,7 @@ def _amid(steps: pl.DataFrame, edge: int, lanes: pl.DataFrame) -> bool:
     row = steps.row(edge, named=True)
     if row["inferred"] or row["work"] is None:
         return False
-    of_rank = pl.col("rank").is_not_null()
-    xla = lanes.filter(of_rank & pl.col("role").is_in(["modules", "ops"])).height
-    recorded = lanes.filter(of_rank) if xla else lanes
+    recorded = share.lanes.filter(pl.col("rank").is_not_null()) if share.profiler == "XLA" else share.lanes
     lengths = np.delete((steps["end"] - steps["start"]).to_numpy(), edge)
     if edge == 0:
         beyond = min(row["start"], row["begun"]) - recorded["first"].to_numpy().min()

@@ -37,8 +37,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 def _host_parts(share: Share, options: Options) -> dict[str, Intervals]:
     """When the host of an XLA program is at what, each instant at one part, as `step_time` has it."""
     found, taken = dict.fromkeys(PARTS, EMPTY), EMPTY
-    xla = share.lanes.filter(pl.col("rank").is_not_null() & pl.col("role").is_in(["modules", "ops"]))
-    if xla.is_empty():
+    if share.profiler != "XLA":
         return found
     for part, when in HOST_PARTS.of(share, options.given).items():
         found[part] = subtract(when, taken)
