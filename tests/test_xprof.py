@@ -197,7 +197,7 @@ def test_devices_without_work_do_not_count(shared: Path) -> None:
     )  # fmt: skip
     whole = number(program, "Total Time (us)")
     assert number(program, "Total Time per core (us)") == pytest.approx(whole / 8)
-    told = f"idle 89.742 % of {duration(round(whole * 1e6))} device time, without an HLO op 91.780 %"
+    told = f"idle 89.742 % of {duration(round(whole * 1e6))} device time; no HLO op runs in 91.780 %"
     assert told in result(trace).notes, "XProf's IDLE takes the copies of a device for none"
     assert trace.ranks.height == 2
 

@@ -106,7 +106,7 @@ def test_copies_on_a_stream_are_no_op_and_no_idleness_either() -> None:
         b.event(lane, "gemm", 0, 50, "kernel", op=0)
     b.event(stream(number=8), "Memcpy DtoD", 60, 90, "copy")
     b.event(stream(), "tail", 99, 100, "kernel")
-    assert table(b.trace()).notes[1] == "idle 19.000 % of 100.0 us device time, without an HLO op 50.000 %"
+    assert table(b.trace()).notes[1] == "idle 19.000 % of 100.0 us device time; no HLO op runs in 50.000 %"
 
 
 def test_an_op_runs_again_after_another_or_in_another_run_of_its_module() -> None:

@@ -213,8 +213,8 @@ def test_work_of_no_module_is_told(tmp_path: Path) -> None:
     events = [*step(), x("cudaLaunchKernel", 400, 402, "cuda_runtime", correlation=31), gpu("adam", 410, 450, 31)]
     shown = result(opened(tmp_path, events))
     assert shown.notes == (
-        "40.00 % of the device time was launched in no module (40.00 us): by the optimizer, by communication, by "
-        "replays of graphs, or outside the model",
+        "40.00 % of the device time was launched in no module that is known (40.00 us): by the optimizer, by "
+        "communication, by replays of graphs, or outside the model",
     )
 
 
@@ -224,7 +224,7 @@ def test_gradients_without_numbers_are_told(tmp_path: Path) -> None:
         event["args"].pop("Sequence number", None)
     shown = result(opened(tmp_path, events))
     assert set(shown.table["backward_host"].to_list()) == {0}
-    assert shown.notes[0].startswith("66.67 % of the device time was launched in no module")
+    assert shown.notes[0].startswith("66.67 % of the device time was launched in no module that is known")
     assert shown.notes[1] == "backward() ran, but no sequence number of autograd says for which module"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from building import US, Building, Lane, stream, thread
 from tracehound.analysis import Options, named, run
 from tracehound.trace import Window
@@ -114,3 +116,23 @@ def test_no_steps_is_said() -> None:
     b = Building()
     b.event(stream(), "k", 0, 1)
     assert "no steps" in run(named("steps"), b.trace()).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("form", "how", "source"),
+    [
+        ("kineto", "profiler.step()", "record_function"),
+        ("xplane", "StepTraceAnnotation or StepTrace", "TraceAnnotation or xp.Trace"),
+    ],
+)
+def test_how_steps_and_annotations_are_made_is_said_in_the_words_of_who_recorded(
+    form: str, how: str, source: str
+) -> None:
+    b = Building(format=form)
+    b.event(stream(), "gemm", 0, 1)
+    for name in ("steps", "step_parts"):
+        assert run(named(name), b.trace()).notes == (f"no steps here: mark them with {how}",)
+    by_step = Options(None, (("by", "step"),))
+    for name in ("breakdown", "distributed"):
+        assert f"no steps here: mark them with {how}" in run(named(name), b.trace(), options=by_step).notes
+    assert run(named("annotations"), b.trace()).notes == (f"no annotations: mark the source with {source}",)

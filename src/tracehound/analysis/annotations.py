@@ -14,6 +14,7 @@ from tracehound.analysis.operator_tree import tree
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
+from tracehound.analysis.silence import no_annotations
 from tracehound.analysis.trees import cut
 from tracehound.trace import collected
 
@@ -124,8 +125,7 @@ _READ: Final = ("id", "lane", "rank", "start", "end", "name", "kind", "parent", 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per name, on hosts and on devices apart, the largest total first; or the tree of those on hosts."""
     if not any(table.height for table in tables):
-        note = "no annotations: mark the source with record_function, TraceAnnotation or xp.Trace"
-        return without(ANALYSIS, scene, options, note)
+        return without(ANALYSIS, scene, options, no_annotations(scene))
     if BY.of(options.given) == "path":
         return _of_paths(tables, scene, options)
     rows = pl.concat(tables, how="vertical_relaxed")

@@ -20,7 +20,7 @@ from tracehound.analysis.own_clock import (
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.silence import silence
+from tracehound.analysis.silence import no_steps, silence
 from tracehound.intervals import covered
 from tracehound.units import share as percent
 
@@ -124,7 +124,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     order = ("step", "rank", "start") if by_step else ("rank",)
     rows = table.filter(pl.col("lanes") > 0).with_columns(shares).sort(order)
     if by_step and table.is_empty():
-        notes.append("no steps here: mark them with profiler.step(), StepTraceAnnotation or StepTrace")
+        notes.append(no_steps(scene))
     return answer(shown, rows, scene, options, [*notes, *_together(rows), *_with_hidden(rows), *_clocks(rows, scene)])
 
 

@@ -18,6 +18,7 @@ from tracehound.analysis.process_groups import absentees
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.share import overlapping
+from tracehound.analysis.silence import no_steps
 from tracehound.intervals import Intervals, clip, covered, intersect, subtract, union
 from tracehound.trace import collected
 from tracehound.units import duration, which_ranks
@@ -154,8 +155,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     parts = [table.filter(pl.col("what") == "part").select("rank", *_PARTS) for table in tables if table.height]
     rows = pl.concat(parts) if parts else pl.DataFrame()
     if rows.is_empty():
-        why = "no steps here: mark them with profiler.step(), StepTraceAnnotation or StepTrace"
-        return without(shown, scene, options, why if by_step else "no rank here")
+        return without(shown, scene, options, no_steps(scene) if by_step else "no rank here")
     filled = [table for table in tables if table.height]
     found = matched([table.filter(pl.col("what") == "call").select(CALLS.names()) for table in filled], scene)
     met = _on_own_clock(found.calls, rows.filter("clocked")["rank"].unique())

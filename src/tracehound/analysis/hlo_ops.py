@@ -153,7 +153,7 @@ def _about(rows: pl.DataFrame, tables: Sequence[pl.DataFrame]) -> list[str]:
     notes = [f"{plural(rows.height, 'HLO op')} on {plural(ranks, 'rank')}"]
     if span:
         idle = f"idle {(span - busy) / span * 100:.3f} % of {duration(span)} device time"
-        notes.append(idle + (f", without an HLO op {(span - used) / span * 100:.3f} %" if busy > used else ""))
+        notes.append(idle + (f"; no HLO op runs in {(span - used) / span * 100:.3f} %" if busy > used else ""))
     if whole > _AT_ONCE * used > 0:
         notes.append(f"ops run at once: their self times sum up to {share(whole / used)} of the time in which any runs")
     waiting = int(rows.filter((pl.col("bound") == "host link") & (pl.col("kind") == "transfer"))["self"].sum())

@@ -134,8 +134,10 @@ def _notes(whole: int, outside: int, *, works: bool) -> list[str]:
         return ["no device work here: times are those of the host alone"]
     if not outside:
         return []
-    part = f"{proportion(outside / whole)} of the device time was launched in no module ({duration(outside)})"
-    return [f"{part}: by the optimizer, by communication, by replays of graphs, or outside the model"]
+    part = f"{proportion(outside / whole)} of the device time was launched in no module that is known"
+    return [
+        f"{part} ({duration(outside)}): by the optimizer, by communication, by replays of graphs, or outside the model"
+    ]
 
 
 def _of_backward(table: pl.DataFrame, *, ran: bool) -> list[str]:

@@ -222,7 +222,8 @@ def _notes(whole: int, unlaunched: int, *, works: bool) -> list[str]:
         return ["no device work here: times are those of the host alone"]
     if not unlaunched:
         return []
-    return [f"{proportion(unlaunched / whole)} of the device time was launched by no operator ({duration(unlaunched)})"]
+    part = f"{proportion(unlaunched / whole)} of the device time was launched by no operator that is known"
+    return [f"{part} ({duration(unlaunched)})"]
 
 
 def _why_empty(scene: Scene) -> str:

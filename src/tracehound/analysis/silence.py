@@ -1,4 +1,4 @@
-"""Ranks of which no device work was recorded, and what would have recorded it."""
+"""What was not recorded (device work, steps, annotations), and what would have recorded it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,25 @@ _REMEDY: Final = {
     "PyTorch": DEVICE,
     "XLA": "profile devices too (ProfileOptions.device_tracer_level)",
 }
+
+
+_STEPS: Final = {"PyTorch": "profiler.step()", "XLA": "StepTraceAnnotation or StepTrace"}
+_SOURCE: Final = {"PyTorch": "record_function", "XLA": "TraceAnnotation or xp.Trace"}
+
+
+def no_steps(scene: Scene) -> str:
+    """That there are no steps, and how they are marked."""
+    return f"no steps here: mark them with {_either(_STEPS, scene)}"
+
+
+def no_annotations(scene: Scene) -> str:
+    """That there are no annotations, and how they are made."""
+    return f"no annotations: mark the source with {_either(_SOURCE, scene)}"
+
+
+def _either(words: Mapping[str, str], scene: Scene) -> str:
+    """What is said to the users of the profilers that recorded the files."""
+    return " or ".join(words[profiler] for profiler in sorted(scene.profilers or words))
 
 
 def nothing(scene: Scene, what: str, remedy: str) -> str:
@@ -47,5 +66,4 @@ def silence(scene: Scene, ranks: Collection[int]) -> list[str]:
         return []
     hosts = scene.ranks.filter(scene.ranks["rank"].is_in(list(ranks)))["host"].unique().to_list()
     told = why(scene.facts[scene.hosts[host].part] for host in hosts)
-    told = told or " or ".join(_REMEDY[profiler] for profiler in sorted(scene.profilers))
-    return [f"no device activity was recorded on {which_ranks(ranks)}: {told}"]
+    return [f"no device activity was recorded on {which_ranks(ranks)}: {told or _either(_REMEDY, scene)}"]

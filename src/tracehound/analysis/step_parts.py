@@ -18,7 +18,7 @@ from tracehound.analysis.partial_steps import left_out, partial
 from tracehound.analysis.phases import inference, phases
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.silence import silence
+from tracehound.analysis.silence import no_steps, silence
 from tracehound.analysis.stretches import BOUNDS, stretches
 from tracehound.intervals import covered
 from tracehound.units import duration
@@ -144,8 +144,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     shown = replace(ANALYSIS, columns=BY_PART if by_part else COLUMNS)
     rows = stacked(tables)
     if rows.is_empty():
-        how = "mark them with profiler.step(), StepTraceAnnotation or StepTrace"
-        return without(shown, scene, options, f"no steps here: {how}")
+        return without(shown, scene, options, no_steps(scene))
     rows = rows.sort("step", "rank", "start")
     whole = rows.filter(~pl.col("partial"))
     table = _by_part(whole) if by_part else rows

@@ -17,6 +17,7 @@ from tracehound.analysis.partial_steps import left_out
 from tracehound.analysis.phases import inference
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.share import overlapping
+from tracehound.analysis.silence import no_steps
 from tracehound.analysis.step_parts import stretched
 from tracehound.analysis.stretches import BOUNDS
 from tracehound.intervals import Ints, covered
@@ -119,8 +120,7 @@ def _around(share: Share, start: Ints, end: Ints) -> Share:
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """A row per step and rank, by step."""
     if not any(table.height for table in tables):
-        how = "mark them with profiler.step(), StepTraceAnnotation or StepTrace"
-        return without(ANALYSIS, scene, options, f"no steps here: {how}")
+        return without(ANALYSIS, scene, options, no_steps(scene))
     rows = pl.concat(tables)
     table = rows.with_columns(
         pl.when("works").then(pl.col("work") / pl.col("duration")).fill_nan(None).alias("busy"),

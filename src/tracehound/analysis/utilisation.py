@@ -15,7 +15,7 @@ from tracehound.analysis.filled import Filled, filled, of_steps, runs_kernels, s
 from tracehound.analysis.own_clock import clocks_apart, window_apart
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.analysis.silence import nothing, remedy
+from tracehound.analysis.silence import no_steps, nothing, remedy
 from tracehound.analysis.stretches import stretches
 from tracehound.units import plural
 from tracehound.units import share as percent
@@ -185,7 +185,7 @@ def _clocks(table: pl.DataFrame, by: str, scene: Scene) -> list[str]:
 
 def _nothing(by: str, scene: Scene) -> str:
     if by == "step" and scene.steps.is_empty():
-        return "no steps here: mark them with profiler.step()"
+        return no_steps(scene)
     return nothing(scene, "no kernels", remedy(scene))
 
 

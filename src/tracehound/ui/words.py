@@ -122,10 +122,7 @@ NOTHING = {
     "ops": NO_DEVICE,
     "gaps": NO_DEVICE,
     "breakdown": NO_DEVICE,
-    "modules": "no module of a model: profile PyTorch with with_stack=True",
-    "stacks": "nothing on any thread of a host: profile with ProfilerActivity.CPU",
     "collectives": "no collectives: one device, or communication was not recorded on its lanes",
-    "host": "no host thread recorded anything here: profile with ProfilerActivity.CPU, or host_tracer_level above 0",
     "search": "no event of the trace has such a name",
     "prompt": "type a part of a name, or ~ and a regular expression",
 }
