@@ -97,7 +97,7 @@ def test_parts_of_a_row_stand_in_its_bar() -> None:
         [len(bar) / 2, *[len(bar) / n for n in (4, 8, 8)]], abs=1
     )
     assert lines[1].startswith("rank 1 ")
-    assert lines[-1].split("  ")[:4] == ["█ computation", "▒ overlap", "▓ communication", "∙ other"]
+    assert lines[-1].split("  ")[:4] == ["█ computation", "▒ overlap", "▓ exposed communication", "∙ other"]
 
 
 def test_a_queue_is_as_long_as_it_ever_was() -> None:

@@ -45,7 +45,7 @@ WHOLES: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 """Analyses of whose rows each is a whole with parts: the columns of these, and what they are drawn with."""
 
-_WORDS = MappingProxyType({"both": "hidden"})
+_WORDS = MappingProxyType({"both": "hidden", "communication": "exposed communication"})
 
 QUEUE = MappingProxyType({"p50": "█", "to p99": "▒", "to max": "░"})
 """How long a queue is: no longer for half of the time, for 99 % of it, and at most."""
