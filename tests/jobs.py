@@ -24,10 +24,16 @@ class Rank:
     events: list[dict[str, Any]] = field(default_factory=list)
     correlation: int = 0
     groups: list[dict[str, Any]] = field(default_factory=list)
+    machine: str = ""
 
     def host(self, name: str, start: int, end: int, cat: str = "cpu_op", **args: Any) -> None:
         """One event of the thread that drives the rank."""
         self._add(cat, name, 100 + self.rank, 1, start, end, args)
+
+    def gloo(self, what: str, start: int, end: int, size: int = 1000) -> None:
+        """A collective of gloo, of so many floats, of which the profiler records no group."""
+        args = {"Input Dims": [[size]], "Input type": ["float"]}
+        self.host(f"gloo:{what}", start, end, "user_annotation", **args)
 
     def step(self, number: int, start: int, end: int) -> None:
         self.host(f"ProfilerStep#{number}", start, end, "user_annotation")
@@ -58,7 +64,8 @@ class Rank:
         about = {"backend": "nccl", "rank": self.rank, "world_size": self.world, "pg_config": self.groups}
         devices = [{"id": 0, "name": "Test GPU"}]
         whole = {"schemaVersion": 1, "distributedInfo": about, "deviceProperties": devices}
-        return {**whole, "baseTimeNanoseconds": WALL, "traceEvents": self.events}
+        named_ = {"host_name": self.machine} if self.machine else {}
+        return {**whole, **named_, "baseTimeNanoseconds": WALL, "traceEvents": self.events}
 
 
 def files(folder: Path, *ranks: Rank) -> list[Path]:

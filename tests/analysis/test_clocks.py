@@ -93,6 +93,46 @@ def test_ranks_of_one_file_have_one_clock() -> None:
     assert result.notes[1].startswith("not matched: 4 calls with replica groups of more devices than this trace")
 
 
+def on_hosts(*machines: str) -> list[Rank]:
+    """Ranks of gloo on these machines, of which each ends ten collectives 300 us after the one before it."""
+    ranks = [Rank(number, len(machines), machine=machine) for number, machine in enumerate(machines)]
+    for rank in ranks:
+        for number in range(10):
+            rank.gloo("all_reduce", 2000 * number, 2000 * number + 1000 + 300 * rank.rank)
+    return ranks
+
+
+def test_processes_of_one_machine_have_one_clock(tmp_path: Path) -> None:
+    trace = job(tmp_path, *on_hosts("a", "a"))
+    result = asked("clocks", trace)
+    assert result.table.is_empty()
+    assert result.notes[0] == "one clock: all 2 ranks are processes of a, so no shift between them is to be told"
+    assert {row["late"] for row in rows("collective_calls", trace)} == {0}
+
+
+def test_machines_are_moved_with_all_their_processes(tmp_path: Path) -> None:
+    """What ends last of a machine tells of its clock."""
+    trace = job(tmp_path, *on_hosts("a", "a", "b", "b"))
+    assert found(trace) == [(0, False, 0), (0, False, 0), (-600, True, 0), (-600, True, 0)]
+
+
+@pytest.mark.parametrize("machine", ["", "localhost"])
+def test_what_names_no_machine_tells_of_no_clock(tmp_path: Path, machine: str) -> None:
+    assert found(job(tmp_path, *on_hosts(machine, machine))) == [(0, False, 0), (-300, True, 0)]
+
+
+def test_times_of_devices_are_of_no_machine(tmp_path: Path) -> None:
+    """They are converted from each device's clock."""
+    ranks = apart(0, 3000)
+    for rank in ranks:
+        rank.machine = "a"
+    assert found(job(tmp_path, *ranks)) == [(0, False, 0), (-3000, True, 0)]
+
+
+def test_each_from_its_own_first_event_is_on_no_clock(tmp_path: Path) -> None:
+    assert found(placed(tmp_path, "start", *on_hosts("a", "a"))) == [(0, False, 0), (-300, True, 0)]
+
+
 def test_what_hinders_the_matching_comes_before_the_rest(tmp_path: Path) -> None:
     ranks = Rank(0), Rank(1)
     for number, rank in enumerate(ranks):

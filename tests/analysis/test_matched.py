@@ -117,10 +117,8 @@ def test_the_message_of_a_gathering_of_gloo_is_that_of_all_ranks(tmp_path: Path)
     """The file has the tensor that each rank gives."""
     ranks = [Rank(0), Rank(1)]
     for rank in ranks:
-        for number, name in enumerate(("gloo:all_gather", "gloo:all_reduce")):
-            start = 100 * number
-            args = {"Input Dims": [[256]], "Input type": ["float"]}
-            rank.host(name, start, start + 50, "user_annotation", **args)
+        for number, what in enumerate(("all_gather", "all_reduce")):
+            rank.gloo(what, 100 * number, 100 * number + 50, 256)
     found = {row["name"]: row for row in rows("collectives", job(tmp_path, *ranks))}
     assert {name: row["message"] for name, row in found.items()} == {"gloo:all_gather": 2048, "gloo:all_reduce": 1024}
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.calls import calls
+from tracehound.analysis.machines import machine
 from tracehound.analysis.matched import Matched, matched
 from tracehound.analysis.offsets import BETTER, FEWEST
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
@@ -16,9 +17,11 @@ DEFINITION = f"""\
 Nobody leaves an all-reduce, all-gather, reduce-scatter, all-to-all or barrier before everybody has come, so that it
 ends for all ranks at one moment, but for what the last bytes take. shift is what must be added to the times of a rank
 so that its collectives end with those of the first rank: the median over all collectives that were matched, of the
-distance from the median end of all ranks. Ranks of one file share its clock. own = median distance of the ends from
-those of the others on the trace's own clock, exact = the same after the offset: how exact it is. drift = how much the
-distance grows from the first third of the collectives to the last: the clocks run at different rates, or are set.
+distance from the median end of all ranks. Ranks of one file share its clock, and so do processes of one machine, by
+the name that PyTorch records, whose ranks have no device: times on the host are the machine's. own = median distance
+of the ends from those of the others on the trace's own clock, exact = the same after the offset: how exact it is. drift
+= how much the distance grows from the first third of the collectives to the last: the clocks run at different rates, or
+are set.
 
 A shift is applied, in collectives, arrivals, stragglers and wherever ranks are compared, where the ends agree
 {BETTER} times better with it, by 1 ns or more, and {FEWEST} collectives or more tell of it; else the trace's own clock
@@ -60,9 +63,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 def _untold(found: Matched, scene: Scene) -> list[str]:
     """Why nothing is known of the clocks: that there is but one, else what hinders the matching first."""
-    ranks = scene.ranks["host"].to_list()
-    if len(ranks) > 1 and len({scene.hosts[host].part for host in ranks}) == 1:
-        alike = f"one clock: all {len(ranks):,} ranks are of one file, so no shift between them is to be told"
+    ranks = found.clocks.height
+    if ranks > 1 and found.clocks["part"].n_unique() == 1:
+        files = {scene.hosts[host].part for host in scene.ranks["host"].to_list()}
+        of = "of one file" if len(files) == 1 else f"processes of {machine(scene.facts[min(files)])}"
+        alike = f"one clock: all {ranks:,} ranks are {of}, so no shift between them is to be told"
         return [alike, *found.notes]
     return [*found.notes, "no collectives of ranks in different files were matched well enough to tell of their clocks"]
 

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from tracehound.analysis.calls import CALLS, POINT_TO_POINT, TOGETHER
+from tracehound.analysis.machines import clocks
 from tracehound.analysis.offsets import offsets
 from tracehound.analysis.process_groups import absent, absentees, circled
 from tracehound.analysis.result import Scene
@@ -72,7 +73,7 @@ def matched(tables: Sequence[pl.DataFrame], scene: Scene) -> Matched:
     """Match the calls of these ranks, in the schema `CALLS`."""
     filled = [table.select(CALLS.names()) for table in tables if table.height]
     rows = pl.concat(filled) if filled else pl.DataFrame(schema=CALLS)
-    parts = _parts(scene)
+    parts = clocks(scene)
     rows, circles, notes = circled(rows, scene)
     rows = _nearest(_keyed(rows.join(parts, on="rank", how="left", maintain_order="left")))
     found = offsets(rows)
@@ -97,12 +98,6 @@ def nothing_met(found: Matched, scene: Scene) -> list[str]:
         return [NONE]
     several = scene.ranks.height > 1 and not found.notes
     return [*found.notes, ALONE if several else f"{ALONE}: {OPEN_ALL}", *absentees(found.calls, scene)]
-
-
-def _parts(scene: Scene) -> pl.DataFrame:
-    """The part of the trace, and so the clock, of each rank."""
-    part = [scene.hosts[host].part for host in scene.ranks["host"].to_list()]
-    return pl.DataFrame({"rank": scene.ranks["rank"].cast(pl.Int64), "part": pl.Series(part, dtype=pl.Int64)})
 
 
 def _by_rank(found: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:

@@ -188,7 +188,7 @@ class Scene:
     """What a combine may know besides the small tables: no events.
 
     `spans` has start and end of the window on each rank, which differ where it is one of steps; `read` the notes of
-    each file, in the order of `formats` and `facts`.
+    each file, in the order of `formats` and `facts`; `walled` is whether the files share a wall clock.
     """
 
     hosts: tuple[Host, ...]
@@ -202,6 +202,7 @@ class Scene:
     facts: tuple[Mapping[str, Any], ...]
     spans: tuple[tuple[int, int], ...] = ()
     read: tuple[tuple[Note, ...], ...] = ()
+    walled: bool = False
 
     @property
     def bounds(self) -> tuple[int, int] | None:

@@ -217,6 +217,7 @@ def scene(trace: Trace, window: Window) -> Scene:
         formats=tuple(part.format for part in trace.parts),
         facts=tuple(part.facts for part in trace.parts),
         read=tuple(part.notes for part in trace.parts),
+        walled=trace.origin_ns is not None,
     )
 
 
