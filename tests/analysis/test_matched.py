@@ -87,6 +87,58 @@ def test_the_file_lists_the_ranks_of_groups_that_calls_do_not_name(tmp_path: Pat
     ]
 
 
+def mesh(*machines: str) -> list[Rank]:
+    """Four ranks, two by two: in each of three steps neighbours meet first, then all of them; gloo names no group."""
+    ranks = [Rank(number, 4, machine=machine) for number, machine in enumerate(machines)]
+    for rank in ranks:
+        row, column = divmod(rank.rank, 2)
+        members = [0, 1, 2, 3], [2 * row, 2 * row + 1], [column, column + 2]
+        rank.groups = [{"pg_name": str(number), "ranks": each} for number, each in enumerate(members)]
+        for number in range(3):
+            base = 1000 * number
+            rank.step(number, base, base + 900)
+            rank.gloo("all_reduce", base + 100 + 200 * row + 10 * column, base + 200 + 200 * row, 64)
+            rank.gloo("all_reduce", base + 500 + 10 * rank.rank, base + 600)
+    return ranks
+
+
+def test_of_which_group_of_a_mesh_a_call_is_its_time_tells(tmp_path: Path) -> None:
+    trace = job(tmp_path, *mesh(*"aaaa"))
+    found = rows("collective_calls", trace)
+    assert [(times(row, "start", "skew"), row["last"], row["ranks"], row["group_size"]) for row in found[:3]] == [
+        ([100, 10], 1, 2, 2),
+        ([300, 10], 3, 2, 2),
+        ([500, 30], 3, 4, 4),
+    ]
+    assert len(found) == 9
+    assert {row["absent"] for row in found} == {None}
+    why = "the largest that the files list whose ranks can have met then"
+    assert f"groups inferred for 24 calls that name none: {why}" in asked("collective_calls", trace).notes
+
+
+def test_ranks_of_which_several_groups_are_have_none_of_a_known_size(tmp_path: Path) -> None:
+    found = rows("collective_calls", job(tmp_path, *mesh(*"aaaa")[:2]))
+    assert [(row["ranks"], row["group_size"]) for row in found] == [(2, None)] * 6
+
+
+def test_a_group_without_a_name_is_called_by_its_ranks(tmp_path: Path) -> None:
+    notes = asked("collective_calls", job(tmp_path, *mesh(*"aaaa")[::3])).notes
+    assert notes[0] == "of process group [0, 1, 2, 3] not in this trace: ranks 1-2"
+
+
+def test_calls_that_may_be_of_several_groups_are_matched_with_nothing(tmp_path: Path) -> None:
+    """No two ranks have one clock, or all calls are at one time and no such call is waited for."""
+    apart = mesh(*"abcd")
+    why = "not matched: 24 calls that name no group, of ranks whose files list several"
+    assert why in asked("collective_calls", job(tmp_path, *apart)).notes
+    for rank in apart:
+        rank.events.clear()
+        rank.machine = "a"
+        rank.gloo("broadcast", 100, 200)
+    why = why.replace("24", "4")
+    assert why in asked("collective_calls", job(tmp_path, *apart)).notes
+
+
 def test_another_collective_with_the_same_number_is_another(tmp_path: Path) -> None:
     trace = pair(tmp_path, [(10, 30, {"Seq": 1})], [(10, 30, {"Seq": 1, "what": "_allgather_base"})])
     assert rows("collective_calls", trace) == []

@@ -60,6 +60,9 @@ POINT_TO_POINT: Final = r"(^| )(send|recv)$"
 TOGETHER: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that nobody leaves before everybody has come: they end together on all ranks."""
 
+UNEVEN: Final = ("all_to_all", "gather", "scatter", "send_recv", "collective_permute")
+"""Collectives whose messages may differ from rank to rank."""
+
 _GLOO_GATHERS: Final = ("gloo:all_gather", "gloo:_allgather_base", "gloo:gather")
 """What is recorded of these is the tensor that the rank gives."""
 

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from tracehound.analysis.calls import CALLS, POINT_TO_POINT, TOGETHER
+from tracehound.analysis import unnamed_groups
+from tracehound.analysis.calls import CALLS, POINT_TO_POINT, TOGETHER, UNEVEN
 from tracehound.analysis.machines import clocks
 from tracehound.analysis.offsets import offsets
 from tracehound.analysis.process_groups import absent, absentees, circled
@@ -20,7 +21,7 @@ from tracehound.analysis.result import Scene
 from tracehound.intervals import Ints
 from tracehound.units import plural
 
-HOW: Final = """\
+HOW: Final = f"""\
 Calls on different ranks are one collective when they have the same process group, the same collective and the same
 sequence number in it (XLA: the same execution of the program by its run_id, HLO op and replica group). Where a file has
 no sequence numbers, or its devices count executions each for themselves (equal run_ids are rare among them, or at
@@ -28,14 +29,12 @@ different times), calls are matched by their order among those of that group (el
 step, and only where they overlap in time; calls that a rank lacks or has too many are matched to those that end
 nearest. The ranks of a group are those that a call names, else those that the file lists for its name; where neither
 tells, what more ranks have than the size of their group allows is matched with nothing: it is several groups.
+{unnamed_groups.HOW}
 Sends are matched to receives by both ranks and their order. What no other rank has stays unmatched, and is counted. A
 window keeps the collectives that any rank here has a call of in it, with the calls of all."""
 
 _AT_ONCE: Final = (*TOGETHER, "send_recv")
 """Collectives whose calls overlap in time. Who only sends or receives may leave before others come."""
-
-_UNEVEN: Final = ("all_to_all", "gather", "scatter", "send_recv", "collective_permute")
-"""Collectives whose messages may differ from rank to rank."""
 
 _PEERS, _PAIR, _NUMBER, _RUN, _ORDER = range(5)
 """How a call is matched: by both ranks, as the only pair, by its sequence number, by its XLA execution, by order."""
@@ -114,7 +113,7 @@ def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
     sender = pl.when(does.str.ends_with("send")).then("rank").otherwise(
         other.otherwise(pl.col("lowest"))
     )  # fmt: skip
-    size = pl.when(~does.is_in(_UNEVEN) & ~paired).then("bytes")
+    size = pl.when(~does.is_in(UNEVEN) & ~paired).then("bytes")
     nothing = pl.lit(None, pl.Int64)
     how = (
         pl.when(peers).then(pl.lit(_PEERS))

@@ -12,7 +12,9 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
+from tracehound.analysis.machines import clocks
 from tracehound.analysis.result import Scene
+from tracehound.analysis.unnamed_groups import supposed
 from tracehound.formats import hlo_members
 from tracehound.trace import schema
 from tracehound.units import plural, which_ranks
@@ -46,15 +48,17 @@ def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
 
     Where calls do not name the members of their group, the file may list those of each group (`distributedInfo`). Where
     it does not either, groups that go by one name are told apart by their sizes alone: what more ranks have a name than
-    its size allows are several groups, and nothing tells whose.
+    its size allows are several groups, and nothing tells whose. Of which group calls that name none are is `supposed`.
     """
-    calls = _listed(calls, scene)
+    files, strangers = _files(scene), _strangers(scene)
+    own = {rank: {each for _, each in _lists(facts) if rank in each} for rank, facts in files.items()}
+    groups = {rank: listed for rank, listed in own.items() if listed and rank not in strangers}
+    calls, inferred, doubtful = supposed(_listed(calls, files), groups, clocks(scene))
     placed, known = _told(calls, sorted(scene.ranks["rank"].to_list()))
     size = pl.when(_unnamed()).then("size").alias("of_size")
     rows = calls.join(placed, on=["members", "rank"], how="left", maintain_order="left").with_columns(size)
-    strangers = _strangers(scene)
-    unmatched = _unmatched(rows, strangers)
-    alone = unmatched.lost | unmatched.strange | unmatched.merged
+    unmatched = _unmatched(rows, strangers, doubtful)
+    alone = unmatched.lost | unmatched.strange | unmatched.merged | unmatched.doubtful
     rows = rows.with_columns(pl.when(alone).then(-1 - pl.col("rank")).otherwise("number").alias("number"))
     rows = rows.with_columns(pl.struct("group", "members", "of_size", "number").hash().alias("circle"))
     circles = _circles(rows, known, scene)
@@ -67,18 +71,21 @@ def circled(calls: pl.DataFrame, scene: Scene) -> Circled:
     )
     whole = pl.when("piece").then(pl.col("bytes") * pl.col("group_size")).otherwise("bytes")
     rows = rows.with_columns(whole.alias("bytes")).drop("number", "sure", "of_size")
-    return Circled(rows, circles.drop("sure"), tuple(unmatched.notes(rows["in_window"], strangers)))
+    here = rows["in_window"]
+    return Circled(rows, circles.drop("sure"), (*_inferred(inferred & here), *unmatched.notes(here, strangers)))
 
 
 class _Unmatched(NamedTuple):
     """Which calls meet no others, and why; no call is in two.
 
-    Those of whose group the file tells too little, those of another run, those of one of several groups of one name.
+    Those of whose group the file tells too little, those of another run, those of one of several groups of one name,
+    those of which nothing tells of which of several groups they are.
     """
 
     lost: pl.Series
     strange: pl.Series
     merged: pl.Series
+    doubtful: pl.Series
 
     def notes(self, in_window: pl.Series, strangers: Collection[int]) -> Iterator[str]:
         """What is to be known of them, as far as they are in the window."""
@@ -86,22 +93,31 @@ class _Unmatched(NamedTuple):
             "with replica groups of more devices than this trace tells apart",
             f"of {which_ranks(strangers)}, whose files claim ranks that others have: {ONE_JOB}",
             "of groups that share a name, of which nothing tells the ranks (newer PyTorch records Process Group Ranks)",
+            "that name no group, of ranks whose files list several",
         )
         for which, words in zip(self, why, strict=True):
             if calls := int((which & in_window).sum()):
                 yield f"not matched: {plural(calls, 'call')} {words}"
 
 
-def _unmatched(rows: pl.DataFrame, strangers: Collection[int]) -> _Unmatched:
+def _inferred(which: pl.Series) -> Iterator[str]:
+    """That groups of calls are inferred."""
+    if calls := int(which.sum()):
+        what = "the largest that the files list whose ranks can have met then"
+        yield f"groups inferred for {plural(calls, 'call')} that name none: {what}"
+
+
+def _unmatched(rows: pl.DataFrame, strangers: Collection[int], doubtful: pl.Series) -> _Unmatched:
     """Of calls with the `number` of their group among those that its members name, or the `of_size` that tells it."""
     strange = rows["rank"].is_in(sorted(strangers))
     spelt = pl.col("members").cast(pl.String).str.starts_with(_HLO).fill_null(value=False)
     lost = rows.select(spelt & pl.col("number").is_null()).to_series() & ~strange
-    left_out = (lost | strange).alias("left_out")
+    doubtful = doubtful & ~strange
+    left_out = (lost | strange | doubtful).alias("left_out")
     peers = pl.col("source").is_not_null() & pl.col("destination").is_not_null()
     alike = pl.when(~pl.col("left_out")).then("rank").drop_nulls().n_unique().over("group", "members", "of_size")
     many = rows.with_columns(left_out).select((alike > pl.col("of_size")).fill_null(value=False) & ~peers).to_series()
-    return _Unmatched(lost, strange, many & ~left_out)
+    return _Unmatched(lost, strange, many & ~left_out, doubtful)
 
 
 def _circles(rows: pl.DataFrame, known: pl.DataFrame, scene: Scene) -> pl.DataFrame:
@@ -120,12 +136,16 @@ def _unnamed() -> pl.Expr:
     return pl.col("members").cast(pl.String).str.contains(_ELIDED, literal=True).fill_null(value=True)
 
 
-def _listed(calls: pl.DataFrame, scene: Scene) -> pl.DataFrame:
-    """The calls, with the members of their groups that the rank's file lists where they do not name them themselves."""
-    wanted = calls.filter(_unnamed()).select("rank", "group").unique().cast({"group": pl.String})
+def _files(scene: Scene) -> dict[int, Mapping[str, Any]]:
+    """The facts of the file of each rank that has one of its own."""
     parts = {rank: scene.hosts[host].part for rank, host in scene.ranks.select("rank", "host").iter_rows()}
     ranks = Counter(parts.values())
-    files = {rank: scene.facts[part] for rank, part in parts.items() if ranks[part] == 1}
+    return {rank: scene.facts[part] for rank, part in parts.items() if ranks[part] == 1}
+
+
+def _listed(calls: pl.DataFrame, files: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
+    """The calls, with the members of their groups that the rank's file lists where they do not name them themselves."""
+    wanted = calls.filter(_unnamed()).select("rank", "group").unique().cast({"group": pl.String})
     asked = ((rank, group, _members(files.get(rank, {}), group)) for rank, group in wanted.drop_nulls().iter_rows())
     found = [(rank, group, members) for rank, group, members in asked if members]
     if not found:
@@ -139,13 +159,17 @@ def _listed(calls: pl.DataFrame, scene: Scene) -> pl.DataFrame:
 
 def _members(facts: Mapping[str, Any], group: str) -> str:
     """The members of a process group that a file lists by its name, as calls spell them; "" where it does not."""
+    return next((str(list(ranks)) for name, ranks in _lists(facts) if name == group), "")
+
+
+def _lists(facts: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The process groups that a file lists: their names and their members."""
     distributed = facts.get("distributed")
     listed = distributed.get("pg_config") if isinstance(distributed, Mapping) else None
     for each in listed if isinstance(listed, list) else ():
-        ranks = each.get("ranks") if isinstance(each, Mapping) and str(each.get("pg_name")) == group else None
+        ranks = each.get("ranks") if isinstance(each, Mapping) else None
         if isinstance(ranks, list) and ranks and all(isinstance(rank, int) for rank in ranks):
-            return str(ranks)
-    return ""
+            yield str(each.get("pg_name")), tuple(ranks)
 
 
 ONE_JOB: Final = "open the files of one run at a time"
@@ -215,7 +239,7 @@ def absentees(calls: pl.DataFrame, scene: Scene) -> list[str]:
     for group, description, members in named.unique(maintain_order=True).cast(pl.String).rows():
         gone = set() if members.startswith(_HLO) or _ELIDED in members else _numbers(members) - here
         if gone:
-            called = f"{group} ({description})" if description else group
+            called = f"{group} ({description})" if description else group or members
             notes.append(f"of process group {called} not in this trace: {which_ranks(gone)}")
     if calls.height and not notes:
         notes += [words for _, words in lacking(scene)]
