@@ -131,6 +131,34 @@ def test_of_bytes_the_peak_is_compared_and_of_others_the_average() -> None:
     assert load.table.rows() == [("load", 20.0, 15.0, -0.25, 20.0, 15.0, 0.0, 0.0, "less")]
 
 
+def on_host(left: int, old: int = 0) -> Trace:
+    """Five steps of 1 ms: each gives 1,000 B of the host and takes them back; before the first `old` bytes go back.
+
+    `left` bytes are there from another recording, which had given the `old` ones, too.
+    """
+    built, held, samples = Building(), left + old, []
+    pieces = [(-100, -old, 1)] if old else []
+    for step in range(5):
+        built.event(thread(), f"ProfilerStep#{step}", step * 1000, step * 1000 + 1000, "step", step=step)
+        pieces += [(step * 1000 + 100, 1000, 2), (step * 1000 + 200, -1000, 2)]
+    for time, size, address in pieces:
+        held += size
+        piece = {"device": -1, "bytes": size, "address": address, "allocated": held, "reserved": 0, "thread": 1}
+        built.facets.setdefault("allocated", []).append({"record": len(samples), "time": time * US, **piece})
+        samples.append({"lane": 0, "time": time * US, "value": float(held)})
+    lane = {"host": 0, "rank": None, "name": "CPU memory allocated", "unit": "bytes", "order": 9}
+    built.counters = Counters([lane], pl.DataFrame(samples, COUNTERS))
+    return built.trace()
+
+
+@pytest.mark.parametrize("other", [on_host(500), on_host(500, old=70)])
+def test_what_an_earlier_recording_left_is_not_compared(other: Trace) -> None:
+    memory = compared(on_host(0), other).sections[-1]
+    assert memory.table.rows() == [("CPU memory allocated", 1000, 1000, 0.0, 1000, 1000, 0, 0, "the same")]
+    why = "without what is left from before the recording, 0 B in the base, 500 B in the other run"
+    assert memory.notes == (f"CPU memory allocated: {why}",)
+
+
 def test_utilisation_is_that_of_the_report_from_the_start_of_a_step_on() -> None:
     """The first kernel of the run begins 600 us into the first step, in which kernels run for 300 of 1,000 us."""
     built = Building()

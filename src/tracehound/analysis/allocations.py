@@ -54,13 +54,18 @@ def allocations(share: Share) -> pl.DataFrame:
     far, by device), `level` (allocated, or the sum where the file has no totals) and `change` (bytes, less than 0 where
     taken back; 0 of what was there already). Sizes of 0 and events without one are left out.
     """
-    rows = collected(share.facet("allocated").filter(pl.col("bytes").fill_null(0) != 0)).sort("time", "record")
+    return numbered(share.facet("allocated"))
+
+
+def numbered(facet: pl.LazyFrame) -> pl.DataFrame:
+    """The `allocations` of a facet `allocated`."""
+    rows = collected(facet.filter(pl.col("bytes").fill_null(0) != 0)).sort("time", "record")
     held = pl.col("bytes").clip(-MOST_BYTES, MOST_BYTES).cum_sum().over("device")
     totals = pl.col("allocated").is_not_null().any().over("device")
     level = pl.when(totals).then(pl.col("allocated").forward_fill().over("device")).otherwise("summed")
     change = pl.when(pl.col("moved").fill_null(value=False)).then(0).otherwise("bytes")
-    numbered = rows.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
-    return numbered.with_columns(held.alias("summed"), change.alias("change")).with_columns(level.alias("level"))
+    rows = rows.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+    return rows.with_columns(held.alias("summed"), change.alias("change")).with_columns(level.alias("level"))
 
 
 def inside(rows: pl.DataFrame, share: Share) -> pl.DataFrame:
@@ -120,6 +125,17 @@ def of_ranks(tables: Sequence[pl.DataFrame], scene: Scene) -> pl.DataFrame:
     strange = ~pl.col("number").is_in(pl.col("all own")).fill_null(value=False)
     mine = joined.filter((pl.col("number") == pl.col("own")) | (pl.col("first") & strange))
     return mine.drop("its host", "own", "first", "all own")
+
+
+def left_from_before(rows: pl.DataFrame) -> int:
+    """How much of the `allocations` of one device was there before the recording and is never taken back in it; bytes.
+
+    0 where the file has no totals: they begin with the recording.
+    """
+    if rows.is_empty() or rows["allocated"][0] is None:
+        return 0
+    old = blocks(rows).filter(pl.col("born").is_null())["bytes"].sum()
+    return max(0, int(rows["allocated"][0] - rows["change"][0] - old))
 
 
 def callers(share: Share, rows: pl.DataFrame) -> tuple[Tree, Ints]:

@@ -45,7 +45,9 @@ one op may stand against many. What has no partner is listed as added or removed
 alone has.
 
 Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. Of a counter of bytes the peak
-in a step is compared, of others the average over its time; only counters that both runs have.
+in a step is compared, of others the average over its time; only counters that both runs have. What PyTorch's allocator
+of the host has is counted while a profiler records: of it, what is left from before a recording and never taken back in
+it is not compared.
 
 A change is called one (slower, faster, more, less; more or less often, where not the time but the count tells) only
 where the steps tell it from chance: a permutation test over the steps of both runs, of the step by itself and of all

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracehound.analysis.allocations import HOST, left_from_before, numbered
 from tracehound.analysis.compilations import compilations
 from tracehound.analysis.idle import CAUSES, Pauses, of_device
 from tracehound.analysis.launched import launched
@@ -20,13 +21,15 @@ from tracehound.diff.identity import ON_DEVICE
 from tracehound.diff.marks import marks
 from tracehound.diff.shares import cut
 from tracehound.diff.stretches import Compared, Stretches, compared
+from tracehound.formats.kineto_memory import ON_HOST
 from tracehound.formats.torch_names import CURVES
+from tracehound.ids import part_of
 from tracehound.intervals import Ints, covered, union
 from tracehound.trace import Trace
 
 MEASURES: Final = {"step": pl.Int64, "topic": pl.String, "name": pl.String, "count": pl.Float64, "value": pl.Float64}
 """A row for each step and measure: `value` is ps for the topics launches, idle, compiling, annotations and modules,
-bytes for memory, and for counters what they count."""
+bytes for memory and for before (how much less than was recorded memory is), and for counters what they count."""
 
 EDGES: Final = "before or after all work"
 
@@ -125,7 +128,8 @@ def of_counters(trace: Trace, stretches: pl.DataFrame) -> pl.DataFrame:
     """What counters say of each step: the peak of bytes, of others the average over its time; averaged over ranks.
 
     `stretches` has rank, step, start and end. A counter of a host counts for the first rank that it drives. What a
-    counter was before its first sample is not known, but of utilisation: there no kernel had run.
+    counter was before its first sample is not known, but of utilisation: there no kernel had run. PyTorch's allocator
+    of the host counts while a profiler records: of that, what earlier recordings of the process left is not counted.
     """
     first = trace.ranks.sort("rank").unique("host", keep="first").select("host", pl.col("rank").alias("driven"))
     lanes = trace.lanes.filter(role="counter").join(first, on="host", how="left")
@@ -141,15 +145,24 @@ def of_counters(trace: Trace, stretches: pl.DataFrame) -> pl.DataFrame:
         sums = _peaks if unit == "bytes" else _levels
         values = sums(time, value, mine["start"].to_numpy(), mine["end"].to_numpy())
         topic = "memory" if unit == "bytes" else "counters"
+        before = _before(trace, lane) if name == ON_HOST else 0
         rows = {
             "step": mine["step"],
             "topic": topic,
             "name": _DEVICE.sub("", name or ""),
             "count": 0.0,
-            "value": values,
+            "value": values - before,
         }
         found.append(pl.DataFrame(rows, schema=MEASURES).filter(pl.col("value").is_finite()))
+        if before:
+            found.append(pl.DataFrame({**rows, "topic": "before", "value": float(before)}, schema=MEASURES))
     return pl.concat(found).group_by("step", "topic", "name").agg(pl.col("count", "value").mean())
+
+
+def _before(trace: Trace, lane: int) -> int:
+    """What the host's allocator has from before the recording of the file of this lane and never takes back in it."""
+    facets = trace.facets[part_of(lane)]
+    return left_from_before(numbered(facets["allocated"].filter(device=HOST))) if "allocated" in facets else 0
 
 
 _NOTHING_RUNS: Final = pl.DataFrame({"time": [-(1 << 62)], "value": [0.0]})

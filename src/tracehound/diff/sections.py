@@ -5,7 +5,7 @@ Owns these tables. Knows no trace: a profile has what was measured.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ from tracehound.diff.numbers import Pair, tabled
 from tracehound.diff.profile import Profile, not_alike
 from tracehound.diff.quantities import Quantities, summed
 from tracehound.formats.torch_names import CURVES
+from tracehound.units import bytes_
 
 TOPICS: Final = ("launches", "idle", "compiling")
 """What is measured in ps, in the order of the table."""
@@ -107,9 +108,20 @@ def _counted(base: Profile, other: Profile, topic: str, title: str, columns: tup
     if ONLY_MEMORY in (base.of, other.of) and (unlike := not_alike(base, other)):
         notes = (*notes, unlike)
     keys = [(topic, name) for name in names]
+    if topic == "memory":
+        notes = (*notes, *(note for name in names for note in _from_before(base, other, name)))
     time = Pair(_by_step(base, keys, "value"), _by_step(other, keys, "value"))
     told = tuple(f"{name} (%)" if name in CURVES.values() else name for name in names)
     return Section(f"diff-{topic}", title, columns, told, time, time, notes)
+
+
+def _from_before(base: Profile, other: Profile, name: str) -> Iterator[str]:
+    """What of a counter of bytes is left out, for it was there before the recordings."""
+    most = pl.col("value").max().fill_null(0)
+    left = [side.measures.filter(topic="before", name=name).select(most).item() for side in (base, other)]
+    if any(left):
+        ours, theirs = map(bytes_, left)
+        yield f"{name}: without what is left from before the recording, {ours} in the base, {theirs} in the other run"
 
 
 def _in_every_step(profile: Profile, topic: str) -> set[str]:

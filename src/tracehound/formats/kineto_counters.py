@@ -18,7 +18,7 @@ from tracehound.formats.json_columns import MISSING, whole_number
 from tracehound.formats.kineto_elements import Id
 from tracehound.formats.kineto_lanes import tidy
 from tracehound.formats.kineto_members import Members, unmarked
-from tracehound.formats.kineto_memory import TITLES, Memory
+from tracehound.formats.kineto_memory import CPU_PREFIX, TITLES, Memory
 
 _GPU: Final = re.compile(r"(?:GPU|MTIA|HPU|XPU)\s*(\d{1,9})(?!\d)")
 """How a process or a counter is called that belongs to a device: ``GPU 0 Counters``, ``GPU 0 Utilization``."""
@@ -86,7 +86,7 @@ def _lane(titles: Mapping[Series, tuple[str, str]], ranks: _Ranks, key: Series |
     device = key.device if isinstance(key, Memory) else _device(key)
     host, rank = ranks.of(device) if isinstance(key, Memory) else ranks.at(tidy(key.process), device)
     if isinstance(key, Memory):
-        whose = "" if rank is not None else "CPU " if device < 0 else f"GPU {device} "
+        whose = "" if rank is not None else CPU_PREFIX if device < 0 else f"GPU {device} "
         name, unit = f"{whose}{TITLES[key.held]}", "bytes"
     else:
         name, unit = titles[key]

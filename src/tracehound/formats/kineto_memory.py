@@ -30,6 +30,13 @@ TITLES: Final[Mapping[Held, str]] = {
 """The names of the counters. Older files tell no totals: the sum of what was allocated and freed stands for them."""
 
 
+CPU_PREFIX: Final = "CPU "
+"""What stands before the names of the counters of the host's own memory."""
+
+ON_HOST: Final = f"{CPU_PREFIX}{TITLES['allocated']}"
+"""The counter of what the host's allocator holds, as far as it was recorded: in this recording, or one before it."""
+
+
 class Memory(NamedTuple):
     """A counter of memory: of device `device` (-1: of the host), of what its allocator holds."""
 
