@@ -133,6 +133,34 @@ def test_a_log_folder_opens_its_newest_run(tmp_path: Path) -> None:
         find([tmp_path], "x")
 
 
+def test_of_the_recordings_of_a_process_the_newest_is_opened(tmp_path: Path) -> None:
+    """As a schedule that repeats leaves them, with a handler for TensorBoard."""
+    for worker in ("vm_7", "vm_8"):
+        for number in range(3):
+            kineto(tmp_path / f"{worker}.179565901715429821{number}.pt.trace.json.gz", int(worker[-1]))
+    newest = [f"{worker}.1795659017154298212.pt.trace.json.gz" for worker in ("vm_7", "vm_8")]
+    assert names(tmp_path) == newest
+    (note,) = find([tmp_path]).notes
+    assert note.text == "recordings of processes of which a newer one is opened: each opens by its name"
+    assert (note.level, note.count, note.where) == ("info", 4, str(tmp_path / newest[1].replace("212.pt", "211.pt")))
+    assert len(names(*tmp_path.iterdir())) == 6
+    kineto(tmp_path / "rank0.pt.trace.json")
+    assert names(tmp_path) == ["rank0.pt.trace.json", *newest]
+
+
+def test_ranks_whose_files_name_one_worker_are_all_opened(tmp_path: Path) -> None:
+    for rank in range(3):
+        kineto(tmp_path / f"worker0.179565901715429821{rank}.pt.trace.json", rank)
+    assert len(names(tmp_path)) == 3
+
+
+@pytest.mark.parametrize("numbered", ["rank-0.Apr_03.1102.pt.trace.json", "rank-0.1795659017154298210.json"])
+def test_a_number_that_is_no_time_makes_no_recording_an_older_one(tmp_path: Path, numbered: str) -> None:
+    kineto(tmp_path / numbered)
+    kineto(tmp_path / numbered.replace("1102", "1103").replace("210.", "211."))
+    assert len(names(tmp_path)) == 2
+
+
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(TracehoundError, match="no such file"):
         find([tmp_path / "absent.json"])
