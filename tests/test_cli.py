@@ -184,8 +184,12 @@ def test_steps_in_which_the_device_works_on_others_are_told_of_once(
     for step, times in (("2", 1), ("1", 0)):
         assert main(["summary", str(path), "--step", step]) == 0
         out, err = capsys.readouterr()
-        assert err.count("100.00 % of the devices' work in this time was launched in other steps") == times
-        assert "in other steps" not in out
+        assert out.count("100.00 % of the devices' work in this time was launched in other steps") == times
+        assert "in other steps" not in err
+        assert main(["report", str(path), "ops", "--step", step, "--format", "csv"]) == 0
+        assert capsys.readouterr().err.count("was launched in other steps") == times
+        assert main(["export", str(path), str(tmp_path / f"{step}.parquet"), "--step", step]) == 0
+        assert capsys.readouterr().err.count("was launched in other steps") == times
 
 
 def test_a_value_may_be_below_zero(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,11 +12,12 @@ from polars.testing import assert_frame_equal
 from building import US, Building, Lane, thread
 from exporting import opened, written
 from jobs import Rank, asked, job
-from tracehound.analysis import ANALYSES, Analysis, Options, other_steps
+from tracehound.analysis import ANALYSES, Analysis, Options, named, other_steps, run
 from tracehound.analysis.share import shares
 from tracehound.analysis.windows import of_lanes, of_ranks
 from tracehound.errors import TracehoundError
 from tracehound.query import answer, prepare
+from tracehound.report import summarise
 from tracehound.report.window import chosen
 from tracehound.trace import Trace, Window
 
@@ -167,7 +168,7 @@ def test_queries_and_exports_have_each_ranks_own_step(apart: Trace, tmp_path: Pa
         assert sorted(name for name in marked if name.startswith("Profiler")) == ["ProfilerStep#6"] * 2, form
 
 
-@pytest.mark.parametrize(("late", "told"), [(0, ""), (20, ""), (40, "40.00 %"), (100, "100.00 %")])
+@pytest.mark.parametrize(("late", "told"), [(0, ""), (1, ""), (20, "20.00 %"), (40, "40.00 %"), (100, "100.00 %")])
 def test_a_device_that_works_on_other_steps_is_told_of(late: int, told: str) -> None:
     b = Building()
     for number in range(4):
@@ -183,5 +184,21 @@ def test_a_device_that_works_on_other_steps_is_told_of(late: int, told: str) -> 
     trace = b.trace()
     words = other_steps.told(trace, Window(steps=(2,)))
     assert words.partition(" of the devices' work")[0] == told
-    assert other_steps.share(trace, Window(steps=(2,))) == (late / 100 if told else 0)
+    assert (f"and {told} of the work that step 2 launched ran outside of this time" in words) == bool(told)
+    assert other_steps.share(trace, Window(steps=(2,))) == (late / 100 if late > 25 else 0)
     assert not other_steps.told(trace, Window(0, 200 * US))
+    assert ("to its marks" in "".join(summarise(trace, Window(steps=(2,))).results[0].notes)) == bool(told)
+
+
+def test_work_of_a_step_that_runs_after_it_is_told_of_where_no_other_step_has_any() -> None:
+    b = Building()
+    b.event(thread(), "ProfilerStep#1", 0, 100, "step", step=1)
+    for number, start in enumerate((60, 90)):
+        b.event(thread(), "cudaLaunchKernel", number, number + 1, "runtime", correlation=number)
+        b.event(Lane("stream 7", 0, "stream", work=True), "k", start, start + 30, correlation=number)
+    trace, window = b.trace(), Window(steps=(1,))
+    told = other_steps.told(trace, window)
+    assert told.startswith("33.33 % of the work that step 1 launched ran outside of this time: the host runs ahead")
+    noted = {name: other_steps.noted(run(named(name), trace, window), trace, window) for name in ("ops", "steps")}
+    assert told in noted["ops"].notes
+    assert told not in noted["steps"].notes

@@ -9,14 +9,15 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from tracehound import console
-from tracehound.analysis import Result
+from tracehound.analysis import Result, other_steps
 from tracehound.errors import TracehoundError, printable
 from tracehound.report import WRITERS, Writer, about, writer
 from tracehound.trace import Trace, Window
 
 
 def show(result: Result, trace: Trace, window: Window, form: Writer, asked: Namespace) -> int:
-    """Print a result in its form; notes that have no place there go to stderr."""
+    """Print a result in its form, with what is to be known of the window; notes without a place there go to stderr."""
+    result = other_steps.noted(result, trace, window)
     console.show(form.result(about(trace, window), result, console.look(asked)), asked)
     if not form.notes:
         for note in _remarks(result):

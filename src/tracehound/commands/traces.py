@@ -55,7 +55,7 @@ def helpers(trace: Trace, shop: Workshop, *, more: bool = False) -> Executor | N
 
 def read(asked: Namespace, shop: Workshop) -> tuple[Trace, Window]:
     """The trace, and the window that was asked for. What could not be read of it is said."""
-    return ready(opened(asked.paths, asked, shop), asked)
+    return _narrowed(opened(asked.paths, asked, shop), asked)
 
 
 def opened(paths: Sequence[str], asked: Namespace, shop: Workshop, *, leaving: bool = False) -> Opening:
@@ -71,13 +71,18 @@ def opened(paths: Sequence[str], asked: Namespace, shop: Workshop, *, leaving: b
 
 
 def ready(opening: Opening, asked: Namespace) -> tuple[Trace, Window]:
-    """The trace of an opening, and the window that was asked for. What one would not expect of that is said.
+    """The same for what is not a report, whose notes would tell it: that devices work on other steps in that time."""
+    trace, window = _narrowed(opening, asked)
+    if why := other_steps.told(trace, window):
+        console.say(why)
+    return trace, window
 
-    That some of it lies outside of the trace, or that the devices work on other steps in the time of those.
-    """
+
+def _narrowed(opening: Opening, asked: Namespace) -> tuple[Trace, Window]:
+    """The trace of an opening, and the window that was asked for; that some of it lies outside of the trace is said."""
     trace = loaded(opening)
     window = chosen(trace, asked.rank, asked.step, asked.window)
-    for why in filter(None, (beyond(trace, window), other_steps.told(trace, window))):
+    if why := beyond(trace, window):
         console.say(why)
     return trace, window
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import polars as pl
 
-from tracehound.analysis import named, run_all
+from tracehound.analysis import named, other_steps, run_all
 from tracehound.analysis.result import Column, Options, Result
 from tracehound.analysis.topics import tells_memory_alone
 from tracehound.report.about import About, about
@@ -70,8 +70,10 @@ def summarise(trace: Trace, window: Window, top: int | None = None, executor: Ex
         if name == "steps":
             lengths = tuple(every.table.group_by("step").agg(pl.col("duration").max()).sort("step").rows())
             result = spread(every, limit)
-        if name == "health":
+        elif name == "health":
             result = _unusual(every, limit)
+        elif name == "overview":
+            result = other_steps.noted(every, trace, window)
         if result.total or name not in OPTIONAL:
             results.append(result)
     return Summary(about(trace, window), tuple(results), lengths)
