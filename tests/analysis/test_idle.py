@@ -269,6 +269,35 @@ def test_pauses_and_what_is_before_and_after_them_are_all_that_is_idle(
     assert found == {cause: idle * US for cause, idle in slow.items() if idle}
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "told"),
+    [
+        (0, 330, "30.00 us before the first work"),
+        (120, 400, "30.00 us after the last work"),
+        (0, 400, "30.00 us before the first work and 30.00 us after the last work"),
+        (0, 20, "20.00 us before the first work"),
+        (40, 330, ""),
+        (None, None, ""),
+    ],
+)
+def test_what_of_a_window_is_before_and_after_all_work_is_told_of(
+    start: int | None, end: int | None, told: str
+) -> None:
+    b = Building()
+    b.event(stream(), "first", 30, 100)
+    b.event(stream(), "second", 250, 370)
+    b.event(MAIN, "aten::mm", 0, 400, "op")
+    trace, window = b.trace(), Window(*(bound and bound * US for bound in (start, end)))
+    found = run(named("idle"), trace, window)
+    note = f"devices idle {told}, too: no pause, but gaps and breakdown count it in a window"
+    assert [words for words in found.notes if "no pause, but" in words] == ([note] if told else [])
+    assert set(found.table["cause"]) <= set(CAUSES)
+    paused = int(found.table.filter(pl.col("stream") == DEVICE)["idle"].sum())
+    assert paused + 30 * US * told.count("30.00 us") + 20 * US * told.count("20.00 us") == sum(
+        run(named("breakdown"), trace, window).table["idle"]
+    )
+
+
 def test_the_longest_pause_leads_to_the_work_after_it() -> None:
     b = after_a_pause(150)
     b.event(stream(), "third", 350 + 150, 600, correlation=3)

@@ -31,8 +31,10 @@ DELAY: Final = Setting(
 DEFINITION = """\
 A pause is a stretch in which no work runs on a stream (in the rows of "device": on no stream of the rank), between its
 first and its last work. One of 1 ns is none: files have times in whole ns, and cut a start and a length each by itself.
-Of one that reaches beyond the window the part inside counts. It is put down to what the work at its end waited for,
-wherever that lies. Work without a recorded launch had been launched before all that runs later on its stream. host =
+Of one that reaches beyond the window the part inside counts. What of a window is before the first work, and after the
+last, is none: a note says how long that is, for breakdown and gaps count it. A pause is put down to what the work at
+its end waited for, wherever that lies. Work without a recorded launch had been launched before all that runs later on
+its stream. host =
 that work was launched only after the stream had run dry, or the call that launches it ran through all of a pause of 30
 us or more (a first launch may load code, HIP sends the nodes of a graph in parts); that call also returned (on a stream
 of a GPU, where a first launch may load code for long) or began (of XLA, whose threads carry launches out later) not
@@ -70,6 +72,7 @@ AFTER: Final = "after the last work"
 EDGES: Final = (BEFORE, QUEUED, AFTER)
 """What no pause is, and idle nonetheless where a stretch of interest reaches beyond the work of the device."""
 
+_AT_AN_EDGE: Final = pl.col("cause").is_in(EDGES)
 _TOLD: Final = (*CAUSES, *EDGES)
 
 COLUMNS = (
@@ -108,9 +111,9 @@ class Pauses(NamedTuple):
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
-    """A row for each stream and cause, in ps."""
+    """A row for each stream and cause, in ps, in a window also for `EDGES`; the whole run goes from work to work."""
     found = within(share, options, union(np.array([share.start]), np.array([share.end])))
-    return found.filter(~pl.col("cause").is_in(EDGES)) if found.height else found
+    return found if found.is_empty() or share.windowed else found.filter(~_AT_AN_EDGE)
 
 
 def within(
@@ -305,7 +308,19 @@ _SUMS: Final = MappingProxyType(
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """The rows of all ranks in their order, of each stream the largest cause first."""
-    return told_by(ANALYSIS, tables, scene, options)
+    rows = stacked(tables)
+    if rows.is_empty():
+        return told_by(ANALYSIS, tables, scene, options)
+    found = told_by(ANALYSIS, [rows.filter(~_AT_AN_EDGE)], scene, options)
+    return replace(found, notes=(*found.notes, *_edges(rows.filter(_AT_AN_EDGE & pl.col("whole")))))
+
+
+def _edges(rows: pl.DataFrame) -> list[str]:
+    """How long devices idle in the window before their first work and after their last."""
+    last = pl.col("cause") == AFTER
+    idle = ((BEFORE, int(rows.filter(~last)["idle"].sum())), (AFTER, int(rows.filter(last)["idle"].sum())))
+    told = " and ".join(f"{duration(time)} {when}" for when, time in idle if time)
+    return [f"devices idle {told}, too: no pause, but gaps and breakdown count it in a window"] if told else []
 
 
 def told_by(shown: Analysis, tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
