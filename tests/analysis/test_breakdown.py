@@ -127,6 +127,18 @@ def test_every_step_of_every_rank() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("begun", [5, 10])
+def test_several_devices_that_are_one_rank_are_told_of(begun: int) -> None:
+    ops = [{"op": number, "name": f"dot.{number}", "category": "dot"} for number in range(2)]
+    b = Building(format="xplane", ops=ops)
+    lane = Lane("XLA Ops", 0, "ops", work=True)
+    b.event(lane, "dot.0", 0, 10, op=0)
+    b.event(lane, "all-reduce.1", 0, 10, "collective", op=1)
+    b.event(lane, "dot.0", begun, begun + 10, op=0)
+    told = [note for note in breakdown(b.trace()).notes if note.startswith("rank 0 is several devices in one:")]
+    assert len(told) == (begun < 10)
+
+
 def test_without_steps_that_is_said() -> None:
     b = Building()
     b.event(stream(), "gemm", 0, 10)

@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from tracehound.analysis.beside import beside
 from tracehound.analysis.busy import Busy, busy_of, work
 from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.own_clock import (
@@ -23,6 +24,7 @@ from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.silence import no_steps, silence
 from tracehound.intervals import covered
 from tracehound.units import share as percent
+from tracehound.units import which_ranks
 
 DEFINITION = """\
 Per rank, over the span from the start of its first device work to the end of its last (or over the window): compute =
@@ -31,9 +33,10 @@ exposed copy = time in which copies or memsets run and neither of the others, to
 (duty_cycle and step_time tell these apart as input, output and device to device; on TPUs they are feeds, asynchronous
 copies and slices, and what is copied from one memory to another, as in transfers); idle = the rest. All are lengths of
 unions of intervals over all streams, so the four sum to the span exactly. Communication and copies hidden behind
-computation count as compute; "all communication" and "all copies" are the unions with the hidden part. Work that
-contains other work (an HLO while) counts only where none of its parts runs. All times of a device with a clock of its
-own (TPU), and the bounds of steps and of a window, are on that.
+computation count as compute; "all communication" and "all copies" are the unions with the hidden part. Where a file
+does not tell several devices apart they are one rank, of which one computes while another communicates: a note says so.
+Work that contains other work (an HLO while) counts only where none of its parts runs. All times of a device with a
+clock of its own (TPU), and the bounds of steps and of a window, are on that.
 
 HolisticTraceAnalysis' temporal breakdown has the same compute and idle, and calls the other two together "non
 compute"; it drops the last profiler step first, which we do not, and counts CUDA synchronisation rows as device work,
@@ -99,6 +102,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(share.label, pl.String).alias("device"),
         pl.lit(share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height, pl.Int64).alias("lanes"),
+        pl.lit(0 if has_clock(events) else beside(share), pl.Int64).alias("beside"),
         (pl.col("until") - pl.col("from")).alias("span"),
         *(pl.Series(name, values) for name, values in lengths.items()),
     )
@@ -125,7 +129,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = table.filter(pl.col("lanes") > 0).with_columns(shares).sort(order)
     if by_step and table.is_empty():
         notes.append(no_steps(scene))
-    return answer(shown, rows, scene, options, [*notes, *_together(rows), *_with_hidden(rows), *_clocks(rows, scene)])
+    notes += [*_together(rows), *_with_hidden(rows), *_several(rows), *_clocks(rows, scene)]
+    return answer(shown, rows, scene, options, notes)
 
 
 def _clocks(rows: pl.DataFrame, scene: Scene) -> list[str]:
@@ -153,6 +158,16 @@ def _with_hidden(rows: pl.DataFrame) -> list[str]:
     took = {"communication": sums["all_communication"], "copies": sums["all_copy"]}
     told = ", ".join(f"{words} {percent(time / sums['span'])}" for words, time in took.items() if time)
     return [f"communication and copies are exposed parts; in all {told}"]
+
+
+def _several(rows: pl.DataFrame) -> list[str]:
+    """Which ranks are several devices, and what that makes of their parts."""
+    ranks = rows.filter(pl.col("beside") > 0)["rank"].unique().sort().to_list()
+    if not ranks:
+        return []
+    one = f"{which_ranks(ranks)} {'is' if len(ranks) == 1 else 'are each'} several devices in one"
+    why = "which of them ran an HLO op is not recorded: what one communicates while another computes is hidden here"
+    return [f"{one}: {why}"]
 
 
 ANALYSIS = Analysis(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracehound.analysis.absent import absent
+from tracehound.analysis.beside import beside
 from tracehound.analysis.process_groups import lacking
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, blank
 from tracehound.analysis.silence import why
@@ -36,24 +37,11 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         pl.len().cast(pl.Int64).alias("work"), pl.col("launch").null_count().cast(pl.Int64).alias("orphans")
     )
     threads = share.lanes.filter(pl.col("rank").is_null()).height
-    ops = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null() & (pl.col("role") == "ops"))
-    beside = _beside(share.device.filter(pl.col("lane").is_in(ops["lane"].to_list()))) if ops.height else 0
     return collected(counts).with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(threads, pl.Int64).alias("threads"),
-        pl.lit(beside, pl.Int64).alias("beside"),
+        pl.lit(beside(share), pl.Int64).alias("beside"),
     )
-
-
-def _beside(ops: pl.LazyFrame) -> int:
-    """How many executions of HLO ops begin while the same op runs on the same lane, which one device never does.
-
-    Devices with a clock of their own (TPU) have lanes of their own, and are not asked.
-    """
-    known = ops.filter(pl.col("op").is_not_null() & pl.col("device_start").is_null())
-    rows = collected(known.select("lane", "op", "start", "end").sort("lane", "op", "start"))
-    reach = pl.col("end").cum_max().shift(1).over("lane", "op")
-    return int(rows.select((pl.col("start") < reach).sum()).item())
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
