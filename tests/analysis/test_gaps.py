@@ -277,6 +277,17 @@ def test_without_threads_nobody_knows_why() -> None:
     assert whys(b) == [(None, None)]
 
 
+def test_the_gaps_add_up_to_what_is_said_of_all() -> None:
+    b = Building(unit=NS)
+    for at in range(0, 1000, 10):
+        b.event(stream(), "k", at, at + 9)
+    b.event(stream(), "last", 1100, 1200)
+    result = run(named("gaps"), b.trace())
+    assert result.table["duration"].to_list() == [101 * NS]
+    told = "1 gap, 101.0 ns idle in all: 8.42 % of 1.200 us on one rank"
+    assert result.notes[0] == f"{told}; 99.00 ns more in pauses of 1 ns, which are none"
+
+
 def test_one_gap_is_no_gaps() -> None:
     b = Building()
     b.event(stream(0), "a", 0, 10)

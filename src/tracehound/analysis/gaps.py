@@ -26,8 +26,9 @@ from tracehound.units import share as percent
 DEFINITION = """\
 A gap is a stretch in which no work runs on any stream or line of a rank's device, between its first and its last work
 (with a window: between the window's ends; of one that it cuts, what lies in it); one of 1 ns is none, as files have
-times in whole ns and cut a start and a length each by itself. Work without a length ends one and begins another. before
-= the op that ended last at or before its start; after = the op that starts next; launch = the host event that enqueued
+times in whole ns and cut a start and a length each by itself (the idle time of breakdown has these, too). Work without
+a length ends one and begins another. before = the op that ended last at or before its start; after = the op that
+starts next; launch = the host event that enqueued
 `after` (the runtime call of its correlation id, the producer of its context, or the execution of its run id); launched
 = how long before `after` that call began: when it is shorter than the whole gap, the device had nothing to do because
 the host had not asked for it; empty where it seems to have begun later. host = for each host thread the events that
@@ -76,7 +77,8 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     low, high = bounds(events, share)
     idle, span = parted(complement(worked(events), low, high), _instants(events)), high - low
     lengths = idle.end - idle.start
-    number = int((lengths > rounding(events["start"].to_numpy(), events["end"].to_numpy())).sum())
+    none = lengths[lengths <= rounding(events["start"].to_numpy(), events["end"].to_numpy())]
+    number = len(lengths) - len(none)
     if events.is_empty() or not number:
         return pl.DataFrame()
     chosen = np.sort(largest(lengths, number if options.top is None else min(number, options.top)))
@@ -86,6 +88,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
         (pl.col("duration") / span).alias("share"),
         pl.lit(number, pl.Int64).alias("gaps"),
         pl.lit(idle.length, pl.Int64).alias("idle"),
+        pl.lit(int(none.sum()), pl.Int64).alias("none"),
         pl.lit(span, pl.Int64).alias("span"),
         *_by_own_clock(share, events),
     )
@@ -212,13 +215,21 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     if rows.is_empty():
         return without(ANALYSIS, scene, options, "no gap: no device work here, or no pause in it")
     rows = rows.sort("duration", "rank", "start", descending=[True, False, False])
-    ranks = rows.group_by("rank").agg(pl.col("gaps", "idle", "span", "own_idle", "own_span").first())
-    number, idle, span = (int(ranks[name].sum()) for name in ("gaps", "idle", "span"))
+    ranks = rows.group_by("rank").agg(pl.col("gaps", "idle", "none", "span", "own_idle", "own_span").first())
+    notes = [_in_all(ranks), *_early(rows), *_other_clock(ranks)]
+    return replace(answer(ANALYSIS, rows, scene, options, notes), total=int(ranks["gaps"].sum()))
+
+
+def _in_all(ranks: pl.DataFrame) -> str:
+    """How many gaps there are and how long they are; what of the idle time is in none, where that shows."""
+    number, whole, none, span = (int(ranks[name].sum()) for name in ("gaps", "idle", "none", "span"))
     many = f"{ranks.height} ranks" if ranks.height > 1 else "one rank"
-    idle_in_all = f"{duration(idle)} idle in all: {idle / span * 100:.2f} % of {duration(span)}"
-    note = f"{plural(number, 'gap')}, {idle_in_all} on {many}"
-    result = answer(ANALYSIS, rows, scene, options, [note, *_early(rows), *_other_clock(ranks)])
-    return replace(result, total=number)
+    idle = whole - none
+    part = f"{duration(idle)} idle in all: {percent(idle / span)} of {duration(span)}"
+    told = f"{plural(number, 'gap')}, {part} on {many}"
+    if duration(idle) == duration(whole):
+        return told
+    return f"{told}; {duration(none)} more in pauses of 1 ns, which are none"
 
 
 def _early(rows: pl.DataFrame) -> list[str]:
