@@ -392,6 +392,25 @@ def test_a_block_that_is_held_as_the_window_begins_is_held_at_its_peak() -> None
     assert (step["start"], step["duration"], step["allocated"], step["changes"]) == (5 * US, 4 * US, 800, 0)
 
 
+@pytest.mark.parametrize(
+    ("before", "told_of"),
+    [
+        (0, ""),
+        (40, "40 B less than the peak: others were given before the recording (rank 0)"),
+        (-70, "70 B more than the peak, whose total leaves some of them out (rank 0)"),
+    ],
+)
+def test_blocks_that_do_not_add_up_to_the_peak_are_told_of(before: int, told_of: str) -> None:
+    m = Memory(facts={"devices": [GPU]})
+    m.held[0] = before
+    m.give(10, 300, 1)
+    m.give(20, 200, 2)
+    m.give(30, -300, 1)
+    expected = [f"the blocks held at the peak are {told_of}"] if told_of else []
+    assert list(told(m.trace(), "memory_blocks").notes) == expected
+    assert list(told(m.trace(), "memory_blocks", of="kept").notes) == ["with of=kept"]
+
+
 def test_each_device_keeps_its_largest_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracehound.analysis.memory_blocks.MOST", 2)
     m = Memory()

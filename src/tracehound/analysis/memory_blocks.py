@@ -22,14 +22,15 @@ from tracehound.analysis.allocations import (
 )
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.settings import Setting, one_of
-from tracehound.units import plural
+from tracehound.units import bytes_, plural, which_ranks
 
 DEFINITION = """\
 A block is given at an address of a device and taken back by the next event at that address. start and duration say from
 when to when it is held; without a start it was given before the recording, and without a duration never taken back in
 it. operator = the innermost operator that ran on the thread when it was given (of a block from before: when it was
 taken back). at peak = it was held when most of the device's memory was allocated (in the window, if there is one);
-share is of that peak.
+share is of that peak. A note tells where these blocks are more or less than the peak, which is the total that PyTorch
+recorded: that may leave allocations out (what a library of the host took for itself).
 
 The setting of keeps those held at the peak (peak) or those that were given and never taken back (kept); a window keeps
 the blocks that are held in it at some time. The PyTorch TensorBoard plugin has the same pairs, without the peak."""
@@ -52,6 +53,11 @@ COLUMNS: Final = (
     Column("event", "id", "the operator's execution"),
 )
 
+_APART: Final = {
+    1: "more than the peak, whose total leaves some of them out",
+    -1: "less than the peak: others were given before the recording",
+}
+
 MOST: Final = 20_000
 """Blocks of a device that are kept, the largest: a file has as many as allocations."""
 
@@ -63,6 +69,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     if held.is_empty():
         return nowhere(rows)
     found = blocks(rows).join(peaks(held), on="device").with_columns(alive(pl.col("row")).alias("at_peak"))
+    found = found.with_columns(pl.col("bytes").filter("at_peak").sum().over("device").alias("held"))
     if share.windowed:
         began, ended = pl.col("born").fill_null(share.start), pl.col("died").fill_null(share.end)
         found = found.filter((began < share.end) & (ended > share.start))
@@ -85,6 +92,8 @@ def _shown(blocks: pl.DataFrame, share: Share) -> pl.DataFrame:
         pl.col("born").alias("start"),
         (pl.col("died") - pl.col("born")).alias("duration"),
         "at_peak",
+        "held",
+        "peak",
         pl.col("died").is_not_null().alias("freed"),
         "all",
         pl.Series("address", [hex(address) for address in blocks["address"].to_list()], pl.String),
@@ -115,7 +124,23 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     )
     left = int(table.group_by("rank", "number").agg(pl.col("all").first() - pl.len())["all"].sum())
     notes = [f"{plural(left, 'smaller block')} left out"] if left else []
-    return answer(ANALYSIS, table, scene, options, notes)
+    return answer(ANALYSIS, table, scene, options, [*notes, *_apart(table, options)])
+
+
+def _apart(table: pl.DataFrame, options: Options) -> list[str]:
+    """Where the blocks that are held at the peak of a device are not all of that, or more."""
+    if OF.of(options.given) == "kept":
+        return []
+    known = table.filter(pl.col("held") > 0).unique(["rank", "number"])
+    devices = known.select("rank", pl.col("held") - pl.col("peak"))
+    notes = []
+    for sign, words in _APART.items():
+        apart = devices.filter(pl.col("held").sign() == sign)
+        if apart.height:
+            much = f"{'up to ' * (apart.height > 1)}{bytes_(max(map(abs, apart['held'].to_list())))}"
+            where = which_ranks(apart["rank"].unique().to_list())
+            notes.append(f"the blocks held at the peak are {much} {words} ({where})")
+    return notes
 
 
 ANALYSIS = Analysis(
