@@ -116,7 +116,8 @@ def test_the_page_divides_the_time_of_a_rank_to_scale() -> None:
 
 def test_the_page_names_what_the_host_did_in_the_longest_gap() -> None:
     text = [line.text for line in lines(Look(80))]
-    gap = next(n for n, line in enumerate(text) if line.endswith("Memcpy HtoD"))
+    gap = next(n for n, line in enumerate(text) if line.startswith("   0") and "Memcpy HtoD" in line)
+    assert text[gap].endswith("Memcpy HtoD  running operators  100.00 %")
     assert text[gap].split()[:5] == ["0", "80.000", "us", "10.00", "us"]
     assert text[gap + 1] == "    python: aten::copy_ 50 %, aten::mm 50 %"
 

@@ -31,7 +31,7 @@ OPS = ("name", "category", "count", "self", "share")
 ALIKE = ("name", "module", "count", "self", "share")
 DIVIDED = ("rank", "device", "span", *(f"{part}_share" for part, _ in PARTS))
 FINDINGS = ("finding", "cost", "share", "evidence", "advice")
-GAPS = ("rank", "start", "duration", "before", "after", "host")
+GAPS = ("rank", "start", "duration", "after", "why", "why_share", "host")
 """The columns that the page shows; a report has them all. Ops that are called alike are told apart by their modules."""
 
 BAR = 10
