@@ -207,7 +207,8 @@ async def test_a_gap_and_what_the_host_did_in_it(opening: Opening, size: tuple[i
         gap = table(explorer, "gaps").row
         assert gap is not None
         host = table(explorer, "gap-host")
-        assert any("load batch" in line for line in lines(host))
+        (loading,) = [line for line in lines(host) if "load batch" in line]
+        assert " us" in loading, "for how long is told, if not for which part"
         assert host.region.x > table(explorer, "gaps").region.x, "beside the list, not below it"
         assert "softmax" in explorer.deck.gaps.lines.render_line(0).text
         assert "gemm" in explorer.deck.gaps.lines.render_line(1).text

@@ -32,7 +32,7 @@ COLUMNS = (
     Column("inside", "text", "the nearest annotation around the event"),
     Column("event", "text", "what ran there; (nothing recorded) for the rest of the window"),
     Column("doing", "text", "what that means, in words", brief=False),
-    Column("time", "time", "as the innermost event", brief=False),
+    Column("time", "time", "as the innermost event"),
     Column("share", "share", "as the innermost event", "the window"),
     Column("count", "count", "events", brief=False),
     Column("host", "text", "machine or process", brief=False),
