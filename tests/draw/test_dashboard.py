@@ -22,9 +22,10 @@ def text(said: dashboard.Said) -> list[str]:
 
 
 def steps(*lengths: int, inferred: bool = False) -> Result:
-    columns = (Column("step", "count", ""), Column("duration", "time", ""), Column("inferred", "flag", ""))
-    rows = [(step, length * MS, inferred) for step, length in enumerate(lengths)]
-    table = pl.DataFrame(rows, schema=["step", "duration", "inferred"], orient="row")
+    names = {"step": "count", "duration": "time", "partial": "flag", "inferred": "flag"}
+    columns = tuple(Column(name, unit, "") for name, unit in names.items())
+    rows = [(step, length * MS, False, inferred) for step, length in enumerate(lengths)]
+    table = pl.DataFrame(rows, schema=list(names), orient="row")
     return Result("steps", "Steps", columns, table, table.height)
 
 
@@ -54,7 +55,19 @@ def test_steps_are_columns_and_the_slow_ones_stand_out() -> None:
 def test_steps_of_several_ranks_are_those_of_the_slowest() -> None:
     one = steps(10, 20, 30)
     said = dashboard.drawn(replace(one, table=pl.concat([one.table, steps(40, 10, 10).table])), 44, 4)
-    assert said.note == "3, median 30.00 ms (slowest)"
+    assert said.note == "3, median 15.00 ms", "of all ranks, as the summary has it"
+    wide = dashboard.drawn(replace(one, table=pl.concat([one.table, steps(40, 10, 10).table])), 80, 4)
+    assert text(wide)[-1] == "longest 40.00 ms: step 0  of steps 0 to 2, by their slowest rank"
+
+
+def test_partial_steps_are_not_among_them() -> None:
+    every = steps(5, 10, 12, 90)
+    edges = every.table.with_columns(partial=pl.col("step").is_in([0, 3]))
+    said = dashboard.drawn(replace(every, table=edges), 44, 4)
+    assert said.note == "2 whole, median 11.00 ms"
+    assert text(said)[-1] == "longest 12.00 ms: step 2  of steps 1 to 2"
+    said = dashboard.drawn(replace(every, table=edges.filter("partial")), 44, 4)
+    assert said.note == "2, median 47.50 ms", "where there are no others"
 
 
 def test_of_many_steps_the_slow_one_is_never_lost() -> None:
@@ -65,7 +78,8 @@ def test_of_many_steps_the_slow_one_is_never_lost() -> None:
 
 
 def test_steps_that_are_inferred_are_said_to_be() -> None:
-    assert dashboard.drawn(steps(10, 10, inferred=True), 40, 4).note.endswith("inferred")
+    said = text(dashboard.drawn(steps(10, 10, inferred=True), 44, 4))
+    assert said[-1].startswith("longest 10.00 ms: step 0 (inferred)")
 
 
 def test_a_breakdown_has_a_bar_for_each_rank_and_one_for_all() -> None:

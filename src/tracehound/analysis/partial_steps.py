@@ -77,6 +77,12 @@ def _until_next(steps: pl.DataFrame) -> bool:
     return bool(steps.select((pl.col("inferred") & (of_module | of_graph)).any()).item())
 
 
+def counted(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """The steps that lengths are told of, and what one of them is called: the whole ones, where there are any."""
+    whole = rows.filter(~pl.col("partial"))
+    return (rows, "step") if whole.height in (0, rows.height) else (whole, "whole step")
+
+
 def left_out(rows: pl.DataFrame, of: str) -> list[str]:
     """That some of these steps are partial, and so left out of something."""
     left = int(rows["partial"].sum())

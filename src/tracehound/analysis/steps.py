@@ -13,7 +13,7 @@ from tracehound.analysis.busy import busy_of, work
 from tracehound.analysis.core_time import on_own_clock
 from tracehound.analysis.own_clock import CLOCKED, clock_of, clocks_apart
 from tracehound.analysis.partial_steps import DEFINITION as PARTIAL
-from tracehound.analysis.partial_steps import left_out
+from tracehound.analysis.partial_steps import counted, left_out
 from tracehound.analysis.phases import inference
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, without
 from tracehound.analysis.share import overlapping
@@ -130,15 +130,14 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:
-    whole = rows.filter(~pl.col("partial"))
-    told, what = (rows, "step") if whole.height in (0, rows.height) else (whole, "whole step")
+    told, what = counted(rows)
     lengths = told["duration"].to_numpy()
     median, p95 = (round(float(np.percentile(lengths, q))) for q in (50, 95))
     low, high = int(lengths.min()), int(lengths.max())
     spread = f"median {duration(median)}, p95 {duration(p95)}, {duration(low)} to {duration(high)}"
     count, ranks = told["step"].n_unique(), told["rank"].n_unique()
     notes = [f"{plural(count, what)} on {plural(ranks, 'rank')}: {spread}"]
-    notes += left_out(rows, "these lengths") if whole.height else []
+    notes += left_out(rows, "these lengths") if not rows["partial"].all() else []
     notes += clocks_apart("steps", rows["duration"], rows["traced"])
     notes += _by_marks(rows)
     if rows["inferred"].any():

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from rich.cells import cell_len, set_cell_size
 
+from tracehound.analysis.partial_steps import counted
 from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
 from tracehound.draw.apart import apart
@@ -63,18 +64,18 @@ def wanted(result: Result) -> int:
 
 
 def steps(result: Result, width: int, height: int) -> Said:
-    """A column for each step, as high as it took on its slowest rank; those far above the median are marked."""
-    every = result.table.group_by("step").agg(pl.col("duration").max()).drop_nulls().sort("step")
+    """A column for each whole step, as high as it took on its slowest rank; those far above the median are marked."""
+    known, what = counted(result.table.drop_nulls("duration"))
+    every = known.group_by("step").agg(pl.col("duration").max()).sort("step")
     numbers, lengths = every["step"].to_list(), every["duration"].to_numpy()
     if not len(lengths):
         return listed(result, width, height)
     middle, worst = float(np.median(lengths)), int(lengths.argmax())
-    note = f"{count(len(lengths))}, median {duration(round(middle))}"
-    if every.height < result.table.height:  # of several ranks
-        note += " (slowest)"
+    median = duration(round(float(np.median(known["duration"].to_numpy()))))
+    note = f"{count(len(lengths))}{' whole' if what.startswith('whole') else ''}, median {median}"
     longest = f"longest {duration(int(lengths[worst]))}: step {numbers[worst]}"
     if result.table["inferred"].any():
-        note += ", inferred"
+        longest += " (inferred)"
     if height < 2 or width < 16:
         return Said(note, [[(longest, "plain")]])
     bins = np.linspace(0, len(lengths), min(width, len(lengths)) + 1).astype(int)[:-1]
@@ -90,6 +91,7 @@ def steps(result: Result, width: int, height: int) -> Said:
             line.append((text, "slow" if value > SLOW * middle else "bar"))
         lines.append(line)
     ends = f"  of steps {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else ""
+    ends += ", by their slowest rank" if every.height < known.height else ""
     lines.append([(longest, "slow" if lengths[worst] > SLOW * middle else "plain"), (ends, "dim")])
     return Said(note, lines)
 

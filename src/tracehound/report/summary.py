@@ -13,6 +13,7 @@ from types import MappingProxyType
 import polars as pl
 
 from tracehound.analysis import named, other_steps, run_all
+from tracehound.analysis.partial_steps import counted
 from tracehound.analysis.result import Column, Options, Result
 from tracehound.analysis.topics import tells_memory_alone
 from tracehound.report.about import About, about
@@ -48,7 +49,7 @@ _USUAL = (TWINS,)
 
 @dataclass(frozen=True)
 class Summary:
-    """What the page holds. `lengths` has each step's number and its length on the slowest rank, in ps."""
+    """What the page holds. `lengths` has each whole step's number and its length on the slowest rank, in ps."""
 
     about: About
     results: tuple[Result, ...]
@@ -68,7 +69,7 @@ def summarise(trace: Trace, window: Window, top: int | None = None, executor: Ex
     for (name, limit), every in zip(limits.items(), run_all(asked, trace, window, executor), strict=True):
         result = every
         if name == "steps":
-            lengths = tuple(every.table.group_by("step").agg(pl.col("duration").max()).sort("step").rows())
+            lengths = tuple(counted(every.table)[0].group_by("step").agg(pl.col("duration").max()).sort("step").rows())
             result = spread(every, limit)
         elif name == "health":
             result = _unusual(every, limit)
