@@ -127,6 +127,18 @@ def test_every_step_of_every_rank() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("until", "told"), [(40, ["devices work in 39.00 us of 100.0 us recorded (39.00 %)"]), (51, [])]
+)
+def test_a_recording_much_longer_than_its_work_is_told_of(until: int, told: list[str]) -> None:
+    b = Building()
+    b.event(thread(), "main", 0, 100, "op")
+    b.event(stream(0), "gemm", 1, 11)
+    b.event(stream(1), "gemm", until - 10, until)
+    assert [note for note in breakdown(b.trace()).notes if note.startswith("devices work in")] == told
+    assert not any("recorded" in note for note in breakdown(b.trace(), Window(0, 90 * US)).notes)
+
+
 @pytest.mark.parametrize("begun", [5, 10])
 def test_several_devices_that_are_one_rank_are_told_of(begun: int) -> None:
     ops = [{"op": number, "name": f"dot.{number}", "category": "dot"} for number in range(2)]

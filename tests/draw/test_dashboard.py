@@ -82,6 +82,15 @@ def test_steps_that_are_inferred_are_said_to_be() -> None:
     assert said[-1].startswith("longest 10.00 ms: step 0 (inferred)")
 
 
+def test_a_breakdown_says_that_devices_work_in_little_of_the_recording() -> None:
+    words = "devices work in 1.000 ms of 9.000 ms recorded (11.11 %)"
+    result = replace(breakdown(0.5, 0.25), notes=("all together: idle", words))
+    assert dashboard.wanted(result) == 5
+    assert text(dashboard.drawn(result, 80, 5))[-1] == words
+    assert len(dashboard.drawn(result, 80, 5).lines) == 5
+    assert words not in text(dashboard.drawn(result, 80, 3)), "the bars come first"
+
+
 def test_a_breakdown_has_a_bar_for_each_rank_and_one_for_all() -> None:
     said = dashboard.drawn(breakdown(0.5, 0.25), 60, 6)
     assert [line.split()[:1] for line in text(said)[:3]] == [["all"], ["rank"], ["rank"]]

@@ -23,17 +23,18 @@ from tracehound.analysis.result import Analysis, Column, Options, Result, Scene,
 from tracehound.analysis.settings import Setting, one_of
 from tracehound.analysis.silence import no_steps, silence
 from tracehound.intervals import covered
+from tracehound.units import duration, which_ranks
 from tracehound.units import share as percent
-from tracehound.units import which_ranks
 
 DEFINITION = """\
 Per rank, over the span from the start of its first device work to the end of its last (or over the window): compute =
 time in which any computation runs; exposed communication = time in which communication runs and no computation;
 exposed copy = time in which copies or memsets run and neither of the others, to and from the host as within the device
 (duty_cycle and step_time tell these apart as input, output and device to device; on TPUs they are feeds, asynchronous
-copies and slices, and what is copied from one memory to another, as in transfers); idle = the rest. All are lengths of
-unions of intervals over all streams, so the four sum to the span exactly. Communication and copies hidden behind
-computation count as compute; "all communication" and "all copies" are the unions with the hidden part. Where a file
+copies and slices, and what is copied from one memory to another, as in transfers); idle = the rest (a note tells where
+the time from the first to the last work of all devices is less than half of the recording). All are lengths of unions
+of intervals over all streams, so the four sum to the span exactly. Communication and copies hidden behind computation
+count as compute; "all communication" and "all copies" are the unions with the hidden part. Where a file
 does not tell several devices apart they are one rank, of which one computes while another communicates: a note says so.
 Work that contains other work (an HLO while) counts only where none of its parts runs. All times of a device with a
 clock of its own (TPU), and the bounds of steps and of a window, are on that.
@@ -49,6 +50,9 @@ together."""
 BY: Final = Setting(
     "by", "run", "what a row is: the run (of each rank) or a step (of each rank)", one_of("run", "step")
 )
+
+WORKING: Final = "devices work in"
+"""How a note begins that tells of a recording much longer than the work in it, which the shares say nothing of."""
 
 _PARTS: Final = (
     Column("compute", "time", "computation runs", brief=False),
@@ -90,6 +94,7 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     else:
         stretches = _run(state)
     start, end = stretches["from"].to_numpy(), stretches["until"].to_numpy()
+    lanes = share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null())
     lengths = {
         "compute": covered(state.compute, start, end),
         "communication": covered(state.exposed_communication, start, end),
@@ -101,7 +106,9 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
     return stretches.with_columns(
         pl.lit(share.rank, pl.Int64).alias("rank"),
         pl.lit(share.label, pl.String).alias("device"),
-        pl.lit(share.lanes.filter(pl.col("work") & pl.col("rank").is_not_null()).height, pl.Int64).alias("lanes"),
+        pl.lit(lanes.height, pl.Int64).alias("lanes"),
+        pl.lit(lanes["first"].min(), pl.Int64).alias("first"),
+        pl.lit(lanes["last"].max(), pl.Int64).alias("last"),
         pl.lit(0 if has_clock(events) else beside(share), pl.Int64).alias("beside"),
         (pl.col("until") - pl.col("from")).alias("span"),
         *(pl.Series(name, values) for name, values in lengths.items()),
@@ -129,7 +136,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     rows = table.filter(pl.col("lanes") > 0).with_columns(shares).sort(order)
     if by_step and table.is_empty():
         notes.append(no_steps(scene))
-    notes += [*_together(rows), *_with_hidden(rows), *_several(rows), *_clocks(rows, scene)]
+    notes += [*_of_recording(table, scene), *_together(rows), *_with_hidden(rows), *_several(rows)]
+    notes += _clocks(rows, scene)
     return answer(shown, rows, scene, options, notes)
 
 
@@ -158,6 +166,17 @@ def _with_hidden(rows: pl.DataFrame) -> list[str]:
     took = {"communication": sums["all_communication"], "copies": sums["all_copy"]}
     told = ", ".join(f"{words} {percent(time / sums['span'])}" for words, time in took.items() if time)
     return [f"communication and copies are exposed parts; in all {told}"]
+
+
+def _of_recording(table: pl.DataFrame, scene: Scene) -> list[str]:
+    """From the first to the last work of all devices, where that is less than half of the recording."""
+    works = table.drop_nulls("first")
+    if scene.windowed or works.is_empty():
+        return []
+    worked, recorded = int(works["last"].to_numpy().max() - works["first"].to_numpy().min()), scene.end - scene.start
+    if 2 * worked >= recorded:
+        return []
+    return [f"{WORKING} {duration(worked)} of {duration(recorded)} recorded ({percent(worked / recorded)})"]
 
 
 def _several(rows: pl.DataFrame) -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from rich.cells import cell_len, set_cell_size
 
+from tracehound.analysis.breakdown import WORKING
 from tracehound.analysis.partial_steps import counted
 from tracehound.analysis.result import Column, Result
 from tracehound.draw import chart
@@ -60,7 +61,8 @@ def drawn(result: Result, width: int, height: int) -> Said:
 def wanted(result: Result) -> int:
     """The lines that a result would fill, if it could."""
     rows = result.table.height
-    return {"steps": STEPS, "breakdown": rows + 1 + (rows > 1), "findings": 6 * rows}.get(result.analysis, max(1, rows))
+    divided = rows + 1 + (rows > 1) + len(_working(result))
+    return {"steps": STEPS, "breakdown": divided, "findings": 6 * rows}.get(result.analysis, max(1, rows))
 
 
 def steps(result: Result, width: int, height: int) -> Said:
@@ -104,6 +106,8 @@ def breakdown(result: Result, width: int, height: int) -> Said:
     every = [float(table[name].fill_null(0).to_numpy() @ span) / max(1, int(span.sum())) for name in shares]
     rows = [(f"rank {rank}", parts) for rank, *parts in table.select("rank", *shares).rows()]
     note = f"{count(len(rows))} ranks" if len(rows) > 1 else ""
+    told = _working(result)[: max(0, height - LEAST)]
+    height -= len(told)
     if len(rows) > height - 1:
         idlest = sorted(rows, key=lambda row: -(row[1][-1] or 0.0))
         rows = [("all", every), *idlest[: max(0, height - 2)]]
@@ -112,7 +116,12 @@ def breakdown(result: Result, width: int, height: int) -> Said:
         rows = [("all", every), *rows]
     room = max(len(label) for label, _ in rows)
     lines = [_divided(f"{label:<{room}} ", parts, width) for label, parts in rows]
-    return Said(note, [*lines[: height - 1], _legend(every, width)])
+    return Said(note, [*lines[: height - 1], _legend(every, width), *told])
+
+
+def _working(result: Result) -> list[Line]:
+    """That devices work in a small part of the recording alone, where they do."""
+    return [[(note, "dim")] for note in result.notes if note.startswith(WORKING)]
 
 
 def _sort(part: str) -> Sort:
