@@ -17,6 +17,8 @@ from jobs import Rank, job
 from tracehound.analysis import Result, named, run
 from tracehound.analysis.findings import ANALYSIS, RULES
 from tracehound.analysis.findings.time import _meanwhile
+from tracehound.analysis.host_doing import DOINGS
+from tracehound.analysis.host_words import QUIET
 from tracehound.facets import FACETS
 from tracehound.store import load, open_paths, place
 from tracehound.trace import Note, Trace, Window
@@ -120,15 +122,32 @@ def test_idle_time_is_told_by_its_cause_and_not_twice() -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([("running operators", 0.6, 100), ("nothing recorded", 0.9, 10)], "the host was mostly running operators"),
-        ([("compiling", 0.5, 50), ("running Python", 0.5, 90)], "the host was running Python in 32.14 % of that"),
-        ([("running operators", 0.5, 100), ("nothing recorded", 0.6, 100)],
+        ([(100, {"running operators": 60}), (10, {QUIET: 9})], "the host was mostly running operators"),
+        ([(50, {"compiling": 25}), (90, {"running Python": 45})], "the host was running Python in 32.14 % of that"),
+        ([(100, {"running operators": 50}), (100, {QUIET: 60})],
          "nothing is recorded of what the host did in 30.00 % of that"),
-        ([("nothing recorded", 0.6, 100), (None, None, 20)], ""),
+        ([(100, {QUIET: 55, "running operators": 45}), (100, {QUIET: 40, "running operators": 60})],
+         "the host was mostly running operators"),
+        ([(100, {QUIET: 100}), (20, {})], ""),
     ],
 )  # fmt: skip
-def test_mostly_is_said_of_half_of_the_time(rows: list[tuple[str | None, float | None, int]], said: str) -> None:
-    assert _meanwhile(pl.DataFrame(rows, ["why", "why_share", "idle"], orient="row"))[1] == said
+def test_mostly_is_said_of_half_of_the_time_of_all_rows(rows: list[tuple[int, dict[str, int]]], said: str) -> None:
+    pauses = pl.DataFrame([{**dict.fromkeys(DOINGS, 0), "idle": idle, **spent} for idle, spent in rows])
+    assert _meanwhile(pauses)[1] == said
+
+
+def test_what_hosts_did_is_summed_over_ranks_and_not_what_each_did_most() -> None:
+    """Each of two ranks pauses for 40 us of 100; one host runs operators for 15 us of that, the other for 26."""
+    parts = []
+    for rank, operators in enumerate((15, 26)):
+        b = Building(claim=rank)
+        b.event(MAIN, "ProfilerStep#0", 0, 100, "step", step=0)
+        work(b, "k", 0, 50)
+        b.event(MAIN, "aten::relu", 50, 50 + operators, "op")
+        work(b, "k", 90, 100)
+        parts.append(b.part())
+    (row,) = found(place("two", parts)).values()
+    assert row["evidence"].endswith("the host was mostly running operators")
 
 
 def test_what_a_step_takes_until_its_first_work_is_no_part_of_its_pauses() -> None:

@@ -22,6 +22,9 @@ from tracehound.intervals import Intervals, Ints, shared_time
 from tracehound.nesting import innermost
 from tracehound.trace import collected
 
+DOINGS: Final = (*WORDS, QUIET)
+"""What a thread may be at, in the order of the times of `Told`."""
+
 
 class Doing(NamedTuple):
     """Some of what a thread is at: a set of intervals, and of each the place of its words in `WORDS`."""
@@ -37,12 +40,12 @@ class Told(NamedTuple):
     main: int
 
     def spent(self, lane: Ints, start: Ints, end: Ints) -> npt.NDArray[np.int64]:
-        """For every stretch of time, what its lane spent on each of `WORDS` and `QUIET`, ps; 0 where it has no lane."""
+        """For every stretch of time, what its lane spent on each of `DOINGS`, ps; 0 where it has no lane."""
         return self.summed(lane, start, end, np.arange(len(start)), len(start))
 
     def summed(self, lane: Ints, start: Ints, end: Ints, group: Ints, groups: int) -> npt.NDArray[np.int64]:
         """The same for groups of stretches, numbered below `groups`: the sums of theirs."""
-        times = np.zeros((groups, len(WORDS) + 1), np.int64)
+        times = np.zeros((groups, len(DOINGS)), np.int64)
         places = times.ravel()
         first = group * times.shape[1]
         known = np.flatnonzero(lane >= 0)
@@ -108,4 +111,4 @@ def mostly(spent: npt.NDArray[np.int64]) -> tuple[pl.Series, npt.NDArray[np.int6
     most = spent.argmax(axis=1) if len(spent) else np.empty(0, np.intp)
     time = spent[np.arange(len(spent)), most]
     known = pl.Series(most).set(pl.Series(time <= 0), None)
-    return pl.Series("why", (*WORDS, QUIET)).gather(known), time
+    return pl.Series("why", DOINGS).gather(known), time

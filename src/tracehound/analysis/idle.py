@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tracehound.analysis.busy import rounding, work
-from tracehound.analysis.host_doing import PROGRAM, Told, mattering, mostly, told
+from tracehound.analysis.host_doing import DOINGS, PROGRAM, Told, mattering, mostly, told
 from tracehound.analysis.host_waits import ALLOCATION, LOADING, OCCUPIED, SYNCHRONISATION, Launches, launches
 from tracehound.analysis.result import Analysis, Column, Options, Result, Scene, Share, answer, stacked, without
 from tracehound.analysis.settings import Setting, length
@@ -123,7 +123,8 @@ def within(
 
     The device has rows for `EDGES`, too: what of the stretches is before its first work (by whether that had been
     launched for most of it, and nothing tells what it waited for) and after its last.
-    `meanwhile` gives a column of each of its names: for how long of the pauses it holds.
+    `meanwhile` gives a column of each of its names: for how long of the pauses it holds. There is one of each of
+    `DOINGS`, too: for how long the host was at it, on the thread of which `why` tells.
     """
     delay = DELAY.of(options.given)
     events = work(replace(share, device=share.anytime), "lane", "launch")
@@ -151,11 +152,12 @@ def within(
     for name, pauses, cause in paused:
         times = {part: covered(holds, pauses.start, pauses.end) for part, holds in meanwhile.items()}
         spent = doings.summed(lead[pauses.after], pauses.start, pauses.end, cause, len(_TOLD))
-        for number, why, time in zip(range(len(_TOLD)), *mostly(spent), strict=True):
+        for number, why, time, doing in zip(range(len(_TOLD)), *mostly(spent), spent.tolist(), strict=True):
             mine = np.flatnonzero(cause == number)
             if len(mine):
                 alike = {"stream": name, "whole": name == DEVICE, "cause": _TOLD[number], "why": why, "while": time}
-                sums.append({**alike, **_summed(pauses, mine, events["id"], times)})
+                at = dict(zip(DOINGS, doing, strict=True))
+                sums.append({**alike, **at, **_summed(pauses, mine, events["id"], times)})
     table = pl.DataFrame(sums, {**_SUMS, **dict.fromkeys(meanwhile, pl.Int64())}).with_columns(
         pl.col(_FRACTIONS).round().cast(pl.Int64),
         pl.when(pl.col("why").is_not_null()).then(pl.col("while") / pl.col("idle")).alias("why_share"),
@@ -300,7 +302,7 @@ _SUMS: Final = MappingProxyType(
     {
         **dict.fromkeys(("stream", "cause", "why"), pl.String()),
         "whole": pl.Boolean(),
-        **dict.fromkeys(("while", "count", "idle", "min", "duration", "start", "event"), pl.Int64()),
+        **dict.fromkeys(("while", "count", "idle", "min", "duration", "start", "event", *DOINGS), pl.Int64()),
         **dict.fromkeys(_FRACTIONS, pl.Float64()),
     }
 )

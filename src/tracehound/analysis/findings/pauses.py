@@ -14,6 +14,7 @@ import polars as pl
 
 from tracehound.analysis import idle, step_parts
 from tracehound.analysis.busy import bounds, work
+from tracehound.analysis.host_doing import DOINGS
 from tracehound.analysis.host_parts import HOST_PARTS, PARTS
 from tracehound.analysis.result import Column, Options, Result, Scene, Share
 from tracehound.analysis.stretches import BOUNDS
@@ -61,12 +62,9 @@ def in_steps(share: Share) -> Intervals | None:
 
 
 def spent(pauses: pl.DataFrame) -> pl.DataFrame:
-    """What took most of the time of rows, as `why` says, and for how long of them at least (`time`), longest first.
-
-    Nothing is known of rows without a `why`.
-    """
-    known = pauses.drop_nulls("why").group_by("why").agg((pl.col("idle") * pl.col("why_share")).sum().alias("time"))
-    return known.sort("time", "why", descending=[True, False])
+    """What the host was at in the pauses of rows (`why`), and for how long of all of them (`time`), longest first."""
+    times = pauses.select(pl.col(DOINGS).sum()).unpivot(variable_name="why", value_name="time")
+    return times.filter(pl.col("time") > 0).sort("time", "why", descending=[True, False])
 
 
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
@@ -77,7 +75,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 ANALYSIS: Final = replace(
     idle.ANALYSIS,
     name="pauses",
-    columns=(*idle.COLUMNS, *(Column(part, "time", "the host is at it", brief=False) for part in PARTS)),
+    columns=(*idle.COLUMNS, *(Column(part, "time", "the host is at it", brief=False) for part in (*PARTS, *DOINGS))),
     per_rank=per_rank,
     combine=combine,
     of_host=(*idle.ANALYSIS.of_host, HOST_PARTS),

@@ -106,10 +106,9 @@ def unrecorded(evidence: Evidence) -> Iterator[Finding]:
         yield _of_part(evidence, "other", "the device waits for the host", words, _HOST)
 
 
-def _in_python(pauses: pl.DataFrame, *how: str) -> float:
+def _in_python(pauses: pl.DataFrame, *how: str) -> int:
     """How long the program's thread is in Python that is recorded, at work or asleep, in these rows of `idle`; ps."""
-    rows = pauses.filter(pl.col("why").is_in(how or (PYTHON, ASLEEP)))
-    return float((rows["idle"] * rows["why_share"]).sum())
+    return int(pauses.select(pl.sum_horizontal(how or (PYTHON, ASLEEP)).sum()).item())
 
 
 def _whole(evidence: Evidence) -> pl.DataFrame:
