@@ -131,6 +131,30 @@ def test_one_kernel_split_in_three_is_one_match() -> None:
     assert row["name"] == "gemm_nt"
 
 
+def test_what_the_other_run_calls_an_op_is_told_where_that_is_something_else() -> None:
+    names = ["name", "category", "other_name", "other_category"]
+    other = changed(0, changed(4, name="vectorized_add"), name="quantized_matmul", kind="copy")
+    found = compared(run(noise=0), run(other, noise=0))
+    rows = {row[0]: row[1:] for row in found.ops.table.select(names).iter_rows()}
+    assert rows.pop("gemm_nt") == ("kernel", "quantized_matmul", "copy")
+    assert rows.pop("elementwise_add") == ("kernel", "vectorized_add", None)
+    assert {row[1:] for row in rows.values()} == {(None, None)}
+    assert found.ops.notes[-1] == (
+        "matched across categories: 1 op, 200.0 us against 200.0 us; gemm_nt (kernel) is quantized_matmul (copy) in the"
+        " other run"
+    )
+    assert found.categories.notes == (
+        "ops are in the categories of their own run, which for 1 of them differ: what one category is without another"
+        " may have",
+    )
+    assert found.ops.column("other_name").brief
+    rare = compared(run(noise=0), run(changed(6, name="Memcpy HtoD (Pinned)"), noise=0))
+    assert not rare.ops.column("other_name").brief
+    assert not rare.ops.table.drop_nulls("other_name").is_empty()
+    same = compared(run(), run())
+    assert not [note for note in (*same.categories.notes, *same.ops.notes) if "categories" in note]
+
+
 def test_with_few_steps_nobody_can_tell() -> None:
     found = compared(run(steps=3), run(changed(0, length=400.0), steps=9))
     assert set(found.ops.table["verdict"]) == {"too few steps"}

@@ -39,11 +39,13 @@ _ALIKE: Final = (
 OPS: Final = (
     Column("name", "text", "op, or the largest of those that are one"),
     Column("category", "text", "kind of kernel, or HLO category", brief=False),
+    Column("other_category", "text", "that of the other run, where it is another", brief=False),
     Column("base", "time", "own time in a step of the base"),
     Column("other", "time", "own time in a step of the other run"),
     Column("change", "difference", "other less base"),
     Column("relative", "growth", "change / base", brief=False),
     Column("verdict", "text", "what the steps tell from chance", found=True),
+    Column("other_name", "text", "what the other run calls it, where that is something else", brief=False),
     Column("exposed_change", "difference", "of the time that the step goes to", brief=False),
     Column("of_step", "growth", "exposed change / base step"),
     Column("base_count", "decimal", "executions in a step of the base", brief=False),

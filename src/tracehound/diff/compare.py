@@ -23,7 +23,7 @@ from tracehound.diff.profile import PARTS, Profile, not_alike, not_whole
 from tracehound.diff.quantities import filled
 from tracehound.diff.sections import sections
 from tracehound.diff.stretches import WHOLE, WINDOW
-from tracehound.units import share
+from tracehound.units import duration, plural, share
 
 DEFINITION: Final = """\
 Compared are steps: those that the profiler marked, else the inferred ones, else the executions of the module that takes
@@ -41,8 +41,9 @@ the step.
 
 Ops are the same in both runs by the surest of these that finds a partner: module, scope, shapes, name and operator
 alike; then fewer of them. Numbers that a compiler gives (.123, .clone, .remat) are no part of a name, and of a match
-one op may stand against many. What has no partner is listed as added or removed, and so is a category that one run
-alone has.
+one op may stand against many: it has the name and category of the longest in the base, and beside them those of the
+other run's longest where they are others. Of categories each run's ops count in their own. What has no partner is
+listed as added or removed, and so is a category that one run alone has.
 
 Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. Of a counter of bytes the peak
 in a step is compared, of others the average over its time; only counters that both runs have. What PyTorch's allocator
@@ -124,8 +125,8 @@ def compare(base: Profile, other: Profile, top: int | None = None) -> Comparison
         base,
         other,
         whole_step,
-        _result("diff-categories", "Categories", CATEGORIES, by_kind, top, []),
-        _result("diff-ops", "Ops", OPS, table, top, _about_ops(ops, own, table)),
+        _result("diff-categories", "Categories", CATEGORIES, by_kind, top, _about_categories(table)),
+        _result("diff-ops", "Ops", _columns(table), table, top, [*_about_ops(ops, own, table), *_across(table)]),
         _waterfall(whole_step.table, by_kind),
         tuple(
             each.result(often(list(map(more, of_time)), of_count), top)
@@ -192,7 +193,7 @@ def _by_category(base: Side, other: Side) -> list[Match]:
 def _categories(
     base: Profile, sides: tuple[Side, Side], found: Sequence[Match], own: Pair, told: Sequence[str]
 ) -> pl.DataFrame:
-    names = [_largest(match, sides)["category"] for match in found]
+    names = [_largest(_members(match, sides))["category"] for match in found]
     said = [_alone(match) or word for match, word in zip(found, told, strict=True)]
     rows = {"category": names, **_weighed(base, sides, found, own), "verdict": said}
     return _by_weight(rows, CATEGORIES)
@@ -203,9 +204,11 @@ def _ops(
 ) -> pl.DataFrame:
     base_count, other_count = grouped(sides, found, "count").means
     named = [_described(match, sides) for match in found]
+    partners = [_partner(match, sides) for match in found]
     events = [side.longest_of([match.sides[number] for match in found]) for number, side in enumerate(sides)]
     rows = {
         **{name: [row[name] for row in named] for name in ("name", "category", "module", "operator")},
+        **{f"other_{word}": [row[word] for row in partners] for word in _WORDS},
         **_weighed(base, sides, found, own),
         "verdict": [_alone(match) or word for match, word in zip(found, told, strict=True)],
         "base_count": base_count,
@@ -278,9 +281,26 @@ def _numbered(side: Side, numbers: Sequence[tuple[int, int]]) -> pl.DataFrame:
 
 def _described(match: Match, sides: tuple[Side, Side]) -> dict[str, str]:
     """What a match is called: as its op with the most time, in the base where it has one."""
-    row = _largest(match, sides)
-    side, members = (sides[0], match.base) if match.base else (sides[1], match.other)
-    alike = side.ops[list(members)]["name"].n_unique() - 1
+    return _told(_members(match, sides))
+
+
+def _partner(match: Match, sides: tuple[Side, Side]) -> dict[str, str | None]:
+    """What of `_WORDS` the other run calls the largest op of a match, where the base calls its own otherwise."""
+    if not (match.base and match.other):
+        return dict.fromkeys(_WORDS)
+    both = [side.ops[list(members)] for side, members in zip(sides, match.sides, strict=True)]
+    base, other = map(_largest, both)
+    told = _told(both[1])
+    return {word: told[word] if base[word] != other[word] else None for word in _WORDS}
+
+
+_WORDS: Final = ("name", "category")
+"""What is told of both sides of a match."""
+
+
+def _told(ops: pl.DataFrame) -> dict[str, str]:
+    """What ops that are one are called: as the one with the most time."""
+    row, alike = _largest(ops), ops["name"].n_unique() - 1
     return {
         "name": f"{row['name']} and {alike} more" if alike else row["name"],
         "category": row["category"],
@@ -289,15 +309,55 @@ def _described(match: Match, sides: tuple[Side, Side]) -> dict[str, str]:
     }
 
 
-def _largest(match: Match, sides: tuple[Side, Side]) -> dict[str, str]:
+def _members(match: Match, sides: tuple[Side, Side]) -> pl.DataFrame:
+    """The ops of a match, in the base where it has some."""
     side, members = (sides[0], match.base) if match.base else (sides[1], match.other)
-    rows = side.ops[list(members)]
-    return rows.row(int(rows["time"].arg_max() or 0), named=True)
+    return side.ops[list(members)]
+
+
+def _largest(ops: pl.DataFrame) -> dict[str, str]:
+    return ops.row(int(ops["time"].arg_max() or 0), named=True)
 
 
 def _alone(match: Match) -> str:
     """What is said of an op, or of a category, without a partner; "" for others."""
     return "" if match.how != ALONE else "removed" if match.base else "added"
+
+
+RENAMED: Final = 0.25
+"""Of so much of the ops' time names that differ are worth a place in narrow tables, too."""
+
+
+def _columns(ops: pl.DataFrame) -> tuple[Column, ...]:
+    """Those of ops, where the names of the other run are brief if they tell much."""
+    times = pl.col("base", "other").sum()
+    all_of, renamed = (sum(rows.select(times).row(0)) for rows in (ops, ops.drop_nulls("other_name")))
+    told = renamed > RENAMED * all_of
+    return tuple(replace(column, brief=told) if column.name == "other_name" else column for column in OPS)
+
+
+def _about_categories(ops: pl.DataFrame) -> list[str]:
+    """That what one category loses another may have got, where there is such a thing."""
+    across = ops.drop_nulls("other_category").height
+    if not across:
+        return []
+    return [
+        f"ops are in the categories of their own run, which for {across:,} of them differ: what one category is without"
+        " another may have"
+    ]
+
+
+def _across(ops: pl.DataFrame) -> list[str]:
+    """Which ops have a partner of another category, and the longest of them."""
+    rows = ops.drop_nulls("other_category").sort(pl.max_horizontal("base", "other"), descending=True)
+    if rows.is_empty():
+        return []
+    row = rows.row(0, named=True)
+    told = f"{row['name']} ({row['category']}) is {row['other_name'] or row['name']} ({row['other_category']})"
+    return [
+        f"matched across categories: {plural(rows.height, 'op')}, {duration(int(rows['base'].sum()))} against"
+        f" {duration(int(rows['other'].sum()))}; {told} in the other run"
+    ]
 
 
 def _about_ops(found: Sequence[Match], own: Pair, table: pl.DataFrame) -> list[str]:
