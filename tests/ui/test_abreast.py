@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from building import Building, stream
 from tracehound.trace import Trace
-from tracehound.ui import abreast, navigate
+from tracehound.ui import abreast, navigate, sentences
 from tracehound.ui.abreast import Abreast, Step
 from tracehound.ui.view import View
 
@@ -156,8 +156,18 @@ def test_a_swap_and_another_one_change_nothing() -> None:
 
 
 def test_steps_are_those_of_the_rank_that_is_shown() -> None:
-    rows = [(0, 1, 10, 20), (0, 0, 0, 10), (3, 0, 5, 15)]
-    frame = pl.DataFrame(rows, schema=["rank", "step", "start", "end"], orient="row")
-    assert abreast.steps_of(frame, 3) == (Step(0, 5, 15, 3),)
-    assert abreast.steps_of(frame, 7) == abreast.steps_of(frame, 0) == (Step(0, 0, 10), Step(1, 10, 20))
+    rows = [(0, 1, 10, 20, 10), (0, 0, 0, 10, 9), (3, 0, 5, 15, 10)]
+    frame = pl.DataFrame(rows, schema=["rank", "step", "start", "end", "duration"], orient="row")
+    assert abreast.steps_of(frame, 3) == (Step(0, 5, 15, 3, 10),)
+    first = (Step(0, 0, 10, 0, 9), Step(1, 10, 20, 0, 10))
+    assert abreast.steps_of(frame, 7) == abreast.steps_of(frame, 0) == first
     assert abreast.steps_of(frame.clear(), None) == ()
+
+
+def test_a_pair_of_steps_is_told_by_the_clock_of_the_tables_and_with_its_ranks() -> None:
+    base, other = Step(6, 0, 50 * US, 0, 40 * US), Step(6, 0, 44 * US, 1)
+    assert sentences.of_step(base) == "step 6, 40.00 us"
+    assert sentences.of_pair(base, other, 1) == "step 6: +4.000 us (+10.00 %)"
+    assert sentences.of_pair(base, other, 2) == "step 6 of rank 0 against rank 1: +4.000 us (+10.00 %)"
+    assert sentences.of_pair(base, Step(7, 0, 44 * US), 8) == "steps 6 and 7 of rank 0: +4.000 us (+10.00 %)"
+    assert sentences.of_pair(None, None, 8) == ""

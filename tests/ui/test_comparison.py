@@ -68,7 +68,8 @@ async def test_both_open_at_a_pair_of_steps(jax: tuple[Opening, Opening]) -> Non
         assert base is not None
         assert other is not None
         assert base.number == other.number
-        assert f"step {base.number}: " in header(screen), "the tables are of an average step: this is of one pair"
+        of_one = f"step {base.number} of rank {base.rank}: "
+        assert of_one in header(screen), "the tables are of an average step and rank: this is of one pair"
         views = screen.state.views
         assert other.start - views[1].start == base.start - views[0].start
         table = screen.differences.tables["diff-ops"].table

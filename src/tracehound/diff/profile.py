@@ -34,7 +34,7 @@ PARTS: Final = ("compute", "communication", "copy", "idle")
 
 _SUMS: Final = ("count", "time", "exposed")
 
-STRETCHES: Final = {"rank": pl.Int64, "step": pl.Int64, "start": pl.Int64, "end": pl.Int64}
+STRETCHES: Final = dict.fromkeys(("rank", "step", "start", "end", "duration"), pl.Int64)
 
 LONGEST: Final = {**dict.fromkeys(IDENTITY, pl.String), "event": pl.Int64, "length": pl.Int64}
 
@@ -49,8 +49,8 @@ class Profile:
     the ops are and `form` which profiler wrote them; `outside` is the share of the work's time that lies in no step,
     `partial` which are partial on any rank (left out, unless there are no others), `without` how many ranks have no
     step and are left out since others have some, and `lost` what its files lack, in words. Of a run whose trace is open
-    `stretches` has the steps of each rank (rank, step, start, end) and `longest` the longest execution of each op
-    (`IDENTITY`, event, length); what was saved has neither.
+    `stretches` has the steps of each rank (rank, step, start, end, and duration on the clock that measures it) and
+    `longest` the longest execution of each op (`IDENTITY`, event, length); what was saved has neither.
     """
 
     name: str
@@ -149,7 +149,7 @@ def profile(trace: Trace, window: Window, executor: Executor | None = None) -> P
     idle = (pl.col("duration") - pl.sum_horizontal(shares.CLASSES)).alias("idle")
     mean = pl.col("duration", *PARTS) / pl.col("ranks")
     of_ops = ops.group_by("step", *IDENTITY).agg(pl.col(_SUMS).sum().cast(pl.Float64))
-    placed = steps.select("rank", "step", "start", "end")
+    placed = steps.select(list(STRETCHES))
     return Profile(
         name=trace.name,
         ranks=rows["rank"].n_unique(),
@@ -197,7 +197,7 @@ def _of_memory(trace: Trace, window: Window) -> Profile:
     low, high = window.within(*trace.span)
     ranks = trace.ranks["rank"].to_list() if window.ranks is None else list(window.ranks)
     until = high + (window.end is None)  # with the last sample
-    placed = pl.DataFrame([(rank, 0, low, until) for rank in ranks], schema=STRETCHES, orient="row")
+    placed = pl.DataFrame([(rank, 0, low, until, until - low) for rank in ranks], schema=STRETCHES, orient="row")
     one = {"step": 0, "ranks": len(ranks), **dict.fromkeys(("duration", *PARTS), 0.0)}
     ops = {"step": pl.Int64(), **dict.fromkeys(IDENTITY, pl.String()), **dict.fromkeys(_SUMS, pl.Float64())}
     return Profile(

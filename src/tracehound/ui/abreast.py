@@ -31,12 +31,18 @@ AIR: Final = 16
 
 
 class Step(NamedTuple):
-    """A stretch of a rank that is compared with one of the other run."""
+    """A stretch of a rank that is compared with one of the other run; `measured` is by a clock of the device's own."""
 
     number: int
     start: int
     end: int
     rank: int = 0
+    measured: int | None = None
+
+    @property
+    def length(self) -> int:
+        """How long it lasts, as the tables have it."""
+        return self.end - self.start if self.measured is None else self.measured
 
 
 @dataclass(frozen=True)
@@ -233,8 +239,9 @@ def swapped(state: Abreast) -> Abreast:
 
 
 def steps_of(stretches: pl.DataFrame, rank: int | None) -> tuple[Step, ...]:
-    """The steps of a rank in a frame of rank, step, start and end; those of the first where it has none."""
+    """The steps of a rank in a frame of rank, step, start, end and duration; those of the first where it has none."""
     own = stretches.filter(rank=rank) if rank is not None else stretches.clear()
     first = stretches.filter(pl.col("rank") == pl.col("rank").min())
     rows = own if own.height else first
-    return tuple(Step(*row) for row in rows.sort("start").select("step", "start", "end", "rank").iter_rows())
+    told = rows.sort("start").select("step", "start", "end", "rank", "duration")
+    return tuple(Step(*row) for row in told.iter_rows())

@@ -160,6 +160,11 @@ class ComparisonScreen(Screen[None]):
             for side, profile, view in sides
         ]
 
+    @property
+    def _ranks(self) -> int:
+        """How many ranks the tables average over, on the side that has more."""
+        return max((each.ranks for each in (self.found.base, self.found.other)), default=1) if self.found else 1
+
     # -- what both show
 
     @on(Side.Moved)
@@ -198,7 +203,9 @@ class ComparisonScreen(Screen[None]):
         """Say how both are aligned, which steps are looked at, and what is selected."""
         state, slots = self.state, self.aligning.slots
         self.header.place = f"aligned: {abreast.WORDS[state.alignment]}"
-        self.header.facts = tuple(filter(None, (sentences.of_pair(*state.shown), sentences.of_slots(slots))))
+        base, other = state.shown
+        told = (sentences.of_pair(base, other, self._ranks), sentences.of_slots(slots))
+        self.header.facts = tuple(filter(None, told))
         for number, (side, view, step) in enumerate(zip(self.sides, state.views, state.shown, strict=True)):
             side.bar.step = sentences.of_step(step) if step is not None else ""
             side.tell(view.event if slots is None or view.event is None else int(slots.origins[number][view.event]))
