@@ -102,6 +102,17 @@ def test_what_is_exposed_is_found_and_what_is_hidden_is_not(kind: str, name: str
     assert exposed.trace().event(row["event"])["name"] == name
 
 
+def test_communication_beside_copies_is_communication_alone_as_in_the_steps() -> None:
+    b = steps(busy=80)
+    for number in range(4):
+        work(b, "ncclDevKernel_AllReduce", number * 100 + 80, number * 100 + 100, "collective", 8)
+        work(b, "Memcpy DtoD", number * 100 + 90, number * 100 + 98, "copy", 9)
+    rows = found(b.trace())
+    assert rows["communication is not hidden behind computation"]["cost"] == 20 * US
+    assert not [what for what in rows if what.startswith("copies")]
+    assert set(run(named("steps"), b.trace()).table["communication"]) == {20 * US}
+
+
 def test_idle_time_is_told_by_its_cause_and_not_twice() -> None:
     """What a cause costs is what its pauses sum to: 3 of 40 us in 4 steps. What follows the last work is no pause."""
     b = steps(busy=60)
@@ -574,12 +585,13 @@ def test_the_loader_leads_with_no_workers_and_is_gone_with_four(shared: Path) ->
 def test_the_plugins_recommendations_are_found_on_every_variant(shared: Path, variant: str) -> None:
     """Rules 1, 4 and 5: 10 %, 15 % and 47.5 %.
 
-    It judges each rank alone: 15 % of the steps of rank 0 are communication, 8 % of those of rank 1. In place of its
-    utilisation (rank 1 is busy for 40.6 % of the steps, rank 0 for 47.6 %) are the reasons of most idleness.
+    It judges each rank alone: 15 % of the steps of rank 0 are communication, 8 % of those of rank 1. Here communication
+    beside copies counts, too, as in the breakdown: 12.5 % on average, where it has 11.5 %. In place of its utilisation
+    (rank 1 is busy for 40.6 % of the steps, rank 0 for 47.6 %) are the reasons of most idleness.
     """
     rows = found(load(open_paths([shared / "golden" / "two_rank" / variant])))
     assert rows["steps wait for the data loader"]["share"] == pytest.approx(0.10)
-    assert rows["communication is not hidden behind computation"]["share"] == pytest.approx(0.115)
+    assert rows["communication is not hidden behind computation"]["share"] == pytest.approx(0.125)
     assert IDLE not in rows
     reasons = [row["share"] for what, row in rows.items() if what.startswith("the device ")]
     assert sum(reasons) == pytest.approx(0.497, abs=0.001), "of 0.559"

@@ -48,11 +48,12 @@ cover most of the time, from the ends of an optimizer's steps, or from replays o
 by=part has a row for each rank, phase and part: the mean, the standard deviation of a sample and the extremes over
 steps, and the share of all time of the steps.
 
-These are the parts, precedence and bounds of the step time breakdown of the PyTorch TensorBoard plugin. It takes
-collectives for kernels in traces since 2023 (the ids by which it knows them have changed), counts host ranges of nccl:
-annotations as communication, knows no loader but PyTorch's own, and that on any thread, takes the shadows of steps on
-the device for further steps of no length, and leaves out the last step alone, where it has less than 80 % of the
-kernels of the one before."""
+These are the parts, precedence and bounds of the step time breakdown of the PyTorch TensorBoard plugin. So copies and
+memsets come before communication, which is less than what breakdown, steps, findings, diff and check call exposed
+communication wherever both run. The plugin takes collectives for kernels in traces since 2023 (the ids by which it
+knows them have changed), counts host ranges of nccl: annotations as communication, knows no loader but PyTorch's own,
+and that on any thread, takes the shadows of steps on the device for further steps of no length, and leaves out the last
+step alone, where it has less than 80 % of the kernels of the one before."""
 
 BY: Final = Setting(
     "by", "step", "what a row is: a step of a rank, or a part of a rank's steps", one_of("step", "part")
@@ -62,7 +63,7 @@ _MEANING: Final = {
     "kernel": "kernels compute",
     "copy": "copies run and no kernel",
     "memset": "memsets run and none of the before",
-    "communication": "collectives run and none of the before (exposed)",
+    "communication": "collectives run and none of the before",
     "runtime": "the host is in calls of the runtime, the device idle",
     "data_loader": "the host waits for data, the device idle",
     "cpu": "the host is in operators or annotations, the device idle",

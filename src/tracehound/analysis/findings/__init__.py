@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracehound.analysis import breakdown, kernels, step_parts, step_time, stragglers, transfers
+from tracehound.analysis import breakdown, kernels, step_parts, step_time, steps, stragglers, transfers
 from tracehound.analysis.compilations import COMPILED
 from tracehound.analysis.findings import device, pauses, time, xla
 from tracehound.analysis.findings.executed import executed
@@ -31,10 +31,12 @@ DEFINITION = (
 Each row is something that was measured in this trace and that a rule finds worth a look; none is said without evidence.
 cost is the time per step (of a run without steps: of the run) that goes to it on an average rank, and so the most that
 could be gained; it is empty where that is not known. share is cost, of an average step or of the run. What
-happens outside steps counts for nothing where there are steps. In a window the steps count that lie in it whole; where
-none does, costs are of the window. Costs of different rows may be of the same time; idle time of an XLA program is told
-once: what its input, its output, compiling or the host explain is no cost of the pauses in it. start, rank and the
-event lead to where it is seen best. The rules:
+happens outside steps counts for nothing where there are steps. Communication alone is what breakdown, steps, diff and
+check call exposed: no computation runs beside it, whether copies do or not; copies alone are those beside which neither
+does. (step_parts gives an instant of copies and communication to the copies.) In a window the steps count that lie in
+it whole; where none does, costs are of the window. Costs of different rows may be of the same time; idle time of an XLA
+program is told once: what its input, its output, compiling or the host explain is no cost of the pauses in it. start,
+rank and the event lead to where it is seen best. The rules:
 
 """
     + "\n".join(f"{rule.name}: {rule.when}." for rule in RULES)
@@ -59,6 +61,7 @@ COLUMNS: Final = (
 
 _ASKED: Final = {
     "step_parts": (step_parts.ANALYSIS, Options()),
+    "steps": (steps.ANALYSIS, Options()),
     "breakdown": (breakdown.ANALYSIS, Options()),
     "idle": (pauses.ANALYSIS, Options()),
     "kernels": (kernels.ANALYSIS, Options()),
@@ -68,7 +71,7 @@ _ASKED: Final = {
 }
 """What rules draw on, by the name under which they find it."""
 
-_OF_STEPS: Final = ("step_parts", "step_time")
+_OF_STEPS: Final = ("step_parts", "steps", "step_time")
 """Those of which a row is a step, at full length where a window cuts it."""
 
 
@@ -119,21 +122,21 @@ def _evidence(ranks: Sequence[Sequence[pl.DataFrame]], scene: Scene) -> Evidence
         kept = results[name].table.filter(pl.col("event").is_in(marks.implode()))
         results[name] = replace(results[name], table=kept)
     working = results["breakdown"].table["rank"]
-    if len(working):  # of a rank of which nothing was recorded nobody knows what it did
-        kept = results["step_parts"].table.filter(pl.col("rank").is_in(working.implode()))
-        results["step_parts"] = replace(results["step_parts"], table=kept)
-    steps = results["step_parts"].table.filter(~pl.col("partial"))
-    if steps.height:
+    for name in ("step_parts", "steps") if len(working) else ():  # of a silent rank nobody knows what it did
+        kept = results[name].table.filter(pl.col("rank").is_in(working.implode()))
+        results[name] = replace(results[name], table=kept)
+    whole = results["step_parts"].table.filter(~pl.col("partial"))
+    if whole.height:
         late = results["stragglers"]
-        inside = late.table.filter(pl.col("step").is_in(steps["step"].unique().implode()))
+        inside = late.table.filter(pl.col("step").is_in(whole["step"].unique().implode()))
         results["stragglers"] = replace(late, table=inside)
-    lengths = (steps if steps.height else results["breakdown"].table.rename({"span": "duration"}))["duration"]
+    lengths = (whole if whole.height else results["breakdown"].table.rename({"span": "duration"}))["duration"]
     return Evidence(
         results=results,
         traits=pl.concat([tables[_TRAITS] for tables in ranks]),
         executed=pl.concat([tables[_EXECUTED] for tables in ranks]),
         scene=scene,
-        steps=round(steps.height / steps["rank"].n_unique()) if steps.height else 0,
+        steps=round(whole.height / whole["rank"].n_unique()) if whole.height else 0,
         stretch=round(lengths.to_numpy().mean()) if len(lengths) else 0,
     )
 

@@ -63,23 +63,14 @@ class Evidence:
 
     @property
     def spans(self) -> pl.DataFrame:
-        """How each rank spent its whole steps, else the window or the run: rank, span, idle, communication, copy.
+        """How each rank's device spent its whole steps, else the window or the run.
 
-        The latter two are what nothing hides.
+        There are rank, span, idle, communication and copy: of the latter two what is exposed, as in `breakdown`.
         """
         if not self.steps:
             return self.table("breakdown").select("rank", "span", "idle", "communication", "copy")
-        return (
-            self.table("step_parts")
-            .filter(~pl.col("partial"))
-            .select(
-                "rank",
-                pl.col("duration").alias("span"),
-                pl.sum_horizontal("runtime", "data_loader", "cpu", "other").alias("idle"),
-                "communication",
-                pl.sum_horizontal("copy", "memset").alias("copy"),
-            )
-        )
+        steps = self.table("steps").filter(~pl.col("partial")).rename({"duration": "span"})
+        return steps.select("rank", "span", "idle", "communication", "copy")
 
     def table(self, name: str) -> pl.DataFrame:
         """The rows of a result."""

@@ -345,8 +345,8 @@ RULES: Final = (
     ),
     Rule(
         "communication",
-        f"communication alone takes more than {COMMUNICATION:.0%} {_OF_TIME} (TensorBoard plugin, rule 4), or any of"
-        " the host's where no device was recorded",
+        f"communication alone takes more than {COMMUNICATION:.0%} {_OF_TIME} (TensorBoard plugin, rule 4; what"
+        " runs beside copies it gives to these), or any of the host's where no device was recorded",
         communication,
     ),
     Rule(
