@@ -182,6 +182,36 @@ def test_what_a_step_takes_until_its_first_work_is_no_part_of_its_pauses() -> No
     assert (pause["cost"], pause["share"]) == (5 * US, 0.05)
 
 
+@pytest.mark.parametrize(
+    ("waits", "said", "advised"),
+    [
+        ((0,), "; 100.00 % of that lies before the second step", "warm up"),
+        ((0, 1, 2), "allocating memory", "empty_cache"),
+    ],
+)
+def test_memory_that_is_allocated_in_the_first_step_alone_asks_for_a_warm_up(
+    waits: tuple[int, ...], said: str, advised: str
+) -> None:
+    b = steps(busy=50)
+    for number in range(4):
+        if number in waits:
+            b.event(MAIN, "cudaMalloc", number * 100 + 51, number * 100 + 79, "runtime")
+        work(b, "elementwise_kernel", number * 100 + (80 if number in waits else 50), number * 100 + 100)
+    (row,) = found(b.trace()).values()
+    assert row["evidence"].endswith(said)
+    assert advised in row["advice"]
+
+
+@pytest.mark.parametrize(("name", "advised"), [("fft", "warm up"), ("gemm", "empty_cache")])
+def test_without_steps_memory_for_work_that_is_new_asks_for_a_warm_up(name: str, advised: str) -> None:
+    b = Building()
+    work(b, "gemm", 0, 50)
+    b.event(MAIN, "cudaMalloc", 51, 79, "runtime")
+    work(b, name, 80, 100)
+    (row,) = found(b.trace()).values()
+    assert advised in row["advice"]
+
+
 def test_a_first_work_that_waits_for_the_loader_is_told_once() -> None:
     b = Building()
     b.event(MAIN, "ProfilerStep#0", 0, 100, "step", step=0)

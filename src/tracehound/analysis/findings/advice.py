@@ -26,9 +26,15 @@ _UNSAID: Final = (
     "look at the place: work from before the recording, of another process or of a library that is not traced may hold"
     " the device; record some steps later, and without other jobs on the device"
 )
+_NEW: Final = (
+    "the first use of a device allocates and loads what is there later: warm up before what is measured (a few steps),"
+    " or record later steps"
+)
 _UNKNOWN: Final = (
     "record what the host does, too (ProfilerActivity.CPU, or the host tracer): launches tell what was waited for"
 )
+
+NEW: Final = "first use"
 
 _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -49,6 +55,7 @@ _PYTORCH: Final[Mapping[str, str]] = MappingProxyType(
         "unknown": _UNKNOWN,
         BEFORE: _FIRST,
         QUEUED: _UNSAID,
+        NEW: _NEW,
         AFTER: _LAST,
         "communication": "overlap it (larger buckets, an earlier start, more streams), send less (lower precision,"
         " gradient accumulation), or give each device a larger batch",
@@ -72,6 +79,7 @@ _XLA: Final[Mapping[str, str]] = MappingProxyType(
         "unknown": _UNKNOWN,
         BEFORE: _FIRST,
         QUEUED: _UNSAID,
+        NEW: _NEW,
         AFTER: _LAST,
         "communication": "overlap it (the latency hiding scheduler, asynchronous collectives), shard otherwise, or give"
         " each device a larger batch",
@@ -98,5 +106,5 @@ TOPICS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def advice(evidence: Evidence, topic: str) -> str:
-    """What helps with this cause of idle time, with `communication`, `copies` or `compiling`."""
+    """What helps with this cause of idle time, with `communication`, `copies`, `compiling` or `NEW`."""
     return (_XLA if evidence.xla else _PYTORCH)[topic]

@@ -26,13 +26,29 @@ def per_rank(share: Share, options: Options) -> pl.DataFrame:
 
     Of an XLA program they say for how long of the pauses the host was at each of its parts; the first holds.
     """
-    meanwhile = _host_parts(share, options)
-    events = work(replace(share, device=share.anytime), "step", "launch")
+    events = work(replace(share, device=share.anytime), "step", "launch", "name")
     whole = whole_steps(share, events, options)
+    meanwhile = {**_host_parts(share, options), EARLY: _early(events, whole)}
     if whole.height:
         return idle.within(share, options, union(whole["start"].to_numpy(), whole["end"].to_numpy()), meanwhile)
     low, high = bounds(events, share)
     return idle.within(share, options, union(np.array([low]), np.array([high])), meanwhile)
+
+
+EARLY: Final = "early"
+"""For how long of the pauses the rank is before its second whole step; without one, before work of a name that is new.
+
+What waits there pays for the first use of a device, or of the work.
+"""
+
+
+def _early(events: pl.DataFrame, whole: pl.DataFrame) -> Intervals:
+    if whole.height > 1:
+        return Intervals(np.array([-(1 << 62)]), whole["start"].sort()[1:2].to_numpy())
+    begun = pl.col("end").cum_max().shift(1)
+    ordered = events.sort("start").with_columns(begun.alias("begun"))
+    first = ordered.filter(pl.col("name").is_first_distinct() & (pl.col("begun") < pl.col("start")))
+    return Intervals(first["begun"].to_numpy(), first["start"].to_numpy())
 
 
 def _host_parts(share: Share, options: Options) -> dict[str, Intervals]:
@@ -75,7 +91,11 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
 ANALYSIS: Final = replace(
     idle.ANALYSIS,
     name="pauses",
-    columns=(*idle.COLUMNS, *(Column(part, "time", "the host is at it", brief=False) for part in (*PARTS, *DOINGS))),
+    columns=(
+        *idle.COLUMNS,
+        *(Column(part, "time", "the host is at it", brief=False) for part in (*PARTS, *DOINGS)),
+        Column(EARLY, "time", "before the second step, or work of a new name", brief=False),
+    ),
     per_rank=per_rank,
     combine=combine,
     of_host=(*idle.ANALYSIS.of_host, HOST_PARTS),

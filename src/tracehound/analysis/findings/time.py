@@ -9,10 +9,10 @@ from typing import Final
 import polars as pl
 
 from tracehound.analysis.activity import PARTS
-from tracehound.analysis.findings.advice import TOPICS, advice
+from tracehound.analysis.findings.advice import NEW, TOPICS, advice
 from tracehound.analysis.findings.device import compiling
 from tracehound.analysis.findings.finding import Evidence, Finding, Place, Rule
-from tracehound.analysis.findings.pauses import spent
+from tracehound.analysis.findings.pauses import EARLY, spent
 from tracehound.analysis.findings.xla import host_bound, input_bound, output_bound, unrecorded
 from tracehound.analysis.host_parts import PARTS as PARTS_OF_HOST
 from tracehound.analysis.host_words import QUIET
@@ -27,6 +27,8 @@ COPIES: Final = 0.05
 IDLE: Final = 0.03
 BUSY: Final = 0.50
 LATE: Final = 0.03
+FIRST: Final = 0.9
+"""Of so much of what waits for memory at the first use of a device that is the reason, and not how it is used later."""
 SLOW: Final = 1.5
 """A step this many times as long as the median one is slow."""
 
@@ -192,12 +194,17 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
         if 2 * told > int(rows["idle"].sum()) or _PART_OF.get(TOPICS.get(why, "")) in known:
             why = at = ""  # that of what other findings tell
         quiet = cause in _UNTOLD and not at and not told
+        topic = cause if cause in _UNTOLD else TOPICS.get(why, cause)
+        early = int(rows[EARLY].sum()) / int(rows["idle"].sum()) if topic == "allocation" else 0.0
+        if early >= FIRST:
+            when = "before the second step" if evidence.steps > 1 else "before work that runs for the first time"
+            topic, at = NEW, "; ".join(filter(None, (at, f"{percent(early)} of that lies {when}")))
         yield Finding(
             what,
             f"{percent(share)} of {evidence.time}{_BESIDE if told else ''};"
             f" {_many(cause, int(rows['count'].sum()))} in {evidence.where}, the longest {duration(worst['duration'])}"
             f" on rank {worst['rank']}" + (f"; {at}" if at else _SILENT if quiet else ""),
-            advice(evidence, cause if cause in _UNTOLD else TOPICS.get(why, cause)),
+            advice(evidence, topic),
             Place.of(worst),
             round(share * evidence.stretch),
             share,
@@ -357,7 +364,9 @@ RULES: Final = (
     Rule(
         "idle",
         f"pauses of one cause, or idle time before the first work or after the last, take more than {IDLE:.0%} of"
-        " that time (XProf's lower threshold for launching)",
+        f" that time (XProf's lower threshold for launching). Where {FIRST:.0%} of those that wait for memory lie"
+        " before the second whole step (without two of them: before work of a name that has not run yet), the advice is"
+        " to warm up",
         waiting,
         of_idleness=True,
     ),
