@@ -212,6 +212,18 @@ def test_without_steps_memory_for_work_that_is_new_asks_for_a_warm_up(name: str,
     assert advised in row["advice"]
 
 
+def test_every_share_says_what_it_is_of(samples: Path) -> None:
+    rows = told(load(open_paths([samples / "torch_xla_remote"]))).table
+    bases = dict(rows.select("finding", "share_of").iter_rows())
+    assert bases.pop("time passes between steps: the run may be input-bound") == "step to step"
+    assert set(bases.values()) == {"step"}
+    without = Building()
+    without.event(stream(), "k", 0, 10)
+    without.event(stream(), "k", 90, 100)
+    assert set(told(without.trace()).table["share_of"]) == {"run"}
+    assert set(run(ANALYSIS, without.trace(), Window(0, 95 * US)).table["share_of"]) == {"window"}
+
+
 def test_a_first_work_that_waits_for_the_loader_is_told_once() -> None:
     b = Building()
     b.event(MAIN, "ProfilerStep#0", 0, 100, "step", step=0)

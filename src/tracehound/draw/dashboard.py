@@ -195,7 +195,7 @@ def health(result: Result, width: int, height: int) -> Said:
 
 
 def findings(result: Result, width: int, height: int) -> Said:
-    """What costs time and how much of a step; where there is room, by what evidence."""
+    """What costs time and how much of a step, or of what its share is; where there is room, by what evidence."""
     rows = result.table.head(height).select("finding", "cost", "share", "evidence").rows()
     lines: list[Line] = []
     for at, (finding, cost, part, evidence) in enumerate(rows):
@@ -206,7 +206,15 @@ def findings(result: Result, width: int, height: int) -> Said:
         spare -= len(rest)
         lines += [[(" " * 9, "plain"), *line] for line in _wrapped(evidence, max(8, width - 9), min(3, spare), "dim")]
     more = result.total - len(rows)
-    return Said(f"{more} more" if more > 0 else "share of a step", lines)
+    bases = result.table["share_of"].head(len(rows)).drop_nulls().unique(maintain_order=True)
+    return Said(f"{more} more" if more > 0 else _of([_BASES.get(base, base) for base in bases]), lines)
+
+
+_BASES: Final = {"step": "a step", "run": "the run", "window": "the window"}
+
+
+def _of(bases: Sequence[str]) -> str:
+    return f"share of {' or '.join(bases)}" if bases else ""
 
 
 def listed(result: Result, width: int, height: int) -> Said:

@@ -30,7 +30,7 @@ RANKS = ("rank", "device", "model", "host", "events", "threads", "host_events")
 OPS = ("name", "category", "count", "self", "share")
 ALIKE = ("name", "module", "count", "self", "share")
 DIVIDED = ("rank", "device", "span", *(f"{part}_share" for part, _ in PARTS))
-FINDINGS = ("finding", "cost", "share", "evidence", "advice")
+FINDINGS = ("finding", "cost", "share", "share_of", "evidence", "advice")
 GAPS = ("rank", "start", "duration", "after", "why", "why_share", "host")
 """The columns that the page shows; a report has them all. Ops that are called alike are told apart by their modules."""
 

@@ -30,13 +30,14 @@ DEFINITION = (
     """\
 Each row is something that was measured in this trace and that a rule finds worth a look; none is said without evidence.
 cost is the time per step (of a run without steps: of the run) that goes to it on an average rank, and so the most that
-could be gained; it is empty where that is not known. share is cost, of an average step or of the run. What
-happens outside steps counts for nothing where there are steps. Communication alone is what breakdown, steps, diff and
-check call exposed: no computation runs beside it, whether copies do or not; copies alone are those beside which neither
-does. (step_parts gives an instant of copies and communication to the copies.) In a window the steps count that lie in
-it whole; where none does, costs are of the window. Costs of different rows may be of the same time; idle time of an XLA
-program is told once: what its input, its output, compiling or the host explain is no cost of the pauses in it. start,
-rank and the event lead to where it is seen best. The rules:
+could be gained; it is empty where that is not known. share is of what share_of names: mostly cost, of an average step
+or of the run or window; what passes between steps is a share of the time from step to step, and compiling, in steps or
+not, one of the run or window. What happens outside steps counts for nothing where there are steps. Communication alone
+is what breakdown, steps, diff and check call exposed: no computation runs beside it, whether copies do or not; copies
+alone are those beside which neither does. (step_parts gives an instant of copies and communication to the copies.) In a
+window the steps count that lie in it whole; where none does, costs are of the window. Costs of different rows may be of
+the same time; idle time of an XLA program is told once: what its input, its output, compiling or the host explain is no
+cost of the pauses in it. start, rank and the event lead to where it is seen best. The rules:
 
 """
     + "\n".join(f"{rule.name}: {rule.when}." for rule in RULES)
@@ -50,7 +51,8 @@ names of 2021. Where it advises a larger batch for every idle device, the idle r
 COLUMNS: Final = (
     Column("finding", "text", "what costs time"),
     Column("cost", "time", "time per step, or of the run, that goes to it"),
-    Column("share", "share", "cost", "an average step, or what the evidence names"),
+    Column("share", "share", "cost", "what the next column names"),
+    Column("share_of", "text", "of what the share is: an average step, the run or window, the time from step to step"),
     Column("evidence", "prose", "what was measured"),
     Column("advice", "prose", "what helps as a rule"),
     Column("rank", "number", "rank on which it is seen best", brief=False),
@@ -105,9 +107,8 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     found = [_doubted(finding, lost if rule.of_idleness else "") for rule in RULES for finding in rule.find(evidence)]
     # an event of a host is in the places of all ranks that it drives: it is told of the first
     where = {row["event"]: row for rank in reversed(ranks) for row in rank[_PLACES].iter_rows(named=True)}
-    rows = pl.DataFrame(
-        [_row(finding, placed(finding.place, where)) for finding in found], schema=blank(COLUMNS).schema
-    )
+    told = [_row(finding, placed(finding.place, where), evidence.base) for finding in found]
+    rows = pl.DataFrame(told, schema=blank(COLUMNS).schema)
     rows = rows.sort("cost", "share", descending=True, nulls_last=True, maintain_order=True)
     return answer(ANALYSIS, rows, scene, options, [*_cut_short(scene), *_notes(evidence, len(found))])
 
@@ -141,11 +142,12 @@ def _evidence(ranks: Sequence[Sequence[pl.DataFrame]], scene: Scene) -> Evidence
     )
 
 
-def _row(finding: Finding, place: Place) -> dict[str, Any]:
+def _row(finding: Finding, place: Place, base: str) -> dict[str, Any]:
     return {
         "finding": finding.what,
         "cost": finding.cost,
         "share": finding.share,
+        "share_of": None if finding.share is None else finding.base or base,
         "evidence": finding.evidence,
         "advice": finding.advice,
         "rank": place.rank,

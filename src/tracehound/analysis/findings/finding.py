@@ -34,7 +34,7 @@ class Finding:
     """One thing that costs time, or may.
 
     `cost` is the time per step (of a run without steps: of the run) that goes to it on an average rank, None where it
-    is not known how much would be gained; `share` is that of an average step, or of what `evidence` names.
+    is not known how much would be gained; `share` is that of `base`, "" for an average step (else the run or window).
     """
 
     what: str
@@ -43,6 +43,7 @@ class Finding:
     place: Place
     cost: int | None = None
     share: float | None = None
+    base: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,11 @@ class Evidence:
     def time(self) -> str:
         """``the steps' time``, or ``the devices' time``, of the window or the run: what `spans` has."""
         return "the steps' time" if self.steps else "the devices' time"
+
+    @property
+    def base(self) -> str:
+        """``step``, ``window``, or ``run``: of what most shares are."""
+        return "step" if self.steps else self.extent.removeprefix("the ")
 
     @property
     def extent(self) -> str:

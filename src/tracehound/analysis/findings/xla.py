@@ -86,6 +86,7 @@ def between_steps(evidence: Evidence) -> Iterator[Finding]:
         Place(worst["end"], worst["apart"], rank=worst["rank"]),
         round(apart / pairs.height),
         apart / total,
+        "step to step",
     )
 
 
