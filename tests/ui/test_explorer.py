@@ -326,6 +326,31 @@ async def test_search_is_over_hosts_and_devices_and_by_regular_expression(openin
         assert not explorer.seeking.prompt.open
 
 
+@pytest.mark.parametrize("key", ["enter", "escape"])
+async def test_after_a_search_the_keys_are_where_they_were(opening: Opening, key: str) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "T", "slash", *"gemm", key)
+        assert explorer.focused is explorer.timeline
+        await press(pilot, "2", "slash", *"gemm", key)
+        assert explorer.focused is table(explorer, "search"), "it stands in the place of the ops"
+        assert "Enter go" in said(explorer)
+        await press(pilot, "z", "slash", *"x", key)
+        assert explorer.focused is table(explorer, "search"), "the timeline is not on the screen"
+        assert "Enter go" in said(explorer)
+
+
+@pytest.mark.parametrize("key", ["slash", "g", "m"])
+async def test_a_line_that_is_left_makes_way_for_the_footer(opening: Opening, key: str) -> None:
+    async with explored(opening) as (explorer, pilot):
+        await press(pilot, "T", key)
+        assert isinstance(explorer.focused, Input)
+        assert "Esc leave" in "".join(strip.text for strip in explorer._compositor.render_strips()[-1:])
+        await press(pilot, "shift+tab")
+        assert not isinstance(explorer.focused, Input)
+        assert explorer.key_bar.display
+        assert not any(each.region.height for each in explorer.query(Input)), "nothing is asked any more"
+
+
 async def test_an_empty_search_says_what_to_type(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "slash", "g", "backspace")
@@ -645,7 +670,7 @@ async def test_while_text_is_typed_no_key_is_named_that_would_be_text(opening: O
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "enter", *keys)
         assert isinstance(explorer.focused, Input)
-        assert said(explorer).split() == ["Esc", "leave"]
+        assert said(explorer).split() == ["Enter", "done", "Esc", "leave"]
         await press(pilot, "escape")
         assert "q quit" in said(explorer)
 

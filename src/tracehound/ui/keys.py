@@ -277,6 +277,8 @@ KEYS: tuple[Key, ...] = (
     Key("hlo.source", ("O",), "O", "source", "Read the source line of the instruction", "hlo", "source"),
     Key("hlo.copy", ("y", "c"), "y c", "copy", "Copy the line, whole", "hlo", "copy"),
     Key("hlo.close", ("escape", "q"), "Esc q", "screen.dismiss", "Back to the explorer", "hlo", "close"),
+    Key("prompt.enter", ("enter",), "Enter", "submit",
+        "Done: to the rows, the match or the lanes; ask the query", "prompt", "done"),
     Key("prompt.leave", ("escape",), "Esc", "leave", "Leave: a filter is cleared, a query stopped", "prompt", "leave"),
     Key("prompt.up", ("up",), "↑", "move(-1)", "The query before", "prompt"),
     Key("prompt.down", ("down",), "↓", "move(1)", "The next query; from a filter, to the rows", "prompt"),
@@ -308,6 +310,10 @@ KEYS: tuple[Key, ...] = (
     Key("comparison.zoom", ("z",), "z", "zoom_pane", "Give the whole screen to the timelines, and back", "comparison"),
     Key("comparison.back", ("escape",), "Esc", "back", "Align by step again, or share the screen", "comparison"),
 )  # fmt: skip
+
+
+TO_BE_PRESSED = "Enter go  Esc leave"
+"""What is said on a line that stands in the place of the footer: its input has these two keys, whatever the others."""
 
 
 def bindings(group: Group) -> list[BindingType]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from textual.widget import Widget
+
 from tracehound.ui import words
 from tracehound.ui.background import Background
 from tracehound.ui.finder import Finder
@@ -27,12 +29,15 @@ class Seeking:
         self._screen = screen
         self._due: str | None = None
         self._left = ""
+        self._before: Widget | None = None
         self.needle = ""
         """What was last found, if anything can be."""
 
     def begin(self) -> None:
         """Open the prompt; what was sent off before is not waited for any more."""
         self._due = None
+        if self._screen.focused is not self.prompt.input:
+            self._before = self._screen.focused
         self.prompt.begin()
         if self._screen.trace is not None:
             self.finder.prepare(self._screen.trace)
@@ -56,6 +61,8 @@ class Seeking:
         screen.deck.tables["search"].show(found.result, None, nothing)
         if self._due is None or screen.arrangement.active == self._left:
             screen.arrangement.show("search")  # unless another pane was chosen since it was sent off
+            if screen.focused is not self.prompt.input:
+                self._give_back(screen.focused)
         screen.walk = walk if found.needle and not found.failure else None
         if self._due == found.needle:
             self._due = None
@@ -72,7 +79,23 @@ class Seeking:
             self._due, self._left = needle, screen.arrangement.active
 
     def end(self) -> None:
-        """Close the prompt."""
+        """Close the prompt, and give the keys back."""
+        self._close()
+        self._give_back(self._before)
+
+    def left(self, widget: Widget | None) -> None:
+        """The keys went from this widget to another one: out of the prompt, that closes it."""
+        if widget is self.prompt.input and self.prompt.open:
+            self._close()
+
+    def _close(self) -> None:
         self.prompt.end()
         self._screen.key_bar.display = True
-        self._screen.timeline.focus()
+
+    def _give_back(self, before: Widget | None) -> None:
+        """Give the keys to what had them, or to the pane that stands in its place now."""
+        screen = self._screen
+        if before is not None and before in screen.focus_chain:
+            screen.set_focus(before)
+        else:
+            screen.arrangement.go_to(screen.arrangement.active)

@@ -285,8 +285,18 @@ class Travels:
 
     def _end_prompt(self) -> None:
         """Ask no more, and give the keys back."""
-        if self._prompt is not None:
+        prompt = self._close()
+        if prompt is not None:
             self._screen.set_focus(self._before)  # first: Textual would choose another when it is removed
-            self._screen.key_bar.display = True
-            self._prompt.remove()
-            self._prompt = None
+            prompt.remove()
+
+    def left(self, widget: Widget | None) -> None:
+        """The keys went from this widget to another one: out of the question, that ends it."""
+        if self._prompt is not None and widget is self._prompt.input and (prompt := self._close()) is not None:
+            prompt.remove()
+
+    def _close(self) -> Question | None:
+        """Ask no more; the question that was asked, which is still on the screen."""
+        prompt, self._prompt = self._prompt, None
+        self._screen.key_bar.display = True
+        return prompt

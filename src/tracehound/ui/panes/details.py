@@ -34,7 +34,7 @@ class FindBox(Input):
     BINDING_GROUP_TITLE = "Prompts"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave(True)", "leave", show=False, tooltip="Leave the search", id="find.cancel"),
-        Binding("enter,down", "leave(False)", "facts", show=False, tooltip="Go to the match", id="find.done"),
+        Binding("enter,down", "submit", "facts", show=False, tooltip="Go to the match", id="find.done"),
     ]
     DEFAULT_CSS = """
     FindBox, FindBox:focus { border: none; height: 1; padding: 0 1; background: $boost; display: none; }
@@ -51,6 +51,10 @@ class FindBox(Input):
         if forget:
             self.value = ""
         self._left()
+
+    async def action_submit(self) -> None:
+        """Go to the match."""
+        self.action_leave(forget=False)
 
 
 class DetailsPane(Column):

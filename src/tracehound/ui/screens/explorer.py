@@ -334,6 +334,12 @@ class Explorer(Screen[None]):
     def _search_cancelled(self) -> None:
         self.seeking.end()
 
+    def watch_focused(self, old: Widget | None, new: Widget | None) -> None:
+        """A line on which something is asked goes when its keys go elsewhere, and the footer is back."""
+        if new is not None:
+            self.seeking.left(old)
+            self.travels.left(old)
+
     # -- panes and their sizes
 
     @on(TabBar.Chosen)

@@ -15,6 +15,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input, Label
 
+from tracehound.ui import keys
+
 
 @dataclass(frozen=True)
 class Answers:
@@ -51,7 +53,7 @@ class Question(Horizontal):
     DEFAULT_CSS = """
     Question { height: 1; background: $panel; }
     Question > .question { color: $accent; text-style: bold; padding: 0 1; }
-    Question > .reply { color: $text-muted; padding: 0 1; }
+    Question > .reply, Question > .keys { color: $text-muted; padding: 0 1; }
     """
 
     def __init__(self, question: str, hint: str, answers: Answers) -> None:
@@ -66,6 +68,7 @@ class Question(Horizontal):
         yield Label(self._question, classes="question", markup=False)
         yield self.input
         yield self._reply
+        yield Label(keys.TO_BE_PRESSED, classes="keys", markup=False)
 
     def on_mount(self) -> None:
         """The next key belongs to the answer."""

@@ -15,6 +15,8 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Label
 
+from tracehound.ui import keys
+
 
 class SearchInput(Input):
     """The text of the search."""
@@ -38,7 +40,7 @@ class SearchBar(Horizontal):
     SearchBar { height: 1; background: $panel; display: none; }
     SearchBar.-open { display: block; }
     SearchBar > .slash { color: $accent; text-style: bold; padding: 0 0 0 1; }
-    SearchBar > .count { color: $text-muted; padding: 0 1; }
+    SearchBar > .count, SearchBar > .keys { color: $text-muted; padding: 0 1; }
     """
 
     @dataclass
@@ -68,6 +70,7 @@ class SearchBar(Horizontal):
         yield Label("/", classes="slash", markup=False)
         yield self.input
         yield self._count
+        yield Label(keys.TO_BE_PRESSED, classes="keys", markup=False)
 
     @property
     def open(self) -> bool:
