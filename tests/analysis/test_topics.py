@@ -9,7 +9,7 @@ import pytest
 from building import Building, stream, thread
 from tracehound.analysis import ANALYSES, Options, named, run
 from tracehound.analysis.topics import _LACKS, LAST, NEEDS, TOPICS, headed, lacking
-from tracehound.store import load, open_paths
+from tracehound.store import load, open_paths, place
 from tracehound.trace import Window
 
 NAMES = [analysis.name for analysis in ANALYSES]
@@ -54,12 +54,21 @@ def test_no_analysis_is_listed_twice() -> None:
         ("kineto", True, "arrivals", "one rank is open"),
         ("kineto", True, "memory", "no memory events"),
         ("xplane", True, "allocator", "no allocator events"),
+        ("xplane", True, "sequences", "only a trace of the PyTorch profiler"),
+        ("kineto", True, "sequences", ""),
         ("xplane", True, "hlo_heap", "no buffer assignment"),
     ],
 )
 def test_what_a_trace_lacks_is_said(form: str, *, device: bool, name: str, why: str) -> None:
     assert lacking(name, built(form, device=device).trace()).startswith(why)
     assert bool(why) == bool(lacking(name, built(form, device=device).trace()))
+
+
+def test_ranks_of_one_file_have_one_clock() -> None:
+    b = built("kineto", device=True)
+    assert lacking("clocks", place("two files", [b.part(), b.part()])) == ""
+    b.event(stream(rank=1), "gemm", 2, 8)
+    assert lacking("clocks", b.trace()).startswith("one file is open")
 
 
 def test_every_reason_fits_into_the_frame_of_a_narrow_screen() -> None:

@@ -23,6 +23,7 @@ from tracehound.errors import TracehoundError
 from tracehound.store import Opening, open_paths
 from tracehound.trace import Part, Trace
 from tracehound.ui.app import TracehoundApp
+from tracehound.ui.commands import Commands
 from tracehound.ui.keys import KEYS, Group
 from tracehound.ui.panes.arrivals import ArrivalsPane
 from tracehound.ui.panes.deck import TABS
@@ -577,6 +578,13 @@ async def test_who_leaves_sees_no_other_tab(opening: Opening) -> None:
         assert not explorer.deck.tables["collectives"].is_attached
 
 
+async def test_the_palette_says_what_the_trace_cannot_answer(opening: Opening) -> None:
+    async with explored(opening) as (explorer, _):
+        meanings = {name: meaning for name, meaning, _ in Commands(explorer)._commands()}
+        assert meanings["Show programs"] == "only an XLA profile can answer this"
+        assert meanings["Show ops"] == named("ops").question
+
+
 async def test_palette_offers_every_analysis(opening: Opening) -> None:
     async with explored(opening) as (explorer, pilot):
         await press(pilot, "ctrl+p", *"show host", "enter")
@@ -702,7 +710,8 @@ async def test_why_a_table_is_empty_is_said_in_full(tmp_path: Path) -> None:
 
 async def test_a_table_of_ranks_is_empty_for_its_own_reason(samples: Path) -> None:
     async with explored(open_paths([samples / "jax_cpu8_b128"])) as (explorer, pilot):
-        await press(pilot, "M", "L")
+        explorer.action_show("clocks")
+        await settled(pilot)
         first, *_ = [line.strip() for line in lines(table(explorer, "clocks"))[1:] if line.strip()]
         assert first.startswith("one clock: all 8 ranks are of one file")
 

@@ -259,6 +259,9 @@ async def test_a_finding_is_told_in_full_under_its_table(opening: Opening) -> No
         assert chart(explorer, "findings")[1].startswith("evidence  ")
         await press(pilot, "v")
         assert not explorer.deck.tables["findings"].charted
+        assert "no chart of sentences: the rows alone" in caption(explorer, "findings")
+        await press(pilot, "v")
+        assert "no chart of sentences: the row in full" in caption(explorer, "findings")
 
 
 async def test_a_finding_stands_beside_its_table_where_there_is_room(opening: Opening) -> None:

@@ -68,14 +68,14 @@ TOPICS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
 LAST: Final = "More"
 """The heading of what is in no row of `TOPICS`."""
 
-Need = Literal["device", "pytorch", "xla", "modules", "ranks", "allocated", "held", "buffers"]
+Need = Literal["device", "pytorch", "xla", "modules", "ranks", "files", "allocated", "held", "buffers"]
 
 NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
     {
-        **dict.fromkeys(("breakdown", "gaps", "idle", "kernels", "kernel_types", "overlap", "sequences"), ("device",)),
+        **dict.fromkeys(("breakdown", "gaps", "idle", "kernels", "kernel_types", "overlap"), ("device",)),
         **dict.fromkeys(("launches", "queue", "bandwidth", "transfers"), ("device",)),
         **dict.fromkeys(("utilisation", "utilisation_curve", "duty_cycle"), ("device",)),
-        "operator_roofline": ("pytorch", "device"),
+        **dict.fromkeys(("operator_roofline", "sequences"), ("pytorch", "device")),
         **dict.fromkeys(("critical_path", "operators"), ("pytorch",)),
         "modules": ("pytorch", "modules"),
         **dict.fromkeys(("step_time", "async_overlap"), ("xla", "device")),
@@ -84,7 +84,8 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = MappingProxyType(
         "allocator": ("xla", "held"),
         **dict.fromkeys(("memory", "memory_curve", "memory_blocks"), ("allocated",)),
         "memory_operators": ("pytorch", "allocated"),
-        **dict.fromkeys(("collective_calls", "arrivals", "stragglers", "clocks"), ("ranks",)),
+        **dict.fromkeys(("collective_calls", "arrivals", "stragglers"), ("ranks",)),
+        "clocks": ("ranks", "files"),
         "graphs": ("pytorch", "device"),
     }
 )
@@ -97,6 +98,7 @@ _LACKS: Final[Mapping[Need, str]] = MappingProxyType(
         "xla": "only an XLA profile can answer this",
         "modules": "no modules were recorded: PyTorch does so with with_stack=True",
         "ranks": "one rank is open: this needs the files of several ranks together",
+        "files": "one file is open, whose ranks share one clock: this needs several",
         "allocated": "no memory events were recorded: PyTorch does so with profile_memory=True",
         "held": "no allocator events were recorded: XLA does so on TPU and GPU",
         "buffers": "no buffer assignment was recorded: xplane.pb has it in its HLO protos",
@@ -148,6 +150,8 @@ def _has(trace: Trace, need: Need) -> bool:
         return bool(trace.lanes["work"].any())
     if need == "ranks":
         return trace.ranks.height > 1
+    if need == "files":
+        return len(trace.parts) > 1
     if need == "modules":  # told by the file when it was read; of what was made otherwise it is not known
         return any(part.facts.get("modules", True) for part in trace.parts if part.format == "kineto")
     if need in ("allocated", "held", "buffers"):

@@ -13,6 +13,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.types import IgnoreReturnCallbackType
 
 from tracehound.analysis import ANALYSES
+from tracehound.analysis.topics import lacking
 
 if TYPE_CHECKING:
     from tracehound.ui.app import TracehoundApp
@@ -25,7 +26,7 @@ NOT_OFFERED = ("palette", "focus.next", "focus.previous")
 
 
 class Commands(Provider):
-    """Analyses, what the keys do everywhere, and themes."""
+    """Analyses, what they answer or why they cannot, what the keys do everywhere, and themes."""
 
     async def discover(self) -> Hits:
         """All of them, before anything is typed."""
@@ -46,7 +47,7 @@ class Commands(Provider):
         for analysis in ANALYSES:
             yield (
                 f"Show {analysis.name.replace('_', ' ')}",
-                analysis.question,
+                (lacking(analysis.name, explorer.growth.whole) if explorer.growth.whole else "") or analysis.question,
                 partial(explorer.action_show, analysis.name),
             )
         for key in explorer.keys:

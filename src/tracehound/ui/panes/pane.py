@@ -18,6 +18,7 @@ from textual.message import Message
 from tracehound.analysis.result import Result
 from tracehound.draw import in_full
 from tracehound.draw.glyphs import UNICODE, Glyphs
+from tracehound.draw.sentences import prose
 from tracehound.draw.sheet import Section
 from tracehound.ui import words
 from tracehound.ui.panes.caption import Caption
@@ -240,6 +241,8 @@ class TablePane(Column):
         await self.body.switch()
         self.caption.fit(*self.body.wanted)
         self.styles.height = "4fr" if self.body.mode == "chart" else "1fr"
+        if self.table.result is not None and prose(self.table.result):
+            self.tell(f"no chart of sentences: {'the rows alone' if self.body.mode == 'table' else 'the row in full'}")
 
     @on(ResultTable.Highlighted)
     def _highlighted(self) -> None:
