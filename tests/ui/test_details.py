@@ -326,6 +326,28 @@ async def test_facts_wait_a_moment_for_the_args() -> None:
         assert "decoding its args" in "\n".join(screen(pilot))
 
 
+@pytest.mark.parametrize("size", [(80, 40), (160, 40)])
+async def test_the_details_follow_to_the_next_event_and_the_next_gap(tmp_path: Path, size: tuple[int, int]) -> None:
+    kernel = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "args": {"device": 0, "stream": 7}}
+    times = ((0, 10), (30, 5), (60, 40))
+    document = {
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": 0, "name": "Test GPU"}],
+        "traceEvents": [{**kernel, "name": f"k{start}", "ts": start, "dur": length} for start, length in times],
+    }
+    path = tmp_path / "worker0.json"
+    path.write_bytes(orjson.dumps(document))
+    app = TracehoundApp(open_paths([path]))
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash", *"k0", "enter", "9")
+        for key, words in (("", "10.00 us"), (".", "5.000 us"), ("]", "25.00 us"), ("[", "20.00 us")):
+            await press(pilot, *key)
+            assert f"duration {words}" in " ".join("\n".join(screen(pilot)).split())
+            assert isinstance(pilot.app.focused, FactSheet)
+        assert "Selected window" in "\n".join(screen(pilot))
+
+
 async def test_what_was_to_be_shown_later_is_forgotten_with_its_event() -> None:
     app = Alone()
     async with app.run_test() as pilot:

@@ -70,6 +70,13 @@ def facts(trace: Trace, event: int) -> Facts:
     return tuple(_section(title, pairs) for title, pairs in sections if pairs)
 
 
+def of_window(window: tuple[int, int]) -> Facts:
+    """A selected window, where no event is selected."""
+    start, end = window
+    told = [("start", units.instant(start)), ("end", units.instant(end)), ("duration", units.duration(end - start))]
+    return (_section("Selected window", told),)
+
+
 def _doing(trace: Trace, found: dict[str, Any], around: Sequence[dict[str, Any]]) -> str | None:
     """What the host is at in the event, as gaps tell it: by what is around it, and by whether it waits for a copy.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tracehound.errors import printable
 from tracehound.ui import describe
 from tracehound.ui.decoder import Decoder
+from tracehound.ui.facts import of_window
 from tracehound.ui.panes.details import DetailsPane
 from tracehound.ui.view import View
 from tracehound.ui.widgets.fact_sheet import FactSheet
@@ -39,6 +40,8 @@ class Selected:
         if new.event is None and trace is not None:
             screen.header.event = describe.counter(trace, new)
             self.place()
+        if new.event is None and old.event is None and new.selection != old.selection:
+            self.tell()
         if new.event != old.event:
             if trace is not None and new.event is not None:
                 self.decoder.describe(trace, new.event)
@@ -46,11 +49,13 @@ class Selected:
 
     def tell(self) -> None:
         """Fill the details, where they are in sight."""
-        trace, event = self._screen.trace, self._screen.view.event
-        if trace is None or not self.details.display or event == self.details.event:
+        trace, event, window = self._screen.trace, self._screen.view.event, self._screen.view.selection
+        if trace is None or not self.details.display:
             return
         if event is None:
-            self.details.clear()
+            self.details.clear(of_window(window) if window is not None else ())
+            return
+        if event == self.details.event:
             return
         self.details.expect(event)
         self.decoder.decode(trace, event)

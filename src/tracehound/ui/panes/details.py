@@ -86,11 +86,11 @@ class DetailsPane(Column):
             return
         self.sheet.show((*facts, *(args or ()), *([_news(failure)] if failure else [])))
 
-    def clear(self) -> None:
-        """Show no event."""
+    def clear(self, window: Facts = ()) -> None:
+        """Show no event: what there is to say of the window instead, and how one is selected."""
         self._drop()
         self.event = None
-        self.sheet.show(())
+        self.sheet.show((*window, _news(NOTHING)) if window else ())
 
     def _drop(self) -> None:
         """Show nothing later."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -306,6 +306,10 @@ class Explorer(Screen[None]):
     def action_travel(self, way: str, *by: int) -> None:
         """Go somewhere in one of the ways that `Travels` knows."""
         self.travels.ways[way](*by)
+
+    def action_along(self, what: Literal["event", "gap"], by: int) -> None:
+        """Go to the next (1) or previous (-1) event or gap in the timeline, and leave the keys where they are."""
+        (self.timeline.action_event if what == "event" else self.timeline.action_gap)(by)
 
     def action_copy_command(self) -> None:
         """Copy the command that prints what is shown: of the selected window, or of what the timeline shows."""

@@ -114,7 +114,10 @@ class FactSheet(Walked, can_focus=True, inherit_bindings=False):
 
     def show(self, sections: Sequence[Section]) -> None:
         """Show other facts; the cursor stays on its line where there is one."""
-        self._sections = tuple(sections) or (self._nothing,)
+        sections = tuple(sections) or (self._nothing,)
+        if sections == self._sections:
+            return
+        self._sections = sections
         self._lay()
         self._search()
 
