@@ -82,6 +82,23 @@ def test_differences_go_both_ways_from_the_middle() -> None:
     assert all(in_ascii(line).isascii() for line in lines)
 
 
+def test_the_bar_of_a_share_is_of_all_that_it_is_a_share_of() -> None:
+    columns = (Column("name", "text", ""), Column("self", "time", ""), Column("share", "share", "part", "device time"))
+    table = pl.DataFrame({"name": ["a", "b"], "self": [30, 10], "share": [0.3, 0.1]})
+    known = Result("ops", "Ops", columns, table, 2)
+    first, second, note = plots.plot(known, "share", 0, (60, 8))
+    room = 60 - len("a ") - len(" 30.00 %")
+    assert (first.count("█"), second.count("█")) == (int(0.3 * room), int(0.1 * room))
+    assert note.rstrip() == "share (full bar 100.00 %): part, of device time"
+    longest, _, note = plots.plot(known, "self", 0, (60, 8))
+    assert longest.count("█") == 60 - len("a ") - len(" 30 ps"), "of times the longest one"
+    assert note.rstrip() == "self"
+    beyond = Result("ops", "Ops", columns, table.with_columns(pl.col("share") * 5), 2)
+    first, *_, note = plots.plot(beyond, "share", 0, (60, 8))
+    assert note.startswith("share (full bar 150.00 %)")
+    assert first.count("█") == 60 - len("a ") - len(" 150.00 %")
+
+
 def test_nothing_to_draw_is_said_in_one_line() -> None:
     said = plots.plot(result("hlo_memory", [{"program": "jit_f", "peak": 0}]), "", 0, (78, 8))
     assert [line.rstrip() for line in said] == ["nothing to draw: peak is 0 in every row"]

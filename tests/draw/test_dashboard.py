@@ -131,6 +131,8 @@ def test_ops_that_differ_in_their_templates_can_be_told_apart(width: int) -> Non
     table = pl.DataFrame(rows, schema=["name", "share", "self"], orient="row")
     first, second = text(dashboard.ops(Result("ops", "Ops", columns, table, 2), width, 4))
     assert ("<128>" in first, "<32>" in second) == (True, True)
+    if width == 60:
+        assert first.count("█") == 6, "40 % of 15"
 
 
 def test_what_is_empty_says_why() -> None:

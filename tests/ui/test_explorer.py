@@ -558,6 +558,7 @@ async def test_help_names_every_key(opening: Opening) -> None:
         screen = "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
         for key in (key for key in KEYS if key.group != "comparison"):
             assert " ".join(key.meaning.split()[:4]) in screen, key.id
+        assert "Bars: a full one of a share is 100 %" in screen
         await press(pilot, "q")
         assert isinstance(pilot.app.screen, Explorer), "q closes the page, not the program"
 

@@ -1,6 +1,7 @@
 """A result -> a bar for each of its rows, as long as the amount that answers its question.
 
-Owns which amount that is. Knows no colours; lines are of exactly the width asked for.
+Owns which amount that is, and what a full bar stands for: all of what a share is of, else the largest amount. Knows no
+colours; lines are of exactly the width asked for.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def bars(result: Result, column: str, cursor: int, size: Size) -> list[str]:
     numbers = rows[value.name].to_list()
     names, words = labels(result, rows, width), [cell(value, number) for number in numbers]
     beside = max(map(cell_len, words))
-    space, most = width - cell_len(names[0]) - beside - 2, _most(table[value.name])
+    space, most = width - cell_len(names[0]) - beside - 2, _full(value, table[value.name])
     if space < SHORTEST:
         return []
     draw = _both_ways if value.unit in SIGNED else chart.bar
@@ -85,7 +86,9 @@ def bars(result: Result, column: str, cursor: int, size: Size) -> list[str]:
         for name, number, word in zip(names, numbers, words, strict=True)
     ]
     base = f", of {value.base}" if value.base else ""
-    return [*lines, filled(f"{heading(value)}: {value.meaning}{base}" if value.meaning else heading(value), width)]
+    scale = f" (full bar {cell(value, most)})" if value.unit == "share" else ""
+    said = f": {value.meaning}{base}" if value.meaning else ""
+    return [*lines, filled(f"{heading(value)}{scale}{said}", width)]
 
 
 def drawn(result: Result, column: str) -> Column | None:
@@ -109,6 +112,11 @@ def holds(result: Result, column: str) -> bool:
 def in_sight(cursor: int, rows: int, room: int) -> int:
     """The first row of those that are shown, so that the cursor's is among them."""
     return max(0, min(cursor - room // 2, rows - room))
+
+
+def _full(value: Column, values: pl.Series) -> float:
+    """What a full bar stands for: 100 % of shares, or the largest of them where one is above that."""
+    return max(1.0, _most(values)) if value.unit == "share" else _most(values)
 
 
 def _most(values: pl.Series) -> float:

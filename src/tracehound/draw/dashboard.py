@@ -160,9 +160,8 @@ def _divided(label: str, parts: Sequence[float | None], whole: int) -> Line:
 
 
 def ops(result: Result, width: int, height: int) -> Said:
-    """The ops that take most of the time, with a bar for the share of each."""
+    """The ops that take most of the time, with a bar for the share of each: all of its room is 100 %."""
     table = result.table.head(height)
-    most = max([part or 0.0 for part in table["share"].to_list()], default=0.0) or 1.0
     beside = 10 + (11 if width >= 40 else 0)
     room = max(12, width - beside - (width // 4 if width >= 56 else 0))
     spare = width - room - beside
@@ -171,7 +170,7 @@ def ops(result: Result, width: int, height: int) -> Said:
     short = apart(names, room)
     for name, (part, own) in zip(names, table.select("share", "self").rows(), strict=True):
         words = short[name]
-        bar = chart.bar((part or 0.0) / most, spare) if spare > 2 else ""
+        bar = chart.bar(part or 0.0, spare) if spare > 2 else ""
         pieces: Line = [(words + " " * (room - cell_len(words)), "plain")]
         pieces.append((f" {share(part or 0.0):>8} ", "strong"))
         pieces.append((bar, "bar"))

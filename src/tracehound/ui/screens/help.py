@@ -6,9 +6,9 @@ Owns its layout; what it says comes from the table of keys and from the palette.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
@@ -32,6 +32,13 @@ COLUMNS: tuple[tuple[KeyGroup, ...], ...] = (
 
 LANES: tuple[KeyGroup, ...] = ("timeline", "lanes")
 """Both work while the timeline has the focus."""
+
+
+BARS: Final = (
+    "Bars: a full one of a share is 100 % of what it is a share of;\n"
+    "of times and other amounts it is the largest one.\n"
+)
+"""What a full bar stands for."""
 
 
 class HelpScreen(Paged):
@@ -60,7 +67,7 @@ class HelpScreen(Paged):
             box.border_title = "Keys"
             with self.page, Horizontal():
                 for number, groups in enumerate(_columns(self._here)):
-                    kinds = [_kinds(look)] if number == 0 else []
+                    kinds: list[RenderableType] = [_kinds(look), Text(BARS)] if number == 0 else []
                     yield Static(Group(*self._pages(groups), *kinds))
             yield Label(look.words("Esc closes this page · the mouse does as much: click, drag a range, wheel"))
 
