@@ -49,6 +49,7 @@ def test_a_hidden_lane_is_told_of() -> None:
     seats = Seats().hide("rank 0/stream 7")
     assert shape(seats)[0] == "rank 0: stream 20, nccl"
     assert seated(BASE, seats)[0].title[-1] == "1 hidden"
+    assert seated(BASE, seats, "X")[0].title[-1] == "1 hidden (X shows)"
     assert shape(seats.all()) == USUAL
 
 

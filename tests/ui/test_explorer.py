@@ -552,6 +552,13 @@ async def test_help_scrolls_by_pages_and_to_its_ends(opening: Opening) -> None:
             assert page.scroll_offset.y == 0
 
 
+@pytest.mark.parametrize("width", [60, 80, 200])
+async def test_hidden_lanes_say_which_key_shows_them(opening: Opening, width: int) -> None:
+    async with explored(opening, (width, 24)) as (explorer, pilot):
+        await press(pilot, "T", "j", "x")
+        assert any("1 hidden (X shows)" in line for line in lines(explorer.timeline))
+
+
 async def test_help_names_every_key(opening: Opening) -> None:
     async with explored(opening, (200, 200)) as (_, pilot):
         await press(pilot, "?")

@@ -95,15 +95,15 @@ def texts(value: object) -> tuple[str, ...]:
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, Sequence) else ()
 
 
-def seated(groups: Sequence[Group], seats: Seats) -> tuple[Group, ...]:
-    """The groups as they were arranged; the pinned lanes are the first.
+def seated(groups: Sequence[Group], seats: Seats, key: str = "") -> tuple[Group, ...]:
+    """The groups as they were arranged; the pinned lanes are the first. `key` is what shows the hidden ones again.
 
     A group whose lanes are all hidden keeps its header, one of which no lane fits the needle is left out.
     """
     if seats == Seats():
         return tuple(groups)
     wanted = _matcher(seats.needle)
-    kept = [_kept(group, seats, wanted) for group in groups]
+    kept = [_kept(group, seats, wanted, key) for group in groups]
     known = {track.key: (track, group) for group in groups for track in group.tracks}
     pins = [known[key] for key in seats.pinned if key in known]
     several = sum(group.rank is not None for group in groups) > 1 or len({group.key for _, group in pins}) > 1
@@ -115,7 +115,7 @@ def seated(groups: Sequence[Group], seats: Seats) -> tuple[Group, ...]:
     return (*([Group(PINNED, (PINNED,), tops)] if tops else []), *ordered)
 
 
-def _kept(group: Group, seats: Seats, wanted: re.Pattern[str]) -> Group | None:
+def _kept(group: Group, seats: Seats, wanted: re.Pattern[str], key: str) -> Group | None:
     """The group with the lanes that are neither hidden nor pinned, and fit."""
     if not group.tracks:
         return group if not seats.needle else None
@@ -124,7 +124,8 @@ def _kept(group: Group, seats: Seats, wanted: re.Pattern[str]) -> Group | None:
     hidden = sum(track.key in seats.hidden for track in fitting)
     if not shown and not hidden:
         return None
-    title = (*group.title, f"{hidden} hidden") if hidden else group.title
+    said = f"{hidden} hidden ({key} shows)" if key else f"{hidden} hidden"
+    title = (*group.title, said) if hidden else group.title
     return replace(group, title=title, tracks=shown, bare=not shown)
 
 

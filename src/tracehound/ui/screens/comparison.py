@@ -87,6 +87,8 @@ class ComparisonScreen(Screen[None]):
         self.sharing.tabs.tabs = labelled(self.keys)
         self.sharing.tabs.active = self.differences.active
         self.differences.hint(keys.shown(self.keys, "notes"))
+        for side in self.sides:
+            side.timeline.key = keys.shown(self.keys, "lanes.all")
         self.differences.wait("both runs are compared when they are read")
         self._entitle()
         self.sharing.lay()

@@ -120,6 +120,7 @@ class Explorer(Screen[None]):
         self.header.title = self._opening.name
         self.header.news = "reading"
         menu.label(self.arrangement.tabs, self.keys, None)
+        self.timeline.key = keys.shown(self.keys, "lanes.all")
         self.deck.overview.keys = menu.written(self.keys)
         for pane in self.deck.tables.values():
             pane.hint(keys.shown(self.keys, "notes"))

@@ -5,7 +5,7 @@ Owns the layout of gutter, header and lane. Holds no state but the cells of the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -177,15 +177,23 @@ class Artist:
         fold = glyphs.folded if folded or not group.tracks else glyphs.unfolded
         head = f"{fold} {first}"
         between = f" {glyphs.dot} "
-        tail = f"{' ' if first == HOST else between}{between.join(rest)}" if rest else ""
         said = self._busy(group, shown) if not group.unread else self._news(group)
-        tail = glyphs.cut(tail, max(0, total - cell_len(head) - len(said) - 4))
+        pieces = [f"{' ' if first == HOST and not at else between}{part}" for at, part in enumerate(rest)]
+        tail = self._tail(pieces, max(0, total - cell_len(head) - len(said) - 4))
         rule = glyphs.rule * max(0, total - cell_len(head) - cell_len(tail) - len(said) - 2)
         style = theme.header + theme.cursor if cursor else theme.header
         return Strip(
             [Segment(head, style + Style(bold=True)), Segment(f"{tail} ", style), Segment(rule, theme.dim),
              Segment(f" {said}", style if not group.unread else theme.dim)]
         )  # fmt: skip
+
+    def _tail(self, pieces: Sequence[str], room: int) -> str:
+        """What a header says, in so many cells; the last of it is what was done to the lanes, and is cut last."""
+        *before, last = pieces or [""]
+        spare = room - cell_len(last)
+        if not before or spare < 1:
+            return self.looks.glyphs.cut("".join(pieces), room)
+        return self.looks.glyphs.cut("".join(before), spare) + last
 
     def ruler(self, shown: Shown, corner: str) -> Strip:
         """The line of times, with the selected range over it."""

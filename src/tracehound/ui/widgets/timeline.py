@@ -84,6 +84,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.unread: frozenset[int] = frozenset()
         self.sheet = Outline()
         self.seats = Seats()
+        self.key = ""
+        """What is to be pressed for the lanes that are hidden."""
         self.news: dict[str, str] = {}
         self.path: Path | None = None
         self.supply = Supply(self)
@@ -204,7 +206,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Work out groups and lines anew."""
         rows = self._rows
         found = () if rows is None else groups(rows.trace, self.view.ranks, self._order, self.unread)
-        self.sheet = self.sheet.of(seated(found, self.seats))
+        self.sheet = self.sheet.of(seated(found, self.seats, self.key))
         self._lay()
 
     def _order(self, lane: int) -> tuple[int, ...]:
