@@ -70,3 +70,18 @@ def test_a_call_that_waits_for_its_copy_is_told_of_the_rank_whose_copy_it_is() -
     b.event(stream(), "Memcpy DtoH (Device -> Pageable)", 0, 20, "copy", correlation=1)
     b.event(MAIN, "cudaMemcpyAsync", 0, 21, "runtime", correlation=1)
     assert run(named("host"), b.trace()).table["doing"].to_list() == ["blocked on a copy"]
+
+
+def test_a_thread_on_which_nothing_is_recorded_says_so_last() -> None:
+    b = Building()
+    b.event(thread("loader"), "read", 50, 60, "op")
+    b.event(MAIN, "train", 0, 20, "op")
+    b.event(stream(), "gemm", 0, 60)
+    rows = run(named("host"), b.trace(), Window(10 * US, 30 * US)).table
+    assert rows.select("thread", "event", "share", "count", "longest").rows() == [
+        ("python", "train", 0.5, 1, 1),
+        ("python", host.NOTHING, 0.5, 0, None),
+        ("loader", host.NOTHING, 1.0, 0, None),
+    ]
+    between = run(named("host"), b.trace(), Window(30 * US, 40 * US))
+    assert between.table.is_empty(), "where all are silent, one line says it"

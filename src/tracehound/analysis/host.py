@@ -21,9 +21,10 @@ from tracehound.trace import collected
 
 DEFINITION = """\
 For every host thread, the events that ran on it in the window, each with the time in which it was the innermost: a
-thread's rows and the time in which it recorded nothing add up to the window. Of two that overlap in part (neither holds
-the other) the earlier has all that they share, what is nested in the later one there included: no instant counts twice,
-and what has no time of its own left has no row. share = time / length of the window.
+thread's rows and the time in which it recorded nothing add up to the window; one on which nothing took any time in it
+has that row alone. Of two that overlap in part (neither holds the other) the earlier has all that they share, what is
+nested in the later one there included: no instant counts twice, and what has no time of its own left has no row.
+share = time / length of the window.
 doing = what a thread is at then, in words, by the names of the event and of those around it. Threads are ordered by the
 time for which anything but waiting in Python was recorded on them, events by their time."""
 
@@ -40,6 +41,9 @@ COLUMNS = (
 )
 
 NOTHING = "(nothing recorded)"
+
+_HOST: Final = pl.col("rank").is_null()
+"""The lanes of a host."""
 
 
 def per_rank(share: Share, options: Options) -> pl.DataFrame:
@@ -59,7 +63,10 @@ ROWS: Final = OfHost(_of_host)
 
 
 def _rows(share: Share, waits: Collection[int]) -> pl.DataFrame:
-    """What ran on the threads between the bounds of the share; `waits` are calls that wait for their copy."""
+    """What ran on the threads between the bounds of the share; `waits` are calls that wait for their copy.
+
+    A thread on which nothing took any time then has a row without a name.
+    """
     start, end = share.start, share.end
     window = Intervals(np.array([start], np.int64), np.array([end], np.int64))
     names = names_of(share.threads)
@@ -67,6 +74,10 @@ def _rows(share: Share, waits: Collection[int]) -> pl.DataFrame:
     if not found:
         return pl.DataFrame()
     rows = pl.concat(found)
+    silent = _HOST & (pl.col("events") > 0) & ~pl.col("lane").is_in(rows["lane"].implode())
+    rows = pl.concat([rows, share.lanes.filter(silent).select("lane")], how="diagonal").with_columns(
+        pl.col("time", "count").fill_null(0)
+    )
     return rows.join(share.lanes.select("lane", "host", pl.col("name").alias("thread")), on="lane").select(
         "lane",
         "host",
@@ -92,7 +103,7 @@ def _told(threads: pl.DataFrame, names: Sequence[str], waits: Collection[int], w
 def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> Result:
     """Rows by thread, the one that does most first, each closed by the time in which it recorded nothing."""
     rows = stacked(tables)
-    if rows.is_empty():
+    if rows.is_empty() or rows["what"].is_null().all():
         remedy = "profile with ProfilerActivity.CPU, or host_tracer_level above 0"
         note = nothing(scene, "no host thread recorded anything", remedy)
         return without(ANALYSIS, scene, options, note)
@@ -109,7 +120,7 @@ def combine(tables: Sequence[pl.DataFrame], scene: Scene, options: Options) -> R
     )  # fmt: skip
     names = {index: host.name for index, host in enumerate(scene.hosts)}
     table = (
-        pl.concat([rows, rest])
+        pl.concat([rows.drop_nulls("what"), rest])
         .join(busy.select("lane", "awake"), on="lane")
         .sort(
             "awake",
