@@ -52,6 +52,16 @@ def test_what_differs_stays(names: tuple[str, ...], width: int, told: tuple[str,
     assert tuple(apart(names, width)[name] for name in names) == told
 
 
+@pytest.mark.parametrize("width", [23, 24, 26, 30])
+def test_families_of_names_that_differ_in_the_same_parts_stay_different(width: int) -> None:
+    parts = ("128x128_stridedB_{}", "128x64_stridedB_{}", "128x64_relu_{}")
+    sizes = ("small", "medium", "interior")
+    names = [f"volta_scudnn_{part.format(size)}_nn_v1" for part in parts for size in sizes]
+    told = apart(names, width)
+    assert len(set(told.values())) == len(names)
+    assert max(map(cell_len, told.values())) <= width
+
+
 def test_the_end_of_a_name_takes_the_cells_that_the_rest_of_it_leaves() -> None:
     shapes = [f"[[32, {n}, 56, 56], [64, 3, 7, 7], []{', []' * more}]" for n in (3, 64) for more in (0, 5)]
     told = apart(shapes, 20)

@@ -33,6 +33,13 @@ def bars(lines: list[str]) -> list[tuple[int, int]]:
     return found
 
 
+def test_kinds_whose_names_are_cut_stay_different() -> None:
+    kinds = [f"asynchronous collective {kind} of the second axis" for kind in ("gather", "reduce")]
+    lines = waterfall(table(*((kind, 5) for kind in kinds)), (60, 8))
+    assert "gather" in lines[1]
+    assert "reduce" in lines[2]
+
+
 def test_each_bar_begins_where_the_one_before_ended() -> None:
     lines = waterfall(table(("idle", -40), ("kernel", 20), ("copy", 10)), (100, 12))
     base, idle, kernel, copy, other = bars(lines)

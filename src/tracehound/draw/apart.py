@@ -63,8 +63,26 @@ def _apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
         for _ in range(ROUNDS):
             groups = _alike(names, cut.__getitem__)
             cut = cut | {name: text for group in groups for name, text in _told(group, width).items()}
-            best = max(best, cut, key=lambda each: len(set(each.values())))
+            best = max(best, cut, key=_different)
+        if _different(best) < len(names):
+            best = max(best, _together(names, width), key=_different)
     return best
+
+
+def _together(names: Sequence[str], width: int) -> dict[str, str]:
+    """The same, where names that were told apart by different parts look alike again: those are told apart as one."""
+    cut = {name: fitted(printable(name), width) for name in names}
+    families = {name: {name} for name in names}
+    for _ in range(ROUNDS):
+        for group in _alike(names, cut.__getitem__):
+            family = set[str]().union(*(families[name] for name in group))
+            families.update(dict.fromkeys(family, family))
+            cut |= _told(sorted(family), width)
+    return cut
+
+
+def _different(cut: Mapping[str, str]) -> int:
+    return len(set(cut.values()))
 
 
 def _told(names: Sequence[str], width: int) -> dict[str, str]:

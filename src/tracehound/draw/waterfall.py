@@ -11,7 +11,7 @@ import polars as pl
 from rich.cells import cell_len
 
 from tracehound.draw import chart
-from tracehound.draw.apart import filled
+from tracehound.draw.apart import apart, filled
 from tracehound.units import difference, duration
 
 TOTAL, MORE, LESS = "█", "▒", "░"
@@ -46,12 +46,13 @@ def waterfall(table: pl.DataFrame, size: tuple[int, int]) -> list[str]:
     names = [row.name for row in rows]
     told = [duration(row.end) if row.start is None else difference(row.change or 0) for row in rows]
     room = min(max(map(cell_len, names)), width // LABEL)
-    beside = max(map(len, told))
+    cut = apart(names, room)
+    short, beside = [cut[name] for name in names], max(map(len, told))
     verdicts = max(len(row.verdict) for row in rows) if width >= 2 * NARROWEST else 0
     bar = width - room - beside - verdicts - 4
     lines = [
-        f"{filled(row.name, room)} {words:>{beside}} {_bar(row, low, high, bar)} {row.verdict[:verdicts]:<{verdicts}}"
-        for row, words in zip(rows, told, strict=True)
+        f"{filled(name, room)} {words:>{beside}} {_bar(row, low, high, bar)} {row.verdict[:verdicts]:<{verdicts}}"
+        for row, name, words in zip(rows, short, told, strict=True)
     ]
     changes = f"{MORE} more  {LESS} less"
     scale = f"{TOTAL} step  {changes}; from 0 s to {duration(high)}"
