@@ -59,6 +59,14 @@ def test_what_changed_is_the_mark_that_was_planted() -> None:
     assert changed == {"forward: host": 200 * US}
 
 
+def test_what_one_run_alone_marks_is_added_or_removed() -> None:
+    found = compared(story(), story(again="round"))
+    (section,) = (each for each in found.sections if each.analysis == "diff-marks")
+    verdicts = dict(section.table.select("mark", "verdict").iter_rows())
+    assert (verdicts.pop("iteration: host"), verdicts.pop("round: host")) == ("removed", "added")
+    assert set(verdicts.values()) == {"the same"}
+
+
 def test_marks_of_a_run_without_a_device_are_compared() -> None:
     built = Building()
     for step in range(4):

@@ -10,6 +10,8 @@ from typing import Final
 
 from tracehound.analysis.result import Column
 
+VERDICT: Final = "what the steps tell from chance; unclear: they differ too much among themselves"
+
 STEP: Final = (
     Column("part", "text", "the step, and what it goes to (memsets are copies)"),
     Column("base", "time", "average of a step in the base"),
@@ -20,7 +22,7 @@ STEP: Final = (
     Column("other_median", "time", "median step of the other run", brief=False),
     Column("base_spread", "time", "standard deviation of a sample, of the steps of the base", brief=False),
     Column("other_spread", "time", "standard deviation of a sample, of the steps of the other run", brief=False),
-    Column("verdict", "text", "what the steps tell from chance", found=True),
+    Column("verdict", "text", VERDICT, found=True),
 )
 
 _SPREADS: Final = tuple(column for column in STEP if column.name.endswith(("_median", "_spread")))
@@ -44,7 +46,7 @@ OPS: Final = (
     Column("other", "time", "own time in a step of the other run"),
     Column("change", "difference", "other less base"),
     Column("relative", "growth", "change / base", brief=False),
-    Column("verdict", "text", "what the steps tell from chance", found=True),
+    Column("verdict", "text", VERDICT, found=True),
     Column("other_name", "text", "what the other run calls it, where that is something else", brief=False),
     Column("exposed_change", "difference", "of the time that the step goes to", brief=False),
     Column("of_step", "growth", "exposed change / base step"),

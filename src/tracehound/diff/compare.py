@@ -17,7 +17,7 @@ from tracehound.diff.columns import CATEGORIES, OPS, STEP, WATERFALL
 from tracehound.diff.identity import IDENTITY, ONLY_MEMORY
 from tracehound.diff.matching import ALONE, Match, matched
 from tracehound.diff.noise import LEAST
-from tracehound.diff.numbers import UNCLEAR, Pair, Side, grouped, more, often, tabled, verdicts
+from tracehound.diff.numbers import ADDED, REMOVED, UNCLEAR, Pair, Side, grouped, more, often, tabled, verdicts
 from tracehound.diff.outliers import outliers
 from tracehound.diff.profile import PARTS, Profile, not_alike, not_whole
 from tracehound.diff.quantities import filled
@@ -43,7 +43,7 @@ Ops are the same in both runs by the surest of these that finds a partner: modul
 alike; then fewer of them. Numbers that a compiler gives (.123, .clone, .remat) are no part of a name, and of a match
 one op may stand against many: it has the name and category of the longest in the base, and beside them those of the
 other run's longest where they are others. Of categories each run's ops count in their own. What has no partner is
-listed as added or removed, and so is a category that one run alone has.
+listed as added or removed, and so is a category, an annotation or a class of modules that one run alone has.
 
 Pauses of the whole device are put down to causes as `tracehound report PATH idle` does. Of a counter of bytes the peak
 in a step is compared, of others the average over its time; only counters that both runs have. What PyTorch's allocator
@@ -56,8 +56,9 @@ rows of all tables at once, so that each of the two errs in one comparison of a 
 steps on a side); "perhaps" stands before what errs in one of twenty. With fewer than 4 steps on a side nothing is
 called a change, nor is what differs by less than 0.01 % of the larger average, however sure. "noise" is said where they
 tell that there is next to none: with three standard errors on top the change is below 5 % of the larger average;
-"unclear" where they tell neither. With more than 1,000 on a side the test, and no other number, takes the average of
-neighbouring steps for one, as many as leave 1,000 at most."""
+"unclear" where they tell neither, since they differ too much among themselves: however large a change of averages is,
+it may be of a single step (the medians and spreads tell). With more than 1,000 on a side the test, and no other
+number, takes the average of neighbouring steps for one, as many as leave 1,000 at most."""
 
 
 TOLD: Final = 0.0005
@@ -159,7 +160,7 @@ def _about_steps(base: Profile, other: Profile, *, unclear: bool) -> list[str]:
     if unclear:
         notes.append(
             f"{UNCLEAR}: {base.steps.height:,} steps against {other.steps.height:,} tell neither a change nor that"
-            " there is next to none; more steps may"
+            " there is next to none: they differ too much among themselves (see medians and spreads); more steps may"
         )
     if unlike := not_alike(base, other):
         notes.append(unlike)
@@ -321,7 +322,7 @@ def _largest(ops: pl.DataFrame) -> dict[str, str]:
 
 def _alone(match: Match) -> str:
     """What is said of an op, or of a category, without a partner; "" for others."""
-    return "" if match.how != ALONE else "removed" if match.base else "added"
+    return "" if match.how != ALONE else REMOVED if match.base else ADDED
 
 
 RENAMED: Final = 0.25

@@ -104,6 +104,13 @@ FEW: Final = "too few steps"
 """Said where there is nothing to tell it by."""
 
 
+ADDED: Final = "added"
+"""Said of what the other run alone has: no steps are needed to tell that."""
+
+REMOVED: Final = "removed"
+"""Said of what the base alone has."""
+
+
 def verdicts(*families: Pair) -> list[list[str]]:
     """What the steps say of each quantity of each family.
 

@@ -14,7 +14,7 @@ import polars as pl
 from tracehound.analysis.result import Column, Result
 from tracehound.diff.columns import CAUSES, COUNTERS, MARKS, MEMORY
 from tracehound.diff.identity import ON_DEVICE, ONLY_MEMORY
-from tracehound.diff.numbers import Pair, tabled
+from tracehound.diff.numbers import ADDED, REMOVED, Pair, tabled
 from tracehound.diff.profile import Profile, not_alike
 from tracehound.diff.quantities import Quantities, summed
 from tracehound.formats.torch_names import CURVES
@@ -40,6 +40,8 @@ class Section:
     time: Pair
     count: Pair
     notes: tuple[str, ...] = ()
+    program: bool = False
+    """Whether the rows are of the program, so that what one run has none of was added to it, or removed."""
 
     def result(self, verdicts: Sequence[str], top: int | None) -> Result:
         """The table, given what the steps say of each quantity."""
@@ -49,12 +51,19 @@ class Section:
             **self.time.columns(),
             "base_count": base_count,
             "other_count": other_count,
-            "verdict": pl.Series(verdicts, dtype=pl.String),
+            "verdict": pl.Series(self._told(verdicts) if self.program else verdicts, dtype=pl.String),
         }
         shown = tabled(rows, self.columns)
         return Result(
             self.analysis, self.title, self.columns, shown.head(top) if top else shown, shown.height, self.notes
         )
+
+    def _told(self, verdicts: Sequence[str]) -> list[str]:
+        base, other = (time + count for time, count in zip(self.time.means, self.count.means, strict=True))
+        return [
+            word if ours and theirs else ADDED if theirs else REMOVED
+            for word, ours, theirs in zip(verdicts, base.tolist(), other.tolist(), strict=True)
+        ]
 
 
 def sections(base: Profile, other: Profile) -> list[Section]:
@@ -86,10 +95,11 @@ def _causes(base: Profile, other: Profile) -> Section:
 
 
 def _marked(base: Profile, other: Profile) -> Section:
-    """Annotations and modules; what one run has none of is 0 there."""
+    """Annotations and modules; what one run has none of is 0 there, and is said to be added or removed."""
     keys = _keys(base, other, MARKED)
     time, count = (Pair(_by_step(base, keys, column), _by_step(other, keys, column)) for column in ("value", "count"))
-    return Section("diff-marks", "Annotations and modules", MARKS, tuple(name for _, name in keys), time, count)
+    names = tuple(name for _, name in keys)
+    return Section("diff-marks", "Annotations and modules", MARKS, names, time, count, program=True)
 
 
 def _keys(base: Profile, other: Profile, topics: Sequence[str]) -> list[tuple[str, str]]:
