@@ -26,6 +26,7 @@ from tracehound.ui.contrast import Contrast, Traces
 from tracehound.ui.keys import KEYS
 from tracehound.ui.panes.differences import Differences
 from tracehound.ui.screens.comparison import ComparisonScreen
+from tracehound.ui.screens.hlo import HloScreen
 from tracehound.ui.widgets.result_table import ResultTable
 
 
@@ -89,7 +90,7 @@ async def test_zoom_and_pan_move_both(jax: tuple[Opening, Opening]) -> None:
                 assert [side.timeline.view for side in screen.sides] == [base, other]
 
 
-@pytest.mark.parametrize("key", ["M", "percent_sign", "B"])
+@pytest.mark.parametrize("key", ["M", "B"])
 async def test_what_only_one_run_has_is_said(jax: tuple[Opening, Opening], key: str) -> None:
     async with compared(*jax) as (screen, pilot):
         for pane in ("1", "3"):
@@ -551,3 +552,44 @@ def test_a_baseline_cannot_be_drawn(samples: Path, tmp_path: Path) -> None:
     with Terminal(str(samples / "torch_stacks"), "--diff", str(base)) as terminal:
         terminal.wait_for("is a baseline: it has no events to draw")
         assert terminal.ended() == 2
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+async def test_the_hlo_of_an_op_is_a_key_away_and_leads_to_its_executions(
+    jax: tuple[Opening, Opening], size: tuple[int, int]
+) -> None:
+    async with compared(*jax, size=size) as (screen, pilot):
+        await press(pilot, "3", "%")
+        page = pilot.app.screen
+        assert isinstance(page, HloScreen)
+        top = page._header.render_line(0).text
+        assert "%copy_gather_fusion" in top
+        assert top.rstrip().endswith("base")
+        await press(pilot, "n")
+        assert pilot.app.screen is screen
+        event, trace = screen.state.views[0].event, screen.sides[0].trace
+        assert event is not None
+        assert trace is not None
+        assert str(trace.event(event)["name"]).startswith("copy_gather_fusion")
+        assert screen.focused is screen.sides[0].timeline
+        await press(pilot, "%", "escape")
+        assert pilot.app.screen is screen, "the page of the selected event was there"
+
+
+async def test_the_hlo_of_an_added_op_is_that_of_the_other_run(jax: tuple[Opening, Opening]) -> None:
+    async with compared(*jax) as (screen, pilot):
+        await press(pilot, "3", "f", *"verdict = added", "enter", "%")
+        page = pilot.app.screen
+        assert isinstance(page, HloScreen)
+        assert page._header.render_line(0).text.rstrip().endswith("other run")
+        await press(pilot, "escape", "6", "%")
+        assert pilot.app.screen is screen
+        assert "no op here" in screen.key_bar.render_line(0).text
+
+
+async def test_an_op_without_hlo_says_so(samples: Path) -> None:
+    async with compared(*(open_paths([samples / name]) for name in ("torch_stacks", "torch_ddp_gloo"))) as both:
+        screen, pilot = both
+        await press(pilot, "3", "%")
+        assert pilot.app.screen is screen
+        assert "no HLO was recorded of this op" in screen.key_bar.render_line(0).text

@@ -61,7 +61,7 @@ class TracehoundApp(Shell):
             explorer.selected.decoder,
             explorer.asker,
             explorer.visits.errands,
-            explorer.disclosing.errands,
+            explorer.disclosing.pages.errands,
             explorer.timeline.supply,
             explorer.travels.linker,
         )

@@ -17,6 +17,7 @@ from tracehound.ui.commands import ComparisonCommands
 from tracehound.ui.keys import KEYS, Key
 from tracehound.ui.screens.comparison import ComparisonScreen
 from tracehound.ui.shell import Shell
+from tracehound.ui.source.finding import Sources
 from tracehound.ui.widgets.side import Side
 
 
@@ -32,11 +33,12 @@ class ComparingApp(Shell):
         alphabet: str = "unicode",
         table: Sequence[Key] = KEYS,
         theme: str | None = None,
+        sources: Sources = Sources(),  # noqa: B008, frozen
     ) -> None:
         """Raises TracehoundError when there is no such theme."""
         super().__init__(alphabet, table, theme)
         self.failure: TracehoundError | None = None
-        self.comparison = ComparisonScreen(base, other, self.glyphs, table)
+        self.comparison = ComparisonScreen(base, other, self.glyphs, table, sources)
 
     @on(Side.Failed)
     def _failed(self, message: Side.Failed) -> None:

@@ -16,7 +16,7 @@ from tracehound.ui.panes.differences import TABS
 from tracehound.ui.widgets.bars import Tab
 
 SHARED: Final = (
-    "help", "palette", "focus.next", "focus.previous", "copy_command", "notes", "repaint", "suspend", "quit",
+    "help", "palette", "focus.next", "focus.previous", "copy_command", "notes", "hlo", "repaint", "suspend", "quit",
 )  # fmt: skip
 """Keys that mean here what they mean in the explorer."""
 
@@ -27,7 +27,6 @@ ACTIONS: Final = {
     "focus.next": "pass_keys(1)",
     "focus.previous": "pass_keys(-1)",
     "menu": "elsewhere('has a menu')",
-    "hlo": "elsewhere('shows the HLO of an op')",
     "settings": "elsewhere('has settings to choose')",
 }
 """What keys of the whole explorer do on this screen; those for what there is of one run alone say where that is."""

@@ -72,8 +72,9 @@ def contrast(base: Opening, other: Opening, asked: Namespace, alphabet: str) -> 
     if not _ready("diff"):
         return BAD_INPUT
     from tracehound.ui.comparing import ComparingApp  # noqa: PLC0415 - Textual reads its settings when it is imported
+    from tracehound.ui.source.finding import sources  # noqa: PLC0415 - with the rest of the explorer
 
-    app = ComparingApp(base, other, alphabet, _keys(), asked.theme)
+    app = ComparingApp(base, other, alphabet, _keys(), asked.theme, sources(asked.source_map))
     app.comparison.said = _reading(asked)
     for side, path in zip(app.comparison.sides, (*asked.paths, asked.diff), strict=True):
         side.said = path

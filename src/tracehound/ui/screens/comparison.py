@@ -27,13 +27,16 @@ from tracehound.ui.aligning import Aligning
 from tracehound.ui.background import Background
 from tracehound.ui.comparison_keys import bindings, everywhere, labelled, offered
 from tracehound.ui.contrast import Contrast
+from tracehound.ui.disclosing import DisclosingBoth
 from tracehound.ui.panes.differences import FIRST, OF_MEMORY, Differences
 from tracehound.ui.panes.pane import TablePane
 from tracehound.ui.saving import save
 from tracehound.ui.screens.help import HelpScreen
 from tracehound.ui.sharing import ALL, TIMELINES, Sharing
+from tracehound.ui.source.finding import Sources
 from tracehound.ui.telling import tell
 from tracehound.ui.view import View
+from tracehound.ui.walk import Walk
 from tracehound.ui.widgets import bars
 from tracehound.ui.widgets.bars import HeaderBar, KeyBar, TabBar
 from tracehound.ui.widgets.result_table import ResultTable
@@ -42,6 +45,10 @@ from tracehound.ui.widgets.timeline import Timeline
 
 SIGNS: Final = ("-", "+")
 """The marks of both sides, as in a diff of two files."""
+
+
+Chosen = tuple[int | None, int | None]
+"""An event of the base and one of the other run."""
 
 
 class ComparisonScreen(Screen[None]):
@@ -55,7 +62,12 @@ class ComparisonScreen(Screen[None]):
     """What both timelines show."""
 
     def __init__(
-        self, base: Opening, other: Opening, glyphs: Glyphs = UNICODE, table: Sequence[keys.Key] = keys.KEYS
+        self,
+        base: Opening,
+        other: Opening,
+        glyphs: Glyphs = UNICODE,
+        table: Sequence[keys.Key] = keys.KEYS,
+        sources: Sources = Sources(),  # noqa: B008, frozen
     ) -> None:
         super().__init__()
         self.keys = offered(table)
@@ -68,6 +80,7 @@ class ComparisonScreen(Screen[None]):
         self.key_bar = KeyBar(glyphs, everywhere(self.keys))
         self.sharing = Sharing(self.sides, self.differences)
         self.aligning = Aligning(self)
+        self.disclosing = DisclosingBoth(self, sources)
         self.said: tuple[str, ...] = ()
         """How the runs are read, in options of the command line."""
         self.found: Comparison | None = None
@@ -102,6 +115,7 @@ class ComparisonScreen(Screen[None]):
         """Nobody waits for anything any more."""
         self.contrast.close()
         self.background.close()
+        self.disclosing.close()
 
     # -- the traces fill in
 
@@ -208,9 +222,9 @@ class ComparisonScreen(Screen[None]):
         base, other = state.shown
         told = (sentences.of_pair(base, other, self._ranks), sentences.of_slots(slots))
         self.header.facts = tuple(filter(None, told))
-        for number, (side, view, step) in enumerate(zip(self.sides, state.views, state.shown, strict=True)):
+        for side, event, step in zip(self.sides, self._selected, state.shown, strict=True):
             side.bar.step = sentences.of_step(step) if step is not None else ""
-            side.tell(view.event if slots is None or view.event is None else int(slots.origins[number][view.event]))
+            side.tell(event)
 
     # -- alignments
 
@@ -264,14 +278,48 @@ class ComparisonScreen(Screen[None]):
         if chosen == (None, None):
             self.key_bar.say("this row leads nowhere: those of ops (3) lead to their executions")
             return
+        self._go(traces, chosen)
+        alone = "" if None not in chosen else f"only in the {'base' if chosen[1] is None else 'other run'}: "
+        self.key_bar.say(f"{alone}longest execution of {row.get('name', '')}")
+
+    def _go(self, traces: tuple[Trace, Trace], chosen: Chosen) -> None:
+        """Go to an event of either run, or of one alone."""
         self.aligning.leave()
         self._rerank(abreast.at_ranks_of(self.state, traces, chosen))
         self.state = abreast.to_instances(self.state, traces, chosen)
         for side, event in zip(self.sides, chosen, strict=True):
             if event is not None:
                 side.reveal(event)
-        alone = "" if None not in chosen else f"only in the {'base' if chosen[1] is None else 'other run'}: "
-        self.key_bar.say(f"{alone}longest execution of {row.get('name', '')}")
+
+    @property
+    def meant(self) -> Chosen:
+        """The events of both runs that a key is about: those of the row under the cursor, or what is selected."""
+        if isinstance(self.focused, ResultTable):
+            row = (self.focused.row if self.found is not None else None) or {}
+            return row.get("base_event"), row.get("other_event")
+        base, other = self._selected
+        return (base, None) if self.focused is self.sides[0].timeline else (None, other)
+
+    @property
+    def _selected(self) -> Chosen:
+        """The selected events of both runs, also where they stand in slots."""
+        slots, (base, other) = self.aligning.slots, (view.event for view in self.state.views)
+        if slots is None:
+            return base, other
+        found = [None if at is None else int(place[at]) for at, place in zip((base, other), slots.origins, strict=True)]
+        return found[0], found[1]
+
+    def action_disclose(self) -> None:
+        """Show the HLO of an op, of the base where it is there."""
+        self.disclosing.of_cursor()
+
+    def leave_for(self, side: Side, found: Walk) -> None:
+        """Go to an execution in one run."""
+        traces = self.traces
+        if traces is not None and side in self.sides:
+            base = self.sides.index(side) == 0
+            self._go(traces, (found.event, None) if base else (None, found.event))
+            side.timeline.focus()
 
     @on(TablePane.SaveAsked)
     def _save_asked(self, message: TablePane.SaveAsked) -> None:
@@ -361,7 +409,8 @@ class ComparisonScreen(Screen[None]):
     @property
     def busy(self) -> bool:
         """Whether a thread is still at work."""
-        return self.contrast.busy or self.background.busy or any(side.busy for side in self.sides)
+        threads = self.contrast.busy, self.background.busy, self.disclosing.busy
+        return any(threads) or any(side.busy for side in self.sides)
 
     def _entitle(self) -> None:
         """Say which run is which."""

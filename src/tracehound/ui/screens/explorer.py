@@ -137,7 +137,7 @@ class Explorer(Screen[None]):
         self.travels.linker.close()
         self.asker.close()
         self.visits.errands.close()
-        self.disclosing.errands.close()
+        self.disclosing.pages.errands.close()
 
     # -- the trace fills in
 

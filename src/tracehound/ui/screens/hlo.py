@@ -41,10 +41,12 @@ class HloScreen(LeftOnce[None]):
     HloScreen.-low > Static { height: 2; }
     """
 
-    def __init__(self, leaf: Leaf, glyphs: Glyphs, leads: Leads) -> None:
+    def __init__(self, leaf: Leaf, glyphs: Glyphs, leads: Leads, run: str = "") -> None:
+        """`run` says which of several runs it is of."""
         super().__init__()
         self.view = LeafView(leaf, glyphs)
         self._header = HeaderBar(glyphs)
+        self._header.set_reactive(HeaderBar.place, run)
         self._line = Static(markup=False)
         self._keys = KeyBar(glyphs)
         self._glyphs = glyphs
