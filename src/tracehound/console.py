@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from io import TextIOWrapper
-from typing import Literal
+from typing import Literal, TextIO
 
 from tracehound.draw.table import UNLIMITED, Line
 from tracehound.errors import TracehoundError
@@ -68,7 +68,17 @@ def forget() -> None:
 def alphabet(asked: Namespace) -> Literal["ascii", "unicode"]:
     """The characters that stdout can show, and that were asked for."""
     name = (sys.stdout.encoding or "").lower().replace("-", "").replace("_", "")
-    return "unicode" if name in ("utf8", "utf16", "utf8sig") and not asked.ascii else "ascii"
+    shows = name in ("utf8", "utf16", "utf8sig") and not _in_c(sys.stdout)
+    return "unicode" if shows and not asked.ascii else "ascii"
+
+
+def _in_c(stream: TextIO) -> bool:
+    """Whether a terminal is said to show ASCII alone, by LC_ALL=C: Python writes UTF-8 to it all the same.
+
+    A LANG that is C, or none, says nothing of the terminal: so it is in many a container.
+    """
+    said = os.environ.get("LC_ALL") in ("C", "POSIX") and "PYTHONIOENCODING" not in os.environ
+    return said and stream.isatty()
 
 
 def interactive() -> bool:

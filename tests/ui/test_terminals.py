@@ -13,6 +13,7 @@ from test_details import written
 from textual.pilot import Pilot
 
 from exploring import press, settled
+from terminal import Terminal
 from tracehound.store import open_paths
 from tracehound.ui.app import TracehoundApp
 from tracehound.ui.keys import KEYS
@@ -95,3 +96,22 @@ async def test_ascii_is_ascii(tmp_path: Path, screen: str) -> None:
     async with shown(tmp_path, SCREENS[screen], "ascii") as cells:
         text = "".join(text for text, _, _ in cells)
         assert text.isascii(), {char for char in text if not char.isascii()}
+
+
+@pytest.mark.parametrize("alphabet", ["unicode", "ascii"])
+async def test_where_letters_stand_for_colours_help_begins_with_them(
+    tmp_path: Path, alphabet: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with shown(tmp_path, ("question_mark",), alphabet) as cells:
+        text = "".join(text for text, _, _ in cells)
+        assert "K  kernel" in text
+        assert "Capital: more than half of the cell; small: less; a point: little." in text
+
+
+@pytest.mark.parametrize(("locale", "ascii_"), [("C", True), ("POSIX", True), ("C.UTF-8", False)])
+def test_a_terminal_in_the_c_locale_gets_ascii(tmp_path: Path, locale: str, *, ascii_: bool) -> None:
+    with Terminal(str(written(tmp_path)), LC_ALL=locale) as terminal:
+        terminal.wait_for("quit", "gemm")
+        assert "\n".join(terminal.display.display).isascii() == ascii_
+        terminal.press("q")

@@ -41,6 +41,10 @@ BARS: Final = (
 """What a full bar stands for."""
 
 
+SIZES: Final = "Capital: more than half of the cell; small: less; a point: little.\n"
+"""What the letters in lanes say beside the kind."""
+
+
 class HelpScreen(Paged):
     """Every key, by where it works, and what the letters and colours mean."""
 
@@ -61,14 +65,15 @@ class HelpScreen(Paged):
         self._table = table
 
     def compose(self) -> ComposeResult:
-        """Columns where there is room, else one under the other."""
+        """Columns where there is room, else one under the other; what letters mean stands first where there are any."""
         look = tones(self.app, self._glyphs)
         with Vertical() as box:
             box.border_title = "Keys"
             with self.page, Horizontal():
                 for number, groups in enumerate(_columns(self._here)):
-                    kinds: list[RenderableType] = [_kinds(look), Text(BARS)] if number == 0 else []
-                    yield Static(Group(*self._pages(groups), *kinds))
+                    kinds: list[RenderableType] = [_kinds(look, self._glyphs), Text(BARS)] if number == 0 else []
+                    pages = self._pages(groups)
+                    yield Static(Group(*kinds, *pages) if self._glyphs.fill == "letter" else Group(*pages, *kinds))
             yield Label(look.words("Esc closes this page · the mouse does as much: click, drag a range, wheel"))
 
     def _pages(self, groups: Sequence[KeyGroup]) -> list[Table]:
@@ -95,7 +100,7 @@ def _columns(here: KeyGroup) -> list[tuple[KeyGroup, ...]]:
     return [(*first, *rest[0]), *rest[1:]]
 
 
-def _kinds(look: Tones) -> Table:
+def _kinds(look: Tones, glyphs: Glyphs) -> RenderableType:
     """The legend: the letter, the colour and the name of every kind, two on a line."""
     grid = Table.grid(padding=(0, 3, 0, 0))
     grid.add_row(Text("Kinds", "bold underline"), "")
@@ -103,4 +108,4 @@ def _kinds(look: Tones) -> Table:
     half = (len(kinds) + 1) // 2
     for index in range(half):
         grid.add_row(kinds[index], kinds[index + half] if index + half < len(kinds) else "")
-    return grid
+    return grid if glyphs.fill != "letter" else Group(grid, Text(SIZES))
