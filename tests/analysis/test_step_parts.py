@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,6 +108,19 @@ def test_work_from_before_the_first_step_is_not_of_it() -> None:
     (row,) = told(b.trace()).table.rows(named=True)
     assert row["duration"] == 20 * US
     assert lengths(row) == {"kernel": 20}
+
+
+def test_what_began_on_a_cpu_in_the_first_step_and_has_no_known_launch_is_not_from_before_it() -> None:
+    """JAX leaves no link from a call to what it executes on one device of a CPU."""
+    b = Building(format="xplane")
+    step(b, 1, 10, 60)
+    for name, start, end in (("dot.0", 5, 12), ("dot.1", 15, 30)):
+        b.event(stream(), name, start, end, "op")
+    launch(b, "psum.1", 35, 40, 55, "collective")
+    trace = b.trace()
+    on_cpu = replace(trace, ranks=trace.ranks.with_columns(label=pl.lit("CPU:0")))
+    bounds = [told(one).table.select("start", "duration").row(0) for one in (trace, on_cpu)]
+    assert bounds == [(25 * US, 30 * US), (7 * US, 48 * US)]
 
 
 def test_a_last_step_whose_work_is_missing_is_partial_and_not_in_the_average() -> None:

@@ -80,7 +80,7 @@ def filled(share: Share) -> Filled:
     kernels = pl.concat([kernels.drop("record"), _resident(share, kernels)], how="horizontal")
     span, own_span = bounds(events, share), (worked.start, worked.end)
     if not (share.windowed or share.steps.is_empty() or events.is_empty()):
-        start, end = _times(stretches(share.steps, events, "work"))
+        start, end = _times(stretches(share, events, "work"))
         span = own_span = int(start.min()), int(end.max())
         if clock is not None:
             opened, closed = clock.bounds(*(np.array([bound], np.int64) for bound in span))

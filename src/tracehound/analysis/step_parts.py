@@ -36,8 +36,9 @@ it does not count. Steps of a device with a clock of its own (TPU) are measured 
 
 A step begins at its mark on the host (never at its shadow on the device) and lasts until the mark ends and all work
 that it launched has ended; it begins no earlier than the step before has ended, and the first of them no earlier than
-work of no step (launched before it, or by nothing that was recorded) which ended before its own began (the setting
-bounds=mark keeps to the marks instead). A window keeps the steps whose marks overlap it, at full length.
+work of no step (launched before it, or by nothing that was recorded; the latter on CPUs only where it began before the
+mark) which ended before its own began (the setting bounds=mark keeps to the marks instead). A window keeps the steps
+whose marks overlap it, at full length.
 
 {PARTIAL}
 
@@ -135,7 +136,7 @@ def stretched(share: Share, events: pl.DataFrame, bounds: str) -> pl.DataFrame:
     `events` is all work of the device, with the columns `step` and `launch`; `bounds` is a value of the setting.
     """
     steps = share.steps
-    found = stretches(steps, events, bounds).with_columns(partial(share, events))
+    found = stretches(share, events, bounds).with_columns(partial(share, events))
     return found.filter(steps.select(share.chosen).to_series()) if share.windowed else found
 
 

@@ -37,14 +37,15 @@ which begins first, where the runs that ranks share are at about one time (most 
 
 A step begins at its mark and lasts until the mark ends and all work that it launched has ended; it begins no earlier
 than the step before has ended, and the first of them no earlier than work of no step (launched before it, or by nothing
-that was recorded) which ended before its own began. So hosts that run ahead of their devices do not make steps short:
-these are the bounds of step_parts, findings and diff, and of the PyTorch TensorBoard plugin. The setting bounds=mark
-keeps to the marks, as HolisticTraceAnalysis does; a note says how long steps are by them, where that is something else.
-Windows of steps (--step) are those of the marks, too. What a host's thread does is of the step whose mark is around it;
-of XLA what one thread handed to another (the producers and consumers that XProf groups events by, regions of a thread
-pool) is of the step in which it was handed over. duration = end - start; busy, compute, communication and idle are
-the device's state inside that stretch, as in the breakdown. Steps of a device with a clock of its own (TPU) are
-measured on that: the profiler aligns it to the host's piece by piece, which may stretch one step and shrink another.
+that was recorded; the latter on CPUs only where it began before the mark) which ended before its own began. So hosts
+that run ahead of their devices do not make steps short: these are the bounds of step_parts, findings and diff, and of
+the PyTorch TensorBoard plugin. The setting bounds=mark keeps to the marks, as HolisticTraceAnalysis does; a note says
+how long steps are by them, where that is something else. Windows of steps (--step) are those of the marks, too. What a
+host's thread does is of the step whose mark is around it; of XLA what one thread handed to another (the producers and
+consumers that XProf groups events by, regions of a thread pool) is of the step in which it was handed over. duration =
+end - start; busy, compute, communication and idle are the device's state inside that stretch, as in the breakdown.
+Steps of a device with a clock of its own (TPU) are measured on that: the profiler aligns it to the host's piece by
+piece, which may stretch one step and shrink another.
 
 {PARTIAL}
 

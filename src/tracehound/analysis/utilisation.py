@@ -116,7 +116,7 @@ def _steps(share: Share, device: Filled) -> pl.DataFrame:
     """Of each step also when it lasts on the device's own clock (`from`, `until`), and how long on the trace's."""
     if share.steps.is_empty():
         return pl.DataFrame()
-    found = stretches(share.steps, device.events.filter(~pl.col("kind").is_in(COPY)), "work")
+    found = stretches(share, device.events.filter(~pl.col("kind").is_in(COPY)), "work")
     if share.windowed:
         found = found.filter(share.chosen)
     start, end = found["start"].to_numpy(), found["end"].to_numpy()

@@ -93,7 +93,7 @@ WINDOW: Final = "the window"
 def _of_steps(share: Share, every: pl.DataFrame, marked: pl.Series) -> Compared:
     """The marked ones of all steps of the rank."""
     events, of = counted(replace(share, device=share.anytime))
-    lasting = lasting_work(every, events, "work") if of == ON_DEVICE else every
+    lasting = lasting_work(replace(share, steps=every), events, "work") if of == ON_DEVICE else every
     cut = share.steps["event"].filter(partial(share, events if of == ON_DEVICE else events.clear()))
     lacking = every["event"].filter(marked).is_in(cut.implode()).to_numpy()
     when = _stretches(lasting.filter(marked), "steps")
