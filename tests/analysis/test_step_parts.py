@@ -192,6 +192,19 @@ def test_a_first_step_with_little_work_is_whole_where_the_recording_began_before
     assert told(b.trace()).table["partial"].to_list() == [not whole, False, False, False]
 
 
+@pytest.mark.parametrize(("operators", "cut"), [(5, False), (4, False), (3, True), (0, True)])
+def test_without_a_device_a_short_first_mark_of_pytorch_is_whole_and_a_last_one_with_its_operators(
+    operators: int, *, cut: bool
+) -> None:
+    """Other steps wait for data. One that is left after the last call of step() has no operators."""
+    b = Building()
+    for number, took in enumerate((20, 90, 80, 95, 20)):
+        step(b, number, 100 * number, 100 * number + took)
+        for place in range(5 if number < 4 else operators):
+            b.event(MAIN, "aten::mm", 100 * number + 3 * place, 100 * number + 3 * place + 2, "op")
+    assert told(b.trace()).table["partial"].to_list() == [False, False, False, False, cut]
+
+
 def test_threads_of_an_xla_program_that_go_on_say_nothing_of_its_device() -> None:
     b = Building(format="xplane")
     for number in range(4):

@@ -12,6 +12,7 @@ import polars as pl
 
 from tracehound.analysis.result import Share
 from tracehound.formats.recurring import GRAPHS
+from tracehound.trace import collected
 from tracehound.units import plural
 
 DEFINITION: Final = """\
@@ -19,7 +20,9 @@ The first or last step of a rank is partial where the recording began or ended w
 device events, with or without a known launch, as the median of the rank's other steps. But a marked one that has any is
 whole where the recording began long before it, or went on long after it: by half of their median length or more, from
 the mark and from all that it has (of an XLA program the recording of the device). Where no device work of steps is
-recorded, and there are three or more, its mark is less than half as long as the median of theirs. The last of inferred
+recorded, and there are three or more, its mark is less than half as long as the median of theirs; but PyTorch records
+no mark that began before it did, so that its first one is whole, and a last one with at least 80 % as many operators of
+the host as their median is, too. The last of inferred
 steps that last until the next one starts (executions of a module, replays of graphs) is partial, too: nothing tells
 when it ended. Partial steps are shown, and left out of averages, percentiles and shares."""
 """For the definitions of analyses. A window changes nothing of it."""
@@ -40,14 +43,14 @@ def partial(share: Share, events: pl.DataFrame) -> pl.Series:
     own = events.group_by("step").agg(pl.len().alias("work"), begun=pl.col("start").min(), done=pl.col("end").max())
     worked = steps.join(own, on="step", how="left", maintain_order="left")
     size = worked["work"].fill_null(0).to_numpy()
-    least, fewest = _WHOLE, 2
-    if not size.any():
+    least, fewest, on_host = _WHOLE, 2, not size.any()
+    if on_host:
         size, least, fewest = (steps["end"] - steps["start"]).to_numpy(), _LONG, _FEWEST
     found = np.zeros(len(size), np.bool_)
     if len(size) >= fewest:
         for edge in (0, -1):
             lacks = size[edge] < least * np.median(np.delete(size, edge))
-            found[edge] = lacks and not _amid(worked, edge, share)
+            found[edge] = lacks and not (_amid(worked, edge, share) or (on_host and _marked(share, edge)))
     if len(size) > 1:
         found[-1] |= _until_next(steps)
     return pl.Series("partial", found)
@@ -69,6 +72,17 @@ def _amid(steps: pl.DataFrame, edge: int, share: Share) -> bool:
     else:
         beyond = recorded["last"].to_numpy().max() - max(row["end"], row["done"])
     return bool(beyond >= _BEYOND * np.median(lengths))
+
+
+def _marked(share: Share, edge: int) -> bool:
+    """Whether the first (0) or last (-1) step is a mark of PyTorch that is whole, by what its host did."""
+    if share.profiler != "PyTorch" or share.steps.row(edge, named=True)["inferred"]:
+        return False
+    if edge == 0:
+        return True
+    own = collected(share.threads.filter(pl.col("kind") == "op").group_by("step").agg(pl.len().alias("ops")))
+    ops = share.steps.join(own, on="step", how="left", maintain_order="left")["ops"].fill_null(0).to_numpy()
+    return bool(ops[edge] and ops[edge] >= _WHOLE * np.median(ops[:edge]))
 
 
 def _until_next(steps: pl.DataFrame) -> bool:
