@@ -94,6 +94,7 @@ def test_without_threads_of_the_host_all_idle_time_is_other() -> None:
     [
         ("PjRtStreamExecutorBuffer::CopyToDeviceHelper::async_copy_to_device", "host"),
         ("hipMemcpyDtoDAsync", "host"),
+        ("CopyToMemorySpace", "host"),
         ("PjRtStreamExecutorClient::LinearizeHostBufferInto", "input"),
         ("ThenExecuteCallback", "input"),
     ],

@@ -45,8 +45,8 @@ SENDING: Final = re.compile(
 _PUTTING: Final = re.compile(r"[Dd]evice_?[Pp]ut|shard_arg")
 """Of these what JAX calls so for arrays of the host and of devices alike."""
 
-_COPYING: Final = re.compile(r"CopyToDevice|DeviceToDevice|D2D|DtoD")
-"""From one device to another: PjRt's CopyToDevice is that, too."""
+_COPYING: Final = re.compile(r"CopyTo(Device|MemorySpace)|DeviceToDevice|D2D|DtoD")
+"""From one device to another: so PjRt's CopyToDevice is, which is CopyToMemorySpace since jax 0.10."""
 
 FETCHING: Final = re.compile(
     r"TransferFrom|FromDevice|D2H|DtoH|ToLiteral|copy_to_host|np\.asarray|GetDataShard|Delinearize|[Oo]utfeed|^d2h$"
