@@ -451,6 +451,33 @@ def test_what_is_behind_the_events_and_no_json_is_noted(tmp_path: Path) -> None:
     assert notes == [("dropped", "bytes behind the array of events that are not JSON")]
 
 
+@pytest.mark.parametrize("pack", [lambda text: text.encode(), lambda text: gzip.compress(text.encode())])
+@pytest.mark.parametrize("second", [{**HEAD, "traceEvents": EVENTS}, {"traceEvents": EVENTS}, EVENTS])
+def test_another_recording_behind_the_first_is_told_of(
+    second: object, pack: Callable[[str], bytes], tmp_path: Path
+) -> None:
+    path, one, other = tmp_path / "a.json", json.dumps({"traceEvents": EVENTS, **HEAD}) + "\n", json.dumps(second)
+    path.write_bytes(pack(one))
+    alone = recognise(path).read(path)
+    path.write_bytes(pack(one) + pack(other))
+    joined = recognise(path).read(path)
+    assert (found(joined), joined.facts) == (found(alone), alone.facts)
+    told = f"another recording behind the first, of {len(other):,} bytes: split the file there, and open both"
+    assert set(joined.notes) - set(alone.notes) == {Note("dropped", told, 1, f"byte {len(one):,}")}
+
+
+@pytest.mark.parametrize("between", ["", "\n"])
+def test_zeros_at_the_end_of_a_file_are_left_out(between: str, tmp_path: Path) -> None:
+    path, text = tmp_path / "a.json", json.dumps({"traceEvents": EVENTS, **HEAD})
+    path.write_text(text)
+    sound = KINETO.read(path)
+    path.write_text(f"{text}{between}\0\0\0{between}")
+    part = KINETO.read(path)
+    assert part.facts == sound.facts
+    told = Note("repaired", "zeros at the end of the file, left out", 1, f"byte {len(text):,}")
+    assert set(part.notes) - set(sound.notes) == {told}
+
+
 @pytest.mark.parametrize("first", ["\0", "x", " ", "\udcff", "}", '"'])
 @pytest.mark.parametrize("name", ["plain_json_named_gz.pt.trace.json.gz", "bare_list.json"])
 def test_a_file_whose_first_byte_is_damaged(first: str, name: str, shared: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ so. Within a segment all depends on the bytes from its start on, not on what was
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,10 @@ from tracehound.trace import Note
 
 LONGEST_TAIL: Final = 16 << 20
 """Of what is behind the array, this many bytes are read."""
+
+_AGAIN = re.compile(rb'(?:\A|\})[\s,]*(?=(?:\{|\[\s*\{)\s*"(?:[^"\\]|\\.)*"\s*:)')
+"""What ends a document before another one. Within one no brace or bracket opens behind a brace."""
+_BRACKET = ord("[")
 
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -300,11 +305,28 @@ class _Reader(Generic[Some, E]):
         while not window.last and window.seen < LONGEST_TAIL:
             window.grow()
         known = 0 if walked.ended else 1  # the last byte of the events, where no bracket is behind them
-        rest = bytes(memoryview(window.buffer)[known : window.seen]).strip(b", \t\r\n")
+        rest = self._before_others(bytes(memoryview(window.buffer)[known : window.seen]), window.base + known, extent)
+        rest = rest.strip(b", \t\r\n")
         if rest.startswith(b'"'):
             _add_metadata(b"{" + rest, extent, window.base)
         elif rest not in (b"", b"}"):
             extent.mends.tell("dropped", "bytes behind the array of events that are not JSON", window.base + known)
+
+    def _before_others(self, rest: bytes, at: int, extent: Extent) -> bytes:
+        """Of what is behind the array, at `at`, all that is of its document; the rest is told of.
+
+        Files that were joined hold another document there, and what a disk did not write are zeros.
+        """
+        again = _AGAIN.search(rest)
+        if again and (b'"traceEvents"' in rest[again.end() :] or rest[again.end()] == _BRACKET):
+            size = f"{'' if self._window.last else 'more than '}{len(rest) - again.end():,} bytes"
+            what = f"another recording behind the first, of {size}: split the file there, and open both"
+            extent.mends.tell("dropped", what, at + again.end())
+            return rest[: again.end()]
+        sound = rest.rstrip(b"\0 \t\r\n")
+        if b"\0" in rest[len(sound) :]:
+            extent.mends.tell("repaired", "zeros at the end of the file, left out", at + len(sound))
+        return sound
 
 
 def _add_metadata(data: bytes, extent: Extent, at: int) -> None:
