@@ -7,7 +7,7 @@ import pytest
 
 from building import Building, stream, thread
 from tracehound.analysis import Options, named, run
-from tracehound.analysis.phases import phase, phases
+from tracehound.analysis.phases import inference, phase, phases
 
 MAIN = thread("python (1)")
 
@@ -33,6 +33,11 @@ def test_phase_of_a_name(name: str, which: str | None) -> None:
 
 def test_phases_of_names_keep_their_order() -> None:
     assert phases(pl.Series(["prefill", None, "x", "decode"])).to_list() == ["prefill", None, None, "decode"]
+
+
+def test_steps_that_bear_different_names_are_told_of_by_one_of_them() -> None:
+    assert inference(pl.Series(["loop", "loop"])) == "inferred: no marks; a step is one execution of loop"
+    assert inference(pl.Series(["loop0", "loop1"])) == "inferred: no marks; a step is an annotation such as loop0"
 
 
 def test_averages_tell_the_phases_apart() -> None:

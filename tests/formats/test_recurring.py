@@ -50,6 +50,23 @@ def test_annotations_that_follow_one_another_and_cover_the_time_are_iterations()
     assert trace.events().filter(kind="kernel").collect()["step"].to_list() == [0]
 
 
+def test_of_threads_that_run_the_same_loop_the_first_tells_the_steps_and_the_others_are_counted() -> None:
+    """The first has fewer where it runs less of them: then the one with most does."""
+    for left, expected in ((0, MAIN.name), (1, "worker 1")):
+        b = Building()
+        b.event(MAIN, "main", 0, 400, "annotation")
+        for number in range(4 - left):
+            b.event(MAIN, "loop", 100 * number + 20, 100 * number + 90, "annotation")
+        for number in range(4):
+            for worker in (1, 2):
+                b.event(thread(f"worker {worker}"), "loop", 100 * number + worker, 100 * number + 99, "annotation")
+        trace = b.trace()
+        lanes = {trace.event(event)["lane"] for event in trace.steps["event"].to_list()}
+        assert trace.lanes.filter(pl.col("lane").is_in(lanes))["name"].to_list() == [expected]
+        others = [note.count for note in trace.notes if "on other threads" in note.text]
+        assert others == [8 - left]
+
+
 def test_annotations_that_are_rare_overlap_or_leave_most_of_the_time_are_none() -> None:
     b = Building()
     for number in range(2):

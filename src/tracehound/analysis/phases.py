@@ -37,10 +37,12 @@ def phases(names: pl.Series) -> pl.Series:
     return pl.Series("phase", [known.get(name) for name in names.to_list()], pl.String)
 
 
-def inference(name: str) -> str:
-    """What is said of steps that were inferred from events of this name."""
+def inference(names: pl.Series) -> str:
+    """What is said of steps that were inferred from events of these names."""
+    name = str(names[0])
     if name.startswith("Optimizer."):
         return f"inferred: no marks; a step lasts from the end of one {name} to the end of the next"
     if name.endswith("GraphLaunch"):
         return f"inferred: no marks; a step lasts from one {name} to the next"
-    return f"inferred: no marks; a step is one execution of {name}"
+    what = "one execution of" if names.n_unique() == 1 else "an annotation such as"
+    return f"inferred: no marks; a step is {what} {name}"

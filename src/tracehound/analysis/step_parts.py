@@ -183,7 +183,7 @@ def _notes(rows: pl.DataFrame, whole: pl.DataFrame, scene: Scene) -> list[str]:
     notes += left_out(rows, "the average")
     notes += silence(scene, rows.filter(~pl.col("works"))["rank"].unique().to_list())
     if rows["inferred"].any():
-        notes.append(inference(rows.filter("inferred")["name"][0]))
+        notes.append(inference(rows.filter("inferred")["name"]))
     return [*notes, *clocks_apart("steps", rows["duration"], rows["traced"])]
 
 

@@ -142,7 +142,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     notes += clocks_apart("steps", rows["duration"], rows["traced"])
     notes += _by_marks(rows)
     if rows["inferred"].any():
-        notes.append(inference(rows.filter("inferred")["name"][0]))
+        notes.append(inference(rows.filter("inferred")["name"]))
     return notes
 
 

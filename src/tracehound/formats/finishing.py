@@ -20,14 +20,14 @@ from tracehound.formats.batches import Batch, Rows, Runs, Source, batches, joine
 from tracehound.formats.handed import BEGIN, OPEN, STOP, Handed, handed
 from tracehound.formats.links import RUNNING, HostCalls, consumed, executions, from_parents, untold
 from tracehound.formats.nests import Containers, Course, Nested, Open, nest, survey
-from tracehound.formats.recurring import GRAPHS
+from tracehound.formats.recurring import GRAPHS, elsewhere
 from tracehound.formats.runs import module_runs
 from tracehound.formats.sizes import possible
 from tracehound.formats.spill import Column, frame_of
 from tracehound.formats.steps import Told, calendar, infer, mark
 from tracehound.intervals import Ints, Mask
 from tracehound.nesting import lane_order
-from tracehound.trace import KIND, KINDS, schema
+from tracehound.trace import KIND, KINDS, Note, schema
 
 RAW = schema(
     {
@@ -145,7 +145,11 @@ def steps_of(raw: Raw, ran: Rows, unmarked: Unmarked | None) -> Told:
         return mark(marks)
     if len(ran.lane) or unmarked is None:
         return Told(infer(_placed(ran, raw.lanes)))
-    return Told(unmarked(_candidates(raw)))
+    candidates = _candidates(raw)
+    steps = unmarked(candidates)
+    others = elsewhere(steps, candidates)
+    told = "annotations on other threads that are called as those of the steps: they are no steps"
+    return Told(steps, (Note("inferred", told, others),) if others else ())
 
 
 def _candidates(raw: Raw) -> pl.DataFrame:

@@ -35,8 +35,8 @@ def recurring(found: pl.DataFrame) -> pl.DataFrame:
     `found` has events of hosts (`host`, `lane`, `start`, `end`, `name`, `kind`) in the order of their starts. Asked
     are, one after the other: the annotations of an inference engine (of nested ones the outer); annotations of one name
     but for its digits that follow one another at least `MIN_EXECUTIONS` times on a thread and cover half of the time
-    (of several the ones that take the most time); the ends of an optimizer's steps; replays of graphs, each of which
-    lasts until the next.
+    (of several the ones that take the most time, on the thread that runs most of them, or else annotates first); the
+    ends of an optimizer's steps; replays of graphs, each of which lasts until the next.
     """
     annotations = found.filter(pl.col("kind") == "annotation")
     for told in (
@@ -48,6 +48,14 @@ def recurring(found: pl.DataFrame) -> pl.DataFrame:
         if told.height:
             return _numbered(told)
     return pl.DataFrame(schema=STEPS)
+
+
+def elsewhere(steps: pl.DataFrame, found: pl.DataFrame) -> int:
+    """How many annotations, of those that were `found`, are as the iterations that told the steps, on other threads."""
+    named = ~pl.col("name").str.contains(_ENGINE) & ~pl.col("name").str.contains(_PART) & ~pl.col("name").is_in(GRAPHS)
+    told = steps.filter(named).select(_alike()).unique()
+    alike = found.filter(pl.col("kind") == "annotation").select(_alike()).join(told, on="name", how="semi")
+    return alike.height - steps.height if told.height else 0
 
 
 def with_events(steps: pl.DataFrame, scan: pl.LazyFrame) -> pl.DataFrame:
@@ -84,10 +92,11 @@ def _outer(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _iterations(rows: pl.DataFrame) -> pl.DataFrame:
     """The annotations of one name on one thread that look like the iterations of a loop."""
-    alike = rows.with_columns(pl.col("name").str.replace_all(r"\d+", "#").alias("alike"))
+    alike = rows.with_columns(_alike().alias("alike"), pl.col("start").min().over("host", "lane").alias("begun"))
     length = pl.col("end") - pl.col("start")
     groups = alike.group_by("host", "lane", "alike", maintain_order=True).agg(
         pl.len().alias("count"),
+        pl.col("begun").first(),
         length.sum().alias("time"),
         (pl.col("end").max() - pl.col("start").min()).alias("span"),
         (pl.col("start").shift(-1) >= pl.col("end")).fill_null(value=True).all().alias("apart"),
@@ -95,8 +104,15 @@ def _iterations(rows: pl.DataFrame) -> pl.DataFrame:
     loops = groups.filter(
         (pl.col("count") >= MIN_EXECUTIONS) & pl.col("apart") & (pl.col("time") >= _COVERED * pl.col("span"))
     )
-    leading = loops.sort("time", descending=True, maintain_order=True).head(1)
+    longest = loops.sort("time", descending=True, maintain_order=True).head(1)
+    same = loops.join(longest.select("alike"), on="alike", how="semi", maintain_order="left")
+    leading = same.sort("count", "begun", descending=[True, False], maintain_order=True).head(1)
     return alike.join(leading.select("host", "lane", "alike"), on=["host", "lane", "alike"], maintain_order="left")
+
+
+def _alike() -> pl.Expr:
+    """Names but for their digits."""
+    return pl.col("name").str.replace_all(r"\d+", "#")
 
 
 def _ended(rows: pl.DataFrame) -> pl.DataFrame:
