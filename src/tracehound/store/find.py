@@ -264,9 +264,8 @@ def _why(notes: Sequence[Note]) -> str:
 def _files_of(folder: Path, search: _Search) -> Finding:
     """The traces among a folder's own files. Of an XLA host that left both forms, the xplane is taken.
 
-    Of the recordings of one process it is the newest.
-    Files without a byte are opened only where their names say that they should be traces: a kernel's have none. Those
-    that are called like something else are not opened at all.
+    Of the recordings of one process it is the newest. Files without a byte are opened only where their names say that
+    they should be traces: a kernel's have none. Those that are called like something else are not opened at all.
     """
     files: list[Found] = []
     notes: list[Note] = []
@@ -288,19 +287,24 @@ def _files_of(folder: Path, search: _Search) -> Finding:
             if likely:
                 notes.append(_dropped(path, error))
             search.passed()
+    found = _preferred(files)
+    return Finding(found.files, (*notes, *found.notes))
+
+
+def _preferred(files: Sequence[Found]) -> Finding:
+    """Those of a folder's files that are opened with it, and what is said of the others."""
+    notes: list[Note] = []
     traces = [file for file in files if file.format.name != "memory_timeline"]
     if traces and len(traces) < len(files):
         beside = [file.path for file in files if file not in traces]
         notes.append(Note("info", "a memory timeline beside a trace: open it by its name", len(beside), str(beside[0])))
-    kept = _without_twins(traces or files)
-    if twins := [file.path for file in traces if file not in kept]:
+    kept = {file.path: file for file in _without_twins(traces or files)}
+    if twins := [file.path for file in traces if file.path not in kept]:
         notes.append(Note("info", TWINS, len(twins), twins[0].name))
-    every = {file.path: file for file in kept}
-    if before := older(list(every), lambda path: _claim(every[path])):
-        kept = [file for file in kept if file.path not in before]
+    if before := older(list(kept), lambda path: _claim(kept[path])):
         what = "recordings of processes of which a newer one is opened: each opens by its name"
         notes.append(Note("info", what, len(before), str(before[-1])))
-    return Finding(tuple(kept), tuple(notes))
+    return Finding(tuple(file for path, file in kept.items() if path not in before), tuple(notes))
 
 
 def _listed(path: Path) -> Found:
