@@ -23,7 +23,7 @@ NO_TOTALS: Final[What] = ("inferred", "memory events without totals: drawn is wh
 MINGLED: Final[What] = ("missing", "memory of several ranks in one file, which is not told apart")
 NO_NUMBER: Final[What] = ("dropped", "counter sample without a time, or with a value that is not a number")
 UNPLACED: Final[What] = ("dropped", "counter sample at time 0 or more than 50 days from the events")
-FLOWS: Final[What] = ("info", "flow arrows, not drawn: launches are joined by correlation id")
+FLOWS: Final[What] = ("info", "flow arrows, not drawn: ids tell what they tie, calls and kernels, forward and backward")
 FOREIGN: Final[What] = (
     "info",
     "events of categories that PyTorch does not write (or of none), drawn on threads of the host: of another profiler?",
