@@ -247,7 +247,8 @@ def _by_order(rows: pl.DataFrame) -> list[str]:
     met = rows.filter(
         pl.col("order") & pl.col("meeting").is_not_null() & (pl.col("rank").n_unique().over("meeting") > 1)
     )
-    why = "the file has neither their sequence numbers (Seq, which newer PyTorch records) nor executions of a program"
+    recorded = "Seq, which newer PyTorch records of NCCL"
+    why = f"the file has neither their sequence numbers ({recorded}) nor executions of a program"
     if met["run"].count():
         why = "the devices count the executions of programs each for themselves"
     return [f"matched by their order: {plural(met.height, 'call')}, since {why}"] if met.height else []
@@ -262,5 +263,6 @@ def _unmatched(rows: pl.DataFrame) -> list[str]:
     what = alone["collective"].cast(pl.String).fill_null("of unknown kind").unique().sort().to_list()
     blind = alone.filter(pl.col("how").is_null())
     why = f", {blind.height:,} of them sends and receives of unknown peers" if blind.height else ""
-    remedy = " (newer PyTorch records Src Rank and Dst Rank)" if blind.height and not blind["run"].count() else ""
+    untold = blind.height and not blind["run"].count()
+    remedy = " (newer PyTorch records Src Rank and Dst Rank, of NCCL alone)" if untold else ""
     return [f"not matched: {plural(alone.height, 'call')} that no other rank here has ({', '.join(what)}){why}{remedy}"]
