@@ -266,7 +266,10 @@ def test_what_was_not_recorded_is_told() -> None:
     b.event(MAIN, "aten::mm", 0, 4, "op")
     result = told(b.trace())
     assert lengths(result.table.row(0, named=True)) == {"cpu": 4, "other": 6}
-    assert any("ProfilerActivity.CUDA" in note for note in result.notes)
+    said = "no device activity was recorded on rank 0: {}profile with ProfilerActivity.CUDA (or XPU)"
+    assert said.format("if it has a GPU, ") in result.notes
+    b.facts = {"devices": [{"id": 0}]}
+    assert said.format("") in told(b.trace()).notes
     nothing = Building()
     nothing.event(stream(), "k", 0, 1)
     assert "profiler.step()" in told(nothing.trace()).notes[0]

@@ -57,7 +57,13 @@ def why(facts: Iterable[Mapping[str, Any]]) -> str:
 
 def remedy(scene: Scene) -> str:
     """What records device activity in PyTorch, or why it was not recorded."""
-    return why(scene.facts) or DEVICE
+    return why(scene.facts) or _if_any(scene) + DEVICE
+
+
+def _if_any(scene: Scene) -> str:
+    """What stands before the advice where there may be no device: PyTorch lists those that a process sees."""
+    known = not scene.pytorch or any(facts.get("devices") for facts in scene.facts)
+    return "" if known else "if it has a GPU, "
 
 
 def silence(scene: Scene, ranks: Collection[int]) -> list[str]:
@@ -65,5 +71,5 @@ def silence(scene: Scene, ranks: Collection[int]) -> list[str]:
     if not ranks:
         return []
     hosts = scene.ranks.filter(scene.ranks["rank"].is_in(list(ranks)))["host"].unique().to_list()
-    told = why(scene.facts[scene.hosts[host].part] for host in hosts)
-    return [f"no device activity was recorded on {which_ranks(ranks)}: {told or _either(_REMEDY, scene)}"]
+    told = why(scene.facts[scene.hosts[host].part] for host in hosts) or _if_any(scene) + _either(_REMEDY, scene)
+    return [f"no device activity was recorded on {which_ranks(ranks)}: {told}"]
