@@ -27,7 +27,7 @@ from tracehound.formats.xmetadata import described
 from tracehound.formats.xplaces import Places
 from tracehound.formats.xplane import glance
 from tracehound.formats.xspace import followed, probed, space_of
-from tracehound.trace import Part
+from tracehound.trace import Note, Part
 from xspaces import Event, Line, Plane, Stat, block, integers, space, texts, whole
 
 US = 1_000_000
@@ -561,6 +561,23 @@ def test_what_runs_inside_a_compilation_belongs_to_it(part: Callable[..., Part])
     inside = [Event("TfrtTpuCompiler::Compile", 0, 50), Event("dce", 10, 5), Event("$a.py:1 f", 20, 5)]
     read = part(Plane("/host:CPU", [Line("main/1", [*inside, Event("dce", 60, 5)])]))
     assert read.events["kind"].to_list() == ["compile", "compile", "python", "annotation"]
+
+
+def test_a_file_that_was_joined_to_itself_is_read_once(tmp_path: Path) -> None:
+    device = Plane("/device:TPU:0", [Line("XLA Ops", [Event("a", 0, 1), Event("b", 2, 1)])])
+    planes = (device, Plane("/host:CPU", [Line("python", [Event("a", 0, 1)])]))
+    path, other = tmp_path / "a.xplane.pb", dataclasses.replace(device, lines=[Line("XLA Ops", [Event("a", 0, 2)])])
+    path.write_bytes(space(*planes, hostname="vm"))
+    alone = XPLANE.read(path, silent)
+    path.write_bytes(2 * space(*planes, hostname="vm"))
+    joined = XPLANE.read(path, silent)
+    assert_same(dataclasses.replace(joined, notes=alone.notes), alone)
+    assert (XPLANE.reader.glance(path)["host"], joined.hosts) == ("vm", ("vm",))
+    size = len(space(*planes, hostname="vm"))
+    told = Note("repaired", "planes that are in the file twice, byte for byte: read once", 2, f"byte {size + 2:,}")
+    assert set(joined.notes) - set(alone.notes) == {told}
+    path.write_bytes(space(*planes, other))
+    assert on_role(XPLANE.read(path, silent), "ops").height == 3
 
 
 def test_lines_with_one_id_are_one_lane(part: Callable[..., Part]) -> None:

@@ -128,7 +128,7 @@ def glance(path: Path) -> dict[str, Any]:
         with _mapped(path) as file:
             planes, hosts = names_of_planes(file)
     devices = [f"{named[1]}:{named[2]}" for name in planes if (named := DEVICE.match(name))]
-    return {"devices": list(dict.fromkeys(devices)), "host": ", ".join(hosts)}
+    return {"devices": list(dict.fromkeys(devices)), "host": ", ".join(dict.fromkeys(hosts))}
 
 
 _GLANCE = 1 << 20
@@ -175,6 +175,7 @@ def _portion(
     """One portion, with the lines cut by `extent`."""
     space = space_of(file, extent)
     _refuse_ruins(path, file, space)
+    _leave_out_again(file, space)
     space.planes[:] = [_with_asides(plane) for plane in space.planes]
     base_ns, wall_ns = _clock(space)
     located = programs(file, space)
@@ -203,6 +204,26 @@ def _portion(
         return Portioned(outline, read(portioning, _dealt(space, portion)))
     except TornError:
         return Portioned(outline, None)
+
+
+def _leave_out_again(file: File, space: Space) -> None:
+    """Leave out what is in the file for the second time, as in one that was joined to a copy of itself."""
+    kept = list[Plane]()
+    again = list[Plane]()
+    for plane in space.planes:
+        (again if any(_same(file, plane, other) for other in kept) else kept).append(plane)
+    if again:
+        space.planes[:] = kept
+        space.hostnames[:] = dict.fromkeys(space.hostnames)
+        text = "planes that are in the file twice, byte for byte: read once"
+        space.notes.append(Note("repaired", text, len(again), f"byte {again[0].start:,}"))
+
+
+def _same(file: File, one: Plane, other: Plane) -> bool:
+    if (one.id, one.name, one.end - one.start) != (other.id, other.name, other.end - other.start):
+        return False
+    with memoryview(file.data) as data, data[one.start : one.end] as here, data[other.start : other.end] as there:
+        return here == there
 
 
 def _with_asides(plane: Plane) -> Plane:
