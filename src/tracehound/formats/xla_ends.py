@@ -22,6 +22,10 @@ BEGUN: Final = schema({**dict.fromkeys(_EXECUTION, pl.Int64()), "name": pl.Categ
 """What tells when each op of a run began; `run` may be null."""
 
 
+MINGLED: Final = 0.05
+"""Where more of a run's ops begin again before what needs them does, the run is several devices', of one number."""
+
+
 class TrueEnds:
     """The ends of ops.
 
@@ -31,7 +35,7 @@ class TrueEnds:
 
     XLA writes a mark when the thread comes back from all that could begin as the op had ended, which may be long after.
     So no op ends later than one of its `users` (in the schema `USERS`) begins, in the same run of the program on its
-    device: `begun` has `BEGUN` of all ops.
+    device: `begun` has `BEGUN` of all ops. Where several devices are `MINGLED` that says nothing.
     """
 
     def __init__(self, marks: pl.DataFrame, users: pl.DataFrame, begun: pl.DataFrame) -> None:
@@ -43,8 +47,8 @@ class TrueEnds:
             first = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: len(ids)])
             self._consumes, self._end = ids[first], np.maximum.reduceat(end, first) if len(first) else end
         self._users = users
-        needing = begun.join(users.select("program", name="user").unique(), on=["program", "name"], how="semi")
-        self._begun = _comparable(needing).sort("start")
+        known = pl.concat([users.select("program", "name"), users.select("program", name="user")]).unique()
+        self._begun = _comparable(begun.join(known, on=["program", "name"], how="semi")).sort("start")
 
     def of(self, ops: pl.DataFrame) -> pl.DataFrame:
         """The ops, each until its end."""
@@ -64,23 +68,20 @@ class TrueEnds:
     def _needed(self, ops: pl.DataFrame) -> npt.NDArray[np.int64]:
         """When the result of each op is first needed, as far as that is known."""
         asked = with_run(ops).select(*BEGUN).with_row_index("row").join(self._users, on=["program", "name"])
-        found = (
-            _comparable(asked)
-            .sort("start")
-            .join_asof(
-                self._begun.rename({"name": "user"}).with_columns(needed="start"),
-                on="start",
-                by=[*_EXECUTION, "user"],
-                strategy="forward",
-                check_sortedness=False,
-            )
-            .drop_nulls("needed")
-            .group_by("row")
-            .agg(pl.col("needed").min())
-        )
+        found = self._next(_comparable(asked), "user", "needed").drop_nulls("needed")
+        first = found.group_by("row", *BEGUN).agg(pl.col("needed").min())
+        again = self._next(first.with_columns(pl.col("start") + 1), "name", "again")
+        mingled = (pl.col("again") < pl.col("needed")).fill_null(value=False).mean().over(_EXECUTION)
+        told = again.filter(mingled <= MINGLED)
         needed = np.full(ops.height, np.iinfo(np.int64).max)
-        needed[found["row"].to_numpy()] = found["needed"].to_numpy()
+        needed[told["row"].to_numpy()] = told["needed"].to_numpy()
         return needed
+
+    def _next(self, ops: pl.DataFrame, name: str, alias: str) -> pl.DataFrame:
+        """The ops with when the op of the name in this column begins next in the same run, null where it does not."""
+        begun = self._begun.select(*_EXECUTION, pl.col("name").alias(name), "start", pl.col("start").alias(alias))
+        by = [*_EXECUTION, name]
+        return ops.sort("start").join_asof(begun, on="start", by=by, strategy="forward", check_sortedness=False)
 
 
 def with_run(ops: pl.DataFrame) -> pl.DataFrame:
