@@ -76,7 +76,7 @@ async def test_both_open_at_a_pair_of_steps(jax: tuple[Opening, Opening]) -> Non
         table = screen.differences.tables["diff-ops"].table
         assert table.result is not None
         assert table.row is not None
-        assert table.row["name"] == "copy_gather_fusion", "the largest effect on the step comes first"
+        assert table.row["name"] == "all-reduce", "the largest effect on the step comes first"
 
 
 async def test_zoom_and_pan_move_both(jax: tuple[Opening, Opening]) -> None:
@@ -142,8 +142,8 @@ async def test_enter_on_an_op_goes_to_its_longest_execution_on_both_sides(jax: t
         for side, event in zip(screen.sides, events, strict=True):
             assert side.trace is not None
             assert event is not None
-            assert side.trace.event(event)["name"].startswith("copy_gather_fusion")
-            assert "copy_gather_fusion" in side.bar.render_line(0).text
+            assert side.trace.event(event)["name"].startswith("all-reduce")
+            assert "all-reduce" in side.bar.render_line(0).text
         starts = [side.trace.event(view.event)["start"] - view.start
                   for side, view in zip(screen.sides, screen.state.views, strict=True)
                   if side.trace is not None and view.event is not None]  # fmt: skip
@@ -563,14 +563,14 @@ async def test_the_hlo_of_an_op_is_a_key_away_and_leads_to_its_executions(
         page = pilot.app.screen
         assert isinstance(page, HloScreen)
         top = page._header.render_line(0).text
-        assert "%copy_gather_fusion" in top
+        assert "%all-reduce.11" in top
         assert top.rstrip().endswith("base")
         await press(pilot, "n")
         assert pilot.app.screen is screen
         event, trace = screen.state.views[0].event, screen.sides[0].trace
         assert event is not None
         assert trace is not None
-        assert str(trace.event(event)["name"]).startswith("copy_gather_fusion")
+        assert str(trace.event(event)["name"]).startswith("all-reduce")
         assert screen.focused is screen.sides[0].timeline
         await press(pilot, "%", "escape")
         assert pilot.app.screen is screen, "the page of the selected event was there"

@@ -83,7 +83,7 @@ async def test_the_all_reduce_says_who_takes_part(samples: Path, size: tuple[int
 async def test_the_fusion_is_opened_and_walked_through(samples: Path) -> None:
     """What is inside a product, who uses it, one step to a user and back."""
     async with explored(open_paths([samples / "jax_cpu8_b4096"]), (160, 44)) as (explorer, pilot):
-        await disclose(explorer, pilot, *["down"] * 5)
+        await disclose(explorer, pilot, "down")
         first = "\n".join(page(pilot.app))
         assert "custom fusion of 1 instruction: 1 dot" in first
         assert "Inside 3 (1 dot)" in first
